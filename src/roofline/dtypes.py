@@ -1,0 +1,260 @@
+"""Number formats: how many bits one element takes, and which arithmetic it runs as.
+
+>>> get("bfloat16").name, get("bf16").bits
+('bf16', 16)
+>>> get("int4").nbytes(3)                  # whole bytes: 12 bits are 2 bytes
+2
+>>> get("mxfp4").nbytes(64)                # 64 x 4 bits, and one scale byte for every 32
+34
+>>> get("nvfp4").nbytes(64)                # one scale byte for every 16
+36
+>>> arithmetic(["bf16", "int8"])           # the wider operand's
+'bf16'
+>>> wider("int8")[:2]
+(('int16',), ('fp16', 'bf16'))
+
+Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats (MX) 1.0 (blocks of
+32 with an 8-bit scale); NVIDIA Blackwell documentation for nvfp4 (blocks of 16 with an fp8 scale; the one fp32
+scale of a whole tensor is not counted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from roofline.errors import DTypeError, suggest
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One number format.
+
+    ``bits`` is the storage of one element, ``arithmetic`` the name peaks are listed under (every fp8 variant runs
+    at the fp8 rate), ``family`` is float, int or complex, ``block`` the number of elements that share one scale
+    of ``scale_bits``.
+    """
+
+    name: str
+    bits: int
+    family: str
+    arithmetic: str
+    block: int = 0
+    scale_bits: int = 0
+
+    def nbytes(self, elements: Any) -> Any:
+        """Bytes of ``elements`` (a number, an array or a symbol) in this format, scales included.
+
+        Numbers and arrays are rounded up to whole bytes and whole blocks; symbols are the exact ratio, valid
+        where the elements fill whole bytes and blocks.
+        """
+        from roofline.sizes import nbytes
+
+        total = nbytes(elements, self.bits)
+        if self.block:
+            total = total + nbytes(elements, self.scale_bits, per=self.block)
+        return total
+
+    @property
+    def bits_per_element(self) -> float:
+        """Bits of one element with its share of the block scale.
+
+        >>> get("mxfp4").bits_per_element
+        4.25
+        """
+        return self.bits + (self.scale_bits / self.block if self.block else 0)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _table() -> dict[str, DType]:
+    rows = [
+        DType("fp64", 64, "float", "fp64"),
+        DType("fp32", 32, "float", "fp32"),
+        DType("tf32", 32, "float", "tf32"),
+        DType("fp16", 16, "float", "fp16"),
+        DType("bf16", 16, "float", "bf16"),
+        DType("fp8", 8, "float", "fp8"),
+        DType("fp8_e4m3", 8, "float", "fp8"),
+        DType("fp8_e5m2", 8, "float", "fp8"),
+        DType("fp8_e8m0", 8, "float", "fp8"),
+        DType("fp6", 6, "float", "fp6"),
+        DType("fp6_e2m3", 6, "float", "fp6"),
+        DType("fp6_e3m2", 6, "float", "fp6"),
+        DType("fp4", 4, "float", "fp4"),
+        DType("fp4_e2m1", 4, "float", "fp4"),
+        DType("mxfp8", 8, "float", "fp8", 32, 8),
+        DType("mxfp6", 6, "float", "fp6", 32, 8),
+        DType("mxfp4", 4, "float", "fp4", 32, 8),
+        DType("nvfp4", 4, "float", "fp4", 16, 8),
+        DType("mxint8", 8, "int", "int8", 32, 8),
+        DType("int64", 64, "int", "int64"),
+        DType("int32", 32, "int", "int32"),
+        DType("int16", 16, "int", "int16"),
+        DType("int8", 8, "int", "int8"),
+        DType("int4", 4, "int", "int4"),
+        DType("int2", 2, "int", "int2"),
+        DType("uint64", 64, "int", "int64"),
+        DType("uint32", 32, "int", "int32"),
+        DType("uint16", 16, "int", "int16"),
+        DType("uint8", 8, "int", "int8"),
+        DType("uint4", 4, "int", "int4"),
+        DType("bool", 8, "int", "int8"),
+        DType("int1", 1, "int", "int1"),
+        DType("complex64", 64, "complex", "fp32"),
+        DType("complex128", 128, "complex", "fp64"),
+    ]
+    return {row.name: row for row in rows}
+
+
+DTYPES: dict[str, DType] = _table()
+
+ALIASES: dict[str, str] = {
+    "float64": "fp64", "f64": "fp64", "double": "fp64",
+    "float32": "fp32", "f32": "fp32", "float": "fp32",
+    "float16": "fp16", "f16": "fp16", "half": "fp16",
+    "bfloat16": "bf16", "b16": "bf16",
+    "float8": "fp8", "f8": "fp8", "float8_e4m3": "fp8_e4m3", "float8_e4m3fn": "fp8_e4m3", "f8e4m3": "fp8_e4m3",
+    "float8_e4m3fnuz": "fp8_e4m3", "fp8_e4m3fn": "fp8_e4m3", "fp8e4m3": "fp8_e4m3", "e4m3": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2", "float8_e5m2fnuz": "fp8_e5m2", "fp8e5m2": "fp8_e5m2", "f8e5m2": "fp8_e5m2",
+    "e5m2": "fp8_e5m2", "float8_e8m0fnu": "fp8_e8m0", "e8m0": "fp8_e8m0",
+    "float6_e2m3fn": "fp6_e2m3", "float6_e3m2fn": "fp6_e3m2",
+    "float4": "fp4", "f4": "fp4", "float4_e2m1fn": "fp4_e2m1", "float4_e2m1fn_x2": "fp4_e2m1", "e2m1": "fp4_e2m1",
+    "i64": "int64", "long": "int64", "i32": "int32", "int": "int32", "s32": "int32", "i16": "int16", "i8": "int8",
+    "s8": "int8", "i4": "int4", "s4": "int4", "i2": "int2", "u64": "uint64", "u32": "uint32", "u16": "uint16",
+    "u8": "uint8", "u4": "uint4", "pred": "bool", "binary": "int1", "c64": "complex64", "c128": "complex128",
+}  # fmt: skip
+
+# Arithmetic formats by width; a chip without a rate for one runs it as the next wider (DESIGN section 5).
+_FLOAT_LADDER: tuple[tuple[str, ...], ...] = (("fp4",), ("fp6",), ("fp8",), ("fp16", "bf16"), ("fp32",), ("fp64",))
+_INT_LADDER: dict[str, tuple[tuple[str, ...], ...]] = {
+    "int1": (("int2",), ("int4",), ("int8",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
+    "int2": (("int4",), ("int8",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
+    "int4": (("int8",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
+    "int8": (("int16",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
+    "int16": (("int32",), ("fp32",), ("fp64",)),
+    "int32": (("int64",), ("fp64",)),
+    "int64": (),
+}
+
+
+def is_dtype(name: str) -> bool:
+    """Say whether ``name`` is a format or an alias of one."""
+    return name in DTYPES or name in ALIASES
+
+
+def names() -> list[str]:
+    """List the canonical names."""
+    return list(DTYPES)
+
+
+@cache
+def get(name: str) -> DType:
+    """Look a format up by name or alias.
+
+    >>> get("float8_e4m3fn").arithmetic
+    'fp8'
+    >>> get("bf61")
+    Traceback (most recent call last):
+    roofline.errors.DTypeError: unknown dtype 'bf61'; did you mean 'bf16'?
+    """
+    found = DTYPES.get(ALIASES.get(name, name))
+    if found is None:
+        raise DTypeError(f"unknown dtype {name!r}", hint=suggest(name, [*DTYPES, *ALIASES], what="dtypes"))
+    return found
+
+
+def looks_like_dtype(name: str) -> str | None:
+    """Return the dtype that ``name`` is probably a slip of, or None.
+
+    >>> looks_like_dtype("bf61"), looks_like_dtype("weights")
+    ('bf16', None)
+    """
+    import re
+
+    if is_dtype(name) or not re.fullmatch(r"(bf|b?float|fp|f|u?int|i|u|s|mxfp|nvfp|tf|complex)_?\d\w*", name, re.I):
+        return None
+    from roofline.errors import did_you_mean
+
+    return did_you_mean(name, [*DTYPES, *ALIASES])
+
+
+def arithmetic_name(name: str) -> str:
+    """Return the name arithmetic in this format is listed under, keeping ``fp16_acc16``-like names as they are.
+
+    >>> arithmetic_name("fp8_e5m2"), arithmetic_name("fp16_acc16")
+    ('fp8', 'fp16_acc16')
+    """
+    base, _, accumulate = name.partition("_acc")
+    return get(base).arithmetic + (f"_acc{accumulate}" if accumulate else "")
+
+
+def arithmetic(dtypes: Iterable[str]) -> str:
+    """Choose the arithmetic format of an operation: the wider operand's.
+
+    An integer beside a float that is at least as wide computes in the float. Two different formats of equal width,
+    or an integer wider than the float beside it, need a choice:
+
+    >>> arithmetic(["fp8_e4m3", "fp8_e5m2"])
+    'fp8'
+    >>> arithmetic(["bf16", "fp16"])
+    Traceback (most recent call last):
+    roofline.errors.DTypeError: bf16 and fp16 are equally wide, so the arithmetic dtype needs a choice; say compute='bf16' or compute='fp16'
+    """
+    formats = [get(name) for name in dtypes]
+    widest = formats[0].arithmetic
+    for item in formats[1:]:
+        widest = _wider_of(widest, item.arithmetic)
+    return widest
+
+
+def storage(dtypes: Iterable[str]) -> str:
+    """Choose the storage format of a result nobody wrote out: the wider operand's, by name.
+
+    >>> storage(["int4", "bf16"])
+    'bf16'
+    """
+    wanted = [get(name) for name in dtypes]
+    chosen = arithmetic([item.name for item in wanted])
+    return max((item for item in wanted if item.arithmetic == chosen), key=lambda item: item.bits).name
+
+
+def _wider_of(a: str, b: str) -> str:
+    if a == b:
+        return a
+    first, second = DTYPES[a], DTYPES[b]
+    if first.family != second.family:
+        real, whole = (first, second) if first.family == "float" else (second, first)
+        if real.bits >= whole.bits:
+            return real.name
+        reason = f"{whole.name} is wider than {real.name}, which cannot hold it"
+    elif first.bits != second.bits:
+        return a if first.bits > second.bits else b
+    elif {a, b} == {"tf32", "fp32"}:
+        return "fp32"
+    else:
+        reason = f"{a} and {b} are equally wide"
+    raise DTypeError(
+        f"{reason}, so the arithmetic dtype needs a choice", hint=f"say compute={a!r} or compute={b!r}"
+    )
+
+
+@cache
+def wider(name: str) -> tuple[tuple[str, ...], ...]:
+    """List, group by group, the arithmetic formats wider than ``name`` that can stand in for it.
+
+    >>> wider("bf16")
+    (('fp32',), ('fp64',))
+    >>> wider("tf32")
+    (('fp32',), ('fp64',))
+    """
+    base = arithmetic_name(name.partition("_acc")[0])
+    if base in _INT_LADDER:
+        return _INT_LADDER[base]
+    if base == "tf32":
+        return _FLOAT_LADDER[4:]
+    position = next(i for i, group in enumerate(_FLOAT_LADDER) if base in group)
+    return _FLOAT_LADDER[position + 1 :]

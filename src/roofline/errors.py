@@ -1,0 +1,117 @@
+"""Every error this package raises on purpose, as one tree.
+
+::
+
+    RooflineError
+    ├── InputError (ValueError)      what was typed is wrong; the message says where and what would be right
+    │   ├── NotationError            a line of the notation; shows the line and a caret
+    │   ├── SizeError                a size: zero, negative, fractional, not finite, unknown, missing
+    │   ├── DTypeError               an unknown number format, or two that need a choice
+    │   ├── QuantityError            a figure with a unit, such as "3.35 TB/s"
+    │   └── HardwareError            an unknown chip, level, unit or link, or a broken machine file
+    ├── UntimedError                 nothing of what was asked for has a rate on this machine
+    └── MissingExtraError (ImportError)   an optional library is not installed
+
+The command line prints the message and exits with code 2; the text is part of the interface and is tested.
+
+>>> did_you_mean("bf61", ["bf16", "fp16", "int8"])
+'bf16'
+>>> str(NotationError("expected ']'", text="bf16[B, D", position=9))
+"expected ']'\\n  bf16[B, D\\n           ^"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class RooflineError(Exception):
+    """The root: catch this to catch all errors of this package."""
+
+
+class InputError(RooflineError, ValueError):
+    """Something that was typed is wrong; ``hint`` says what would be right."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message}; {hint}" if hint else message)
+
+
+class NotationError(InputError):
+    """A line of notation that does not read: the line, a caret under the character, what was expected."""
+
+    def __init__(self, message: str, *, text: str = "", position: int = 0, hint: str = "") -> None:
+        self.text = text
+        self.position = position
+        super().__init__(message, hint=hint)
+
+    def __str__(self) -> str:
+        head = f"{self.message}; {self.hint}" if self.hint else self.message
+        if not self.text:
+            return head
+        line, column = _line_and_column(self.text, self.position)
+        return f"{head}\n  {line}\n  {' ' * column}^"
+
+
+class SizeError(InputError):
+    """A size that cannot be one, is missing, or is given and used nowhere."""
+
+
+class DTypeError(InputError):
+    """An unknown number format, or two formats between which a choice is needed."""
+
+
+class QuantityError(InputError):
+    """A figure whose number or unit does not read."""
+
+
+class HardwareError(InputError):
+    """An unknown chip, memory level, unit or link, or a machine file that does not hold together."""
+
+
+class UntimedError(RooflineError):
+    """Nothing of what was asked for has a rate on this machine."""
+
+
+class MissingExtraError(RooflineError, ImportError):
+    """An optional library is missing; the message names the extra that brings it."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is not installed; it comes with: pip install 'roofline[{extra}]'")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word nearest to ``word``, or None when none is near."""
+    import difflib
+
+    choices = list(known)
+    lowered = {choice.lower(): choice for choice in reversed(choices)}
+    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
+def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> str:
+    """Phrase a hint: the nearest legal word, or the list of legal words when none is near.
+
+    >>> suggest("v5f", ["v5e", "h100"], what="chips")
+    "did you mean 'v5e'?"
+    >>> suggest("xyz", ["hbm", "vmem"], what="levels")
+    'levels are: hbm, vmem'
+    """
+    choices = list(known)
+    near = did_you_mean(word, choices)
+    if near is not None:
+        return f"did you mean {near!r}?"
+    listed = ", ".join(choices[:limit]) + (", …" if len(choices) > limit else "")
+    return f"{what} are: {listed}" if choices else f"there are no {what}"
+
+
+def _line_and_column(text: str, position: int) -> tuple[str, int]:
+    """Cut the line that holds ``position`` out of ``text`` and count the column in it."""
+    position = max(0, min(position, len(text)))
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    line = text[start:] if end < 0 else text[start:end]
+    printable = "".join(c if c.isprintable() else " " for c in line)
+    return printable, position - start

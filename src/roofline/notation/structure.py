@@ -1,0 +1,185 @@
+"""What a line of notation means, before any size or machine is known: immutable values, nothing else.
+
+Two stages. ``Node`` values mirror the text (:mod:`roofline.notation.parser` makes them). ``Step`` values are the
+resolved meaning (:mod:`roofline.notation.resolve` makes them): every tensor typed, every dimension labelled, every
+label classified as contracted, batch or kept. Costs are built from steps alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+
+
+def nothing() -> Mapping[str, Any]:
+    """Make the empty read-only mapping that fields default to."""
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Start and end of a piece of the text."""
+
+    start: int
+    end: int
+
+
+# ---------------------------------------------------------------------------------------- as written
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """One written dimension: a name or a number, and the mesh axes it is sharded over (``B_XY``)."""
+
+    name: str | None
+    size: int | None
+    axes: tuple[str, ...] = ()
+    span: Span = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorNode:
+    """``dtype[dims]``, ``name[dims]``, ``name:dtype[dims] {U_X}`` or a bare name; ``dims`` is None when bare."""
+
+    name: str | None
+    dtype: str | None
+    dims: tuple[Dim, ...] | None
+    unreduced: tuple[str, ...] = ()
+    span: Span = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryNode:
+    """Two expressions joined by an operator.
+
+    ``operator`` is ``contract`` (``* @ . · • ×``) or ``add``, ``subtract``, ``divide``; ``matmul`` marks ``@``.
+    ``over`` holds the labels of a named contraction ``·_D``, and is None where none are written.
+    """
+
+    operator: str
+    left: Node
+    right: Node
+    over: tuple[str, ...] | None = None
+    symbol: str = "*"
+    span: Span = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CallNode:
+    """A function applied to arguments: ``softmax_T(x)``, ``conv(x, w, stride=2)``, ``AllGather_X(x)``."""
+
+    function: str
+    arguments: tuple[Node, ...]
+    over: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=nothing)
+    span: Span = Span(0, 0)
+
+
+Node = TensorNode | BinaryNode | CallNode
+
+
+@dataclass(frozen=True, slots=True)
+class StatementNode:
+    """``h = expression -> output``; the name and the output may be absent."""
+
+    value: Node
+    target: str | None = None
+    output: TensorNode | None = None
+    span: Span = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramNode:
+    """Statements joined by ``;`` and what may close the text: ``mesh X=2``, ``on v5e:4x4``, ``over vmem``."""
+
+    statements: tuple[StatementNode, ...]
+    text: str
+    mesh: Mapping[str, int] = field(default_factory=nothing)
+    on: str | None = None
+    over: str | None = None
+
+
+# ---------------------------------------------------------------------------------------- resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension of a resolved tensor.
+
+    ``label`` is never empty: a written number gets a label of its own (``#1``, ``#2`` …) whose size stands in
+    ``Program.sizes``; the output of a convolution gets derived labels (``#3``) with no size there, which the cost
+    rule supplies. ``shard`` holds the mesh axes the dimension is sharded over.
+    """
+
+    label: str
+    shard: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A typed tensor: which one it is (``ident``), its format, its dimensions.
+
+    ``ident`` is the name where it has one, else unique in the program (``%1``). ``written`` is the text form
+    (``bf16[B, D]``). ``source`` is ``input`` for a tensor that comes from memory and ``step`` for one that an
+    earlier step made. ``unreduced`` holds the mesh axes it is a partial sum over (``{U_X}``).
+    """
+
+    ident: str
+    dtype: str
+    axes: tuple[Axis, ...]
+    source: str = "input"
+    unreduced: tuple[str, ...] = ()
+    written: str = ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the dimensions in order."""
+        return tuple(axis.label for axis in self.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One resolved operation.
+
+    ``kind``        ``contraction``, ``elementwise``, ``function`` or ``collective``
+    ``function``    ``contract``; ``multiply``, ``add``, ``subtract``, ``divide``; or the registered function's name
+    ``inputs``      operands in order; ``output`` what it makes
+    ``contracted``  labels summed over; ``batch`` labels in both inputs and the output (contractions)
+    ``over``        labels a function works along (softmax, reductions, norms); mesh axes for a collective
+    ``compute``     the arithmetic dtype by the rules of the notation
+    ``options``     ``causal``, ``stride``, ``padding`` …, validated against the function's signature
+    """
+
+    kind: str
+    function: str
+    inputs: tuple[Shape, ...]
+    output: Shape
+    contracted: tuple[str, ...] = ()
+    batch: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
+    compute: str = "bf16"
+    options: Mapping[str, Any] = field(default_factory=nothing)
+    text: str = ""
+    span: Span = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Resolved steps in order, the sizes that stand in the text as numbers, and what had to be assumed.
+
+    ``labels`` are the named sizes in order of first appearance: what a caller may set. ``axes`` are the mesh axes
+    that occur.
+    """
+
+    steps: tuple[Step, ...]
+    sizes: Mapping[str, int]
+    labels: tuple[str, ...]
+    text: str
+    axes: tuple[str, ...] = ()
+    mesh: Mapping[str, int] = field(default_factory=nothing)
+    on: str | None = None
+    over: str | None = None
+    assumptions: tuple[str, ...] = ()

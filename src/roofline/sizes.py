@@ -1,0 +1,195 @@
+"""One arithmetic for sizes that are ints, numpy arrays or symbols.
+
+A cost formula is written once, in ``+ - *`` and the few functions of this file; what it returns depends on what
+goes in. Ints stay exact, arrays are float64 (int64 overflows silently), symbols are sympy's.
+
+>>> ceil_div(10, 4), maximum(2, 5, 3), nbytes(3, 4)
+(3, 5, 2)
+>>> import numpy as np, sympy
+>>> ceil_div(np.array([8.0, 9.0]), 4)
+array([2., 3.])
+>>> B = symbol("B")
+>>> maximum(B, 1), nbytes(B, 4)
+(B, B/2)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from roofline.errors import SizeError
+
+#: An int or float, a float64 array, or a sympy expression.
+Size: TypeAlias = Any
+
+#: The largest scalar size; beyond it products of a few sizes leave the range of float64.
+LARGEST = 10**30
+
+
+def is_array(value: Any) -> bool:
+    """Say whether ``value`` is a numpy array (without importing numpy)."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def is_symbol(value: Any) -> bool:
+    """Say whether ``value`` is a sympy expression (without importing sympy)."""
+    sympy = sys.modules.get("sympy")
+    return sympy is not None and isinstance(value, sympy.Basic)
+
+
+def symbol(name: str) -> Any:
+    """Make the symbol of an unnamed size: a positive integer."""
+    import sympy
+
+    return sympy.Symbol(name, positive=True, integer=True)
+
+
+def check(name: str, value: Any) -> Size:
+    """Return ``value`` as a size, or say what is wrong with it.
+
+    >>> check("B", 64), check("B", 4e6)
+    (64, 4000000)
+    >>> check("B", 0)
+    Traceback (most recent call last):
+    roofline.errors.SizeError: size B is 0; a size is a whole number of at least 1
+    >>> check("B", 2.5)
+    Traceback (most recent call last):
+    roofline.errors.SizeError: size B is 2.5; a size is a whole number of at least 1
+    """
+    if is_array(value) or isinstance(value, list | tuple | range):
+        return _check_array(name, value)
+    if is_symbol(value):
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise SizeError(f"size {name} is {value!r}", hint="a size is a whole number, an array of them, or nothing")
+    if hasattr(value, "item"):
+        value = value.item()
+    wrong = not -float("inf") < value < float("inf") or value < 1 or value != int(value)
+    if wrong:
+        raise SizeError(f"size {name} is {_short(value)}", hint="a size is a whole number of at least 1")
+    if value > LARGEST:
+        raise SizeError(f"size {name} is {_short(value)}", hint="sizes go up to 1e30")
+    return int(value)
+
+
+def _check_array(name: str, value: Any) -> Size:
+    import numpy as np
+
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
+    if array.size == 0:
+        raise SizeError(f"size {name} is an empty array", hint="give at least one value")
+    valid = np.isfinite(array) & (array >= 1) & (array <= LARGEST)
+    valid &= np.where(valid, array == np.floor(array), False)
+    if not valid.all():
+        where = int(np.argmin(valid.ravel()))
+        bad = array.ravel()[where]
+        hint = "sizes go up to 1e30" if bad > LARGEST and np.isfinite(bad) else "a size is a whole number of at least 1"
+        raise SizeError(f"size {name} is {_short(bad)} at index {where}", hint=hint)
+    return array
+
+
+def _short(value: Any) -> str:
+    text = repr(value.item() if hasattr(value, "item") else value)
+    return text if len(text) <= 32 else f"{float(value):.6g}" if len(text) < 300 else "a number of over 300 digits"
+
+
+def maximum(*values: Size) -> Size:
+    """Return the largest of the values, element by element for arrays."""
+    return _extreme("maximum", "Max", max, values)
+
+
+def minimum(*values: Size) -> Size:
+    """Return the smallest of the values, element by element for arrays."""
+    return _extreme("minimum", "Min", min, values)
+
+
+def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, ...]) -> Size:
+    if any(is_symbol(v) for v in values):
+        import sympy
+
+        return getattr(sympy, symbol_name)(*values)
+    if any(is_array(v) for v in values):
+        import numpy as np
+
+        function = getattr(np, array_name)
+        result = values[0]
+        for value in values[1:]:
+            result = function(result, value)
+        return result
+    return plain(values)
+
+
+def ceil_div(a: Size, b: Size) -> Size:
+    """Divide and round up to a whole number."""
+    if is_symbol(a) or is_symbol(b):
+        import sympy
+
+        return sympy.ceiling(a / b)
+    if is_array(a) or is_array(b):
+        import numpy as np
+
+        return np.ceil(a / b)
+    return -(-a // b)
+
+
+def floor_div(a: Size, b: Size) -> Size:
+    """Divide and round down to a whole number."""
+    if is_symbol(a) or is_symbol(b):
+        import sympy
+
+        return sympy.floor(a / b)
+    if is_array(a) or is_array(b):
+        import numpy as np
+
+        return np.floor(a / b)
+    return a // b
+
+
+def exact_div(a: Size, b: int) -> Size:
+    """Divide; an int stays an int where the division comes out even.
+
+    >>> exact_div(10**30, 2), exact_div(3, 2)
+    (500000000000000000000000000000, 1.5)
+    """
+    if isinstance(a, int) and a % b == 0:
+        return a // b
+    return a / b
+
+
+def round_up(a: Size, multiple: int) -> Size:
+    """Round up to a whole multiple.
+
+    >>> round_up(100, 128)
+    128
+    """
+    return ceil_div(a, multiple) * multiple
+
+
+def nbytes(elements: Size, bits: int, per: int = 1) -> Size:
+    """Count the bytes of ``elements`` that take ``bits`` for every ``per`` of them.
+
+    Numbers and arrays are rounded up to whole bytes; symbols are the exact ratio.
+
+    >>> nbytes(5, 4), nbytes(33, 8, per=32), nbytes(10**30, 4)
+    (3, 2, 500000000000000000000000000000)
+    """
+    if is_symbol(elements):
+        import sympy
+
+        return elements * sympy.Rational(bits, 8 * per)
+    groups = ceil_div(elements, per) if per > 1 else elements
+    return groups * (bits // 8) if bits % 8 == 0 else ceil_div(groups * bits, 8)
+
+
+def product(values: Iterable[Size]) -> Size:
+    """Multiply the values; nothing gives 1."""
+    result: Size = 1
+    for value in values:
+        result = result * value
+    return result
