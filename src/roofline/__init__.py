@@ -1,0 +1,100 @@
+"""roofline: how fast can this run here at best, what limits it, what would move the limit?
+
+>>> import roofline
+>>> answer = roofline.bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
+>>> answer.kind, answer.bound_by
+('memory-bound', 'hbm')
+>>> roofline.solve("bf16[B, D] * int8[D, F] -> bf16[B, F]", "B", on="v5e", D=8192, F=8192).pick
+128
+
+Time on a resource = amount of work for it ÷ its rate; the lower bound is the largest time, the upper bound their
+sum. Everything public is listed in ``__all__``; importing the package loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from roofline.bounds.advise import Advice, advise
+    from roofline.bounds.api import bound, question
+    from roofline.bounds.bound import Bound
+    from roofline.bounds.evaluate import evaluate
+    from roofline.bounds.rules import rules_of_thumb
+    from roofline.bounds.solution import Solution
+    from roofline.bounds.solve import solve
+    from roofline.bounds.solve_dtypes import solve_dtypes
+    from roofline.bounds.sweep import Sweep, sweep
+    from roofline.bounds.zones import Zones, zones
+    from roofline.charts import Chart, plot
+    from roofline.errors import RooflineError
+    from roofline.hardware import Machine, chip, chips
+    from roofline.notation import parse, program
+    from roofline.ops import build
+    from roofline.work import Key, Op, Tensor, Work
+
+_WHERE = {
+    "roofline.bounds.advise": ("Advice", "advise"),
+    "roofline.bounds.api": ("bound", "question"),
+    "roofline.bounds.bound": ("Bound",),
+    "roofline.bounds.evaluate": ("evaluate",),
+    "roofline.bounds.rules": ("rules_of_thumb",),
+    "roofline.bounds.solution": ("Solution",),
+    "roofline.bounds.solve": ("solve",),
+    "roofline.bounds.solve_dtypes": ("solve_dtypes",),
+    "roofline.bounds.sweep": ("Sweep", "sweep"),
+    "roofline.bounds.zones": ("Zones", "zones"),
+    "roofline.charts": ("Chart", "plot"),
+    "roofline.errors": ("RooflineError",),
+    "roofline.hardware": ("Machine", "chip", "chips"),
+    "roofline.notation": ("parse", "program"),
+    "roofline.ops": ("build",),
+    "roofline.work": ("Key", "Op", "Tensor", "Work"),
+}
+_HOME = {name: module for module, names in _WHERE.items() for name in names}
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Advice",
+    "Bound",
+    "Chart",
+    "Key",
+    "Machine",
+    "Op",
+    "RooflineError",
+    "Solution",
+    "Sweep",
+    "Tensor",
+    "Work",
+    "Zones",
+    "advise",
+    "bound",
+    "build",
+    "chip",
+    "chips",
+    "evaluate",
+    "parse",
+    "plot",
+    "program",
+    "question",
+    "rules_of_thumb",
+    "solve",
+    "solve_dtypes",
+    "sweep",
+    "zones",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'roofline' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -129,7 +129,14 @@ ALIASES: dict[str, str] = {
 }  # fmt: skip
 
 # Arithmetic formats by width; a chip without a rate for one runs it as the next wider (DESIGN section 5).
-_FLOAT_LADDER: tuple[tuple[str, ...], ...] = (("fp4",), ("fp6",), ("fp8",), ("fp16", "bf16"), ("fp32",), ("fp64",))
+_FLOAT_LADDER: tuple[tuple[str, ...], ...] = (
+    ("fp4",),
+    ("fp6",),
+    ("fp8",),
+    ("fp16", "bf16"),
+    ("fp32",),
+    ("fp64",),
+)
 _INT_LADDER: dict[str, tuple[tuple[str, ...], ...]] = {
     "int1": (("int2",), ("int4",), ("int8",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
     "int2": (("int4",), ("int8",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
@@ -237,9 +244,7 @@ def _wider_of(a: str, b: str) -> str:
         return "fp32"
     else:
         reason = f"{a} and {b} are equally wide"
-    raise DTypeError(
-        f"{reason}, so the arithmetic dtype needs a choice", hint=f"say compute={a!r} or compute={b!r}"
-    )
+    raise DTypeError(f"{reason}, so the arithmetic dtype needs a choice", hint=f"say compute={a!r} or compute={b!r}")
 
 
 @cache

@@ -1,0 +1,80 @@
+"""The ``roofline`` command: one file a subcommand, loaded only when it runs; errors end with code 2, no traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from roofline.errors import RooflineError
+
+_COMMANDS = {
+    "bound": "how fast can this run at best, and what limits it",
+    "solve": "at which size, bandwidth or peak does the bottleneck flip",
+    "advise": "what would move the bound, and by how much",
+    "sweep": "a table over a grid of sizes",
+    "plot": "roofline, throughput and time charts",
+    "chips": "list, filter, compare and explain the machines of the catalog",
+}
+
+
+class _Lazy(click.Group):
+    """A group that imports a command's module when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        from importlib import import_module
+
+        command: click.Command = import_module(f"roofline.cli.{name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS:
+            from roofline.errors import suggest
+
+            hint = suggest(args[0], _COMMANDS, what="commands")
+            raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name=None, version="0.1.0", prog_name="roofline")
+def cli() -> None:
+    """How fast can this run here at best, what limits it, and what would move the limit?"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code (0, or 2 where the input is wrong)."""
+    try:
+        cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+    except RooflineError as error:
+        click.echo(f"error: {error}", err=True)
+        return 2
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+def run() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())

@@ -11,9 +11,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from roofline import dtypes
-from roofline.errors import HardwareError, suggest
-
 
 def _empty() -> Mapping[str, Any]:
     return MappingProxyType({})
@@ -39,6 +36,8 @@ class Unit:
 
     ``peaks`` maps an arithmetic dtype (``bf16``, ``fp8``, ``fp16_acc16``) to FLOP/s, dense. ``tile`` is the size
     the unit pads matrices to (rows, columns), where known. ``achievable`` maps a dtype to the measured fraction.
+    ``per_clock`` maps a dtype to FLOP per clock of one core, where a source counts them; ``irregular`` names the
+    dtypes whose peak is known not to be twice (or half) that of the neighbouring width.
     """
 
     name: str
@@ -47,6 +46,9 @@ class Unit:
     clock: Figure | None = None
     tile: tuple[int, int] | None = None
     achievable: Mapping[str, Figure] = field(default_factory=_empty)
+    per_clock: Mapping[str, Figure] = field(default_factory=_empty)
+    irregular: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class Memory:
     """A memory level, or a link data can come over (``pcie``).
 
     ``bandwidth`` is one-way bytes/s of the whole device, ``capacity`` bytes of the whole device; ``per_core`` is
-    the part one core sees, where the level is split among cores. Each is None where unknown.
+    the capacity one core sees, where the level is split among cores. Each is None where unknown. ``label`` is the
+    vendor's word for the capacity ("80 GB", which is not 80e9 bytes).
     """
 
     name: str
@@ -68,7 +71,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A way to other chips: one-way bytes/s per link, how many links, the latency of one hop, the largest domain."""
+    """A way to other chips.
+
+    ``bandwidth`` is one-way bytes/s of one of the ``links`` (of all together where ``links`` is None), ``latency``
+    the time of one hop, ``domain`` the most chips it joins. ``topology`` is switch, mesh, torus2d, torus3d, pair or
+    network; ``axes`` the largest torus and ``wrap`` when its axes close.
+    """
 
     name: str
     bandwidth: Figure | None = None
@@ -78,6 +86,20 @@ class Link:
     achievable: Figure | None = None
     topology: str = ""
     label: str = ""
+    axes: tuple[int, ...] = ()
+    wrap: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternate:
+    """A figure another source gives for the same thing: ``of`` is its path (``hbm.bandwidth``, ``tensor.bf16``).
+
+    ``rejected`` marks one that is known to be wrong or to mean something else (a sparse peak, a rounding).
+    """
+
+    of: str
+    figure: Figure
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +119,8 @@ class Machine:
 
     ``unit`` and ``over`` are the caller's choices (``--unit vector``, ``--over vmem``): they change how ``matrix``
     and ``main`` resolve, never the Work. ``use_achievable`` multiplies rates by the measured fractions where known.
+    ``given`` lists the figures the caller set (``hbm.bandwidth``), ``alternates`` what other sources say,
+    ``match`` the names a driver reports the device under.
     """
 
     key: str
@@ -113,3 +137,15 @@ class Machine:
     given: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
     prices: Mapping[str, Figure] = field(default_factory=_empty)
+    family: str = ""
+    vendor: str = ""
+    core: str = ""
+    aliases: tuple[str, ...] = ()
+    match: tuple[str, ...] = ()
+    alternates: tuple[Alternate, ...] = ()
+    file: str = ""
+
+    def __repr__(self) -> str:
+        shape = ":" + "x".join(map(str, self.shape)) if self.shape else ""
+        given = f", given: {', '.join(self.given)}" if self.given else ""
+        return f"Machine({self.key}{shape}{given})"

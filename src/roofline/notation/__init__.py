@@ -1,0 +1,36 @@
+"""The notation of "How To Scale Your Model": text → tokens → immutable structure → resolved program.
+
+>>> line = program("bf16[B, D] * int8[D, F] -> bf16[B, F]")
+>>> line.labels, line.steps[0].contracted, line.steps[0].compute
+(('B', 'D', 'F'), ('D',), 'bf16')
+>>> canonical(line, {"B": 64, "D": 8192, "F": 8192})
+'bf16[64, 8192] * int8[8192, 8192] -> bf16[64, 8192]'
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from roofline.notation.canonical import canonical
+from roofline.notation.parser import parse
+from roofline.notation.resolve import resolve
+from roofline.notation.structure import Program
+
+__all__ = ["canonical", "parse", "program", "resolve"]
+
+
+@lru_cache(maxsize=1024)
+def program(text: str, compute: str | None = None) -> Program:
+    """Read and resolve a text; ``compute`` settles or overrides the arithmetic dtype.
+
+    >>> program("x = bf16[B, D] * bf16[D, F]; gelu(x)").steps[1].inputs[0].ident
+    'x'
+    >>> program("softmax(fp32[8, 32, 2048, 2048])").assumptions
+    ('softmax is along the last dimension, 2048',)
+    >>> program("bf16[B, D] * bf16[E, F]")
+    Traceback (most recent call last):
+    roofline.errors.NotationError: [B, D] * [E, F] share no dimension; rename the dimension to be contracted, ...
+      bf16[B, D] * bf16[E, F]
+                 ^
+    """
+    return resolve(parse(text), compute)

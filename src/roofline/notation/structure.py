@@ -65,6 +65,7 @@ class BinaryNode:
     over: tuple[str, ...] | None = None
     symbol: str = "*"
     span: Span = Span(0, 0)
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class ProgramNode:
 
     statements: tuple[StatementNode, ...]
     text: str
-    mesh: Mapping[str, int] = field(default_factory=nothing)
+    mesh: Mapping[str, int | str] = field(default_factory=nothing)
     on: str | None = None
     over: str | None = None
 
@@ -179,7 +180,7 @@ class Program:
     labels: tuple[str, ...]
     text: str
     axes: tuple[str, ...] = ()
-    mesh: Mapping[str, int] = field(default_factory=nothing)
+    mesh: Mapping[str, int | str] = field(default_factory=nothing)
     on: str | None = None
     over: str | None = None
     assumptions: tuple[str, ...] = ()

@@ -1,0 +1,61 @@
+# `make help` lists the targets. Needs only make and Python 3.11 or newer; everything else goes into .venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+OUT    := out
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench fuzz docs docs-update clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/ready  ## install, run the lines of docs/demo.txt, write charts to out/
+	@mkdir -p $(OUT)
+	@PATH="$(CURDIR)/$(BIN):$$PATH"; export PATH; \
+	grep '^roofline ' docs/demo.txt | while IFS= read -r line; do \
+		printf '\n$$ %s\n' "$$line"; eval "$$line" < /dev/null || exit 1; \
+	done
+	@printf '\ncharts: '; ls $(OUT) | tr '\n' ' '; echo
+
+test: lint types docs  ## everything CI checks: style, types, import contracts, docs, tests with doctests
+	$(BIN)/python -m pytest --quiet
+
+lint: $(VENV)/ready-dev  ## style, formatting, import contracts
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/lint-imports --no-logo --no-color
+
+types: $(VENV)/ready-dev  ## mypy, strict
+	$(BIN)/mypy --strict --no-error-summary
+
+docs: $(VENV)/ready-dev  ## build the documentation into docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
+
+docs-update: $(VENV)/ready-dev  ## run every example of the README and the docs, put its output in place
+	$(BIN)/python tests/update_docs.py
+
+bench: $(VENV)/ready  ## measure against the budgets
+	$(BIN)/python benchmarks/run.py
+
+fuzz: $(VENV)/ready-dev  ## the long run of the bad-input tests
+	ROOFLINE_FUZZ=100000 $(BIN)/python -m pytest --quiet -m fuzz
+
+clean:  ## remove everything that was made
+	rm -rf $(VENV) $(OUT) docs/_build build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment is made afresh whenever pyproject.toml changes.
+$(VENV)/ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "roofline needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; say make PYTHON=python3.12")'
+	@echo "setting up $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/ready-dev: $(VENV)/ready
+	@echo "adding the test and docs tools to $(VENV)"
+	@$(PIP) install --editable '.[test,docs]'
+	@touch $@

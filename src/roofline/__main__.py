@@ -1,0 +1,5 @@
+"""``python -m roofline``: the command line."""
+
+from roofline.cli import run
+
+run()

@@ -1,0 +1,298 @@
+"""What would move the bound, and by how much: each line is a question asked afresh, ranked by gain.
+
+>>> from roofline import bound
+>>> answer = bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
+>>> [(a.change, round(a.gain, 2)) for a in advise(answer)][:3]
+[('memory at twice the bandwidth', 1.94), ('B = 128', 1.94), ('int4 weights', 1.94)]
+
+Memory-bound: narrower storage, more work a byte, fusion, larger tiles, a faster level, more bandwidth. Compute-bound:
+faster arithmetic, fewer FLOPs, a higher peak. What changes nothing is not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roofline import dtypes
+from roofline.bounds.bound import Bound
+from roofline.bounds.question import Question
+from roofline.bounds.variants import operands, parsed_sizes, resize, retype
+from roofline.errors import InputError, UntimedError
+from roofline.hardware import chip, override, with_choices
+from roofline.hardware.rate import main_level
+from roofline.notation import program
+from roofline.quantity import format_quantity
+
+#: The least gain worth a line.
+LEAST_GAIN = 1.005
+
+#: Chips another one is compared with when no others are named.
+OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
+
+# Narrower storage formats worth trying for each width in bits.
+_NARROWER = {64: ("fp32", "bf16"), 32: ("bf16", "int8"), 16: ("int8", "int4"), 8: ("int4",)}
+_ROLE_WORD = {"weight": "weights", "activation": "activations", "kv": "KV", "gradient": "gradients"}
+
+
+@dataclass(frozen=True, slots=True)
+class Idea:
+    """A change to try: the question with it made, why it might help, and how much more work it does."""
+
+    change: str
+    reason: str
+    question: Question
+    more: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advice:
+    """A change that moves the bound.
+
+    ``gain`` is how much faster the same amount of work gets; ``before`` and ``after`` are the two bounds, ``more``
+    how many times the work the changed question does (a larger batch).
+    """
+
+    change: str
+    reason: str
+    before: Bound
+    after: Bound
+    gain: float
+    more: float = 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line as plain data in SI units."""
+        return {
+            "change": self.change,
+            "reason": self.reason,
+            "gain": self.gain,
+            "more_work": self.more,
+            "lower_before": self.before.lower,
+            "lower_after": self.after.lower,
+            "bound_by_after": self.after.bound_by,
+            "expression": self.after.expression,
+            "target": self.after.target,
+        }
+
+    def __repr__(self) -> str:
+        before, after = format_quantity(self.before.lower, "s"), format_quantity(self.after.lower, "s")
+        return f"<Advice: {self.change}: {before} → {after}, {self.gain:.2f}x>"
+
+
+def advise(answer: Bound, *, chips: Sequence[str] = ()) -> tuple[Advice, ...]:
+    """Try every change that fits what binds; return those that help, the largest gain first.
+
+    ``chips`` names other machines to compare with (:data:`OTHER_CHIPS` is a usual choice). The answer must be one of
+    plain numbers.
+    """
+    if not isinstance(answer.bound_by, str):
+        raise InputError("advice needs plain numbers", hint="give every size one value")
+    asked: Question = answer.question
+    ideas = [idea for adviser in ADVISERS.get(answer.kind or "", ()) for idea in adviser(asked, answer)]
+    ideas += _chips(asked, answer, chips)
+    found = [advice for idea in ideas if (advice := _try(idea, answer)) is not None]
+    return tuple(sorted(found, key=lambda a: -a.gain))
+
+
+def _try(idea: Idea, before: Bound) -> Advice | None:
+    try:
+        after = idea.question.answer()
+    except (InputError, UntimedError):
+        return None
+    gain = before.lower / after.lower * idea.more
+    if gain < LEAST_GAIN or len(after.incomplete) > len(before.incomplete):
+        return None
+    then = f"then {after.kind}" if after.kind != before.kind else f"still {after.kind}"
+    return Advice(idea.change, f"{idea.reason}: {then}", before, after, gain, idea.more)
+
+
+def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Store weights, activations or KV in fewer bits; one role at a time, then all of them."""
+    if asked.raw:
+        return
+    inputs = [o for o in operands(asked) if o.role in _ROLE_WORD]
+    moved = {t.ident: t.traffic_bytes for part in answer.ops for t in part.op.reads}
+    total = sum(answer.bytes.values())
+    for role in dict.fromkeys(o.role for o in inputs):
+        chosen = [o for o in inputs if o.role == role]
+        share = sum(moved.get(o.ident, 0) for o in chosen) / total
+        for name in _NARROWER.get(max(dtypes.get(o.dtype).bits for o in chosen), ()):
+            formats = {o.position: name for o in chosen if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
+            reason = f"{_ROLE_WORD[role]} are {share:.0%} of the bytes"
+            yield from _retyped(asked, formats, f"{name} {_ROLE_WORD[role]}", reason)
+    if len({o.role for o in inputs}) > 1:
+        for name in _NARROWER.get(max(dtypes.get(o.dtype).bits for o in inputs), ()):
+            formats = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
+            if len(formats) > 1:
+                yield from _retyped(asked, formats, f"{name} operands", "all inputs in fewer bits")
+
+
+def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Compute in a narrower format with a higher peak."""
+    if asked.raw:
+        return
+    inputs = [o for o in operands(asked) if o.role in _ROLE_WORD]
+    for name in ("bf16", "fp8", "int8", "fp4"):
+        formats = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
+        if formats and len(formats) == len(inputs):
+            yield from _retyped(asked.vary(compute=None), formats, f"{name} arithmetic", "a higher peak")
+
+
+def _retyped(asked: Question, formats: dict[int, str], change: str, reason: str) -> Iterator[Idea]:
+    try:
+        if formats:
+            yield Idea(change, reason, retype(asked, formats))
+    except InputError:
+        return
+
+
+def _larger_batch(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Grow a size that the weights do not carry to where computing takes as long as loading."""
+    if asked.raw:
+        return
+    sizes = {**parsed_sizes(asked), **asked.sizes}
+    for label in _batch_labels(asked):
+        now = sizes.get(label)
+        if not isinstance(now, int):
+            continue
+        wanted = _first_compute_bound(asked, label, now)
+        if wanted is not None:
+            name = label if not label.startswith("#") else f"the size {now}"
+            more = f"{wanted / now:.3g} times the work"
+            yield Idea(f"{name} = {wanted}", more, resize(asked, label, wanted), wanted / now)
+
+
+def _batch_labels(asked: Question) -> list[str]:
+    """Labels of an activation that no weight carries and that the result keeps."""
+    found: dict[str, None] = {}
+    roles = {o.ident: o.role for o in operands(asked)}
+    for step in program(asked.text, asked.compute).steps:
+        weights = {label for s in step.inputs if roles.get(s.ident) == "weight" for label in s.labels}
+        if weights:
+            found.update(dict.fromkeys(x for s in step.inputs for x in s.labels if x not in weights))
+    return list(found)
+
+
+def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
+    """Double until another kind of resource binds, then halve the stretch: the smallest such whole number."""
+    start = resize(asked, label, now).answer().kind
+    low, high = now, now * 2
+    while resize(asked, label, high).answer().kind == start:
+        low, high = high, high * 2
+        if high > now * 2**24:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if resize(asked, label, middle).answer().kind == start:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _fusion(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Run elementwise operations inside the kernel that made their operand."""
+    if len(answer.ops) > 1 and asked.policy == "each-op":
+        yield Idea("fuse elementwise operations", "intermediates stay on the chip", asked.vary(policy="fused"))
+
+
+def _unfused_attention(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Keep attention scores on the chip."""
+    if "unfused" in asked.text:
+        kept = asked.text.replace(", unfused", "")
+        yield Idea("fused attention", "scores and probabilities stay on the chip", asked.vary(text=kept))
+
+
+def _causal(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Attend only backwards, where the model allows it."""
+    steps = program(asked.text, asked.compute).steps if asked.text else ()
+    if len(steps) == 1 and steps[0].function == "attention" and not steps[0].options.get("causal"):
+        text = asked.text.rstrip()
+        kept = text.replace(", full", "")
+        if kept.endswith(")"):
+            yield Idea("causal attention", "about half the pairs", asked.vary(text=f"{kept[:-1]}, causal)"))
+
+
+def _larger_tiles(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Load operands less often."""
+    if asked.policy == "tiled" and asked.tile is not None:
+        bm, bn, bk = asked.tile
+        twice = (bm * 2, bn * 2, bk)
+        yield Idea(f"tiles of {bm * 2} x {bn * 2}", "operands are loaded half as often", asked.vary(tile=twice))
+
+
+def _faster_level(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Keep the operands in a memory level that holds them and is faster."""
+    if answer.footprint is None or asked.policy == "tiled":
+        return
+    for memory in asked.machine.memories:
+        if memory.bandwidth is None or memory.capacity is None or memory.link:
+            continue
+        if memory.capacity.value >= answer.footprint.total and memory.name != answer.footprint.level:
+            reason = f"{memory.name} holds all {format_quantity(answer.footprint.total, 'B')}"
+            machine = with_choices(asked.machine, over=memory.name)
+            yield Idea(f"operands in {memory.name}", reason, asked.vary(machine=machine))
+
+
+def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """A platform with twice the bandwidth at the level that binds."""
+    name = answer.bound_by
+    memory = next((m for m in asked.machine.memories if m.name == name and m.bandwidth), None)
+    if memory is not None and memory.bandwidth is not None:
+        machine = override(asked.machine, {name: memory.bandwidth.value * 2})
+        word = "memory" if name == main_level(asked.machine).name else name
+        yield Idea(f"{word} at twice the bandwidth", "a steeper roof", asked.vary(machine=machine))
+
+
+def _higher_peak(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """A platform with twice the peak on the unit that binds."""
+    use = next(u for u in answer.uses if u.resource == answer.bound_by)
+    machine = override(asked.machine, {f"{use.resource}.{use.dtype}": float(use.rate.value) * 2})
+    yield Idea(f"twice the {use.dtype} peak", "a higher roof", asked.vary(machine=machine))
+
+
+def _fewer_flops(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Half the arithmetic over the same bytes: pruning, low rank, a cheaper algorithm."""
+    uses = [u for u in answer.uses if u.quantity == "flops"]
+    if len(uses) == 1:
+        raw = {
+            "flops": answer.flops / 2,
+            "bytes": sum(answer.bytes.values()),
+            "dtype": uses[0].dtype,
+            "unit": uses[0].place,
+        }
+        reason = "pruning, low rank or a cheaper algorithm over the same bytes"
+        yield Idea("half the FLOPs", reason, Question(machine=asked.machine, raw=raw, sizes=asked.sizes))
+
+
+def _matrix_unit(asked: Question, answer: Bound) -> Iterator[Idea]:
+    """Run on the matrix unit where the caller chose another."""
+    if asked.machine.unit is not None:
+        machine = with_choices(asked.machine, unit="auto")
+        yield Idea("the matrix unit", "a higher peak", asked.vary(machine=machine))
+
+
+def _chips(asked: Question, answer: Bound, names: Sequence[str]) -> Iterator[Idea]:
+    """The same on another chip."""
+    for name in names:
+        machine = chip(name)
+        if machine.key != asked.machine.key:
+            yield Idea(machine.name, "another chip", asked.vary(machine=machine))
+
+
+Adviser = Callable[[Question, Bound], Iterator[Idea]]
+
+#: What to try, by what binds. The first two rows are the seeds' two lists of advice.
+ADVISERS: dict[str, tuple[Adviser, ...]] = {
+    "memory-bound": (
+        _narrower_storage,
+        _larger_batch,
+        _fusion,
+        _unfused_attention,
+        _larger_tiles,
+        _faster_level,
+        _more_bandwidth,
+    ),
+    "compute-bound": (_faster_arithmetic, _causal, _fewer_flops, _matrix_unit, _higher_peak),
+}

@@ -1,0 +1,176 @@
+"""The questions a user asks, as functions: ``bound``, ``sweep``, ``solve``, ``advise``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.question import Question, has_arrays, resolve_sizes
+from roofline.errors import InputError
+from roofline.hardware import chip
+from roofline.hardware.machine import Machine
+from roofline.quantity import parse
+
+On = str | Machine | None
+
+
+def question(
+    expression: str | None = None,
+    *,
+    on: On = None,
+    sizes: Mapping[str, Any] | None = None,
+    flops: Any = None,
+    bytes: Any = None,
+    intensity: Any = None,
+    dtype: str | None = None,
+    unit: str | None = None,
+    over: str | None = None,
+    set: Mapping[str, Any] | None = None,
+    files: Sequence[str] = (),
+    policy: str | None = None,
+    tile: Sequence[int] | None = None,
+    exact: bool = False,
+    count_padding: bool = True,
+    pad: bool = False,
+    compute: str | None = None,
+    achievable: bool = False,
+    overlap: float | None = None,
+    overhead: float | str | None = None,
+    **named: Any,
+) -> Question:
+    """Gather what :func:`bound` takes into a :class:`~roofline.bounds.question.Question`, checked."""
+    if isinstance(expression, str) and not expression.strip():
+        raise InputError("the expression is empty", hint="for instance 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'")
+    raw = _raw(flops, bytes, intensity, dtype, unit)
+    if (expression is None) == (not raw):
+        raise InputError(
+            "ask about either an expression or raw work",
+            hint="an expression such as 'bf16[B, D] * bf16[D, F] -> bf16[B, F]', or flops= and bytes=, or intensity=",
+        )
+    if raw and sum(v is not None for v in (flops, bytes, intensity)) > 1 and intensity is not None:
+        raise InputError("an intensity stands alone", hint="give intensity=, or flops= and bytes=")
+    if dtype is not None and not raw:
+        raise InputError(
+            "dtype= goes with raw work", hint="in an expression each tensor names its own, as in 'fp8[B, D]'"
+        )
+    where, level = on, over
+    if expression is not None:
+        where, level = _closing(expression, compute, on, over)
+    return Question(
+        machine=target(where, unit=unit, over=level, set=set, files=files, achievable=achievable),
+        text=expression or "",
+        sizes=resolve_sizes(_all_sizes(sizes, named)),
+        raw=raw,
+        policy=policy or ("tiled" if tile is not None else "each-op"),
+        tile=None if tile is None else _tile(tile),
+        exact=exact,
+        count_padding=count_padding,
+        pad=pad,
+        compute=compute,
+        overlap=None if overlap is None else _fraction(overlap),
+        overhead=None if overhead is None else parse(overhead, "s"),
+    )
+
+
+def bound(expression: str | None = None, **arguments: Any) -> Bound:
+    """Answer: how fast can this run here at best, and what limits it?
+
+    >>> answer = bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
+    >>> answer.bound_by, round(answer.lower * 1e6, 1), round(answer.intensity)
+    ('hbm', 84.5, 124)
+    >>> answer = bound(flops=1e12, bytes=2e9, dtype="bf16", on="h100")
+    >>> answer.kind
+    'compute-bound'
+
+    Sizes may be arrays, which gives arrays, or be left out, which gives formulas:
+
+    >>> import numpy as np
+    >>> many = bound("bf16[B, D] * bf16[D, D]", on="h100", B=np.array([64, 4096]), D=8192)
+    >>> many.bound_by.decode()
+    ['hbm', 'tensor']
+    >>> bound("bf16[B, D] * bf16[D, F]", on="h100").intensity
+    B*D*F/(B*D + B*F + D*F)
+
+    Parameters
+        ``expression``    a line of the notation (or leave it out and give ``flops`` and ``bytes``, or ``intensity``)
+        ``on``            a target: ``"h100"``, ``"v5e:4x4"``, a TOML file, or a :class:`Machine`
+        ``sizes``         sizes by name; plain keyword arguments are sizes too (``B=64``, ``F="4*D"``)
+        ``unit``          ``matrix``, ``vector`` or a unit's own name: which unit the arithmetic runs on
+        ``over``          the memory level or link data comes from: ``hbm``, ``vmem``, ``l2``, ``pcie`` …
+        ``set``           figures to override: ``{"hbm": "8.1e11 B/s", "bf16": 1e15}``
+        ``files``         machine files or folders that overlay the catalog
+        ``policy``        which bytes count: ``each-op``, ``fused``, ``tiled``, ``minimal``
+        ``tile``          (bm, bn, bk): contractions re-load their operands for every tile
+        ``exact``         one add fewer than multiplies (2D−1 in place of 2D)
+        ``count_padding`` whether a convolution's padded positions count (the field's habit)
+        ``pad``           round matrix sizes up to the matrix unit's tile
+        ``compute``       the arithmetic dtype, where the operands' wider one is not meant
+        ``achievable``    use measured fractions of the rates where the catalog has them
+        ``overlap``, ``overhead``   a stated fraction and a time per operation: adds an estimate
+
+    Times are seconds, sizes elements, rates FLOP/s and bytes/s. Bad input raises
+    :class:`~roofline.errors.InputError` with a message that says what would be right.
+    """
+    asked = question(expression, **arguments)
+    if has_arrays(asked.sizes):
+        from roofline.bounds.sweep import bound_arrays
+
+        return bound_arrays(asked)
+    return asked.answer()
+
+
+def target(
+    on: On,
+    *,
+    unit: str | None = None,
+    over: str | None = None,
+    set: Mapping[str, Any] | None = None,
+    files: Sequence[str] = (),
+    achievable: bool = False,
+) -> Machine:
+    """Resolve a target and the choices that go with it."""
+    if on is None:
+        raise InputError("no machine to run on", hint="say on='h100' (roofline chips lists them)")
+    if isinstance(on, str):
+        return chip(on, unit=unit, over=over, files=files, achievable=achievable, **dict(set or {}))
+    from roofline.hardware import override, with_choices
+
+    changed = override(on, dict(set)) if set else on
+    return with_choices(changed, unit=unit, over=over, achievable=achievable or None)
+
+
+def _closing(expression: str, compute: str | None, on: On, over: str | None) -> tuple[On, str | None]:
+    """Take the target and level a line may close with, where the call names none."""
+    from roofline.notation import program
+
+    parsed = program(expression, compute)
+    return on if on is not None else parsed.on, over if over is not None else parsed.over
+
+
+def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None, unit: str | None) -> dict[str, Any]:
+    given = {"flops": flops, "bytes": bytes, "intensity": intensity}
+    amounts = {name: value for name, value in given.items() if value is not None}
+    return {**amounts, "dtype": dtype or "bf16"} if amounts else {}
+
+
+def _all_sizes(sizes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    both = sorted((sizes or {}).keys() & named.keys())
+    if both:
+        raise InputError(f"size {both[0]} is given twice", hint="give it once")
+    return {**(sizes or {}), **named}
+
+
+def _tile(tile: Sequence[int]) -> tuple[int, int, int]:
+    from roofline.sizes import check
+
+    if isinstance(tile, str) or len(tile) != 3:
+        raise InputError(f"a tile is three sizes, not {tile!r}", hint="bm, bn, bk, as in tile=(128, 128, 64)")
+    bm, bn, bk = (check(name, value) for name, value in zip(("bm", "bn", "bk"), tile, strict=True))
+    return bm, bn, bk
+
+
+def _fraction(overlap: float) -> float:
+    if not 0 <= overlap <= 1:
+        raise InputError(f"overlap {overlap!r} is not a fraction", hint="0 is no overlap, 1 is all of it")
+    return float(overlap)

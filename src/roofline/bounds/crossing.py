@@ -1,0 +1,97 @@
+"""Where two times cross: the roots in symbols, which of them are real flips, and their limits for large sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from roofline.sizes import is_symbol
+
+Flip = tuple[float, str, str]
+
+
+def roots_of(a: Any, b: Any, x: Any) -> list[Any] | None:
+    """Solve a = b for x in symbols; None where the equation is no polynomial of degree one or two.
+
+    >>> from roofline.sizes import symbol
+    >>> x, n = symbol("x"), symbol("n")
+    >>> roots_of(3 * x * n, n + x, x)
+    [n/(3*n - 1)]
+    """
+    import sympy
+
+    top = sympy.expand(sympy.fraction(sympy.together(a - b))[0])
+    if top == 0 or x not in top.free_symbols:
+        return []
+    if not top.is_polynomial(x):
+        return None
+    coefficients = sympy.Poly(top, x).all_coeffs()
+    while coefficients and coefficients[-1] == 0:
+        coefficients.pop()
+    if len(coefficients) == 1:
+        return []
+    if len(coefficients) == 2:
+        high, low = coefficients
+        return [sympy.factor(sympy.cancel(-low / high))]
+    if len(coefficients) == 3:
+        high, middle, low = coefficients
+        root = sympy.sqrt(middle**2 - 4 * high * low)
+        return [(-middle + sign * root) / (2 * high) for sign in (1, -1)]
+    return None
+
+
+def flips_among(times: Mapping[str, Any], x: Any, crossings: Sequence[float]) -> list[Flip]:
+    """Keep the crossings at which the largest time really changes: (value, before, after) in order."""
+    ordered = sorted(set(crossings))
+    edges = [0.0, *ordered, ordered[-1] * 4 + 1] if ordered else [0.0, 2.0]
+    binding = [largest_at(times, x, (a + b) / 2) for a, b in pairwise(edges)]
+    return [(v, a, b) for v, (a, b) in zip(ordered, pairwise(binding), strict=True) if a != b]
+
+
+def largest_at(times: Mapping[str, Any], x: Any, at: float) -> str:
+    """Name the largest of the times where ``x`` has this value."""
+    return max(times, key=lambda name: float(put_numbers(times[name], {x: at})))
+
+
+def limit_of(form: Any, numbers: Mapping[Any, Any]) -> tuple[Any, float | None]:
+    """Let every size in a closed form grow together; its limit in symbols and in numbers, None where not finite."""
+    import sympy
+
+    sizes = [s for s in free_symbols(form) if s.is_integer]
+    limit = form
+    if sizes:
+        t = sympy.Symbol("t", positive=True)
+        try:
+            limit = sympy.limit(sympy.cancel(form.subs(dict.fromkeys(sizes, t))), t, sympy.oo)
+        except (NotImplementedError, ValueError):
+            return None, None
+    value = positive_number(put_numbers(limit, numbers))
+    return (limit, value) if value is not None else (None, None)
+
+
+def validity_of(form: Any) -> Any:
+    """What must hold for a closed form to be a positive size, as an inequality (or True)."""
+    import sympy
+
+    top, bottom = sympy.fraction(sympy.together(form))
+    return bottom > 0 if top.is_positive else form > 0
+
+
+def put_numbers(expression: Any, numbers: Mapping[Any, Any]) -> Any:
+    """Substitute numbers for symbols, where there are any."""
+    return expression.subs(numbers) if is_symbol(expression) else expression
+
+
+def free_symbols(expression: Any) -> set[Any]:
+    """Symbols that are still open."""
+    return set(expression.free_symbols) if is_symbol(expression) else set()
+
+
+def positive_number(value: Any) -> float | None:
+    """Return a positive finite float, or None."""
+    if is_symbol(value) and (value.free_symbols or not value.is_real):
+        return None
+    number = float(value)
+    return number if 0 < number < math.inf else None

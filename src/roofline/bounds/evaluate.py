@@ -1,0 +1,191 @@
+"""Operations × Machine → Bound: the only evaluator. A single operation is a list of one.
+
+For every amount, time = amount ÷ rate. Per resource the times add up over operations, and then::
+
+    lower    = max over resources of Σ over operations            (everything overlaps)
+    op_by_op = Σ over operations of max over resources            (each operation overlaps within itself)
+    upper    = Σ over both                                        (nothing overlaps)
+
+Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009; "How To Scale Your Model", chapter 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from roofline.bounds.bound import Bound, Codes, OpBound, Use, headline_flops, ratio
+from roofline.bounds.footprint import Footprint
+from roofline.errors import UntimedError
+from roofline.hardware.machine import Machine, Rate
+from roofline.hardware.rate import rate
+from roofline.sizes import Size, is_array, is_symbol, maximum
+from roofline.work import Key, Op, Work
+
+RateOf = Callable[[Machine, Key, Op], Rate | None]
+
+
+def evaluate(
+    ops: Sequence[Op],
+    moved: Sequence[Work],
+    machine: Machine,
+    *,
+    expression: str = "",
+    sizes: Mapping[str, Size] | None = None,
+    footprint: Footprint | None = None,
+    overlap: float | None = None,
+    overhead: float | None = None,
+    assumptions: Sequence[str] = (),
+    request: Mapping[str, Any] | None = None,
+    question: Any = None,
+    rate_of: RateOf = rate,
+) -> Bound:
+    """Price operations and the bytes each moves; amounts may be numbers, arrays of one shape, or symbols."""
+    missing: dict[Key, Size] = {}
+    notes: dict[str, None] = dict.fromkeys(assumptions)
+    parts: list[OpBound] = []
+    for op, load in zip(ops, moved, strict=True):
+        part = _price(op, (op.work + load) * op.repeat, machine, rate_of, missing)
+        parts.append(part)
+        notes.update(dict.fromkeys(use.rate.note for use in part.uses if use.rate.note))
+    times = _total({}, (part.times for part in parts))
+    if not times:
+        raise UntimedError(_nothing_timed(machine, missing))
+    lower, upper = maximum(*times.values()), _add(list(times.values()))
+    op_by_op = _add([part.lower for part in parts if part.times])
+    uses = _merge(use for part in parts for use in part.uses)
+    work = _add([part.op.work * part.op.repeat for part in parts])
+    flops = headline_flops(work)
+    loaded = _amounts(uses, "bytes")
+    compute = _headline_time(uses, work)
+    memory_time = _add([u.time for u in uses if u.quantity == "bytes"])
+    moved_bytes = _add(list(loaded.values()))
+    intensity = ratio(flops, moved_bytes)
+    return Bound(
+        expression=expression,
+        machine=machine,
+        sizes=dict(sizes or {}),
+        flops=flops,
+        flops_by=_total({}, [{f"{u.resource}/{u.dtype}": u.amount} for u in uses if u.quantity == "flops"]),
+        bytes=loaded,
+        wire=_amounts(uses, "wire"),
+        intensity=intensity,
+        critical_intensity=_ridge(flops, compute, moved_bytes, memory_time),
+        times=times,
+        lower=lower,
+        op_by_op=op_by_op,
+        upper=upper,
+        bound_by=_binding(times),
+        attainable=flops / lower,
+        utilisation=None if compute is None else compute / lower,
+        uses=uses,
+        ops=tuple(parts),
+        footprint=footprint,
+        estimate=_estimate(lower, upper, ops, overlap, overhead),
+        assumptions=tuple(notes),
+        incomplete=tuple(_untimed(machine, key, amount) for key, amount in missing.items()),
+        request=dict(request or {}),
+        question=question,
+    )
+
+
+def _price(op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dict[Key, Size]) -> OpBound:
+    uses = []
+    for key, amount in work.items():
+        if isinstance(amount, int | float) and amount == 0:
+            continue
+        found = rate_of(machine, key, op)
+        if found is None:
+            missing[key] = missing[key] + amount if key in missing else amount
+            continue
+        time = amount / found.value
+        uses.append(Use(found.resource, key.quantity, key.place, found.dtype or key.dtype, amount, found, time))
+    times = _total({}, [{use.resource: use.time} for use in uses])
+    values = list(times.values())
+    return OpBound(
+        op=op,
+        uses=tuple(uses),
+        times=times,
+        lower=maximum(*values) if len(values) > 1 else _add(values),
+        upper=_add(values),
+        bound_by=_binding(times),
+    )
+
+
+def _total(start: dict[str, Size], many: Any) -> dict[str, Size]:
+    for times in many:
+        for name, time in times.items():
+            start[name] = start[name] + time if name in start else time
+    return start
+
+
+def _add(values: list[Any]) -> Any:
+    return sum(values[1:], values[0]) if values else 0
+
+
+def _merge(uses: Any) -> tuple[Use, ...]:
+    """Add up the uses of one resource at one rate."""
+    merged: dict[tuple[str, str, str, str], Use] = {}
+    for use in uses:
+        key = (use.resource, use.quantity, use.place, use.dtype)
+        if key in merged:
+            old = merged[key]
+            use = Use(*key, old.amount + use.amount, old.rate, old.time + use.time)
+        merged[key] = use
+    return tuple(merged.values())
+
+
+def _amounts(uses: Sequence[Use], quantity: str) -> dict[str, Size]:
+    return _total({}, [{use.resource: use.amount} for use in uses if use.quantity == quantity])
+
+
+def _headline_time(uses: Sequence[Use], work: Work) -> Size | None:
+    """Time of the FLOPs that ``flops`` counts: those asked of the matrix unit, or of the vector unit."""
+    places = {k.place for k in work if k.quantity == "flops"}
+    place = "matrix" if "matrix" in places else "vector"
+    chosen = [u.time for u in uses if u.quantity == "flops" and u.place == place]
+    return _add(chosen) if chosen else None
+
+
+def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Size | None:
+    """FLOP/B at which computing takes as long as moving: (flops ÷ T_math) ÷ (bytes ÷ T_comms)."""
+    if compute is None or (isinstance(loaded, int | float) and loaded == 0):
+        return None
+    return (flops / compute) / (loaded / memory)
+
+
+def _binding(times: Mapping[str, Size]) -> Any:
+    values = list(times.values())
+    if not values or any(is_symbol(v) for v in values):
+        return None
+    if any(is_array(v) for v in values):
+        return Codes.of(times)
+    return max(times, key=lambda name: times[name])
+
+
+def _estimate(
+    lower: Size, upper: Size, ops: Sequence[Op], overlap: float | None, overhead: float | None
+) -> Size | None:
+    """lower + (1 − overlap)·(upper − lower) + overhead for every operation started."""
+    if overlap is None and overhead is None:
+        return None
+    base = lower if overlap is None else lower + (1 - overlap) * (upper - lower)
+    return base if overhead is None else base + overhead * _add([op.repeat for op in ops])
+
+
+def _untimed(machine: Machine, key: Key, amount: Size) -> str:
+    what = f"{key.quantity} on {key.place}" if key.quantity == "flops" else f"{key.quantity} at {key.place}"
+    given = f" in {key.dtype}" if key.dtype else ""
+    count = "" if is_array(amount) else f" ({amount:.4g})" if isinstance(amount, int | float) else f" ({amount})"
+    return f"not timed: {what}{given}{count}; {machine.name} has no figure for it"
+
+
+def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:
+    if not missing:
+        return "there is nothing to time: no FLOPs and no bytes"
+    return "; ".join(_untimed(machine, key, amount) for key, amount in missing.items()) + _remedy(missing)
+
+
+def _remedy(missing: Mapping[Key, Size]) -> str:
+    key = next(iter(missing))
+    return f"; give one, for instance set {key.dtype or key.place}=…"

@@ -1,0 +1,241 @@
+"""Question: everything an answer depends on, as one frozen value; ``replace`` it and ask again.
+
+Advice, sweeps, solutions and charts all vary a question and answer it afresh, so that each of their numbers is what
+a plain :func:`roofline.bound` of the same question gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.evaluate import evaluate
+from roofline.bounds.footprint import Footprint, footprint
+from roofline.bounds.traffic import traffic
+from roofline.errors import InputError, QuantityError, SizeError, suggest
+from roofline.hardware.machine import Machine
+from roofline.hardware.rate import level, main_level, rate, unit_for
+from roofline.notation import canonical, program
+from roofline.ops import build, formula, padded, raw
+from roofline.quantity import format_quantity, parse
+from roofline.sizes import check, is_array, is_symbol
+from roofline.work import Op
+
+Tile = tuple[int, int, int]
+
+_POLICY_TEXT = {
+    "each-op": "each operand read once and each result written once",
+    "fused": "elementwise operations run inside the kernel that made their operand; the rest read and write",
+    "tiled": "contractions load their operands again for every output tile",
+    "minimal": "inputs, weights and final outputs move once, intermediates nothing: the physical floor",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What is asked: a line of notation or raw work, on a machine, at given sizes, under stated conventions.
+
+    ``raw`` holds FLOPs, bytes or an intensity instead of an expression. ``sizes`` may hold numbers, arrays or
+    nothing for a name. ``dtypes`` replaces the storage format of operands by position (0 is the first).
+    """
+
+    machine: Machine
+    text: str = ""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    policy: str = "each-op"
+    tile: Tile | None = None
+    exact: bool = False
+    count_padding: bool = True
+    pad: bool = False
+    compute: str | None = None
+    overlap: float | None = None
+    overhead: float | None = None
+
+    def ops(self) -> tuple[Op, ...]:
+        """Build the operations at these sizes; sizes that are not given become symbols."""
+        if self.raw:
+            return (self._raw_op(),)
+        ops = build(
+            program(self.text, self.compute),
+            self.sizes,
+            exact=self.exact,
+            count_padding=self.count_padding,
+            compute=self.compute,
+        )
+        return tuple(padded(op, self._tile_of_unit(op)) for op in ops) if self.pad else ops
+
+    def answer(self, *, symbolic: bool = False) -> Bound:
+        """Price the operations; ``symbolic`` keeps the rates as symbols (``P_bf16``, ``W_hbm``)."""
+        ops = self.ops()
+        moved = traffic(ops, self.policy, self.tile)
+        rate_of: Any = rate
+        if symbolic or _has_symbols(ops):
+            from roofline.bounds.closed import symbolic_rate
+
+            rate_of = symbolic_rate
+        needed = self._footprint(ops)
+        return evaluate(
+            ops,
+            moved,
+            self.machine,
+            expression=self.expression,
+            sizes=self.sizes,
+            footprint=needed,
+            overlap=self.overlap,
+            overhead=self.overhead,
+            assumptions=self._assumptions(ops, needed),
+            request=self.changes(),
+            question=self,
+            rate_of=rate_of,
+        )
+
+    @property
+    def expression(self) -> str:
+        """The line in its one-line form, with the sizes that are plain numbers put in."""
+        if self.raw:
+            return ", ".join(f"{name} {value}" for name, value in self.raw.items() if value is not None)
+        numbers = {k: v for k, v in self.sizes.items() if isinstance(v, int)}
+        return canonical(program(self.text, self.compute), sizes=numbers)
+
+    def vary(self, **changes: Any) -> Question:
+        """Return the question with some of its parts replaced."""
+        return replace(self, **changes)
+
+    def with_sizes(self, **sizes: Any) -> Question:
+        """Return the question at other sizes."""
+        return replace(self, sizes={**self.sizes, **sizes})
+
+    def changes(self) -> dict[str, Any]:
+        """List the parts that are not at their default, by name."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"machine", "text", "sizes"}}
+        kept = {k: v for k, v in plain.items() if v not in (None, False, {}) and (k, v) != ("policy", "each-op")}
+        kept.pop("count_padding", None)
+        return kept if self.count_padding else {**kept, "count_padding": False}
+
+    def _raw_op(self) -> Op:
+        given = {k: v for k, v in self.raw.items() if v is not None}
+        dtype = given.pop("dtype", "bf16")
+        unit = given.pop("unit", "matrix")
+        amounts = {k: _amount(v, _AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
+        return raw(dtype=dtype, unit=unit, **amounts)
+
+    def _tile_of_unit(self, op: Op) -> tuple[int, int]:
+        key = next((k for k in op.work if k.quantity == "flops"), None)
+        unit = unit_for(self.machine, "matrix", key.dtype if key else "bf16")
+        if unit is None or unit.tile is None:
+            raise InputError(
+                f"{self.machine.name} has no tile size for its matrix unit",
+                hint="padding is known for TPUs; give tile figures in a machine file",
+            )
+        return unit.tile
+
+    def _footprint(self, ops: Sequence[Op]) -> Footprint | None:
+        if self.raw:
+            return None
+        where = level(self.machine, self.machine.over) if self.machine.over else main_level(self.machine)
+        capacity = where.capacity.value if where.capacity else None
+        return replace(footprint(ops), level=where.name, capacity=capacity)
+
+    def _assumptions(self, ops: Sequence[Op], needed: Footprint | None) -> list[str]:
+        where = self.machine.over or main_level(self.machine).name
+        said = ["exact FLOPs: one add fewer than multiplies per output" if self.exact else "2 FLOPs per multiply-add"]
+        said.append(
+            "measured fractions of the data-sheet rates where known"
+            if self.machine.use_achievable
+            else "dense data-sheet peaks and one-way bandwidths"
+        )
+        if not self.raw:
+            said.append(f"{_POLICY_TEXT[self.policy]}; data starts in {where}")
+            said += program(self.text, self.compute).assumptions
+        said += [op.note for op in ops if op.note]
+        said += [f"given by the caller: {item}" for item in self.machine.given]
+        said += self.machine.notes
+        if self.overlap is not None:
+            said.append(f"the estimate lets {self.overlap:.0%} of the shorter times overlap")
+        if self.overhead is not None:
+            said.append(f"the estimate adds {format_quantity(self.overhead, 's')} for every operation started")
+        if needed is not None and needed.fits is False:
+            total, capacity = format_quantity(needed.total, "B"), format_quantity(needed.capacity or 0, "B")
+            said.append(f"does not fit: the operands need {total}, {needed.level} holds {capacity}")
+        return list(dict.fromkeys(said))
+
+
+_AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
+
+
+def _amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:
+    """Read an amount of raw work: a number, an array, "1 TFLOP", or a formula of named sizes."""
+    if not isinstance(value, str):
+        return value if is_array(value) or is_symbol(value) else parse(value, unit)
+    try:
+        return parse(value, unit)
+    except QuantityError:
+        return formula(value, sizes)
+
+
+def resolve_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Work out sizes that are written as formulas of others.
+
+    >>> resolve_sizes({"D": 4096, "F": "4*D", "G": "F/2"})
+    {'D': 4096, 'F': 16384, 'G': 8192}
+    >>> resolve_sizes({"D": "F", "F": "D"})
+    Traceback (most recent call last):
+    roofline.errors.SizeError: size D depends on itself (D = F)
+    """
+    done: dict[str, Any] = {}
+
+    def value(name: str, within: tuple[str, ...]) -> Any:
+        if name in done:
+            return done[name]
+        raw_value = given[name]
+        if isinstance(raw_value, list | tuple | range) or is_array(raw_value):
+            raw_value = check(name, raw_value)
+        if isinstance(raw_value, str):
+            if name in within:
+                raise SizeError(f"size {name} depends on itself ({name} = {raw_value})")
+            known = _Lookup(given, lambda other: value(other, (*within, name)), name)
+            result = formula(raw_value, known)
+            raw_value = int(result) if isinstance(result, float) and result.is_integer() else result
+        done[name] = raw_value
+        return raw_value
+
+    return {name: value(name, ()) for name in given if given[name] is not None}
+
+
+class _Lookup(Mapping[str, Any]):
+    """Sizes as a mapping that works out formulas when asked."""
+
+    def __init__(self, given: Mapping[str, Any], value: Any, name: str) -> None:
+        self._given, self._value, self._name = given, value, name
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._given:
+            hint = suggest(key, self._given, what="sizes")
+            raise SizeError(f"size {self._name} is a formula of {key}, which has no value", hint=hint)
+        return self._value(key)
+
+    def __iter__(self) -> Any:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+
+def _has_symbols(ops: Sequence[Op]) -> bool:
+    return any(
+        is_symbol(value)
+        for op in ops
+        for value in (
+            *(v for _, v in op.work.items()),
+            *op.dims.values(),
+            *(d for t in op.reads for d in t.dims),
+        )
+    )
+
+
+def has_arrays(sizes: Mapping[str, Any]) -> bool:
+    """Say whether any size holds several values."""
+    return any(is_array(v) or isinstance(v, list | tuple | range) for v in sizes.values())

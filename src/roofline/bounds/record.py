@@ -1,0 +1,118 @@
+"""An answer as plain data under documented, stable keys, in SI units: what ``--json`` prints.
+
+Numbers stay numbers, arrays become equal-length lists, symbols become null with the formula under ``formulas``;
+there is never a NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from roofline.bounds.bound import Bound, Codes, OpBound
+from roofline.sizes import is_array, is_symbol
+
+SCHEMA = "roofline/bound/1"
+
+_SCALARS = (
+    "flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "estimate", "attainable", "utilisation",
+)  # fmt: skip
+_TABLES = ("flops_by", "bytes", "wire", "times")
+
+
+def record(answer: Bound) -> dict[str, Any]:
+    """Turn a bound into plain data.
+
+    >>> from roofline import bound
+    >>> found = record(bound("bf16[B, D] * bf16[D, F]", on="v5e", B=8, D=256, F=256))
+    >>> found["schema"], found["bound_by"], found["bytes"]
+    ('roofline/bound/1', 'hbm', {'hbm': 139264})
+    >>> record(bound("bf16[B, D] * bf16[D, F]", on="v5e"))["formulas"]["flops"]
+    '2*B*D*F'
+    """
+    formulas: dict[str, str] = {}
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "expression": answer.expression,
+        "target": answer.target,
+        "machine": answer.machine.key,
+        "sizes": {name: _plain(value) for name, value in answer.sizes.items()},
+    }
+    for name in _SCALARS:
+        body[name] = _entry(name, getattr(answer, name), formulas)
+    for name in _TABLES:
+        body[name] = {key: _entry(f"{name}.{key}", value, formulas) for key, value in getattr(answer, name).items()}
+    binding = answer.bound_by
+    body["bound_by"] = binding.decode() if isinstance(binding, Codes) else binding
+    body["kind"] = answer.kind
+    body["ops"] = [_op(part, formulas, i) for i, part in enumerate(answer.ops)]
+    body["footprint"] = _footprint(answer, formulas)
+    body["rates"] = [
+        {
+            "resource": use.resource,
+            "dtype": use.dtype or None,
+            "value": _plain(use.rate.plain if use.rate.plain is not None else use.rate.value),
+            "symbol": str(use.rate.value) if is_symbol(use.rate.value) else None,
+            "source": use.rate.figure.source if use.rate.figure else None,
+            "basis": use.rate.figure.basis if use.rate.figure else None,
+        }
+        for use in answer.uses
+    ]
+    body["options"] = {key: _plain(value) for key, value in answer.request.items()}
+    body["assumptions"] = list(answer.assumptions)
+    body["incomplete"] = list(answer.incomplete)
+    if formulas:
+        body["formulas"] = formulas
+    return body
+
+
+def _op(part: OpBound, formulas: dict[str, str], index: int) -> dict[str, Any]:
+    path = f"ops.{index}"
+    return {
+        "name": part.op.name,
+        "kind": part.op.kind,
+        "where": part.op.where or None,
+        "repeat": _plain(part.op.repeat),
+        "dims": {key: _plain(value) for key, value in part.op.dims.items()},
+        "flops": _entry(f"{path}.flops", part.flops, formulas),
+        "bytes": _entry(f"{path}.bytes", part.bytes, formulas),
+        "intensity": _entry(f"{path}.intensity", part.intensity, formulas),
+        "times": {key: _entry(f"{path}.times.{key}", value, formulas) for key, value in part.times.items()},
+        "lower": _entry(f"{path}.lower", part.lower, formulas),
+        "upper": _entry(f"{path}.upper", part.upper, formulas),
+        "bound_by": part.bound_by if isinstance(part.bound_by, str) else None,
+    }
+
+
+def _footprint(answer: Bound, formulas: dict[str, str]) -> dict[str, Any] | None:
+    needed = answer.footprint
+    if needed is None:
+        return None
+    return {
+        "level": needed.level,
+        "parts": {key: _entry(f"footprint.{key}", value, formulas) for key, value in needed.parts.items()},
+        "total": _entry("footprint.total", needed.total, formulas),
+        "capacity": needed.capacity,
+        "fits": needed.fits,
+    }
+
+
+def _entry(path: str, value: Any, formulas: dict[str, str]) -> Any:
+    if is_symbol(value) and value.free_symbols:
+        formulas[path] = str(value)
+        return None
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if is_array(value):
+        return [_plain(v) for v in value.ravel().tolist()]
+    if is_symbol(value):
+        return None if value.free_symbols else _plain(float(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return value

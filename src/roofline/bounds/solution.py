@@ -1,0 +1,82 @@
+"""Solution: where the bottleneck flips, as a value that can be shown, saved and asked again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.question import Question
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """Where the binding resource changes as ``unknown`` grows.
+
+    Attributes
+        ``value``    the exact crossing at the given sizes; None where nothing flips
+        ``pick``     the whole number a user would take: the smallest past the crossing
+        ``before``, ``after``   the resource that binds below and above
+        ``verdict``  in words, also where nothing flips (``always memory-bound``)
+        ``form``     the closed form in symbols, None where there is none
+        ``valid``    what must hold for the closed form, as a symbolic inequality or True
+        ``limit``    the crossing as all other sizes grow without bound, None where it has no finite limit
+        ``limit_form``   that limit in symbols
+        ``flips``    every change of the binding resource: (value, before, after)
+        ``intensity_limit``   FLOP/B as all sizes grow, where that is finite (2 for a matmul with batched weights)
+        ``method``   ``closed form`` or ``bisection``
+        ``unit``     of ``value``: empty for a size, else B/s or FLOP/s
+    """
+
+    unknown: str
+    question: Question
+    value: float | None
+    pick: int | None
+    before: str | None
+    after: str | None
+    verdict: str
+    form: Any = None
+    valid: Any = True
+    limit: float | None = None
+    limit_form: Any = None
+    flips: tuple[tuple[float, str, str], ...] = ()
+    intensity_limit: float | None = None
+    method: str = "closed form"
+    unit: str = ""
+
+    def at_pick(self) -> Bound | None:
+        """The bound at the whole number to take, where the unknown is a size."""
+        if self.pick is None:
+            return None
+        return self.question.with_sizes(**{self.unknown: self.pick}).answer()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/solution/1``)."""
+        return {
+            "schema": "roofline/solution/1",
+            "expression": self.question.expression,
+            "target": self.question.machine.name,
+            "unknown": self.unknown,
+            "unit": self.unit,
+            "value": self.value,
+            "pick": self.pick,
+            "before": self.before,
+            "after": self.after,
+            "verdict": self.verdict,
+            "form": None if self.form is None else str(self.form),
+            "valid": None if self.valid is True else str(self.valid),
+            "limit": self.limit,
+            "limit_form": None if self.limit_form is None else str(self.limit_form),
+            "intensity_limit": self.intensity_limit,
+            "flips": [{"value": v, "before": a, "after": b} for v, a, b in self.flips],
+            "method": self.method,
+        }
+
+    def __rich__(self) -> Any:
+        from roofline.bounds.show import solution_table
+
+        return solution_table(self)
+
+    def __repr__(self) -> str:
+        where = "" if self.value is None else f" ({self.unknown} = {self.value:.6g})"
+        return f"<Solution: {self.verdict}{where} on {self.question.machine.name}>"

@@ -1,0 +1,263 @@
+"""Where does it flip? The value of one unknown at which another resource starts to bind.
+
+>>> found = solve("bf16[B, D] * int8[D, F] -> bf16[B, F]", "B", on="v5e", set={"hbm": 8.2e11}, D=4096, F=4096)
+>>> round(found.value, 1), found.pick, found.before, found.after
+(136.1, 137, 'hbm', 'mxu')
+>>> found.form
+D*F*P_bf16/(2*(D*F*W_hbm - D*P_bf16 - F*P_bf16))
+>>> round(found.limit, 2)                    # D and F large
+120.12
+>>> solve("int8[B, D] * int8[B, D, F] -> int8[B, F]", "B", on="v5e", D=4096, F=4096).verdict
+'always memory-bound'
+>>> round(solve("bf16[B, D] * bf16[D, F]", "hbm", on="v5e", B=64, D=8192, F=8192).value / 1e12, 2)
+3.13
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from roofline.bounds.api import question
+from roofline.bounds.bound import BOUND_KINDS, Bound, Use
+from roofline.bounds.closed import values_of
+from roofline.bounds.crossing import (
+    Flip,
+    flips_among,
+    free_symbols,
+    largest_at,
+    limit_of,
+    positive_number,
+    put_numbers,
+    roots_of,
+    validity_of,
+)
+from roofline.bounds.question import Question
+from roofline.bounds.solution import Solution
+from roofline.errors import InputError, SizeError, suggest
+from roofline.notation import program
+from roofline.ops import formula_names
+from roofline.sizes import is_symbol, symbol
+
+#: The largest size tried when a flip is looked for numerically.
+FARTHEST = 2**50
+
+
+def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution:
+    """Find the value of one unknown at which the bottleneck changes.
+
+    ``for_`` names a size of the expression (or of a raw-work formula), a bandwidth (a memory level such as ``hbm``,
+    or ``bandwidth``), or a peak (a dtype such as ``bf16``, or ``peak``). The rest is as in :func:`roofline.bound`;
+    sizes left out stay symbolic, and the limit for large sizes is given. For a dtype see
+    :func:`roofline.solve_dtypes`.
+
+    Two times cross at a root of a polynomial: degrees one and two give a closed form. Ceilings, minima and tiles go
+    to bisection over whole numbers. *Always* and *never* are answers.
+    """
+    if not for_:
+        raise InputError("nothing to solve for", hint="name one unknown, as in for_='B'")
+    asked = question(expression, **arguments)
+    names, rates = _size_names(asked), _rate_names(asked)
+    if for_ not in names and for_ not in rates:
+        raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, [*names, *rates], what="unknowns"))
+    sizes = {name: value for name, value in asked.sizes.items() if name != for_}
+    symbolic = asked.vary(sizes={}).answer(symbolic=True)
+    numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
+    if for_ in names:
+        x, unit = symbol(for_), ""
+    else:
+        use = _use_of(symbolic, for_, asked)
+        x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
+        numbers.pop(x, None)
+    known = {**numbers, **{symbol(name): value for name, value in sizes.items()}}
+    return _Search(asked.vary(sizes=sizes), for_, x, unit, symbolic, numbers, known).solution()
+
+
+def _size_names(asked: Question) -> list[str]:
+    """Names of the sizes a question has, set or not."""
+    if asked.raw:
+        return [n for v in asked.raw.values() if isinstance(v, str) for n in formula_names(v)]
+    return list(program(asked.text, asked.compute).labels)
+
+
+def _rate_names(asked: Question) -> list[str]:
+    dtypes = {d for u in asked.machine.units for d in u.peaks}
+    return ["bandwidth", "peak", *(m.name for m in asked.machine.memories), *sorted(dtypes)]
+
+
+def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
+    """Find the amount whose rate is the unknown."""
+    wanted = {"peak": "flops", "bandwidth": "bytes"}.get(name)
+    found = [u for u in symbolic.uses if u.quantity == wanted or name in (u.resource, u.dtype)]
+    if not found:
+        used = ", ".join(dict.fromkeys(w for u in symbolic.uses for w in (u.resource, u.dtype) if w))
+        raise InputError(f"{name!r} plays no part in this on {asked.machine.name}", hint=f"what plays a part: {used}")
+    return found[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``known`` sizes too."""
+
+    asked: Question
+    name: str
+    x: Any
+    unit: str
+    symbolic: Bound
+    numbers: Mapping[Any, Any]
+    known: Mapping[Any, Any]
+
+    def solution(self) -> Solution:
+        times = self.symbolic.times
+        exact = {name: put_numbers(time, self.known) for name, time in times.items()}
+        open_symbols = set().union(*(free_symbols(time) for time in exact.values())) - {self.x}
+        pairs = {
+            (a, b): roots_of(times[a], times[b], self.x) for i, a in enumerate(times) for b in list(times)[i + 1 :]
+        }
+        if open_symbols:
+            return self._in_symbols(pairs)
+        if not self.unit and any(forms is None for forms in pairs.values()):
+            return self._by_bisection()
+        return self._at_sizes(pairs, exact)
+
+    def _at_sizes(self, pairs: Mapping[Any, Any], exact: Mapping[str, Any]) -> Solution:
+        """All other sizes are known: the crossings in numbers, and the closed form of the one that matters."""
+        crossings = [
+            (value, form)
+            for forms in pairs.values()
+            for form in forms or ()
+            if (value := positive_number(put_numbers(form, self.known))) is not None
+        ]
+        flips = flips_among(exact, self.x, [value for value, _ in crossings])
+        if not flips:
+            binding = largest_at(exact, self.x, 1.0)
+            return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}")
+        value, before, after = self._main(flips)
+        form = min(crossings, key=lambda crossing: abs(crossing[0] - value))[1]
+        limit_form, limit = limit_of(form, self.numbers)
+        return self._solution(
+            value=value,
+            pick=None if self.unit else max(1, math.ceil(value * (1 - 1e-12))),
+            before=before,
+            after=after,
+            verdict=self._words(value, before, after),
+            form=form,
+            valid=validity_of(form),
+            limit=limit,
+            limit_form=limit_form,
+            flips=tuple(flips),
+        )
+
+    def _in_symbols(self, pairs: Mapping[Any, Any]) -> Solution:
+        """Other sizes are open: the closed form of the crossing, and its limit for large sizes."""
+        candidates = [(pair, form) for pair, forms in pairs.items() for form in forms or ()]
+        if not candidates:
+            return self._solution(verdict=f"always {self._kind(self._largest_when_large())}, for large sizes")
+        (before, after), form = self._sides(candidates[0][0]), candidates[0][1]
+        limit_form, limit = limit_of(form, self.numbers)
+        where = f"{limit:.6g} for large other sizes" if limit is not None else "a value that depends on the other sizes"
+        return self._solution(
+            before=before,
+            after=after,
+            verdict=f"{self._kind(before)} below, {self._kind(after)} above {self.name} = {where}",
+            form=form,
+            valid=validity_of(form),
+            limit=limit,
+            limit_form=limit_form,
+        )
+
+    def _by_bisection(self) -> Solution:
+        """Look at powers of two, then halve each stretch in which the binding resource changes."""
+        at = self._numeric()
+        marks = [mark for mark in (2**k for k in range(FARTHEST.bit_length())) if at(mark) is not None]
+        if not marks:
+            raise SizeError(f"no value of {self.name} fits the other sizes", hint="check the sizes that are given")
+        flips: list[Flip] = []
+        for low, high in pairwise(marks):
+            flips += _halve(at, low, high)
+        binding = str(at(marks[0]))
+        if not flips:
+            verdict = f"always {self._kind(binding)}"
+            return self._solution(before=binding, after=binding, verdict=verdict, method="bisection")
+        value, before, after = self._main(flips)
+        return self._solution(
+            value=value,
+            pick=int(value),
+            before=before,
+            after=after,
+            verdict=self._words(value, before, after),
+            flips=tuple(flips),
+            method="bisection",
+        )
+
+    def _numeric(self) -> Any:
+        """Return a function from a whole number to the resource that binds there, None where it cannot be asked."""
+        found: dict[int, str | None] = {}
+
+        def at(size: int) -> str | None:
+            if size not in found:
+                try:
+                    found[size] = str(self.asked.with_sizes(**{self.name: size}).answer().bound_by)
+                except SizeError:
+                    found[size] = None
+            return found[size]
+
+        return at
+
+    def _solution(self, **fields: Any) -> Solution:
+        blank = {"value": None, "pick": None, "before": None, "after": None}
+        return Solution(
+            unknown=self.name,
+            question=self.asked,
+            unit=self.unit,
+            intensity_limit=_intensity_limit(self.symbolic),
+            **{**blank, **fields},
+        )
+
+    def _main(self, flips: list[Flip]) -> Flip:
+        """The first flip between kinds of bound (memory to compute), else the first of any."""
+        return next((f for f in flips if self._kind(f[1]) != self._kind(f[2])), flips[0])
+
+    def _sides(self, pair: tuple[str, str]) -> tuple[str, str]:
+        """Order two resources: the first binds below the crossing, the second above."""
+        import sympy
+
+        ratio = sympy.cancel(self.symbolic.times[pair[0]] / self.symbolic.times[pair[1]])
+        grows = sympy.diff(ratio, self.x).subs(dict.fromkeys(ratio.free_symbols, 7))
+        return (pair[1], pair[0]) if grows > 0 else pair
+
+    def _largest_when_large(self) -> str:
+        times = self.symbolic.times
+        large = {s: 10**9 for time in times.values() for s in free_symbols(time)}
+        return max(times, key=lambda name: float(put_numbers(times[name], {**large, **self.known})))
+
+    def _kind(self, resource: str) -> str:
+        return BOUND_KINDS[next(u.quantity for u in self.symbolic.uses if u.resource == resource)]
+
+    def _words(self, value: float, before: str, after: str) -> str:
+        if not self.unit and value <= 1:
+            return f"always {self._kind(after)}"
+        return f"{self._kind(before)} below, {self._kind(after)} from {self.name} = {value:.6g}"
+
+
+def _halve(at: Any, low: int, high: int) -> list[Flip]:
+    """Find where the binding resource changes between two sizes at which it differs."""
+    if at(low) == at(high):
+        return []
+    while high - low > 1:
+        middle = (low + high) // 2
+        if at(middle) in (at(low), None):
+            low = middle
+        else:
+            high = middle
+    return [(float(high), str(at(low)), str(at(high)))]
+
+
+def _intensity_limit(symbolic: Bound) -> float | None:
+    """FLOP/B as every size grows without bound, where that is finite."""
+    if not is_symbol(symbolic.intensity):
+        return None
+    return limit_of(symbolic.intensity, {})[1] if any(s.is_integer for s in free_symbols(symbolic.intensity)) else None

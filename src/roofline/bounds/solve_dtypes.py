@@ -1,0 +1,82 @@
+"""Which storage formats make it compute-bound? One operand at a time, at the given sizes.
+
+>>> found = solve_dtypes("bf16[B, D] * bf16[D, F]", 1, on="v5e", B=200, D=8192, F=8192)
+>>> [(row.dtype, row.bound.kind) for row in found.rows if row.dtype in ("fp32", "bf16", "int8")]
+[('fp32', 'memory-bound'), ('bf16', 'memory-bound'), ('int8', 'compute-bound')]
+>>> found.flips_at
+'fp8'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from roofline import dtypes
+from roofline.bounds.api import question
+from roofline.bounds.bound import Bound
+from roofline.bounds.question import Question
+from roofline.bounds.variants import operands, retype
+from roofline.errors import DTypeError, InputError, UntimedError
+
+#: Formats tried, widest first.
+FORMATS = ("fp64", "fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4", "int4")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One format and the bound with it."""
+
+    dtype: str
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DTypeSolution:
+    """The bound for every storage format of one operand, widest first; ``flips_at`` is the first that changes kind."""
+
+    question: Question
+    operand: str
+    rows: tuple[Row, ...]
+
+    @property
+    def flips_at(self) -> str | None:
+        """The widest format at which another kind of resource binds than at the widest of all; None if none."""
+        first = self.rows[0].bound.kind
+        return next((row.dtype for row in self.rows if row.bound.kind != first), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows under stable keys (schema ``roofline/dtypes/1``)."""
+        return {
+            "schema": "roofline/dtypes/1",
+            "expression": self.question.expression,
+            "target": self.question.machine.name,
+            "operand": self.operand,
+            "flips_at": self.flips_at,
+            "rows": [
+                {"dtype": r.dtype, "lower": r.bound.lower, "bound_by": r.bound.bound_by, "kind": r.bound.kind}
+                for r in self.rows
+            ],
+        }
+
+
+def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSolution:
+    """Store one operand (0 is the first) in each format in turn; the arithmetic dtype follows the notation's rules.
+
+    Formats that leave the arithmetic dtype open (bf16 beside fp16) are left out. Sizes must be plain numbers.
+    """
+    asked = question(expression, **arguments)
+    inputs = operands(asked)
+    if not 0 <= operand < len(inputs):
+        names = ", ".join(f"{o.position} ({o.written})" for o in inputs)
+        raise InputError(f"there is no operand {operand}", hint=f"operands are: {names}")
+    rows = []
+    for name in sorted(FORMATS, key=lambda n: -dtypes.get(n).bits_per_element):
+        try:
+            answer = retype(asked, {operand: name}).answer()
+        except (DTypeError, UntimedError):
+            continue
+        if answer.kind is None:
+            raise InputError("a choice of dtypes needs plain numbers", hint="give every size one value")
+        rows.append(Row(name, answer))
+    return DTypeSolution(asked, inputs[operand].written, tuple(rows))

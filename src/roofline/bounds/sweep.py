@@ -1,0 +1,250 @@
+"""Whole grids at once: evaluated in blocks that stay in cache, only the columns asked for kept.
+
+>>> grid = sweep("bf16[B, D] * int8[D, F]", on="v5e", B=[1, 128, 512], D=[1024, 4096], F="D")
+>>> len(grid), grid.names
+(6, ('B', 'D', 'F'))
+>>> grid["bound_by"].tolist()
+['hbm', 'hbm', 'hbm', 'hbm', 'mxu', 'mxu']
+>>> grid.row(5).kind
+'compute-bound'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline.bounds.api import question
+from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.question import Question
+from roofline.errors import InputError, SizeError, suggest
+from roofline.sizes import check, is_array
+
+#: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
+BLOCK = 16_384
+
+#: Columns a sweep may return; ``times`` stands for one column a resource, named ``time.hbm`` and so on.
+COLUMNS = (
+    "flops", "bytes", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation",
+    "bound_by", "times",
+)  # fmt: skip
+
+#: The unit of each column; sizes have none.
+UNITS = {
+    "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
+    "op_by_op": "s", "upper": "s", "attainable": "FLOP/s", "utilisation": "", "time": "s",
+}  # fmt: skip
+
+DEFAULT_COLUMNS = ("lower", "upper", "attainable", "intensity", "bound_by")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays."""
+
+    question: Question
+    names: tuple[str, ...]
+    columns: Mapping[str, Any]
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.columns:
+            raise InputError(f"no column {name!r}", hint=suggest(name, self.columns, what="columns"))
+        column = self.columns[name]
+        if isinstance(column, Codes):
+            import numpy as np
+
+            return np.asarray(column.names, dtype=object)[column.codes]
+        return column
+
+    def row(self, index: int) -> Bound:
+        """Answer one row afresh, with every detail."""
+        sizes = {name: int(self.columns[name][index]) for name in self.names}
+        return self.question.with_sizes(**sizes).answer()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table under stable keys (schema ``roofline/sweep/1``): equal-length lists, codes decoded."""
+        return {
+            "schema": "roofline/sweep/1",
+            "expression": self.question.expression,
+            "target": self.question.machine.name,
+            "columns": {name: self[name].tolist() for name in self.columns},
+        }
+
+    def save(self, path: str) -> None:
+        """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow)."""
+        from roofline.bounds.table_files import write_table
+
+        write_table(self, path)
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}>"
+
+
+def sweep(expression: str | None = None, *, columns: Sequence[str] = DEFAULT_COLUMNS, **arguments: Any) -> Sweep:
+    """Evaluate the grid of all combinations of the sizes given as lists, ranges or arrays.
+
+    A size given as text is a formula of the others (``F="4*D"``) and adds no dimension. The rest is as in
+    :func:`roofline.bound`. A size left out is an error: a table needs numbers.
+    """
+    formulas: dict[str, str] = {}
+    for source in (arguments, arguments.get("sizes") or {}):
+        formulas |= {k: v for k, v in source.items() if isinstance(v, str) and k not in _NOT_SIZES}
+    plain = {k: v for k, v in arguments.items() if k not in formulas}
+    if plain.get("sizes"):
+        plain["sizes"] = {k: v for k, v in plain["sizes"].items() if k not in formulas}
+    asked = question(expression, **plain)
+    unknown = [c for c in columns if c not in COLUMNS and not c.startswith("time.")]
+    if unknown:
+        raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
+    axes = {name: _axis(name, value) for name, value in asked.sizes.items()}
+    grid = _Grid(axes, formulas)
+    found = _evaluate(asked, grid, columns)
+    return Sweep(asked, tuple(grid.names), found, tuple(len(a) for a in axes.values() if len(a) > 1) or (1,))
+
+
+# Arguments of a question that may be text without being a size.
+_NOT_SIZES = frozenset((
+    "on", "unit", "over", "policy", "compute", "dtype", "overhead", "flops", "bytes", "intensity",
+))  # fmt: skip
+
+
+def bound_arrays(asked: Question) -> Bound:
+    """Answer a question whose sizes are arrays that broadcast against each other."""
+    import numpy as np
+
+    sizes = {name: check(name, value) for name, value in asked.sizes.items()}
+    arrays = {name: value for name, value in sizes.items() if is_array(value)}
+    try:
+        shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
+        raise SizeError(f"the sizes do not broadcast: {shapes}", hint="use sweep() for all combinations") from None
+    flat = {name: np.broadcast_to(a, shape).reshape(-1) for name, a in arrays.items()}
+    rows = int(np.prod(shape))
+    parts = [
+        asked.vary(sizes={**sizes, **{n: a[start : start + BLOCK] for n, a in flat.items()}}).answer()
+        for start in range(0, rows, BLOCK)
+    ]
+    return _join(parts, sizes, rows, shape)
+
+
+def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[int, ...]) -> Bound:
+    """Put blocks of answers back together in the shape the sizes broadcast to."""
+    import numpy as np
+
+    def joined(values: list[Any]) -> Any:
+        if values[0] is None:
+            return None
+        counts = [min(BLOCK, rows - i * BLOCK) for i in range(len(values))]
+        return np.concatenate([np.broadcast_to(v, (n,)) for v, n in zip(values, counts, strict=True)]).reshape(shape)
+
+    def each(pick: Any) -> dict[str, Any]:
+        return {key: joined([pick(p)[key] for p in parts]) for key in pick(parts[0])}
+
+    scalars = (
+        "flops",
+        "intensity",
+        "critical_intensity",
+        "lower",
+        "op_by_op",
+        "upper",
+        "attainable",
+        "utilisation",
+    )
+    names = parts[0].bound_by.names if isinstance(parts[0].bound_by, Codes) else None
+    codes = Codes(joined([p.bound_by.codes for p in parts]), names) if names else parts[0].bound_by
+    return replace(
+        parts[0],
+        **{name: joined([getattr(p, name) for p in parts]) for name in scalars},
+        sizes=sizes,
+        estimate=joined([p.estimate for p in parts]),
+        flops_by=each(lambda p: p.flops_by),
+        bytes=each(lambda p: p.bytes),
+        wire=each(lambda p: p.wire),
+        times=each(lambda p: p.times),
+        bound_by=codes,
+        uses=(),
+        ops=(),
+        footprint=None,
+        expression=parts[0].expression,
+    )
+
+
+def _axis(name: str, value: Any) -> Any:
+    import numpy as np
+
+    checked = check(name, value)
+    return np.atleast_1d(np.asarray(checked, dtype=np.float64)).reshape(-1)
+
+
+class _Grid:
+    """All combinations of the axes, made block by block; the last axis varies fastest."""
+
+    def __init__(self, axes: Mapping[str, Any], formulas: Mapping[str, str]) -> None:
+        self.axes, self.formulas = axes, formulas
+        self.names = [*axes, *formulas]
+        self.rows = 1
+        for values in axes.values():
+            self.rows *= len(values)
+
+    def blocks(self) -> Iterator[tuple[slice, dict[str, Any]]]:
+        import numpy as np
+
+        for start in range(0, self.rows, BLOCK):
+            stop = min(start + BLOCK, self.rows)
+            index = np.arange(start, stop)
+            sizes: dict[str, Any] = {}
+            for name in reversed(self.axes):
+                values = self.axes[name]
+                sizes[name] = values[index % len(values)] if len(values) > 1 else int(values[0])
+                index = index // len(values) if len(values) > 1 else index
+            sizes = dict(reversed(sizes.items()))
+            yield slice(start, stop), self._with_formulas(sizes)
+
+    def _with_formulas(self, sizes: dict[str, Any]) -> dict[str, Any]:
+        from roofline.bounds.question import resolve_sizes
+
+        return resolve_sizes({**sizes, **self.formulas}) if self.formulas else sizes
+
+
+def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> dict[str, Any]:
+    import numpy as np
+
+    table: dict[str, Any] = {name: np.empty(grid.rows) for name in grid.names}
+    codes: Any = None
+    binding: tuple[str, ...] = ()
+    for where, sizes in grid.blocks():
+        answer = asked.vary(sizes=sizes).answer()
+        for name in grid.names:
+            table[name][where] = sizes[name]
+        for column, value in _values(answer, columns):
+            if column == "bound_by":
+                codes = np.empty(grid.rows, np.int8) if codes is None else codes
+                binding = value.names if isinstance(value, Codes) else tuple(answer.times)
+                codes[where] = value.codes if isinstance(value, Codes) else binding.index(value)
+            else:
+                table.setdefault(column, np.empty(grid.rows))[where] = value
+    if codes is not None:
+        table["bound_by"] = Codes(codes, binding)
+    return table
+
+
+def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    for column in columns:
+        if column == "times":
+            yield from ((f"time.{name}", time) for name, time in answer.times.items())
+        elif column.startswith("time."):
+            name = column[5:]
+            if name not in answer.times:
+                raise InputError(f"no time on {name!r}", hint=suggest(name, answer.times, what="resources"))
+            yield column, answer.times[name]
+        elif column == "bytes":
+            yield column, sum(answer.bytes.values())
+        else:
+            value = getattr(answer, column)
+            yield column, float("nan") if value is None else value

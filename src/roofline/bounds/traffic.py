@@ -1,0 +1,118 @@
+"""Bytes in memory from the tensors operations read and write, under a stated policy.
+
+============ ==========================================================================================
+``each-op``  every operation reads its operands and writes its result (the default)
+``fused``    an elementwise operation joins the kernel of the latest operation that made one of its operands;
+             what only moves inside one kernel costs nothing
+``tiled``    as ``each-op``, but a contraction loads its operands again for every tile of its output
+``minimal``  the physical floor: inputs, weights, KV and final outputs once, intermediates nothing
+============ ==========================================================================================
+
+>>> from roofline.notation import program
+>>> from roofline.ops import build
+>>> ops = build(program("h = bf16[B, D] * bf16[D, F]; gelu(h)"), {"B": 4, "D": 8, "F": 16})
+>>> [sum(w.total("bytes") for w in traffic(ops, policy)) for policy in ("each-op", "fused", "minimal")]
+[704, 448, 448]
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from roofline.errors import InputError, suggest
+from roofline.ops import tiled_traffic
+from roofline.sizes import Size
+from roofline.work import Op, Tensor, Work
+
+Tile = tuple[int, int, int]
+
+
+def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None) -> list[Work]:
+    """Return, for each operation, the bytes it moves at ``main`` under ``policy``.
+
+    ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
+    """
+    if policy not in POLICIES:
+        raise InputError(f"unknown byte policy {policy!r}", hint=suggest(policy, POLICIES, what="byte policies"))
+    if policy == "tiled":
+        if tile is None:
+            raise InputError("the byte policy 'tiled' needs a tile", hint="say tile=(128, 128, 64)")
+        return _tiled(ops, tile)
+    kept = POLICIES[policy](ops)
+    return [_moved(op, *kept(index, op)) for index, op in enumerate(ops)]
+
+
+Chosen = tuple[list[Tensor], list[Tensor]]
+Keep = Callable[[int, Op], Chosen]
+
+
+def _each_op(ops: Sequence[Op]) -> Keep:
+    return lambda index, op: (_once(op.reads), _once(op.writes))
+
+
+def _fused(ops: Sequence[Op]) -> Keep:
+    producer = _producers(ops)
+    kernel = list(range(len(ops)))
+    for index, op in enumerate(ops):
+        makers = [producer[t.ident] for t in op.reads if producer.get(t.ident, index) < index]
+        if op.kind == "elementwise" and makers:
+            kernel[index] = kernel[max(makers)]
+    inside = {
+        ident
+        for ident, users in _consumers(ops).items()
+        if ident in producer
+        and all(ops[u].kind == "elementwise" and kernel[u] == kernel[producer[ident]] for u in users)
+    }
+    return lambda index, op: (
+        [t for t in _once(op.reads) if t.ident not in inside],
+        [t for t in _once(op.writes) if t.ident not in inside],
+    )
+
+
+def _minimal(ops: Sequence[Op]) -> Keep:
+    producer, consumers = _producers(ops), _consumers(ops)
+    first = {ident: users[0] for ident, users in consumers.items()}
+    return lambda index, op: (
+        [t for t in _once(op.reads) if t.ident not in producer and first[t.ident] == index],
+        [t for t in _once(op.writes) if t.role == "kv" or t.ident not in consumers],
+    )
+
+
+def _tiled(ops: Sequence[Op], tile: Tile) -> list[Work]:
+    plain = _each_op(ops)
+    return [
+        Work.bytes("main", tiled_traffic(op, *tile)) if op.kind == "contraction" else _moved(op, *plain(index, op))
+        for index, op in enumerate(ops)
+    ]
+
+
+#: Byte policies by name; ``tiled`` is worked out per contraction.
+POLICIES: dict[str, Callable[[Sequence[Op]], Keep]] = {
+    "each-op": _each_op,
+    "fused": _fused,
+    "tiled": _each_op,
+    "minimal": _minimal,
+}
+
+
+def _moved(op: Op, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Work:
+    amounts: list[Size] = [t.traffic_bytes for t in (*reads, *writes)]
+    return Work.bytes("main", sum(amounts[1:], amounts[0])) if amounts else Work()
+
+
+def _once(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """An operand named twice (``h * h``) is read once."""
+    return list({t.ident: t for t in tensors}.values())
+
+
+def _producers(ops: Sequence[Op]) -> dict[str, int]:
+    return {t.ident: index for index, op in enumerate(ops) for t in op.writes}
+
+
+def _consumers(ops: Sequence[Op]) -> dict[str, list[int]]:
+    users: dict[str, list[int]] = defaultdict(list)
+    for index, op in enumerate(ops):
+        for t in op.reads:
+            users[t.ident].append(index)
+    return users

@@ -1,0 +1,84 @@
+"""The same question with one thing changed: another storage format, another size, another machine.
+
+>>> from roofline.bounds.api import question
+>>> asked = question("bf16[B, D] * bf16[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
+>>> retype(asked, {1: "int8"}).text
+'bf16[B, D] * int8[D, F] -> bf16[B, F]'
+>>> [(o.position, o.role, o.dtype) for o in operands(asked)]
+[(0, 'activation', 'bf16'), (1, 'weight', 'bf16')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline import dtypes
+from roofline.bounds.question import Question
+from roofline.notation import canonical, program
+from roofline.notation.structure import Program, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One input of an expression: its position among the distinct inputs, what it is, how it is stored."""
+
+    position: int
+    ident: str
+    role: str
+    dtype: str
+    written: str
+
+
+def operands(asked: Question) -> list[Operand]:
+    """List the distinct tensors an expression reads from memory, in order of appearance."""
+    parsed = program(asked.text, asked.compute)
+    roles = {t.ident: t.role for op in asked.ops() for t in op.reads}
+    shapes: dict[str, Shape] = {}
+    for step in parsed.steps:
+        for shape in step.inputs:
+            if shape.source == "input":
+                shapes.setdefault(shape.ident, shape)
+    return [
+        Operand(i, ident, roles.get(ident, "activation"), shape.dtype, shape.written)
+        for i, (ident, shape) in enumerate(shapes.items())
+    ]
+
+
+def retype(asked: Question, formats: Mapping[int, str], *, output: str | None = None) -> Question:
+    """Store the inputs at these positions in other formats; ``output`` does the same for what steps produce.
+
+    The arithmetic dtype follows from the new operands by the rules of the notation, unless ``compute`` was stated.
+    """
+    parsed = program(asked.text, asked.compute)
+    wanted = {o.ident: dtypes.get(formats[o.position]).name for o in operands(asked) if o.position in formats}
+
+    def changed(shape: Shape) -> Shape:
+        if shape.source == "input":
+            return replace(shape, dtype=wanted.get(shape.ident, shape.dtype))
+        return shape if output is None else replace(shape, dtype=dtypes.get(output).name)
+
+    steps = tuple(
+        replace(
+            step,
+            inputs=tuple(changed(s) for s in step.inputs),
+            output=replace(step.output, dtype=dtypes.get(output or step.output.dtype).name),
+        )
+        for step in parsed.steps
+    )
+    return asked.vary(text=canonical(replace(parsed, steps=steps)))
+
+
+def resize(asked: Question, label: str, size: Any) -> Question:
+    """Ask at another value of one size, also of one that stands in the text as a number."""
+    if label not in parsed_sizes(asked):
+        return asked.with_sizes(**{label: size})
+    parsed = program(asked.text, asked.compute)
+    changed: Program = replace(parsed, sizes={**parsed.sizes, label: size})
+    return asked.vary(text=canonical(changed))
+
+
+def parsed_sizes(asked: Question) -> Mapping[str, int]:
+    """Sizes that stand in the text as numbers, by label (``#1``, ``#2`` …)."""
+    return program(asked.text, asked.compute).sizes if asked.text else {}

@@ -1,0 +1,107 @@
+"""What a chart is made of: axes and marks, as plain frozen values in data units. Nothing here draws.
+
+>>> Point("softmax", 0.75, 6e11, roof=2.5e12, kind="measured").share
+0.24
+>>> Axis("arithmetic intensity", "FLOP/B", "log", (0.1, 1000.0)).position(10.0)
+0.5
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+#: How a line is drawn: the roof's parts, a curve over a size, or a bound's lower, upper and per-resource times.
+Role = Literal["slope", "ceiling", "curve", "lower", "upper", "resource"]
+
+Scale = Literal["log", "linear"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis: what it shows, the unit of its numbers, log or linear, and from where to where."""
+
+    label: str
+    unit: str
+    scale: Scale
+    limits: tuple[float, float]
+
+    def position(self, value: float) -> float:
+        """Where a value lies: 0 at the lower limit, 1 at the upper."""
+        low, high = self.limits
+        if self.scale == "log":
+            tiny = low * 1e-12
+            return (math.log(max(value, tiny)) - math.log(low)) / (math.log(high) - math.log(low))
+        return (value - low) / (high - low)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Points joined by a line.
+
+    ``series`` chooses the colour, ``dash`` the stroke; marks of one machine or curve share a ``series``.
+    ``text`` is what stands beside the line; ``label`` its full name.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    role: Role = "curve"
+    series: int = 0
+    dash: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One operation: what it attains (``kind`` bound) or attained (measured).
+
+    ``roof`` is what the machine allows a measured point at best. ``text`` stands beside the point, ``label`` is the
+    full name, ``shape`` chooses the marker.
+    """
+
+    label: str
+    x: float
+    y: float
+    roof: float | None = None
+    kind: Literal["bound", "measured"] = "bound"
+    series: int = 0
+    shape: int = 0
+    text: str = ""
+    bound_by: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Fraction of the roof reached, None for a point that is a bound itself."""
+        return None if self.roof is None else self.y / self.roof
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A stretch of the horizontal axis; ``color`` is red, yellow or green."""
+
+    label: str
+    x0: float
+    x1: float
+    color: Literal["red", "yellow", "green"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ridge:
+    """A corner: where a slope meets a ceiling, or where what binds changes along a curve.
+
+    ``label`` names it in full, ``text`` is what stands beside it.
+    """
+
+    x: float
+    y: float
+    label: str
+    text: str = ""
+    series: int = 0
+
+
+Mark = Line | Point | Region | Ridge
+
+#: The name of each kind of mark in ``Chart.to_dict``.
+MARK_NAMES: dict[type[Mark], str] = {Line: "line", Point: "point", Region: "region", Ridge: "ridge"}

@@ -1,0 +1,82 @@
+"""Where an axis is marked and what is written there, for pictures and for the terminal alike.
+
+>>> from roofline.charts.marks import Axis
+>>> [text for _, text in ticks(Axis("", "FLOP/s", "log", (1e11, 2e15)))]
+['100 GFLOP/s', '1 TFLOP/s', '10 TFLOP/s', '100 TFLOP/s', '1 PFLOP/s']
+>>> [text for _, text in ticks(Axis("B", "", "linear", (0.0, 511.0)))]
+['0', '100', '200', '300', '400', '500']
+>>> [text for _, text in ticks(Axis("", "s", "linear", (0.0, 4.4e-5)))]
+['0 s', '10 µs', '20 µs', '30 µs', '40 µs']
+"""
+
+from __future__ import annotations
+
+import math
+
+from roofline.charts.marks import Axis
+from roofline.quantity import format_quantity
+
+#: Units that stand in the axis label once and not at every tick.
+_BARE_UNITS = frozenset({"FLOP/B", ""})
+
+
+def ticks(axis: Axis, most: int = 7) -> tuple[tuple[float, str], ...]:
+    """List at most about ``most`` values with their text, from the lower limit up."""
+    values = _log_values(*axis.limits, most) if axis.scale == "log" else _linear_values(*axis.limits, most)
+    return tuple((value, tick_text(value, axis.unit)) for value in values)
+
+
+def minor_ticks(axis: Axis) -> tuple[float, ...]:
+    """List the values between decades (2, 3 … 9) of a log axis; a linear axis has none."""
+    if axis.scale != "log":
+        return ()
+    low, high = axis.limits
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    if len(decades) > 12:
+        return ()
+    return tuple(v for e in decades for m in range(2, 10) if low <= (v := m * 10.0**e) <= high)
+
+
+def tick_text(value: float, unit: str) -> str:
+    """Write one value the way an engineer would.
+
+    >>> tick_text(1e14, "FLOP/s"), tick_text(1000, "FLOP/B"), tick_text(2.5e-4, "s"), tick_text(0, "FLOP/s")
+    ('100 TFLOP/s', '1,000', '250 µs', '0')
+    """
+    if unit in _BARE_UNITS:
+        if value and not 1e-3 <= abs(value) < 1e6:
+            return format_quantity(value, "").strip() if value < 1e6 else _prefixed(value)
+        return f"{value:,.10g}"
+    if value == 0:
+        return "0 s" if unit == "s" else "0"
+    return format_quantity(value, unit, 4)
+
+
+def axis_title(axis: Axis) -> str:
+    """What the axis shows, with the unit where the ticks do not carry it."""
+    return f"{axis.label}, {axis.unit}" if axis.unit == "FLOP/B" else axis.label
+
+
+def _prefixed(value: float) -> str:
+    return format_quantity(value, "B", 4).removesuffix("B").strip()
+
+
+def _log_values(low: float, high: float, most: int) -> list[float]:
+    decades = math.log10(high) - math.log10(low)
+    if decades < 0.8:
+        return [v for v in _linear_values(low, high, most) if v > 0]
+    steps = (1, 2, 5) if decades <= 2 else (1,)
+    every = max(1, math.ceil(decades / most)) if steps == (1,) else 1
+    first = math.floor(math.log10(low) + 1e-9)
+    exponents = range(first - first % every, math.ceil(math.log10(high)) + 1, every)
+    slack = 1 + 1e-9
+    return [v for e in exponents for m in steps if low / slack <= (v := m * 10.0**e) <= high * slack]
+
+
+def _linear_values(low: float, high: float, most: int) -> list[float]:
+    """Multiples of 1, 2, 2.5 or 5 times a power of ten."""
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 15 - math.floor(math.log10(step * max(abs(i), 1)))) for i in range(first, last + 1)]

@@ -1,0 +1,36 @@
+"""``roofline advise``: what would move the bound, and by how much?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.output import show, show_json
+
+
+@click.command("advise")
+@click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
+@with_options(TARGET, WORK)
+@click.option(
+    "--than", "others", multiple=True, metavar="CHIP", help="Chips to compare with (default: a few current ones)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the lines as JSON in SI units.")
+def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """What would move the bound, and by how much? Every line equals a fresh 'roofline bound'.
+
+    \b
+    roofline advise "h = bf16[B, D] * bf16[D, F]; gelu(h)" --on h100 B=128 D=4096 F=16384
+    """
+    from roofline.bounds.advise import OTHER_CHIPS, advise
+    from roofline.bounds.api import bound
+    from roofline.bounds.show import advice_table
+
+    expressions, sizes = split_words(words)
+    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options))
+    found = advise(answer, chips=others or OTHER_CHIPS)
+    if as_json:
+        show_json({"schema": "roofline/advice/1", "advice": [item.to_dict() for item in found]})
+    else:
+        show(advice_table(answer, found))

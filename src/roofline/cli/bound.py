@@ -1,0 +1,38 @@
+"""``roofline bound``: how fast can this run here at best, and what limits it?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import ESTIMATE, TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.output import show, show_json
+
+
+@click.command("bound")
+@click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
+@with_options(TARGET, WORK, ESTIMATE)
+@click.option("--explain", is_flag=True, help="Show the arithmetic and the source of every figure.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
+def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
+    """How fast can this run here at best, and what limits it?
+
+    \b
+    roofline bound "bf16[B, D] * int8[D, F] -> bf16[B, F]" --on v5e B=64 D=8192 F=8192
+    roofline bound "softmax(fp32[8, 32, 2048, 2048])" --on h100
+    roofline bound --flops 1e12 --bytes 2e9 --dtype bf16 --on h100
+    """
+    from roofline.bounds.api import bound
+
+    expressions, sizes = split_words(words)
+    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options))
+    if as_json:
+        show_json(answer.to_dict())
+    elif explain:
+        click.echo(answer.explain())
+    else:
+        from roofline.bounds.advise import advise
+        from roofline.bounds.show import table
+
+        show(table(answer, advise(answer)[:4] if isinstance(answer.bound_by, str) else ()))

@@ -1,0 +1,69 @@
+"""``roofline solve``: at which size, bandwidth, peak or dtype does the bottleneck flip?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+
+@click.command("solve")
+@click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
+@click.option(
+    "--for",
+    "for_",
+    required=True,
+    metavar="UNKNOWN",
+    help="A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
+)
+@click.option(
+    "--bandwidth", "bandwidths", multiple=True, metavar="B/s", help="With --for intensity: one or more bandwidths."
+)
+@with_options(TARGET, WORK)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
+def command(words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """At which size, bandwidth, peak or dtype does the bottleneck flip?
+
+    \b
+    roofline solve "bf16[B, D] * int8[D, F] -> bf16[B, F]" --for B --on v5e D=4096 F=4096
+    roofline solve "bf16[B, D] * bf16[D, F]" --for hbm --on h100 B=64 D=8192 F=8192
+    roofline solve --for intensity --on v5e --bandwidth 4.1e11 --bandwidth 8.2e11
+    """
+    expressions, sizes = split_words(words)
+    expression = one_expression(expressions)
+    arguments = question_arguments(options)
+    if bandwidths and for_ != "intensity":
+        raise InputError("--bandwidth goes with --for intensity", hint="set a figure with --set hbm=8.2e11")
+    found: Any
+    if for_ == "intensity" and expression is None:
+        found = _zones(arguments, bandwidths)
+    elif for_.partition(":")[0] == "dtype" and expression is not None:
+        found = _dtypes(expression, for_, sizes, arguments)
+    else:
+        from roofline.bounds.solve import solve
+
+        found = solve(expression, for_, sizes=sizes, **arguments)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show(found)
+
+
+def _zones(arguments: dict[str, Any], bandwidths: tuple[str, ...]) -> Any:
+    from roofline.bounds.zones import zones
+
+    names = ("on", "set", "files", "unit", "over", "achievable")
+    return zones(bandwidths=bandwidths, dtype=arguments["dtype"] or "bf16", **{n: arguments[n] for n in names})
+
+
+def _dtypes(expression: str, for_: str, sizes: dict[str, Any], arguments: dict[str, Any]) -> Any:
+    from roofline.bounds.solve_dtypes import solve_dtypes
+
+    text = for_.partition(":")[2] or "0"
+    if not text.isdigit():
+        raise InputError(f"--for {for_!r} does not name an operand", hint="dtype:0 is the first, dtype:1 the second")
+    return solve_dtypes(expression, int(text), sizes=sizes, **arguments)

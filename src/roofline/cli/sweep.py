@@ -1,0 +1,68 @@
+"""``roofline sweep``: a table over a grid of sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+#: Rows a terminal shows, and rows above which JSON gives way to a file.
+SHOWN, MOST_JSON = 40, 100_000
+
+
+@click.command("sweep")
+@click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUES]...")
+@with_options(TARGET, WORK)
+@click.option(
+    "--columns", metavar="NAMES", help="Columns, comma-separated: lower,upper,attainable,intensity,bound_by,times …"
+)
+@click.option("-o", "--output", metavar="FILE", help="Write .csv, .json, .npz or .parquet.")
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON in SI units.")
+def command(words: tuple[str, ...], columns: str | None, output: str | None, as_json: bool, **options: Any) -> None:
+    """A table over all combinations of the sizes: lists, ranges, formulas.
+
+    \b
+    roofline sweep "bf16[B, D] * bf16[D, F]" --on h100 B=1:4096:*2 D=4096,8192 F=4*D -o grid.csv
+    """
+    from roofline.bounds.sweep import DEFAULT_COLUMNS, sweep
+
+    expressions, sizes = split_words(words)
+    names = tuple(n.strip() for n in columns.split(",")) if columns else DEFAULT_COLUMNS
+    found = sweep(one_expression(expressions), columns=names, sizes=sizes, **question_arguments(options))
+    if output:
+        found.save(output)
+        click.echo(f"wrote {len(found)} rows to {output}")
+    elif as_json:
+        if len(found) > MOST_JSON:
+            raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
+        show_json(found.to_dict())
+    else:
+        show(_table(found))
+
+
+def _table(found: Any) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+
+    from roofline.bounds.sweep import UNITS
+    from roofline.quantity import format_quantity
+
+    table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    for name in found.columns:
+        table.add_column(name, justify="right" if name != "bound_by" else "left", no_wrap=True)
+    columns = {name: found[name] for name in found.columns}
+    for index in range(min(len(found), SHOWN)):
+        table.add_row(*(_cell(name, column[index], UNITS, format_quantity) for name, column in columns.items()))
+    rest = len(found) - SHOWN
+    return Group(table, f"… and {rest} more rows; -o FILE writes them all") if rest > 0 else table
+
+
+def _cell(name: str, value: Any, units: Any, format_quantity: Any) -> str:
+    if name == "bound_by":
+        return str(value)
+    unit = units.get(name.partition(".")[0])
+    return f"{int(value)}" if unit is None else format_quantity(float(value), unit)

@@ -1,0 +1,97 @@
+"""The index of the shipped catalog: which file holds a chip, under which names it may be asked for.
+
+It lets a command parse one TOML file. It is made from the files by :func:`write`, and a test holds it to them.
+
+>>> squash("NVIDIA H100 SXM"), squash("tpu-v5e"), squash("TPU v5e"), squash("gtx1080ti")
+('h100sxm', 'v5e', 'v5e', '1080ti')
+>>> read().key("1080 Ti"), read().file("gtx-1080-ti")
+('gtx-1080-ti', 'nvidia-pascal.toml')
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from roofline.errors import HardwareError
+from roofline.hardware.machine import Machine
+
+CATALOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalog")
+INDEX = "index.json"
+
+#: Words in front of a chip's name that say who makes it or what it is, not which one it is.
+_MAKERS = re.compile(
+    r"^(?:nvidia|amd|google|intel|aws|apple|huawei|cerebras|geforce|gtx|rtx|tesla|instinct|radeon|cloud|tpu|ascend|xeon|epyc)+(?=.)"
+)
+
+
+class Index(NamedTuple):
+    """``chips`` maps a key to its file, ``aliases`` a squashed name to a key, ``match`` a device name to a key."""
+
+    chips: Mapping[str, str]
+    aliases: Mapping[str, str]
+    match: Mapping[str, str]
+
+    def key(self, name: str) -> str | None:
+        """Return the key of the chip called ``name``, or None."""
+        return self.aliases.get(squash(name))
+
+    def file(self, key: str) -> str:
+        """Return the name of the file that holds a chip."""
+        return self.chips[key]
+
+
+def squash(name: str) -> str:
+    """Reduce a name to what is compared: lower case, letters and digits, no maker in front."""
+    plain = re.sub(r"[\W_]+", "", name.lower())
+    return _MAKERS.sub("", plain)
+
+
+@cache
+def read() -> Index:
+    """Read the shipped index, once."""
+    import json
+
+    with open(os.path.join(CATALOG, INDEX), encoding="utf-8") as handle:
+        data: dict[str, Any] = json.load(handle)
+    return Index(data["chips"], data["aliases"], data["match"])
+
+
+def make(machines: Iterable[Machine]) -> dict[str, Any]:
+    """Make the content of an index; two chips under one name are an error."""
+    chips: dict[str, str] = {}
+    aliases: dict[str, str] = {}
+    match: dict[str, str] = {}
+    for machine in machines:
+        chips[machine.key] = os.path.basename(machine.file)
+        for name in (machine.key, machine.name, *machine.aliases):
+            _claim(aliases, squash(name), machine.key, "name")
+        for pattern in machine.match:
+            _claim(match, pattern, machine.key, "device name")
+    ordered = sorted(aliases.items())
+    return {"schema": 1, "chips": chips, "aliases": dict(ordered), "match": match}
+
+
+def _claim(taken: dict[str, str], name: str, key: str, what: str) -> None:
+    other = taken.setdefault(name, key)
+    if other != key:
+        raise HardwareError(f"the {what} {name!r} belongs to both {other} and {key}", hint="keep it in one of them")
+
+
+def write(folder: str = CATALOG) -> None:
+    """Make the index anew from the catalog files in ``folder``."""
+    import json
+
+    from roofline.hardware.loader import read_folder
+
+    content = make(read_folder(folder))
+    with open(os.path.join(folder, INDEX), "w", encoding="utf-8") as handle:
+        json.dump(content, handle, indent=1, ensure_ascii=False)
+        handle.write("\n")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,268 @@
+"""How fast a machine does one kind of work: the only place where an amount meets a rate.
+
+>>> from roofline.hardware import chip
+>>> from roofline.work import Key
+>>> h100 = chip("h100")
+>>> rate(h100, Key("flops", "matrix", "bf16"))
+Rate(resource='tensor', value=989400000000000.0, ...)
+>>> rate(h100, Key("bytes", "main")).resource
+'hbm'
+>>> rate(chip("a100"), Key("flops", "matrix", "fp8")).note
+'no fp8 peak on NVIDIA A100 SXM4 80GB: runs as fp16 on tensor'
+>>> round(ridge(h100, "bf16"), 1)
+295.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from roofline import dtypes
+from roofline.errors import DTypeError, HardwareError, suggest
+from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
+from roofline.work import Key
+
+if TYPE_CHECKING:
+    from roofline.work import Op
+
+#: Levels that answer to another name where the machine has none of the name asked for.
+LEVEL_SYNONYMS = {"hbm": "dram", "dram": "hbm", "host": "pcie", "lds": "smem", "shared": "smem", "l3": "llc"}
+
+
+class Choice(NamedTuple):
+    """The unit and the dtype some arithmetic runs on, and what had to be said about the choice."""
+
+    unit: Unit
+    dtype: str
+    note: str = ""
+
+
+def rate(machine: Machine, key: Key, op: Op | None = None) -> Rate | None:
+    """Return the rate of one key of Work, or None where this machine has none: the amount is then untimed.
+
+    ``op`` is the operation the amount belongs to: a data-sheet figure does not depend on it, a measured one may.
+    """
+    if key.quantity == "flops":
+        return _arithmetic_rate(machine, key)
+    if key.quantity == "bytes":
+        return _memory_rate(machine, key.place)
+    if key.quantity == "wire":
+        return _wire_rate(machine, key.place)
+    if key.quantity == "hops":
+        return _hop_rate(machine, key.place)
+    return None
+
+
+def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
+    choice = unit_for(machine, key.place, key.dtype)
+    if choice is None:
+        return None
+    unit, dtype, note = choice
+    peak = unit.peaks[dtype]
+    fraction = unit.achievable.get(dtype)
+    return _rate(machine, unit.name, peak, fraction, f"{dtype} on {unit.name}", dtype, note)
+
+
+def _memory_rate(machine: Machine, place: str) -> Rate | None:
+    memory = _main_or_chosen(machine) if place == "main" else find_level(machine, place)
+    if memory is None or memory.bandwidth is None:
+        return None
+    return _rate(machine, memory.name, memory.bandwidth, memory.achievable, memory.name)
+
+
+def _wire_rate(machine: Machine, place: str) -> Rate | None:
+    link = find_link(machine, place)
+    if link is None or link.bandwidth is None:
+        return None
+    return _rate(machine, link.name, link.bandwidth, link.achievable, link.name)
+
+
+def _hop_rate(machine: Machine, place: str) -> Rate | None:
+    link = find_link(machine, place)
+    if link is None or link.latency is None:
+        return None
+    return Rate(f"{link.name} latency", 1 / link.latency.value, figure=link.latency)
+
+
+def _rate(
+    machine: Machine, resource: str, figure: Figure, fraction: Figure | None, what: str, dtype: str = "", note: str = ""
+) -> Rate:
+    """Make the Rate of a figure, multiplied by the measured fraction where that is asked for and known."""
+    value = figure.value
+    if machine.use_achievable:
+        if fraction is None:
+            said = f"no measured fraction for {what}: the data-sheet figure stands"
+        else:
+            value = value * fraction.value
+            said = f"{what}: {fraction.value:.3g} of the data-sheet figure, as measured"
+        note = f"{note}; {said}" if note else said
+    return Rate(resource, value, dtype, figure, note)
+
+
+def unit_for(machine: Machine, place: str, dtype: str) -> Choice | None:
+    """Choose the compute unit and dtype for arithmetic at ``place``, or None where nothing can run it.
+
+    ``matrix`` takes the exact dtype on a matrix unit, else on a vector unit, else the next wider dtype on a matrix
+    unit, else on a vector unit. ``vector`` takes vector units only. A chosen ``machine.unit`` comes before both,
+    except that vector work never goes to a matrix unit. An unknown dtype has no rate.
+
+    >>> from roofline.hardware import chip
+    >>> unit_for(chip("gtx-1080-ti"), "matrix", "fp32")[1:]
+    ('fp32', '')
+    >>> unit_for(chip("v100"), "matrix", "bf16").note
+    'no bf16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp32 on cuda'
+    """
+    units = _units_for(machine, place)
+    for name in _exact_names(dtype):
+        for unit in units:
+            if name in unit.peaks:
+                return Choice(unit, name, _note(machine, units, unit, dtype, name))
+    for group in _wider(dtype):
+        for kind in dict.fromkeys(unit.kind for unit in units):
+            able = [(u.peaks[name].value, u, name) for u in units if u.kind == kind for name in group if name in u.peaks]
+            if able:
+                _, unit, name = max(able, key=lambda item: item[0])
+                return Choice(unit, name, _note(machine, units, unit, dtype, name))
+    return None
+
+
+def _units_for(machine: Machine, place: str) -> Sequence[Unit]:
+    """List the units that may run arithmetic at ``place``, the preferred ones first."""
+    named = [u for u in machine.units if u.name == place]
+    if named:
+        return named
+    if machine.unit is not None:
+        chosen = [u for u in machine.units if machine.unit in (u.name, u.kind)]
+        if place != "vector" or all(u.kind == "vector" for u in chosen):
+            return chosen
+    vector = [u for u in machine.units if u.kind == "vector"]
+    if place == "vector":
+        return vector
+    return [*(u for u in machine.units if u.kind == "matrix"), *vector]
+
+
+def _exact_names(dtype: str) -> Iterator[str]:
+    """Name the entries that are this dtype: its own name, its arithmetic family, the plain one of ``fp16_acc16``."""
+    yield dtype
+    base = dtype.partition("_acc")[0]
+    if dtypes.is_dtype(base):
+        family = dtypes.arithmetic_name(dtype)
+        yield family
+        yield family.partition("_acc")[0]
+
+
+def _wider(dtype: str) -> tuple[tuple[str, ...], ...]:
+    try:
+        return dtypes.wider(dtype)
+    except DTypeError:
+        return ()
+
+
+def _note(machine: Machine, units: Sequence[Unit], unit: Unit, dtype: str, used: str) -> str:
+    """Say what a reader would not expect: another dtype, or a matmul on the vector unit of a chip with a matrix unit."""
+    wanted = dtypes.arithmetic_name(dtype) if dtypes.is_dtype(dtype.partition("_acc")[0]) else dtype
+    if used not in (dtype, wanted):
+        return f"no {wanted} peak on {machine.name}: runs as {used} on {unit.name}"
+    if unit is not units[0] and unit.kind != units[0].kind:
+        return f"no {wanted} peak on {units[0].name}: runs on {unit.name}"
+    return ""
+
+
+def main_level(machine: Machine) -> Memory | None:
+    """Return the chip's own outermost memory: HBM or DRAM, or what stands for it; None where none is listed."""
+    return next((memory for memory in machine.memories if not memory.link), None)
+
+
+def _main_or_chosen(machine: Machine) -> Memory | None:
+    return find_level(machine, machine.over) if machine.over is not None else main_level(machine)
+
+
+def find_level(machine: Machine, name: str) -> Memory | None:
+    """Return the memory level of this name, or the one it is a synonym of, or None.
+
+    >>> from roofline.hardware import chip
+    >>> find_level(chip("gtx-1080-ti"), "hbm").name
+    'dram'
+    """
+    if name in ("main", "memory"):
+        return main_level(machine)
+    by_name = {memory.name: memory for memory in machine.memories}
+    return by_name.get(name) or by_name.get(LEVEL_SYNONYMS.get(name, name))
+
+
+def level(machine: Machine, name: str) -> Memory:
+    """Return the memory level of this name, or say which ones there are.
+
+    >>> from roofline.hardware import chip
+    >>> level(chip("h100"), "hmb")
+    Traceback (most recent call last):
+    roofline.errors.HardwareError: NVIDIA H100 SXM5 80GB has no memory level 'hmb'; did you mean 'hbm'?
+    """
+    found = find_level(machine, name)
+    if found is None:
+        names = [memory.name for memory in machine.memories]
+        raise HardwareError(f"{machine.name} has no memory level {name!r}", hint=suggest(name, names, what="its levels"))
+    return found
+
+
+def find_link(machine: Machine, name: str) -> Link | None:
+    """Return the link of this name, the first one for ``link``, or None."""
+    if name == "link":
+        return machine.links[0] if machine.links else None
+    return next((link for link in machine.links if link.name == name), None)
+
+
+def ridge(machine: Machine, dtype: str, level: str = "main", unit: str | None = None) -> float | None:
+    """Return the intensity at which arithmetic in ``dtype`` and ``level`` take equally long, in FLOP/B.
+
+    ridge = peak / bandwidth; None where either is unknown.
+
+    >>> from roofline.hardware import chip
+    >>> ridge(chip("v5e", hbm="8.2e11"), "bf16")
+    240.2439...
+    """
+    chosen = machine if unit is None else with_choices(machine, unit=unit)
+    peak = rate(chosen, Key("flops", "matrix", dtype))
+    bandwidth = rate(chosen, Key("bytes", level))
+    return None if peak is None or bandwidth is None else float(peak.value / bandwidth.value)
+
+
+def with_choices(
+    machine: Machine, *, unit: str | None = None, over: str | None = None, achievable: bool | None = None
+) -> Machine:
+    """Return the machine with the caller's choices: which unit, which memory level, measured fractions or not.
+
+    >>> from roofline.hardware import chip
+    >>> with_choices(chip("v5e"), unit="tensr")
+    Traceback (most recent call last):
+    roofline.errors.HardwareError: TPU v5e has no unit 'tensr'; its units are: mxu, vpu, matrix, vector
+    """
+    changes: dict[str, object] = {}
+    if unit is not None:
+        changes["unit"] = _known_unit(machine, unit)
+    if over is not None:
+        chosen = level(machine, over)
+        if chosen.bandwidth is None:
+            raise HardwareError(
+                f"no bandwidth is known for {chosen.name} of {machine.name}", hint=f"give one: {chosen.name}='… B/s'"
+            )
+        changes["over"] = chosen.name
+    if achievable is not None:
+        changes["use_achievable"] = achievable
+    return replace(machine, **changes)  # type: ignore[arg-type]
+
+
+def _known_unit(machine: Machine, name: str) -> str:
+    wanted = name.lower()
+    names = unit_words(machine.units)
+    if wanted not in names:
+        raise HardwareError(f"{machine.name} has no unit {name!r}", hint=suggest(wanted, names, what="its units"))
+    return wanted
+
+
+def unit_words(units: Iterable[Unit]) -> list[str]:
+    """List the words a unit may be chosen by: the names, then the kinds."""
+    listed = list(units)
+    return list(dict.fromkeys([*(u.name for u in listed), *(u.kind for u in listed)]))

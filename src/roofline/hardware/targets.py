@@ -1,0 +1,134 @@
+"""A target as it is typed → Machine: ``h100``, ``h100:8``, ``v5e:4x4``, ``my.toml``, ``my.toml#name``, ``this``.
+
+>>> chip("h100").name
+'NVIDIA H100 SXM5 80GB'
+>>> chip("v5e:4x4").shape
+(4, 4)
+>>> slow = chip("v5e", hbm="8.1e11 B/s", peak={"fp32": 1e13})
+>>> slow.given
+('hbm.bandwidth', 'mxu.fp32')
+>>> chip("v5e:0x4")
+Traceback (most recent call last):
+roofline.errors.HardwareError: shape '0x4' of 'v5e:0x4' does not read; write sizes joined by x, such as v5e:4x4 or h100:8
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from roofline.errors import HardwareError, suggest
+from roofline.hardware import loader
+from roofline.hardware.machine import Machine
+
+_SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
+_FILE = re.compile(r"(?P<path>.+\.toml)(?:#(?P<name>[^:]*))?(?::(?P<shape>[^/\\]*))?", re.IGNORECASE | re.DOTALL)
+
+#: The most chips one axis of a target may have.
+LARGEST_AXIS = 10**6
+
+THIS = "this"
+
+
+def chip(
+    target: str | Machine,
+    *,
+    files: Iterable[str | os.PathLike[str]] = (),
+    unit: str | None = None,
+    over: str | None = None,
+    achievable: bool = False,
+    **overrides: Any,
+) -> Machine:
+    """Resolve a target, with the caller's figures and choices applied.
+
+    ``files`` are TOML files or folders laid over the shipped catalog, later ones winning. ``overrides`` set figures
+    by name: a memory level (``hbm="8.1e11 B/s"``), a dtype (``bf16=1e15``), ``peak`` for every dtype, a link;
+    dotted names through a dictionary (``hbm={"capacity": "80 GiB"}``). ``unit`` and ``over`` choose what ``matrix``
+    and ``main`` mean, ``achievable`` multiplies by measured fractions where known.
+
+    >>> chip("h100", hbm="3 TB/s").memories[0].bandwidth.basis
+    'given'
+    """
+    machine, shape = _resolve(target, files)
+    if shape:
+        machine = replace(machine, shape=shape)
+    if overrides:
+        from roofline.hardware.overrides import apply
+
+        machine = apply(machine, overrides)
+    if unit is not None or over is not None or achievable:
+        from roofline.hardware.rate import with_choices
+
+        machine = with_choices(machine, unit=unit, over=over, achievable=achievable)
+    return machine
+
+
+def chips(files: Iterable[str | os.PathLike[str]] = ()) -> list[Machine]:
+    """Build every known chip, the user's files laid over the shipped ones.
+
+    >>> len(chips()) >= 74
+    True
+    """
+    return loader.everything(files)
+
+
+def names() -> list[str]:
+    """List the keys of the shipped chips.
+
+    >>> names()[:3]
+    ['mi100', 'mi210', 'mi250']
+    """
+    from roofline.hardware.index import read
+
+    return list(read().chips)
+
+
+def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> tuple[Machine, tuple[int, ...]]:
+    if isinstance(target, Machine):
+        return target, ()
+    if not isinstance(target, str) or not target.strip():
+        raise HardwareError(f"{target!r} is not a chip", hint="name one, such as 'h100', or give a TOML file")
+    text = target.strip()
+    in_file = _FILE.fullmatch(text)
+    if in_file is not None:
+        layers = [*loader.layers_of(files), loader.read_layer(in_file["path"])]
+        return loader.find(_chip_in(layers[-1], in_file["name"]), layers), _shape(in_file["shape"], text)
+    name, _, written = text.partition(":")
+    layers = loader.layers_of(files) if files else []
+    if name.strip().lower() == THIS and not any(THIS in layer.chips for layer in layers):
+        raise HardwareError(
+            "no measurement of this machine is known", hint="make one with `roofline measure`, or name a chip"
+        )
+    return loader.find(name.strip(), layers), _shape(written if ":" in text else None, text)
+
+
+def _chip_in(layer: loader.Layer, name: str | None) -> str:
+    """Choose the chip of a file named as a target: the one asked for, or the only one."""
+    keys: Sequence[str] = list(layer.chips)
+    file = layer.place.file
+    if name:
+        from roofline.hardware.index import squash
+
+        found = layer.key(squash(name))
+        if found is None:
+            raise HardwareError(f"{file} holds no chip {name!r}", hint=suggest(name, keys, what="its chips"))
+        return found
+    if len(keys) > 1:
+        raise HardwareError(f"{file} holds {len(keys)} chips", hint=f"choose one: {', '.join(f'{file}#{k}' for k in keys[:6])}")
+    return keys[0]
+
+
+def _shape(written: str | None, target: str) -> tuple[int, ...]:
+    if written is None:
+        return ()
+    sizes = written.lower().replace("×", "x").split("x") if _SHAPE.fullmatch(written) else []
+    digits = [size.lstrip("0") for size in sizes]
+    if not digits or any(not size or len(size) > 7 or int(size) > LARGEST_AXIS for size in digits):
+        raise HardwareError(
+            f"shape {written!r:.40} of {target!r:.60} does not read",
+            hint="write sizes joined by x, such as v5e:4x4 or h100:8",
+        )
+    return tuple(int(size) for size in digits)

@@ -1,0 +1,297 @@
+"""Products of two tensors: which labels are contracted, which are batch, which are kept.
+
+- A label in both inputs and not in the result is contracted; in both and in the result, it is batch.
+- With no result written exactly one shared label is contracted; zero or several need ``->`` or ``·_D``.
+- Numbers are sizes, not labels: they pair as :func:`numpy.matmul` pairs them, names pair by name.
+- Nothing contracted is a product element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roofline.notation.broadcasting import broadcast
+from roofline.notation.result import Wanted, match
+from roofline.notation.scope import Scope, is_number, rename
+from roofline.notation.structure import Axis, BinaryNode, Shape, TensorNode
+
+
+@dataclass(frozen=True, slots=True)
+class _Paired:
+    """Two operands whose numbers are paired: ``inner`` is the contracted number's label, ``outer`` batch numbers."""
+
+    left: Shape
+    right: Shape
+    inner: str | None = None
+    outer: tuple[str, ...] = ()
+    numeric: bool = False
+
+
+def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> Shape:
+    """Resolve ``left * right`` into one step."""
+    if node.over is None and not wanted.dims and not (left.axes and right.axes):
+        return multiply(scope, node, left, right, wanted)
+    paired = _pair_numbers(scope, node, left, right, wanted)
+    axes, contracted, renamed = _result(scope, node, paired, wanted)
+    left, right = rename(paired.left, renamed), rename(paired.right, renamed)
+    if not contracted:
+        return multiply(scope, node, left, right, wanted)
+    shared = [label for label in left.labels if label in right.labels]
+    kept = {axis.label for axis in axes}
+    compute, storage = scope.dtypes((left, right), node.position)
+    return scope.add(
+        "contraction",
+        "contract",
+        (left, right),
+        axes,
+        dtype=wanted.dtype(storage),
+        compute=compute,
+        span=node.span,
+        name=wanted.name,
+        unreduced=wanted.unreduced(_partial_sums(left, right, contracted)),
+        contracted=contracted,
+        batch=tuple(label for label in shared if label in kept),
+    )
+
+
+def multiply(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> Shape:
+    """Resolve a product without a contracted label: element by element."""
+    operands, axes = broadcast(scope, (left, right), wanted, node.position, "the product")
+    compute, storage = scope.dtypes(operands, node.position)
+    return scope.add(
+        "elementwise",
+        "multiply",
+        operands,
+        axes,
+        dtype=wanted.dtype(storage),
+        compute=compute,
+        span=node.span,
+        name=wanted.name,
+        unreduced=wanted.unreduced(()),
+    )
+
+
+def _partial_sums(left: Shape, right: Shape, contracted: Sequence[str]) -> tuple[str, ...]:
+    """Mesh axes a product is a partial sum over: those that shard a contracted label in both operands."""
+    shards = [{axis.label: axis.shard for axis in shape.axes} for shape in (left, right)]
+    both = [a for label in contracted for a in shards[0][label] if a in shards[1][label]]
+    return tuple(dict.fromkeys((*both, *left.unreduced, *right.unreduced)))
+
+
+# ------------------------------------------------------------------------------ numbers pair by position
+
+
+def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> _Paired:
+    labels = (*left.labels, *right.labels)
+    if not any(is_number(label) for label in labels) or not (left.axes and right.axes):
+        return _Paired(left, right)
+    numeric = all(is_number(label) for label in labels)
+    written = {dim.name for dim in (wanted.output.dims if wanted.output else None) or () if dim.name}
+    shared = {label for label in left.labels if label in right.labels and not is_number(label)}
+    names = shared | written
+    inner_at = (len(left.axes) - 1, max(0, len(right.axes) - 2))
+    renamed: dict[str, str] = {}
+    inner = None
+    one, other = left.labels[inner_at[0]], right.labels[inner_at[1]]
+    if _may_pair(one, other, names) and node.over is None:
+        inner = scope.pair(one, other)
+        if inner is None and not shared:
+            raise _unequal(scope, node, left, right, one, other)
+        renamed.update({old: inner for old in (one, other) if inner and old != inner})
+    outer: list[str] = []
+    for back in range(3, min(len(left.axes), len(right.axes)) + 1):
+        one, other = left.labels[-back], right.labels[-back]
+        if not _may_pair(one, other, names - written) or scope.is_one(one) or scope.is_one(other):
+            continue
+        label = scope.pair(one, other)
+        if label is None:
+            raise _unequal(scope, node, left, right, one, other)
+        renamed.update({old: label for old in (one, other) if old != label})
+        outer.append(label)
+    new_left, new_right = rename(left, renamed), rename(right, renamed)
+    for shape in (new_left, new_right):
+        if len(set(shape.labels)) != len(shape.labels):
+            hint = "name the dimensions that differ"
+            raise scope.fail(f"{scope.show_axes(shape.axes)} would hold one label twice", node.position, hint)
+    return _Paired(new_left, new_right, inner, tuple(outer), numeric)
+
+
+def _may_pair(one: str, other: str, names: set[str]) -> bool:
+    """Say whether two labels at matching positions pair by position: a number, and nothing paired by name."""
+    return (is_number(one) or is_number(other)) and one not in names and other not in names
+
+
+def _unequal(scope: Scope, node: BinaryNode, left: Shape, right: Shape, one: str, other: str) -> Exception:
+    sizes = [scope.sizes.get(label) for label in (one, other)]
+    shown = f"{scope.show_axes(left.axes)} {node.symbol} {scope.show_axes(right.axes)}"
+    text = [scope.show_label(label) + ("" if size is None or is_number(label) else f" = {size}")
+            for label, size in zip((one, other), sizes, strict=True)]  # fmt: skip
+    hint = "numbers pair as in numpy.matmul: [M, K] * [K, N]; name the dimensions to contract others"
+    place = scope.place(right, other, right_span(node))
+    return scope.fail(f"{shown}: {text[0]} and {text[1]} differ", place, hint)
+
+
+def right_span(node: BinaryNode) -> int:
+    """Where the right operand of an operator starts."""
+    return node.right.span.start
+
+
+# ------------------------------------------------------------------------------ the result
+
+
+def _result(
+    scope: Scope, node: BinaryNode, paired: _Paired, wanted: Wanted
+) -> tuple[tuple[Axis, ...], tuple[str, ...], dict[str, str]]:
+    """Find the axes of the result, the contracted labels, and labels that the written result renames."""
+    if wanted.dims and wanted.output:
+        return _written_result(scope, node, paired, wanted.output, wanted)
+    contracted = _named(scope, node, paired) if node.over is not None else (_only_shared(scope, node, paired),)
+    return _kept(scope, node, paired, contracted), contracted, {}
+
+
+def _named(scope: Scope, node: BinaryNode, paired: _Paired) -> tuple[str, ...]:
+    """Check the labels of ``·_{D,E}`` against both operands."""
+    shared = [label for label in paired.left.labels if label in paired.right.labels]
+    found: list[str] = []
+    for label in node.over or ():
+        letters = list(label) if label not in shared and all(letter in shared for letter in label) else [label]
+        for item in letters:
+            if item not in shared:
+                both = ", ".join(shared) or "nothing"
+                message = f"{item} is to be contracted but does not stand in both operands"
+                raise scope.fail(message, node.position, f"both have: {both}")
+            if item in found:
+                raise scope.fail(f"{item} is to be contracted twice", node.position)
+            found.append(item)
+    return tuple(found)
+
+
+def _only_shared(scope: Scope, node: BinaryNode, paired: _Paired) -> str:
+    shared = [label for label in paired.left.labels if label in paired.right.labels and label not in paired.outer]
+    if len(shared) == 1:
+        return shared[0]
+    shapes = f"{scope.show_axes(paired.left.axes)} {node.symbol} {scope.show_axes(paired.right.axes)}"
+    if not shared:
+        hint = "rename the dimension to be contracted, or write the result: -> …"
+        raise scope.fail(f"{shapes} share no dimension", node.position, hint)
+    names = [scope.show_label(label) for label in shared]
+    first = names[-1]
+    hint = f"write the result (-> …) or name what is contracted (·_{first})"
+    raise scope.fail(f"{shapes} share {' and '.join(names)}: which one is contracted?", node.position, hint)
+
+
+def _kept(scope: Scope, node: BinaryNode, paired: _Paired, contracted: Sequence[str]) -> tuple[Axis, ...]:
+    """The result nobody wrote: what is left of the left operand, then of the right one."""
+    left = [axis for axis in paired.left.axes if axis.label not in contracted]
+    right = [axis for axis in paired.right.axes if axis.label not in contracted]
+    if paired.numeric:
+        axes = _matmul_order(scope, paired, left, right)
+    else:
+        own = {axis.label for axis in left}
+        axes = [*left, *(axis for axis in right if axis.label not in own)]
+    used: dict[str, str] = {}
+    for axis in axes:
+        for shard in axis.shard:
+            if shard in used:
+                shown = f"{scope.show_label(used[shard])} and {scope.show_label(axis.label)}"
+                hint = "write the result with the axis once: -> …"
+                raise scope.fail(f"axis {shard} would shard both {shown} of the result", node.position, hint)
+            used[shard] = axis.label
+    return tuple(axes)
+
+
+def _matmul_order(scope: Scope, paired: _Paired, left: list[Axis], right: list[Axis]) -> list[Axis]:
+    """The axes as numpy.matmul orders them: batch (broadcast from the right), rows, columns."""
+    rows = left[-1:] if len(paired.left.axes) > 1 else []
+    columns = right[-1:] if len(paired.right.axes) > 1 else []
+    first, second = left[: len(left) - len(rows)], right[: len(right) - len(columns)]
+    large, small = (first, second) if len(first) >= len(second) else (second, first)
+    batch = list(large)
+    for back in range(1, len(small) + 1):
+        if scope.is_one(batch[-back].label):
+            batch[-back] = small[-back]
+    return [*batch, *rows, *columns]
+
+
+def _written_result(
+    scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted
+) -> tuple[tuple[Axis, ...], tuple[str, ...], dict[str, str]]:
+    dims = output.dims or ()
+    if any(dim.name is None for dim in dims) or paired.numeric:
+        return _numeric_result(scope, node, paired, output, wanted)
+    axes = tuple(Axis(dim.name or "", dim.axes) for dim in dims)
+    return axes, _check_labels(scope, node, paired, axes, output), {}
+
+
+def _numeric_result(
+    scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted
+) -> tuple[tuple[Axis, ...], tuple[str, ...], dict[str, str]]:
+    """A written result with numbers: position by position where the default rule applies, else by size."""
+    dims = output.dims or ()
+    shared = [label for label in paired.left.labels if label in paired.right.labels]
+    inner = [label for label in shared if label not in paired.outer]
+    every = {*paired.left.labels, *paired.right.labels}
+    if node.over is None and len(inner) == len(every) and [dim.size for dim in dims] == [1]:
+        return (), tuple(inner), {}
+    contracted = _named(scope, node, paired) if node.over is not None else tuple(inner) if len(inner) == 1 else None
+    if contracted is not None and not any(dim.name in contracted for dim in dims):
+        given = _kept(scope, node, paired, contracted)
+        if not given and [dim.size for dim in dims] == [1]:
+            return (), contracted, {}
+        if paired.numeric or len(given) == len(dims):
+            axes, renamed = match(scope, given, wanted, "the product")
+            return axes, contracted, renamed
+    axes = _by_size(scope, paired, output)
+    return axes, _check_labels(scope, node, paired, axes, output), {}
+
+
+def _by_size(scope: Scope, paired: _Paired, output: TensorNode) -> tuple[Axis, ...]:
+    """Give each number of the result to the first unused number of that size in the operands."""
+    free = dict.fromkeys(label for label in (*paired.left.labels, *paired.right.labels) if label != paired.inner)
+    for dim in output.dims or ():
+        free.pop(dim.name or "", None)
+    axes: list[Axis] = []
+    for dim in output.dims or ():
+        label = dim.name
+        if label is None:
+            label = next((item for item in free if scope.sizes.get(item) == dim.size), None)
+            if label is None:
+                hint = "the numbers of a result are sizes of its operands"
+                raise scope.fail(f"no dimension of size {dim.size} is left for the result", dim.span, hint)
+            free.pop(label)
+        axes.append(Axis(label, dim.axes))
+    return tuple(axes)
+
+
+def _check_labels(
+    scope: Scope, node: BinaryNode, paired: _Paired, axes: Sequence[Axis], output: TensorNode
+) -> tuple[str, ...]:
+    """Check every label of a written result; return the contracted ones."""
+    left, right = paired.left, paired.right
+    written = [axis.label for axis in axes]
+    for position, (label, dim) in enumerate(zip(written, output.dims or (), strict=True)):
+        if label in written[:position]:
+            raise scope.fail(f"{label} stands twice in the result", dim.span)
+        if label not in left.labels and label not in right.labels:
+            operands = f"{scope.show_axes(left.axes)} and {scope.show_axes(right.axes)}"
+            raise scope.fail(f"{label} stands in the result and in no operand", dim.span, f"they are {operands}")
+    for shape, other in ((left, right), (right, left)):
+        for label in shape.labels:
+            if label not in written and label not in other.labels and not scope.is_one(label):
+                shown = scope.show_label(label)
+                place = scope.place(shape, label, node.position)
+                hint = f"add {shown} to the result, or sum over it first: sum_{shown}(…)"
+                raise scope.fail(f"{shown} stands in one operand and nowhere else", place, hint)
+    contracted = tuple(label for label in left.labels if label in right.labels and label not in written)
+    if node.over is not None:
+        named = _named(scope, node, paired)
+        for label in named:
+            if label in written:
+                raise scope.fail(f"{label} is contracted by ·_{label} and stands in the result", output.span)
+        for label in contracted:
+            if label not in named:
+                hint = f"write ·_{{{','.join((*named, label))}}}, or add {label} to the result"
+                raise scope.fail(f"{label} is not in the result and not in ·_{{…}}", node.position, hint)
+        return named
+    return contracted

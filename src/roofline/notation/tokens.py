@@ -1,0 +1,168 @@
+"""Text to tokens, each with its place in the text.
+
+>>> [token.text for token in tokenize("bf16[B, D_X] ·_D int8[D, F]")]
+['bf16', '[', 'B', ',', 'D_X', ']', '·_D', 'int8', '[', 'D', ',', 'F', ']', '']
+>>> tokenize("A[I] ._{I,J} B[I]")[4].over               # a named contraction is one token
+('I', 'J')
+>>> [token.kind for token in tokenize("x -> y")]
+['name', '->', 'name', 'end']
+
+What a book or a paper pastes reads too: ``\\cdot``, ``\\times``, ``\\rightarrow``, ``\\text{…}``, ``$``. A line break
+separates statements as ``;`` does, except inside brackets. ``#`` starts a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from roofline.errors import NotationError
+
+#: A line longer than this is a file given by mistake, not a question.
+LONGEST = 200_000
+
+
+class Token(NamedTuple):
+    """One token: what it is, its text, where it starts and ends; ``over`` holds the dims of ``·_{D,E}``."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    over: tuple[str, ...] | None = None
+
+
+_LATEX = {
+    "cdot": "contract", "times": "contract", "bullet": "contract", "ast": "contract", "cdotp": "contract",
+    "rightarrow": "->", "to": "->", "longrightarrow": "->", "Rightarrow": "->", "div": "/",
+    "{": "{", "}": "}", "_": "_", ",": "", ";": "", ":": "", "!": "", "quad": "", "qquad": "", " ": "",
+}  # fmt: skip
+_TEXT_MACROS = frozenset(("text", "textrm", "textbf", "textit", "texttt", "mathrm", "mathbf", "mathit", "mathtt", "bf"))
+
+_SYMBOLS = {
+    "->": "->", "-->": "->", "→": "->", "⟶": "->", "⇒": "->",
+    "+": "add", "-": "subtract", "−": "subtract", "/": "divide", "÷": "divide",
+    "(": "(", ")": ")", "[": "[", "]": "]", "{": "{", "}": "}", ",": ",", ":": ":", ";": ";", "=": "=",
+}  # fmt: skip
+_CONTRACT = "*@.·•×⋅∙∗"
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\f\v\u00a0\u2009\u202f$]+|\#[^\n]*)"
+    r"|(?P<newline>\n)"
+    r"|(?P<number>[0-9](?:_?[0-9])*(?:\.[0-9]+)?(?:[eE][+]?[0-9]+)?)"
+    r"|(?P<name>[^\W\d]\w*|%[0-9]{1,6}(?!\w))"
+    r"|(?P<latex>\\(?:[A-Za-z]+|[{}_,;:! ]))"
+    rf"|(?P<contract>[{_CONTRACT}])"
+    r"|(?P<symbol>-->|->|[→⟶⇒+\-−/÷()\[\]{},:;=])"
+)
+_OVER = re.compile(r"_(?:\{([^{}\n]{0,200})\}|([^\W_]\w*))")
+_CLAUSE_TARGET = re.compile(r"[ \t]+([^\W_][^\s;]*|[~./][\w./~][^\s;]*)")
+_WORD = re.compile(r"[^\W\d]\w*")
+_OPERAND_ENDS = frozenset(("name", "]", ")", "}", ";", "newline", "number", "target"))
+
+
+def tokenize(text: str) -> list[Token]:
+    """Cut ``text`` into tokens; the last one is of kind ``end``.
+
+    Kinds: ``name number contract add subtract divide -> ( ) [ ] { } , : ; = newline target end``. A ``target`` is
+    the word after ``on``, taken whole (``v5e:4x4``, ``dgx-h100:64``, a path).
+
+    Raises :class:`~roofline.errors.NotationError` for a character that begins nothing.
+    """
+    if len(text) > LONGEST:
+        raise NotationError(f"the text has {len(text)} characters, more than {LONGEST} can be read")
+    tokens: list[Token] = []
+    open_braces: list[bool] = []  # for every open brace: does it belong to a \text{ that is dropped?
+    brackets = 0
+    position = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise _unexpected(text, position)
+        kind, word, start, position = str(found.lastgroup), found.group(), position, found.end()
+        over = None
+        if kind == "space":
+            continue
+        if kind == "newline":
+            if not brackets:
+                tokens.append(Token("newline", word, start, position))
+            continue
+        if kind == "latex":
+            command = word[1:]
+            if command in _TEXT_MACROS and text[position : position + 1] == "{":
+                open_braces.append(True)
+                position += 1
+                continue
+            known = _LATEX.get(command)
+            if known is None:
+                hint = "\\cdot, \\times, \\rightarrow and \\text{…} are read"
+                raise NotationError(f"unknown LaTeX command {word}", text=text, position=start, hint=hint)
+            if known in ("", "_"):
+                continue
+            kind = known
+        elif kind == "symbol":
+            kind = _SYMBOLS[word]
+        elif kind == "name":
+            if not word.isidentifier() and word[0] != "%":
+                raise _unexpected(text, start)
+            target = _CLAUSE_TARGET.match(text, position) if word == "on" and _ends_operand(tokens) else None
+            if target:
+                tokens.append(Token("name", word, start, position))
+                kind, word, start, position = "target", target.group(1), target.start(1), target.end()
+        if kind == "contract":
+            named = _OVER.match(text, position)
+            if named:
+                over = _over_labels(text, named)
+                word, position = text[start : named.end()], named.end()
+        elif kind in "([":
+            brackets += 1
+        elif kind in ")]":
+            brackets = max(0, brackets - 1)
+        elif kind == "{":
+            open_braces.append(False)
+        elif kind == "}" and open_braces and open_braces.pop():
+            position = _join_suffix(text, position, tokens)
+            continue
+        tokens.append(Token(kind, word, start, position, over))
+    tokens.append(Token("end", "", len(text), len(text)))
+    return tokens
+
+
+def _join_suffix(text: str, position: int, tokens: list[Token]) -> int:
+    """Put ``_X`` after ``\\text{AllGather}`` back onto the name; return where reading goes on."""
+    suffix = _WORD.match(text, position)
+    if not (suffix and suffix.group()[0] == "_" and tokens and tokens[-1].kind == "name"):
+        return position
+    last = tokens[-1]
+    tokens[-1] = Token("name", last.text + suffix.group(), last.start, suffix.end())
+    return suffix.end()
+
+
+def _ends_operand(tokens: list[Token]) -> bool:
+    return not tokens or tokens[-1].kind in _OPERAND_ENDS
+
+
+def _over_labels(text: str, found: re.Match[str]) -> tuple[str, ...]:
+    inside = found.group(1)
+    if inside is None:
+        return (found.group(2),)
+    labels = tuple(label.strip() for label in inside.split(","))
+    for label in labels:
+        if not _WORD.fullmatch(label):
+            message = f"expected the dimensions of a named contraction, as in ·_{{D,E}}, not {label!r}"
+            raise NotationError(message, text=text, position=found.start(1))
+    return labels
+
+
+def _unexpected(text: str, position: int) -> NotationError:
+    character = text[position]
+    shown = character if character.isprintable() else f"character U+{ord(character):04X}"
+    hint = {
+        "<": "a comparison is compare(a, b)",
+        ">": "the result follows ->",
+        "^": "a power is power(a, b)",
+        "&": "statements are separated by ;",
+        "|": "statements are separated by ;",
+    }.get(character, "")
+    return NotationError(f"unexpected {shown!r}" if len(shown) == 1 else f"unexpected {shown}",
+                         text=text, position=position, hint=hint)  # fmt: skip

@@ -1,0 +1,307 @@
+"""Text ⇄ numbers in SI base units: the only place where units are read or written.
+
+>>> parse("3.35 TB/s", "B/s"), parse("400 Gb/s", "B/s"), parse("312 TFLOPS", "FLOP/s")
+(3350000000000.0, 50000000000.0, 312000000000000.0)
+>>> parse("80 GiB", "B"), parse("80 GB", "B")
+(85899345920.0, 80000000000.0)
+>>> parse("5us", "s"), parse("8.1e11", "B/s"), parse(8.1e11, "B/s")
+(5e-06, 810000000000.0, 810000000000.0)
+>>> format_quantity(84.5e-6, "s"), format_quantity(197e12, "FLOP/s"), format_quantity(69.2e6, "B")
+('84.5 µs', '197 TFLOP/s', '69.2 MB')
+>>> format_number(136.0947), format_number(8755.56)
+('136.1', '8,756')
+
+Prefixes are SI (k = 1000) or binary (Ki = 1024), never one for the other; ``b`` is a bit and ``B`` a byte.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from roofline.errors import QuantityError
+
+#: What each unit measures, and how a figure in it is written.
+UNITS: dict[str, tuple[str, str]] = {
+    "B": ("a capacity in bytes", "80 GiB"),
+    "B/s": ("a bandwidth in bytes per second", "3.35 TB/s"),
+    "FLOP/s": ("a rate of arithmetic", "312 TFLOP/s"),
+    "FLOP": ("an amount of arithmetic", "8.59 GFLOP"),
+    "s": ("a time", "5 us"),
+    "Hz": ("a clock", "1.83 GHz"),
+    "W": ("a power", "700 W"),
+    "FLOP/B": ("an intensity", "240 FLOP/B"),
+    "USD/h": ("a price per hour", "3.50 USD/h"),
+    "": ("a plain number", "0.8"),
+}
+
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
+_BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
+_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+_LONG_TIMES = {
+    "min": 60.0,
+    "h": 3600.0,
+    "hr": 3600.0,
+    "hour": 3600.0,
+    "hours": 3600.0,
+    "d": 86400.0,
+    "days": 86400.0,
+}
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
+_PREFIXED = r"(?P<prefix>[KMGTPE]i|[kKMGTPEZY]?)"
+_PER_SECOND = r"(?:ps|/s|/sec|/second|\s+per\s+second)"
+_BYTES = re.compile(rf"{_PREFIXED}(?P<base>B|[Bb]ytes?|b|[Bb]its?)(?P<rate>{_PER_SECOND})?")
+_FLOPS = re.compile(r"(?P<prefix>[kmgtpezy]?)\s*(?P<base>flop|op)(?P<plural>s?)(?P<rate>/s|/sec|/second|ps)?", re.I)
+_INTENSITY = re.compile(r"(?:flop|op)s?\s*(?:/|per)\s*b(?:yte)?s?", re.I)
+_TIME = re.compile(r"(?P<prefix>[munpfµμ]?)(?:s|sec|secs|second|seconds)")
+_CLOCK = re.compile(r"(?P<prefix>[kmgt]?)hz", re.I)
+_POWER = re.compile(r"(?P<prefix>[mkMG]?)[wW](?:atts?)?")
+_PRICE = re.compile(r"(?:USD|\$)?\s*(?:/|per)\s*(?:h|hr|hour)(?:\s*USD)?|USD|\$", re.I)
+
+
+def parse(text: Any, unit: str, *, zero: bool = False) -> float:
+    """Read a figure as a number in ``unit``: SI base units, bytes not bits.
+
+    A bare number is taken to be in ``unit`` already. ``zero=True`` allows 0 (an overhead may be none).
+
+    >>> parse("819 GBps", "B/s"), parse("393 TOPS", "FLOP/s"), parse("1_000", "")
+    (819000000000.0, 393000000000000.0, 1000.0)
+    >>> parse("1.83 GHz", "Hz"), parse("700 W", "W"), parse("$3.50/h", "USD/h"), parse("80 %", "")
+    (1830000000.0, 700.0, 3.5, 0.8)
+    >>> parse("80 GB", "B/s")
+    Traceback (most recent call last):
+    roofline.errors.QuantityError: '80 GB' is a capacity in bytes; expected a bandwidth in bytes ...
+    >>> parse("-1 GB", "B")
+    Traceback (most recent call last):
+    roofline.errors.QuantityError: '-1 GB' is negative; expected a capacity in bytes above 0, such as '80 GiB'
+    """
+    if unit not in UNITS:
+        raise QuantityError(f"unknown unit {unit!r}", hint=f"units are: {', '.join(filter(None, UNITS))}")
+    if isinstance(text, str):
+        value = _parse_text(text, unit)
+    elif isinstance(text, bool) or not hasattr(text, "__float__"):
+        raise QuantityError(f"{_short(text)} is not a figure", hint=_expected(unit))
+    else:
+        value = _as_float(text, unit)
+    return _checked(value, text, unit, zero)
+
+
+def kind_of(text: str) -> str | None:
+    """Name the unit that the unit text of a figure belongs to, or None where it has none or is not known.
+
+    >>> kind_of("80 GiB"), kind_of("312 TFLOPS"), kind_of("12")
+    ('B', 'FLOP/s', None)
+    """
+    matched = _NUMBER.fullmatch(text.strip().removeprefix("$"))
+    if matched is None or not matched[2]:
+        return None
+    return next((unit for unit in UNITS if _factor(matched[2], unit) is not None), None)
+
+
+def _parse_text(text: str, unit: str) -> float:
+    plain = text.strip()
+    price = unit == "USD/h" and plain.startswith("$")
+    matched = _NUMBER.fullmatch(plain[1:] if price else plain)
+    if matched is None:
+        word = plain.lower().lstrip("+-")
+        if word.startswith(("nan", "inf")):
+            raise QuantityError(f"{text!r} is not finite", hint=_expected(unit))
+        raise QuantityError(f"{_short(text)} does not start with a number", hint=_expected(unit))
+    try:
+        number = float(matched[1])
+    except ValueError:
+        raise QuantityError(f"{_short(text)} does not read as a number", hint=_expected(unit)) from None
+    written = matched[2]
+    if not written:
+        return number
+    factor = _factor(written, unit)
+    if factor is None:
+        raise QuantityError(*_wrong_unit(text, written, unit))
+    exponent = math.log10(abs(number)) if number else 0.0
+    if exponent + math.log10(factor) > 300:
+        raise QuantityError(f"{_short(text)} is out of range", hint=_expected(unit))
+    return _times(matched[1], number, factor)
+
+
+def _times(digits: str, number: float, factor: float) -> float:
+    """Multiply; a power of ten shifts the decimal point instead, without the noise of ``66.9 * 1e12``."""
+    power = round(math.log10(factor))
+    if factor == float(f"1e{power}") and "e" not in digits.lower():
+        return float(f"{digits}e{power}")
+    return number * factor
+
+
+def _factor(written: str, unit: str) -> float | None:
+    """Return what one ``written`` is in ``unit``, or None where it is not of that kind."""
+    if unit in ("B", "B/s"):
+        return _bytes_factor(written, rate=unit == "B/s")
+    if unit in ("FLOP", "FLOP/s"):
+        return _flops_factor(written, rate=unit == "FLOP/s")
+    if unit == "FLOP/B":
+        return 1.0 if _INTENSITY.fullmatch(written) else None
+    if unit == "USD/h":
+        return 1.0 if _PRICE.fullmatch(written) else None
+    if unit == "":
+        return 0.01 if written == "%" else None
+    if unit == "s" and written in _LONG_TIMES:
+        return _LONG_TIMES[written]
+    pattern = {"s": _TIME, "Hz": _CLOCK, "W": _POWER}[unit]
+    matched = pattern.fullmatch(written)
+    if matched is None:
+        return None
+    prefix = matched["prefix"]
+    if unit == "Hz":
+        return _DECIMAL[_upper(prefix)]
+    return _SMALL[prefix] if prefix in _SMALL else _DECIMAL[prefix]
+
+
+def _bytes_factor(written: str, *, rate: bool) -> float | None:
+    matched = _BYTES.fullmatch(written)
+    if matched is None or (matched["rate"] is not None) is not rate:
+        return None
+    prefix = matched["prefix"]
+    factor = _BINARY[prefix] if prefix.endswith("i") else _DECIMAL["k" if prefix == "K" else prefix]
+    bits = matched["base"] == "b" or matched["base"].lower().startswith("bit")
+    return factor / 8 if bits else factor
+
+
+def _flops_factor(written: str, *, rate: bool) -> float | None:
+    matched = _FLOPS.fullmatch(written)
+    if matched is None:
+        return None
+    per_second = bool(matched["rate"]) or matched["plural"] == "S" or (matched["plural"] != "" and rate)
+    per_second = per_second or (matched["base"].lower() == "op" and matched["plural"] != "")
+    return _DECIMAL[_upper(matched["prefix"])] if per_second is rate else None
+
+
+def _upper(prefix: str) -> str:
+    return "k" if prefix in ("k", "K") else prefix.upper()
+
+
+def _wrong_unit(text: str, written: str, unit: str) -> tuple[str]:
+    kind = kind_of(text)
+    if kind is not None:
+        return (f"{text.strip()!r} is {UNITS[kind][0]}; {_expected(unit)}",)
+    if unit in ("B", "B/s") and re.fullmatch(r"[kmgtpe]i?b(?:ytes?|its?)?(?:ps|/s)?", written, re.I):
+        letter, tail = written[0].upper() + written[1:].lower().split("b")[0], "/s" if unit == "B/s" else ""
+        return (f"{text.strip()!r} could be bits or bytes; write {letter}B{tail} or {letter}b{tail} for bits",)
+    if written.upper() in "KMGTPE" and unit != "":
+        return (f"{text.strip()!r} has a prefix but no unit; {_expected(unit)}",)
+    if "," in written:
+        return (f"{_short(text)} has a comma; write 3.35 or 1_000, with a point and no thousands separator",)
+    return (f"unknown unit {_short(written)} in {_short(text)}; {_expected(unit)}",)
+
+
+def _as_float(number: Any, unit: str) -> float:
+    try:
+        return float(number)
+    except (TypeError, ValueError, OverflowError):
+        raise QuantityError(f"{_short(number)} is not a figure", hint=_expected(unit)) from None
+
+
+def _checked(value: float, text: Any, unit: str, zero: bool) -> float:
+    shown = repr(text.strip()) if isinstance(text, str) else _short(text)
+    if not math.isfinite(value):
+        raise QuantityError(f"{shown} is not finite", hint=_expected(unit))
+    if value < 0 or (value == 0 and not zero):
+        wrong = "negative" if value < 0 else "zero"
+        what, example = UNITS[unit]
+        limit = "of at least 0" if zero else "above 0"
+        raise QuantityError(f"{shown} is {wrong}", hint=f"expected {what} {limit}, such as {example!r}")
+    return value
+
+
+def _expected(unit: str) -> str:
+    what, example = UNITS[unit]
+    return f"expected {what}, such as {example!r}"
+
+
+def _short(value: Any) -> str:
+    try:
+        shown = repr(value)
+    except ValueError:
+        return "a number with too many digits"
+    return shown if len(shown) <= 40 else f"{shown[:36]}…'" if shown.startswith("'") else f"{shown[:37]}…"
+
+
+def format_quantity(value: Any, unit: str, digits: int = 3) -> str:
+    """Write a number in SI base units for a reader, with ``digits`` significant digits.
+
+    >>> format_quantity(8.59e9, "FLOP"), format_quantity(819e9, "B/s"), format_quantity(124.4, "FLOP/B")
+    ('8.59 GFLOP', '819 GB/s', '124 FLOP/B')
+    >>> format_quantity(0, "s"), format_quantity(999_999, "B"), format_quantity(5e-6, "s")
+    ('0 s', '1 MB', '5 µs')
+    >>> format_quantity(9000, "s"), format_quantity(1e40, "FLOP"), format_quantity(3.5, "USD/h")
+    ('2.5 h', '1e+40 FLOP', '$3.50/h')
+    """
+    number = _finite(value)
+    if number is None:
+        return f"over 1e308 {unit}".rstrip()
+    if not math.isfinite(number):
+        return f"{number} {unit}".rstrip()
+    if number < 0:
+        return f"-{format_quantity(-number, unit, digits)}"
+    if unit == "USD/h":
+        return f"${number:,.2f}/h" if number == 0 or number >= 0.01 else f"${_significant(number, digits)}/h"
+    if unit in ("FLOP/B", ""):
+        return f"{_significant(number, digits)} {unit}".rstrip()
+    if unit == "s":
+        return _format_time(number, digits)
+    return _with_prefix(number, unit, digits, _DECIMAL)
+
+
+def _format_time(number: float, digits: int) -> str:
+    if number and number < 1:
+        table = {"": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+        return _with_prefix(number, "s", digits, table)
+    for name, seconds in (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if number >= 2 * seconds:
+            return f"{_significant(number / seconds, digits)} {name}"
+    return f"{_significant(number, digits)} s"
+
+
+def _with_prefix(number: float, unit: str, digits: int, table: dict[str, float]) -> str:
+    rounded = float(f"{number:.{digits - 1}e}")
+    fitting = [(factor, prefix) for prefix, factor in table.items() if factor <= rounded * (1 + 1e-12)]
+    factor, prefix = max(fitting, default=(min(table.values()), min(table, key=lambda p: table[p])))
+    scaled = rounded / factor
+    if rounded and not 1e-3 <= scaled < 10**6:
+        return f"{number:.{digits - 1}g} {unit}"
+    return f"{_significant(scaled, digits)} {prefix}{unit}"
+
+
+def format_number(value: Any, digits: int = 4) -> str:
+    """Write a plain number for a reader: ``digits`` significant digits, whole numbers in full.
+
+    >>> format_number(240.2439), format_number(0.5), format_number(128), format_number(1234567)
+    ('240.2', '0.5', '128', '1,234,567')
+    >>> format_number(0), format_number(1.5e-7), format_number(2.5e30)
+    ('0', '1.5e-07', '2.5e+30')
+    """
+    number = _finite(value)
+    if number is None:
+        return "over 1e308"
+    return _significant(number, digits)
+
+
+def _significant(number: float, digits: int) -> str:
+    """Write with significant digits, a comma every thousand, no trailing zeros."""
+    if number == 0:
+        return "0"
+    if not math.isfinite(number):
+        return str(number)
+    size = abs(number)
+    if size < 1e-4 or size >= 1e15:
+        return f"{number:.{digits}g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(float(f"{size:.{digits - 1}e}"))))
+    written = f"{number:,.{decimals}f}"
+    return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+def _finite(value: Any) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
+        return None

@@ -1,0 +1,174 @@
+"""Fenced examples in Markdown: find them, run them, compare them, put fresh output in place.
+
+A ``console`` block holds ``$ roofline …`` commands with their output; a line ``...`` stands for any lines, and a
+backslash continues a command. A ``python`` block holds ``>>>`` examples; the blocks of a file share one namespace.
+Commands run in this process, 100 columns wide, without colour, in a folder of their own. A command that fails shows
+its exit code as a last line ``[2]``.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTH = 100
+ENVIRONMENT = {"COLUMNS": str(WIDTH), "LINES": "40", "NO_COLOR": "1", "TERM": "dumb", "FORCE_COLOR": None}
+DOCTEST_OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+_FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*)[^`]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: its language, its lines, the index of the first of them in the file, how far it is indented."""
+
+    language: str
+    lines: tuple[str, ...]
+    start: int
+    indent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of a console block, the output written under it, and where that output lies in the file."""
+
+    text: str
+    expected: tuple[str, ...]
+    start: int
+
+    @property
+    def is_ours(self) -> bool:
+        """Say whether it is run here; others (``pip install …``) are only shown."""
+        return self.text.split(" ", 1)[0] == "roofline"
+
+
+def documents() -> list[Path]:
+    """List the pages whose examples are run."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in pages if page.exists() and "_build" not in page.parts]
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Cut the fenced blocks out of a page."""
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        opening = _FENCE.match(lines[at])
+        at += 1
+        if opening is None:
+            continue
+        start, closing = at, opening["indent"] + opening["ticks"]
+        while at < len(lines) and lines[at].rstrip() != closing:
+            at += 1
+        inside = tuple(line.removeprefix(opening["indent"]) for line in lines[start:at])
+        yield Block(opening["language"], inside, start, opening["indent"])
+        at += 1
+
+
+def commands(block: Block) -> Iterator[Command]:
+    """Split a console block into its commands, each with the output under it."""
+    at, lines = 0, block.lines
+    while at < len(lines):
+        if not lines[at].startswith("$ "):
+            at += 1
+            continue
+        text = lines[at][2:]
+        while text.endswith("\\") and at + 1 < len(lines):
+            at += 1
+            text = text[:-1] + lines[at].strip()
+        start = at = at + 1
+        while at < len(lines) and not lines[at].startswith("$ "):
+            at += 1
+        yield Command(text, trimmed(lines[start:at]), block.start + start)
+
+
+def trimmed(lines: Any) -> tuple[str, ...]:
+    """Drop spaces at the ends of lines, and empty lines at the end."""
+    kept = [line.rstrip() for line in lines]
+    while kept and not kept[-1]:
+        kept.pop()
+    return tuple(kept)
+
+
+def run(main: Any, text: str) -> tuple[str, ...]:
+    """Run ``roofline …`` in this process and return the lines it shows."""
+    from click.testing import CliRunner
+
+    result = CliRunner().invoke(main, shlex.split(text)[1:], prog_name="roofline", env=ENVIRONMENT)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    shown = result.output.splitlines()
+    return trimmed([*shown, f"[{result.exit_code}]"] if result.exit_code else shown)
+
+
+def matches(expected: tuple[str, ...], got: tuple[str, ...]) -> bool:
+    """Compare line by line; ``...`` stands for any number of lines.
+
+    >>> matches(("a", "...", "d"), ("a", "b", "c", "d")), matches(("a", "..."), ("b",))
+    (True, False)
+    """
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\n" for line in expected)
+    return re.fullmatch(pattern, "".join(line + "\n" for line in got)) is not None
+
+
+def prepare(folder: Path) -> None:
+    """Lay out what the examples expect of the folder they run in: ``out/``, and the data files of the docs."""
+    (folder / "out").mkdir(exist_ok=True)
+    examples = ROOT / "docs" / "examples"
+    if examples.exists():
+        shutil.copytree(examples, folder / "docs" / "examples", dirs_exist_ok=True)
+
+
+def differences(main: Any, page: str) -> Iterator[tuple[Command, tuple[str, ...]]]:
+    """Run the commands of a page in order; yield those that show something else, with what they show."""
+    for block in blocks(page):
+        if block.language == "console":
+            for command in commands(block):
+                if command.is_ours:
+                    got = run(main, command.text)
+                    if not matches(command.expected, got):
+                        yield command, got
+
+
+class _Collect(doctest.DocTestRunner):
+    """Runs examples and hands every one that fails to ``report``, with what it gave instead."""
+
+    def __init__(self, report: Callable[[doctest.Example, str], None]) -> None:
+        super().__init__(optionflags=DOCTEST_OPTIONS)
+        self._report = report
+
+    def report_failure(self, out: Any, test: Any, example: doctest.Example, got: str) -> None:
+        self._report(example, got)
+
+    def report_unexpected_exception(self, out: Any, test: Any, example: doctest.Example, exc_info: Any) -> None:
+        error = exc_info[1]
+        kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+        self._report(example, f"Traceback (most recent call last):\n{kind}: {error}\n")
+
+
+def python_differences(page: str, name: str) -> list[tuple[int, doctest.Example, str]]:
+    """Run the ``>>>`` examples of a page in one namespace; list those that give something else.
+
+    Each is the line in the page where the example stands, the example, and what it gave.
+    """
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    found: list[tuple[int, doctest.Example, str]] = []
+    for block in blocks(page):
+        if block.language != "python":
+            continue
+        source = "\n".join(block.lines) + "\n"
+        test = doctest.DocTestParser().get_doctest(source, namespace, name, name, block.start)
+
+        def report(example: doctest.Example, got: str, start: int = block.start) -> None:
+            found.append((start + example.lineno, example, got))
+
+        _Collect(report).run(test, clear_globs=False, out=lambda text: None)
+        namespace = test.globs
+    return found

@@ -1,0 +1,161 @@
+"""The examples of the README, the docs and the demo show what the program shows today."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from doc_blocks import (
+    ROOT,
+    blocks,
+    commands,
+    differences,
+    documents,
+    matches,
+    prepare,
+    python_differences,
+    run,
+)
+from roofline.cli import main
+
+PAGES = documents()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own to run examples in."""
+    prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_commands_show_what_the_page_says(path: Path, folder: Path) -> None:
+    problems = []
+    for command, got in differences(main, path.read_text(encoding="utf-8")):
+        changed = difflib.unified_diff(command.expected, got, "written", "shown", lineterm="")
+        problems.append("\n".join([f"{path.name}:{command.start}: $ {command.text}", *changed]))
+    assert not problems, "\n\n".join([*problems, "make docs-update puts the output in place"])
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_python_examples_give_what_the_page_says(path: Path, folder: Path) -> None:
+    problems = [
+        f"{path.name}:{line + 1}\n>>> {example.source}written: {example.want}shown:   {got}"
+        for line, example, got in python_differences(path.read_text(encoding="utf-8"), path.name)
+    ]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_example_goes_unexecuted(path: Path) -> None:
+    for block in blocks(path.read_text(encoding="utf-8")):
+        if block.language == "python":
+            assert any(line.startswith(">>> ") for line in block.lines), f"{path.name}:{block.start}: write it with >>>"
+        if block.language == "console":
+            assert any(line.startswith("$ ") for line in block.lines), f"{path.name}:{block.start}: no $ command"
+
+
+def test_every_line_of_the_demo_runs(folder: Path) -> None:
+    lines = (ROOT / "docs" / "demo.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) >= 6
+    for line in lines:
+        shown = run(main, line)
+        assert shown, line
+        assert not shown[-1].startswith("["), "\n".join([line, *shown])
+    wanted = [words[words.index("-o") + 1] for words in map(shlex.split, lines) if "-o" in words]
+    assert wanted
+    assert all((folder / path).stat().st_size > 1000 for path in wanted)
+
+
+@click.group()
+def sample() -> None:
+    """A program to try the checker on."""
+
+
+@sample.command()
+@click.argument("word", default="nothing")
+def say(word: str) -> None:
+    """Show a word twice, or fail."""
+    if word == "boom":
+        raise click.UsageError("no")
+    if word == "crash":
+        raise RuntimeError("crash")
+    click.echo(f"{word}\n{word}")
+
+
+def page(*lines: str) -> str:
+    """A page with one console block."""
+    return "\n".join(["# Title", "", "```console", *lines, "```", "end", ""])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("$ roofline say hello", "hello", "hello"),
+        ("$ roofline say hello", "hello", "..."),
+        ("$ roofline say hello", "..."),
+        ("$ roofline \\", "    say hello", "hello", "hello", "", "$ roofline say 'x y'", "x y", "x y"),
+        ("$ pip install something", "whatever it shows"),
+        ("$ roofline say boom", "...", "Error: no", "[2]"),
+    ],
+)
+def test_checker_accepts_what_is_shown(lines: tuple[str, ...]) -> None:
+    assert not list(differences(sample, page(*lines)))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("$ roofline say hello", "hello", "hallo"),
+        ("$ roofline say hello", "hello"),
+        ("$ roofline say hello", "hello", "hello", "hello"),
+        ("$ roofline say hello",),
+        ("$ roofline say hello", "...", "hallo"),
+        ("$ roofline say hello", " hello", "hello"),
+        ("$ roofline say boom", "...", "Error: no"),
+    ],
+)
+def test_checker_catches_what_is_not_shown(lines: tuple[str, ...]) -> None:
+    assert len(list(differences(sample, page(*lines)))) == 1
+
+
+def test_checker_does_not_swallow_a_crash() -> None:
+    with pytest.raises(RuntimeError, match="crash"):
+        list(differences(sample, page("$ roofline say crash", "...")))
+
+
+def test_python_checker_shares_a_namespace_and_catches_a_wrong_result() -> None:
+    good = "```python\n>>> a = 1\n```\n\n```python\n>>> a + 1\n2\n```\n"
+    assert not python_differences(good, "page")
+    wrong = python_differences(good.replace("\n2\n", "\n3\n"), "page")
+    assert [(line, example.want, got) for line, example, got in wrong] == [(5, "3\n", "2\n")]
+    assert "NameError" in python_differences("```python\n>>> missing\n```\n", "page")[0][2]
+
+
+def test_output_is_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    import update_docs
+
+    monkeypatch.setattr(update_docs, "main", sample)
+    stale = page("$ roofline say a", "old", "", "$ roofline say b", "b", "...", "", "$ roofline say c")
+    fresh = page("$ roofline say a", "a", "a", "", "$ roofline say b", "b", "...", "", "$ roofline say c", "c", "c")
+    python = "  ```python\n  >>> 1 + 1\n  5\n  >>> a = 2\n  >>> a\n  ```\n"
+    expected = "  ```python\n  >>> 1 + 1\n  2\n  >>> a = 2\n  >>> a\n  2\n  ```\n"
+    assert update_docs.updated(stale + python, "page") == fresh + expected
+    assert update_docs.updated(fresh, "page") == fresh
+
+
+def test_blocks_know_where_they_stand() -> None:
+    text = (
+        page("$ roofline say a", "a", "a") + "  ```python\n  >>> 1\n  1\n  ```\n````text\n```console\n$ no\n```\n````\n"
+    )
+    found = list(blocks(text))
+    assert [(b.language, b.start) for b in found] == [("console", 3), ("python", 9), ("text", 13)]
+    assert found[1].lines == (">>> 1", "1")
+    assert [c.start for c in commands(found[0])] == [4]
+    assert matches((), ())
+    assert not matches((), ("a",))

@@ -1,0 +1,174 @@
+"""The rules of the house: what importing costs, who may import whom, how long files are, what is documented."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import roofline
+
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARY = ROOT / "src" / "roofline"
+HEAVY = ("numpy", "sympy", "rich", "matplotlib", "click", "torch", "jax", "onnx", "importlib.metadata")
+LONGEST_FILE = 400
+LONGEST_GUIDE = 60
+
+MODULES = sorted(LIBRARY.rglob("*.py"))
+PYTHON_FILES = [*MODULES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
+
+
+def python(code: str, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a line of Python in a fresh process."""
+    environment = {**os.environ, "PYTHONPATH": str(path)} if path else None
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Run a statement in a fresh process; return the heavy modules it loads."""
+    done = python(f"import sys; {statement}; print(*[m for m in {HEAVY!r} if m in sys.modules])")
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    assert loaded_by("import roofline") == set()
+
+
+def test_a_bound_of_plain_numbers_loads_nothing_heavy() -> None:
+    asked = "roofline.bound('bf16[B, D] * int8[D, F]', on='v5e', B=64, D=8192, F=8192).lower"
+    assert loaded_by(f"import roofline; {asked}") == set()
+
+
+def test_the_check_for_heavy_modules_can_fail() -> None:
+    assert loaded_by("import sympy") == {"sympy"}
+
+
+def test_public_names_are_exact() -> None:
+    assert len(set(roofline.__all__)) == len(roofline.__all__)
+    assert sorted(roofline.__all__) == list(roofline.__all__)
+    missing = [name for name in roofline.__all__ if not hasattr(roofline, name)]
+    assert not missing
+    listed = {name for name in dir(roofline) if not name.startswith("_")}
+    rooms = {path.stem for path in LIBRARY.iterdir()}
+    machinery = {"annotations", "TYPE_CHECKING", "Any"}
+    assert listed - rooms - machinery == set(roofline.__all__)
+
+
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        roofline.no_such_name  # type: ignore[attr-defined]
+
+
+def lint_imports(config: Path, path: Path) -> subprocess.CompletedProcess[str]:
+    """Check the import contracts of the package that lies under ``path``."""
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return python(code, "--config", str(config), "--no-cache", "--no-logo", path=path)
+
+
+def test_import_contracts_hold() -> None:
+    done = lint_imports(ROOT / "pyproject.toml", LIBRARY.parent)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("sizes.py", "from roofline.work import Op"),
+        ("hardware/machine.py", "def late():\n    from roofline.bounds.bound import Bound"),
+        ("bounds/bound.py", "import click"),
+        ("work.py", "import matplotlib.pyplot"),
+        ("newroom.py", "import math"),
+    ],
+)
+def test_import_contracts_catch_a_violation(file: str, line: str, tmp_path: Path) -> None:
+    shutil.copytree(LIBRARY, tmp_path / "roofline", ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "roofline" / file).open("a", encoding="utf-8") as module:
+        module.write(f"\n{line}\n")
+    done = lint_imports(ROOT / "pyproject.toml", tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert "roofline." + file.removesuffix(".py").replace("/", ".") in done.stdout or "newroom" in done.stdout
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_is_one_concept_long(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= LONGEST_FILE, f"{path.name} has {lines} lines; split it by concept"
+
+
+def test_the_guide_for_contributors_is_under_a_page() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_GUIDE
+
+
+def undocumented(source: str) -> Iterator[str]:
+    """List what is public in a module and has no docstring: the module, its functions, classes and their methods."""
+    tree = ast.parse(source)
+    if ast.get_docstring(tree) is None:
+        yield "the module"
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            if ast.get_docstring(node) is None:
+                yield node.name
+            for part in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(part, ast.FunctionDef) and part.name[0] != "_" and ast.get_docstring(part) is None:
+                    yield f"{node.name}.{part.name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(LIBRARY)))
+def test_everything_public_has_a_docstring(path: Path) -> None:
+    assert list(undocumented(path.read_text(encoding="utf-8"))) == []
+
+
+def test_the_check_for_docstrings_can_fail() -> None:
+    source = "def f(): pass\ndef _g(): pass\nclass C:\n    '''Doc.'''\n    def m(self): pass\n    def _n(self): pass\n"
+    assert list(undocumented(source)) == ["the module", "f", "C.m"]
+
+
+#: Folders that hold nothing of the project.
+SKIPPED = re.compile(r"^(\.git|\.venv|\w*\.egg-info|build|dist|out|_build|__pycache__|\.\w+_cache|\.hypothesis)$")
+TEXT = {".py", ".md", ".toml", ".txt", ".cfg", ".yml", ".yaml", ".csv", ".json", ".svg", ".css", ""}
+
+#: Paths of somebody's machine, and unfinished work; put together here so that this file does not hold them.
+FORBIDDEN = re.compile(
+    r"(?<![\w.-])/(?:" + "work|root|home/\\w+|Users/\\w+" + r")/\w|(?<![\w.-])/tmp/(?:bash|venv)"
+    r"|\b(?:" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "raise NotImplemented" + "Error"]) + r")\b"
+)
+
+
+def project_files(folder: Path = ROOT) -> Iterator[Path]:
+    """List the text files of the project, generated ones left out."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            if not SKIPPED.match(path.name):
+                yield from project_files(path)
+        elif path.suffix in TEXT:
+            yield path
+
+
+def test_no_file_holds_a_path_of_a_machine_or_unfinished_work() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for path in project_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (match := FORBIDDEN.search(line))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("line", ["see /wo" + "rk/main", "'/ro" + "ot/x'", "# TO" + "DO: later", "/tmp/ba" + "sh_jobs"])
+def test_the_check_for_forbidden_words_can_fail(line: str) -> None:
+    assert FORBIDDEN.search(line)
+
+
+@pytest.mark.parametrize("line", ["https://example.org/work/paper", "src/root/x", "framework/main", "/tmp/x"])
+def test_the_check_for_forbidden_words_lets_ordinary_text_pass(line: str) -> None:
+    assert not FORBIDDEN.search(line)

@@ -1,0 +1,45 @@
+"""Run every example of the README and the docs and put what it shows in place of what is written.
+
+``python tests/update_docs.py [page …]``. Output that still matches, wildcards included, stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from doc_blocks import blocks, differences, documents, prepare, python_differences
+from roofline.cli import main
+
+
+def updated(page: str, name: str) -> str:
+    """Return the page with the output of its examples made fresh."""
+    lines = page.splitlines()
+    edits = [(c.start, len(c.expected), list(got)) for c, got in differences(main, page)]
+    for line, example, got in python_differences(page, name):
+        after = line + example.source.count("\n")
+        edits.append((after, example.want.count("\n"), [text or "<BLANKLINE>" for text in got.splitlines()]))
+    indents = {block.start + i: block.indent for block in blocks(page) for i in range(len(block.lines) + 1)}
+    for start, count, fresh in sorted(edits, reverse=True):
+        lines[start : start + count] = [(indents[start] + line).rstrip() for line in fresh]
+    return "\n".join(lines) + "\n"
+
+
+def update(pages: list[Path]) -> None:
+    """Rewrite the pages whose examples show something else now, and say which."""
+    for path in pages:
+        page = path.read_text(encoding="utf-8")
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            prepare(Path(folder))
+            fresh = updated(page, path.name)
+            os.chdir(path.parent)
+        if fresh != page:
+            path.write_text(fresh, encoding="utf-8")
+            sys.stdout.write(f"updated {path.name}\n")
+
+
+if __name__ == "__main__":
+    update([Path(given).resolve() for given in sys.argv[1:]] or documents())
