@@ -9,6 +9,7 @@ its exit code as a last line ``[2]``.
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import shutil
@@ -19,7 +20,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 100
-ENVIRONMENT = {"COLUMNS": str(WIDTH), "LINES": "40", "NO_COLOR": "1", "TERM": "dumb", "FORCE_COLOR": None}
+ENVIRONMENT = {
+    "XDG_CONFIG_HOME": os.devnull,
+    "COLUMNS": str(WIDTH),
+    "LINES": "40",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "FORCE_COLOR": None,
+}
 DOCTEST_OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*)[^`]*$")

@@ -24,6 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+#: Of a longer line an error shows the part around the caret.
+_WIDEST_LINE = 96
+
 
 class RooflineError(Exception):
     """The root: catch this to catch all errors of this package."""
@@ -108,10 +111,25 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
 
 
 def _line_and_column(text: str, position: int) -> tuple[str, int]:
-    """Cut the line that holds ``position`` out of ``text`` and count the column in it."""
+    """Cut the line that holds ``position`` out of ``text``, a long one on both sides, and find the caret's column."""
     position = max(0, min(position, len(text)))
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     line = text[start:] if end < 0 else text[start:end]
+    column = position - start
+    if len(line) > _WIDEST_LINE:
+        first = max(0, min(column - _WIDEST_LINE * 2 // 3, len(line) - _WIDEST_LINE))
+        last = first + _WIDEST_LINE
+        before, after = "…" if first else "", "…" if last < len(line) else ""
+        line, column = before + line[first:last] + after, column - first + len(before)
     printable = "".join(c if c.isprintable() else " " for c in line)
-    return printable, position - start
+    return printable, _cells(printable[:column])
+
+
+def _cells(text: str) -> int:
+    """Count the columns of a terminal that a text takes: two for wide characters, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

@@ -56,7 +56,7 @@ _BYTES = re.compile(rf"{_PREFIXED}(?P<base>B|[Bb]ytes?|b|[Bb]its?)(?P<rate>{_PER
 _FLOPS = re.compile(r"(?P<prefix>[kmgtpezy]?)\s*(?P<base>flop|op)(?P<plural>s?)(?P<rate>/s|/sec|/second|ps)?", re.I)
 _INTENSITY = re.compile(r"(?:flop|op)s?\s*(?:/|per)\s*b(?:yte)?s?", re.I)
 _TIME = re.compile(r"(?P<prefix>[munpfµμ]?)(?:s|sec|secs|second|seconds)")
-_CLOCK = re.compile(r"(?P<prefix>[kmgt]?)hz", re.I)
+_CLOCK = re.compile(r"(?P<prefix>[kmgtpezy]?)hz", re.I)
 _POWER = re.compile(r"(?P<prefix>[mkMG]?)[wW](?:atts?)?")
 _PRICE = re.compile(r"(?:USD|\$)?\s*(?:/|per)\s*(?:h|hr|hour)(?:\s*USD)?|USD|\$", re.I)
 

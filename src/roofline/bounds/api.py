@@ -86,7 +86,7 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound:
     Sizes may be arrays, which gives arrays, or be left out, which gives formulas:
 
     >>> import numpy as np
-    >>> many = bound("bf16[B, D] * bf16[D, D]", on="h100", B=np.array([64, 4096]), D=8192)
+    >>> many = bound("bf16[B, D] * bf16[D, F]", on="h100", B=np.array([64, 4096]), D=8192, F=8192)
     >>> many.bound_by.decode()
     ['hbm', 'tensor']
     >>> bound("bf16[B, D] * bf16[D, F]", on="h100").intensity

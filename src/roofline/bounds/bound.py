@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from roofline.sizes import Size
+from roofline.sizes import Size, is_symbol
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -198,4 +198,10 @@ def headline_flops(work: Any) -> Size:
 
 def ratio(a: Size, b: Size) -> Size | None:
     """Divide, or None where there is nothing to divide by."""
-    return None if isinstance(b, int | float) and b == 0 else a / b
+    if isinstance(b, int | float) and b == 0:
+        return None
+    if is_symbol(a) and is_symbol(b):
+        import sympy
+
+        return sympy.cancel(a / b)
+    return a / b

@@ -76,7 +76,8 @@ def validity_of(form: Any) -> Any:
     import sympy
 
     top, bottom = sympy.fraction(sympy.together(form))
-    return bottom > 0 if top.is_positive else form > 0
+    condition = bottom > 0 if top.is_positive else form > 0
+    return True if condition == sympy.true else condition
 
 
 def put_numbers(expression: Any, numbers: Mapping[Any, Any]) -> Any:

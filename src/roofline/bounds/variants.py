@@ -17,7 +17,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.question import Question
 from roofline.notation import canonical, program
-from roofline.notation.structure import Program, Shape
+from roofline.notation.structure import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def operands(asked: Question) -> list[Operand]:
     ]
 
 
-def retype(asked: Question, formats: Mapping[int, str], *, output: str | None = None) -> Question:
-    """Store the inputs at these positions in other formats; ``output`` does the same for what steps produce.
+def retype(asked: Question, formats: Mapping[int, str]) -> Question:
+    """Store the inputs at these positions in other formats; results stay as they are.
 
     The arithmetic dtype follows from the new operands by the rules of the notation, unless ``compute`` was stated.
     """
@@ -55,28 +55,21 @@ def retype(asked: Question, formats: Mapping[int, str], *, output: str | None = 
     wanted = {o.ident: dtypes.get(formats[o.position]).name for o in operands(asked) if o.position in formats}
 
     def changed(shape: Shape) -> Shape:
-        if shape.source == "input":
-            return replace(shape, dtype=wanted.get(shape.ident, shape.dtype))
-        return shape if output is None else replace(shape, dtype=dtypes.get(output).name)
+        return _stored_as(shape, wanted.get(shape.ident, shape.dtype) if shape.source == "input" else shape.dtype)
 
-    steps = tuple(
-        replace(
-            step,
-            inputs=tuple(changed(s) for s in step.inputs),
-            output=replace(step.output, dtype=dtypes.get(output or step.output.dtype).name),
-        )
-        for step in parsed.steps
-    )
+    steps = tuple(replace(step, inputs=tuple(changed(s) for s in step.inputs)) for step in parsed.steps)
     return asked.vary(text=canonical(replace(parsed, steps=steps)))
+
+
+def _stored_as(shape: Shape, name: str) -> Shape:
+    return replace(shape, dtype=name, written=name + shape.written.removeprefix(shape.dtype))
 
 
 def resize(asked: Question, label: str, size: Any) -> Question:
     """Ask at another value of one size, also of one that stands in the text as a number."""
     if label not in parsed_sizes(asked):
         return asked.with_sizes(**{label: size})
-    parsed = program(asked.text, asked.compute)
-    changed: Program = replace(parsed, sizes={**parsed.sizes, label: size})
-    return asked.vary(text=canonical(changed))
+    return asked.vary(text=canonical(program(asked.text, asked.compute), {label: size}))
 
 
 def parsed_sizes(asked: Question) -> Mapping[str, int]:

@@ -73,11 +73,10 @@ def overlap(first: Box, second: Box) -> bool:
 def crosses(segment: Segment, box: Box) -> bool:
     """Whether a segment runs through a rectangle."""
     (x0, y0), (x1, y1) = segment
-    if max(x0, x1) < box.x - box.width and min(x0, x1) > box.x + box.width:
+    middle, length = ((x0 + x1) / 2, (y0 + y1) / 2), math.hypot(x1 - x0, y1 - y0)
+    if math.dist(middle, (box.x, box.y)) > (length + box.width + box.height) / 2:
         return False
-    length = math.hypot(x1 - x0, y1 - y0)
-    thin = Box((x0 + x1) / 2, (y0 + y1) / 2, length, 0.0, math.degrees(math.atan2(y1 - y0, x1 - x0)))
-    return overlap(thin, box)
+    return overlap(Box(*middle, length, 0.0, math.degrees(math.atan2(y1 - y0, x1 - x0))), box)
 
 
 def place(
@@ -126,8 +125,10 @@ def around(anchor: Vertex, width: float, height: float, *, reach: float, gap: fl
     return found
 
 
-def beside(start: Vertex, end: Vertex, width: float, height: float, *, gap: float = 3.0) -> list[Candidate]:
-    """List places along a straight line, above it first, turned with it; near the middle is best."""
+def beside(
+    start: Vertex, end: Vertex, width: float, height: float, *, best: float = 0.5, gap: float = 3.0
+) -> list[Candidate]:
+    """List places along a straight line, above it first, turned with it; ``best`` is the preferred fraction of it."""
     length = math.hypot(end[0] - start[0], end[1] - start[1])
     if length < width * 0.6:
         return []
@@ -141,7 +142,7 @@ def beside(start: Vertex, end: Vertex, width: float, height: float, *, gap: floa
         x, y = start[0] + along[0] * at, start[1] + along[1] * at
         for side in (1, -1):
             box = Box(x - side * along[1] * off, y + side * along[0] * off, width, height, angle)
-            found.append(Candidate(box, 6.0 * (side < 0) + 20.0 * abs(step / steps - 0.5)))
+            found.append(Candidate(box, 6.0 * (side < 0) + 30.0 * abs(step / steps - best)))
     return found
 
 

@@ -32,7 +32,7 @@ THEMES: Mapping[str, Theme] = {
         grid="#e7eaee",
         axis="#8c959f",
         series=("#0067a5", "#b64a00", "#007a59", "#a03c78", "#7d5d00", "#24292f"),
-        regions={"red": "#f9d5c4", "yellow": "#f8efb4", "green": "#c6e9dc"},
+        regions={"red": "#fbe0d3", "yellow": "#faf3c8", "green": "#d6efe6"},
         region_text={"red": "#8f3200", "yellow": "#6a5800", "green": "#005f45"},
     ),
     "dark": Theme(

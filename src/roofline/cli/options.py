@@ -17,7 +17,7 @@ _RANGE = re.compile(r"(\d+):(\d+)(?::(\*?)(\d+))?")
 TARGET = (
     click.option("--on", "on", metavar="TARGET", help="A chip (h100, v5e:4x4), or a TOML file; see 'roofline chips'."),
     click.option("--set", "set_", metavar="FIGURE=VALUE", multiple=True, help="Override a figure: hbm=8.2e11."),
-    click.option("--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder that overlays the catalog."),
+    click.option("--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder over the catalog."),
     click.option("--unit", metavar="UNIT", help="Run the arithmetic on matrix, vector, or a unit's own name."),
     click.option("--over", metavar="LEVEL", help="Where data comes from: hbm (default), l2, vmem, pcie …"),
     click.option("--achievable", is_flag=True, help="Use measured fractions of the data-sheet rates where known."),

@@ -11,13 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine as Machine
+    from roofline.hardware.overrides import override as override
+    from roofline.hardware.rate import with_choices as with_choices
     from roofline.hardware.targets import chip as chip
     from roofline.hardware.targets import chips as chips
     from roofline.hardware.targets import names as names
 
-__all__ = ["Machine", "chip", "chips", "names"]
+__all__ = ["Machine", "chip", "chips", "names", "override", "with_choices"]
 
-_HOME = {"Machine": "machine", "chip": "targets", "chips": "targets", "names": "targets"}
+_HOME = {
+    "Machine": "machine",
+    "chip": "targets",
+    "chips": "targets",
+    "names": "targets",
+    "override": "overrides",
+    "with_choices": "rate",
+}
 
 
 def __getattr__(name: str) -> Any:

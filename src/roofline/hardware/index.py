@@ -60,6 +60,19 @@ def read() -> Index:
     return Index(data["chips"], data["aliases"], data["match"])
 
 
+def for_device(name: str) -> str | None:
+    """Return the key of the chip a driver reports under this name, the most specific pattern winning, or None.
+
+    A pattern stands at the end of the name: what follows a name makes another chip ("RTX 4090 D", "H200 NVL").
+
+    >>> for_device("NVIDIA A100-SXM4-40GB"), for_device("TPU v5 lite"), for_device("NVIDIA GeForce RTX 4090 D")
+    ('a100-40gb', 'v5e', None)
+    """
+    device = " ".join(name.split()).lower()
+    found = [pattern for pattern in read().match if re.search(rf"(?<!\w){re.escape(pattern.lower())}$", device)]
+    return read().match[max(found, key=len)] if found else None
+
+
 def make(machines: Iterable[Machine]) -> dict[str, Any]:
     """Make the content of an index; two chips under one name are an error."""
     chips: dict[str, str] = {}

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from roofline.errors import HardwareError, did_you_mean
 from roofline.hardware import index
 from roofline.hardware.machine import Machine
-from roofline.hardware.schema import Place, build, check_file, is_text_list
+from roofline.hardware.reading import Place, is_text_list
+from roofline.hardware.schema import build, check_file
 
 
 class Layer(NamedTuple):
@@ -100,7 +101,9 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one."""
     own = {index.squash(key): key for layer in layers for key in layer.chips}
     near = did_you_mean(index.squash(name), [*own, *index.read().aliases])
-    hint = f"did you mean {own.get(near, near)!r}? (`roofline chips` lists all)" if near else "`roofline chips` lists all"
+    hint = (
+        f"did you mean {own.get(near, near)!r}? (`roofline chips` lists all)" if near else "`roofline chips` lists all"
+    )
     return HardwareError(f"unknown chip {name!r}", hint=hint)
 
 

@@ -104,13 +104,17 @@ class Alternate:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The answer to "how fast": the resource's name, amount per second, and what had to be said about it."""
+    """The answer to "how fast": the resource's name, amount per second, and what had to be said about it.
+
+    ``value`` may be a symbol in a closed form; ``plain`` is then the number it stands for.
+    """
 
     resource: str
     value: Any
     dtype: str = ""
     figure: Figure | None = None
     note: str = ""
+    plain: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

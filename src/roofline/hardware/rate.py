@@ -56,7 +56,7 @@ def rate(machine: Machine, key: Key, op: Op | None = None) -> Rate | None:
 
 
 def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
-    choice = unit_for(machine, key.place, key.dtype)
+    choice = choose_unit(machine, key.place, key.dtype)
     if choice is None:
         return None
     unit, dtype, note = choice
@@ -101,7 +101,18 @@ def _rate(
     return Rate(resource, value, dtype, figure, note)
 
 
-def unit_for(machine: Machine, place: str, dtype: str) -> Choice | None:
+def unit_for(machine: Machine, place: str, dtype: str) -> Unit | None:
+    """Return the unit arithmetic at ``place`` runs on, as :func:`choose_unit` chooses it, or None.
+
+    >>> from roofline.hardware import chip
+    >>> unit_for(chip("v5e"), "matrix", "bf16").tile
+    (128, 128)
+    """
+    choice = choose_unit(machine, place, dtype)
+    return None if choice is None else choice.unit
+
+
+def choose_unit(machine: Machine, place: str, dtype: str) -> Choice | None:
     """Choose the compute unit and dtype for arithmetic at ``place``, or None where nothing can run it.
 
     ``matrix`` takes the exact dtype on a matrix unit, else on a vector unit, else the next wider dtype on a matrix
@@ -109,9 +120,9 @@ def unit_for(machine: Machine, place: str, dtype: str) -> Choice | None:
     except that vector work never goes to a matrix unit. An unknown dtype has no rate.
 
     >>> from roofline.hardware import chip
-    >>> unit_for(chip("gtx-1080-ti"), "matrix", "fp32")[1:]
+    >>> choose_unit(chip("gtx-1080-ti"), "matrix", "fp32")[1:]
     ('fp32', '')
-    >>> unit_for(chip("v100"), "matrix", "bf16").note
+    >>> choose_unit(chip("v100"), "matrix", "bf16").note
     'no bf16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp32 on cuda'
     """
     units = _units_for(machine, place)
@@ -121,7 +132,9 @@ def unit_for(machine: Machine, place: str, dtype: str) -> Choice | None:
                 return Choice(unit, name, _note(machine, units, unit, dtype, name))
     for group in _wider(dtype):
         for kind in dict.fromkeys(unit.kind for unit in units):
-            able = [(u.peaks[name].value, u, name) for u in units if u.kind == kind for name in group if name in u.peaks]
+            able = [
+                (u.peaks[name].value, u, name) for u in units if u.kind == kind for name in group if name in u.peaks
+            ]
             if able:
                 _, unit, name = max(able, key=lambda item: item[0])
                 return Choice(unit, name, _note(machine, units, unit, dtype, name))
@@ -161,7 +174,7 @@ def _wider(dtype: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _note(machine: Machine, units: Sequence[Unit], unit: Unit, dtype: str, used: str) -> str:
-    """Say what a reader would not expect: another dtype, or a matmul on the vector unit of a chip with a matrix unit."""
+    """Say what a reader would not expect: another dtype, or the vector unit of a chip that has a matrix unit."""
     wanted = dtypes.arithmetic_name(dtype) if dtypes.is_dtype(dtype.partition("_acc")[0]) else dtype
     if used not in (dtype, wanted):
         return f"no {wanted} peak on {machine.name}: runs as {used} on {unit.name}"
@@ -170,13 +183,25 @@ def _note(machine: Machine, units: Sequence[Unit], unit: Unit, dtype: str, used:
     return ""
 
 
-def main_level(machine: Machine) -> Memory | None:
-    """Return the chip's own outermost memory: HBM or DRAM, or what stands for it; None where none is listed."""
+def main_level(machine: Machine) -> Memory:
+    """Return the chip's own outermost memory: HBM or DRAM, or what stands for it.
+
+    >>> from roofline.hardware import chip
+    >>> main_level(chip("v5e")).name
+    'hbm'
+    """
+    found = _own_outermost(machine)
+    if found is None:
+        raise HardwareError(f"{machine.name} lists no memory of its own", hint="give one: hbm='… B/s'")
+    return found
+
+
+def _own_outermost(machine: Machine) -> Memory | None:
     return next((memory for memory in machine.memories if not memory.link), None)
 
 
 def _main_or_chosen(machine: Machine) -> Memory | None:
-    return find_level(machine, machine.over) if machine.over is not None else main_level(machine)
+    return find_level(machine, machine.over) if machine.over is not None else _own_outermost(machine)
 
 
 def find_level(machine: Machine, name: str) -> Memory | None:
@@ -187,7 +212,7 @@ def find_level(machine: Machine, name: str) -> Memory | None:
     'dram'
     """
     if name in ("main", "memory"):
-        return main_level(machine)
+        return _own_outermost(machine)
     by_name = {memory.name: memory for memory in machine.memories}
     return by_name.get(name) or by_name.get(LEVEL_SYNONYMS.get(name, name))
 
@@ -203,14 +228,17 @@ def level(machine: Machine, name: str) -> Memory:
     found = find_level(machine, name)
     if found is None:
         names = [memory.name for memory in machine.memories]
-        raise HardwareError(f"{machine.name} has no memory level {name!r}", hint=suggest(name, names, what="its levels"))
+        raise HardwareError(
+            f"{machine.name} has no memory level {name!r}", hint=suggest(name, names, what="its levels")
+        )
     return found
 
 
 def find_link(machine: Machine, name: str) -> Link | None:
-    """Return the link of this name, the first one for ``link``, or None."""
+    """Return the link of this name, the first that is no network for ``link``, or None."""
     if name == "link":
-        return machine.links[0] if machine.links else None
+        inside = [link for link in machine.links if link.topology != "network"]
+        return next(iter(inside or machine.links), None)
     return next((link for link in machine.links if link.name == name), None)
 
 
@@ -234,6 +262,8 @@ def with_choices(
 ) -> Machine:
     """Return the machine with the caller's choices: which unit, which memory level, measured fractions or not.
 
+    ``unit="auto"`` and ``over="main"`` take a choice back.
+
     >>> from roofline.hardware import chip
     >>> with_choices(chip("v5e"), unit="tensr")
     Traceback (most recent call last):
@@ -241,8 +271,10 @@ def with_choices(
     """
     changes: dict[str, object] = {}
     if unit is not None:
-        changes["unit"] = _known_unit(machine, unit)
-    if over is not None:
+        changes["unit"] = None if unit == "auto" else _known_unit(machine, unit)
+    if over == "main":
+        changes["over"] = None
+    elif over is not None:
         chosen = level(machine, over)
         if chosen.bandwidth is None:
             raise HardwareError(

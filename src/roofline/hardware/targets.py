@@ -9,7 +9,7 @@
 ('hbm.bandwidth', 'mxu.fp32')
 >>> chip("v5e:0x4")
 Traceback (most recent call last):
-roofline.errors.HardwareError: shape '0x4' of 'v5e:0x4' does not read; write sizes joined by x, such as v5e:4x4 or h100:8
+roofline.errors.HardwareError: shape '0x4' of 'v5e:0x4' does not read; write sizes joined by x, such as ...
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def chip(
     if shape:
         machine = replace(machine, shape=shape)
     if overrides:
-        from roofline.hardware.overrides import apply
+        from roofline.hardware.overrides import override
 
-        machine = apply(machine, overrides)
+        machine = override(machine, overrides)
     if unit is not None or over is not None or achievable:
         from roofline.hardware.rate import with_choices
 
@@ -117,7 +117,9 @@ def _chip_in(layer: loader.Layer, name: str | None) -> str:
             raise HardwareError(f"{file} holds no chip {name!r}", hint=suggest(name, keys, what="its chips"))
         return found
     if len(keys) > 1:
-        raise HardwareError(f"{file} holds {len(keys)} chips", hint=f"choose one: {', '.join(f'{file}#{k}' for k in keys[:6])}")
+        raise HardwareError(
+            f"{file} holds {len(keys)} chips", hint=f"choose one: {', '.join(f'{file}#{k}' for k in keys[:6])}"
+        )
     return keys[0]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from roofline.errors import DTypeError, NotationError
 from roofline.notation.canonical import canonical
 from roofline.notation.parser import parse
 from roofline.notation.resolve import resolve
@@ -19,7 +20,6 @@ from roofline.notation.structure import Program
 __all__ = ["canonical", "parse", "program", "resolve"]
 
 
-@lru_cache(maxsize=1024)
 def program(text: str, compute: str | None = None) -> Program:
     """Read and resolve a text; ``compute`` settles or overrides the arithmetic dtype.
 
@@ -33,4 +33,13 @@ def program(text: str, compute: str | None = None) -> Program:
       bf16[B, D] * bf16[E, F]
                  ^
     """
+    if compute is not None and not isinstance(compute, str):
+        raise DTypeError(f"compute is the name of a dtype, not {compute!r}", hint="as in compute='bf16'")
+    if not isinstance(text, str):
+        raise NotationError(f"an expression is text, not {type(text).__name__}")
+    return _program(text, compute)
+
+
+@lru_cache(maxsize=1024)
+def _program(text: str, compute: str | None) -> Program:
     return resolve(parse(text), compute)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.notation.result import Wanted, match
-from roofline.notation.scope import Scope, is_number, rename
+from roofline.notation.result import match
+from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import Axis, Shape, Span
 
 
@@ -104,7 +104,7 @@ def _unlike(
     what: str,
     one: str = "",
     other: str = "",
-) -> Exception:
+) -> NotationError:
     shown = f"{what} of {scope.show_axes(left)} and {scope.show_axes(right)}"
     if one and is_number(one) and is_number(other):
         message = f"{shown}: {scope.show_label(one)} meets {scope.show_label(other)}"

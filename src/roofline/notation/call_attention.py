@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.notation.result import Wanted, match
-from roofline.notation.scope import Scope, is_number, rename
+from roofline.notation.result import match
+from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import Axis, CallNode, Shape
 
 _LAYOUT = "q[B, S, N, H], k[B, T, K, H], v[B, T, K, H], or all three without B"
@@ -53,11 +53,10 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
         "attention",
         [rename(shape, names) for shape in operands],
         axes,
-        dtype=wanted.dtype(storage),
+        dtype=storage,
         compute=compute,
         span=call.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(()),
+        wanted=wanted,
         options=call.options,
     )
 
@@ -79,11 +78,10 @@ def embedding(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
         "embedding",
         [rename(shape, renamed) for shape in shapes],
         axes,
-        dtype=wanted.dtype(storage),
+        dtype=storage,
         compute=compute,
         span=call.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(()),
+        wanted=wanted,
         options=call.options,
     )
 
@@ -103,11 +101,11 @@ def transpose(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
         "transpose",
         [rename(x, renamed)],
         axes,
-        dtype=wanted.dtype(storage),
+        dtype=storage,
         compute=compute,
         span=call.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(x.unreduced),
+        wanted=wanted,
+        unreduced=x.unreduced,
         options=call.options,
     )
 

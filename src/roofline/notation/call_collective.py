@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.notation.result import Wanted
-from roofline.notation.scope import Scope, is_number
+from roofline.notation.scope import Scope, Wanted
 from roofline.notation.structure import Axis, CallNode, Dim, Shape
 
 _REDUCING = ("ReduceScatter", "AllReduce")
@@ -47,11 +46,11 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
         call.function,
         shapes,
         _checked(scope, call, given, wanted),
-        dtype=wanted.dtype(storage),
+        dtype=storage,
         compute=compute,
         span=call.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(unreduced),
+        wanted=wanted,
+        unreduced=unreduced,
         over=axes,
         options=options,
     )
@@ -103,5 +102,5 @@ def _checked(scope: Scope, call: CallNode, given: tuple[Axis, ...], wanted: Want
 
 
 def _fits(scope: Scope, dim: Dim, axis: Axis) -> bool:
-    same = dim.name == axis.label if dim.name else is_number(axis.label) and scope.sizes[axis.label] == dim.size
+    same = dim.name == axis.label if dim.name else scope.sizes.get(axis.label) == dim.size
     return same and set(dim.axes) == set(axis.shard)

@@ -11,11 +11,11 @@ where a depthwise convolution has a named size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from roofline.notation.result import Wanted, match
-from roofline.notation.scope import Scope, rename
+from roofline.notation.result import match
+from roofline.notation.scope import Scope, Wanted, rename
 from roofline.notation.structure import Axis, CallNode, Shape
 
 _LAYOUTS = {
@@ -83,16 +83,12 @@ def _windowed(
         call.function,
         [rename(shape, renamed) for shape in operands],
         axes,
-        dtype=wanted.dtype(storage),
+        dtype=storage,
         compute=compute,
         span=call.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(()),
+        wanted=wanted,
         options=options,
     )
-
-
-# ------------------------------------------------------------------------------ options
 
 
 def _options(scope: Scope, call: CallNode, spatial: int, *, stride: int | tuple[int, ...]) -> dict[str, Any]:
@@ -121,9 +117,7 @@ def _options(scope: Scope, call: CallNode, spatial: int, *, stride: int | tuple[
     return options
 
 
-def _tuple(
-    scope: Scope, call: CallNode, key: str, spatial: int, default: int | tuple[int, ...]
-) -> tuple[int, ...]:
+def _tuple(scope: Scope, call: CallNode, key: str, spatial: int, default: int | tuple[int, ...]) -> tuple[int, ...]:
     value = call.options.get(key, default)
     if not isinstance(value, tuple):
         return (int(value),) * spatial
@@ -131,9 +125,6 @@ def _tuple(
         message = f"{key} has {len(value)} numbers for {spatial} spatial dimension{'s' if spatial > 1 else ''}"
         raise scope.fail(message, call.span, f"{key}={value[0]} stands for all")
     return value
-
-
-# ------------------------------------------------------------------------------ channels
 
 
 def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: dict[str, Any]) -> list[Shape]:
@@ -186,12 +177,11 @@ def _same(
     if label is None:
         place = scope.place(shapes[other[0]], second, call.span)
         shown = f"{scope.show_label(first)} and {scope.show_label(second)}"
-        raise scope.fail(f"the {what} of {call.function} differ: {shown}", place, f"the form is {_LAYOUTS[call.function]}")
+        raise scope.fail(
+            f"the {what} of {call.function} differ: {shown}", place, f"the form is {_LAYOUTS[call.function]}"
+        )
     renamed = {old: label for old in (first, second) if old != label}
     return [rename(shape, renamed) for shape in shapes]
-
-
-# ------------------------------------------------------------------------------ the spatial result
 
 
 def _out(scope: Scope, call: CallNode, axis: Axis, k: int | None, options: dict[str, Any], i: int) -> Axis:
@@ -201,31 +191,26 @@ def _out(scope: Scope, call: CallNode, axis: Axis, k: int | None, options: dict[
         return axis
     size = scope.sizes.get(axis.label)
 
-    def formula(n: int) -> int | None:
-        if pad == "same":
-            return -(-n // stride)
-        return None if k is None else (n + 2 * pad[i] - dilation * (k - 1) - 1) // stride + 1
+    result: int | None = None
+    if size is not None and pad == "same":
+        result = -(-size // stride)
+    elif size is not None and k is not None:
+        result = (size + 2 * pad[i] - dilation * (k - 1) - 1) // stride + 1
+    return _computed(scope, call, axis, size, k, result)
 
-    return _computed(scope, call, axis, size, k, formula)
 
-
-def _transposed_out(
-    scope: Scope, call: CallNode, axis: Axis, k: int | None, options: dict[str, Any], i: int
-) -> Axis:
+def _transposed_out(scope: Scope, call: CallNode, axis: Axis, k: int | None, options: dict[str, Any], i: int) -> Axis:
     stride, pad, dilation = options["stride"][i], options["pad"][i], options["dilation"][i]
     size = scope.sizes.get(axis.label)
 
-    def formula(n: int) -> int | None:
-        return None if k is None else (n - 1) * stride - 2 * pad + dilation * (k - 1) + options["output_pad"][i] + 1
+    result: int | None = None
+    if size is not None and k is not None:
+        result = (size - 1) * stride - 2 * pad + dilation * (k - 1) + options["output_pad"][i] + 1
+    return _computed(scope, call, axis, size, k, result)
 
-    return _computed(scope, call, axis, size, k, formula)
 
-
-def _computed(
-    scope: Scope, call: CallNode, axis: Axis, size: int | None, k: int | None, formula: Callable[[int], int | None]
-) -> Axis:
-    result = None if size is None else formula(size)
+def _computed(scope: Scope, call: CallNode, axis: Axis, size: int | None, k: int | None, result: int | None) -> Axis:
     if result is not None and result < 1:
-        message = f"a window of {k} does not fit a size of {size}" if k else f"nothing is left of a size of {size}"
+        message = f"a window of {k} does not fit a size of {size}"
         raise scope.fail(message, call.span, "pad more, or take a smaller window")
     return Axis(scope.number(result), axis.shard)

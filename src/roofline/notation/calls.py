@@ -13,8 +13,8 @@ from roofline.notation.call_attention import attention, embedding, transpose
 from roofline.notation.call_collective import collective
 from roofline.notation.call_windows import convolution, pooling
 from roofline.notation.functions import FUNCTIONS
-from roofline.notation.result import Wanted, match
-from roofline.notation.scope import Scope, is_number, rename
+from roofline.notation.result import match
+from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import CallNode, Shape
 
 Rule = Callable[[Scope, CallNode, Sequence[Shape], Wanted], Shape]
@@ -46,22 +46,26 @@ def elementwise(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: W
         call.function,
         operands,
         axes,
-        dtype=wanted.dtype(RESULT_DTYPES.get(call.function, storage)),
+        dtype=RESULT_DTYPES.get(call.function, storage),
         compute=compute,
         span=call.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(()),
+        wanted=wanted,
         options=call.options,
     )
 
 
 def along(scope: Scope, call: CallNode, shape: Shape) -> tuple[str, ...]:
-    """The labels written after ``_``; on a tensor of numbers only, its last dimension; empty where none is written."""
+    """The labels written after ``_``, none where nothing is written.
+
+    ``_last``, and any word on a tensor of numbers only, mean the last dimension.
+    """
     labels = shape.labels
     if not call.over:
         return ()
     if not labels:
         raise scope.fail(f"{call.function}_{call.over[0]} works along a dimension; this is a scalar", call.span)
+    if call.over == ("last",) and "last" not in labels:
+        return labels[-1:]
     if all(is_number(label) for label in labels):
         said = f"{call.function}_{','.join(call.over)} of {shape.written} is along its last dimension"
         scope.assume(said)
@@ -115,9 +119,7 @@ def norm(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) 
     return _like_first(scope, call, operands, wanted, over)
 
 
-def _like_first(
-    scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted, over: tuple[str, ...]
-) -> Shape:
+def _like_first(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted, over: tuple[str, ...]) -> Shape:
     axes, renamed = match(scope, shapes[0].axes, wanted, call.function)
     compute, storage = scope.dtypes(shapes, call.span)
     return scope.add(
@@ -125,11 +127,10 @@ def _like_first(
         call.function,
         [rename(shape, renamed) for shape in shapes],
         axes,
-        dtype=wanted.dtype(storage if len(shapes) == 1 else shapes[0].dtype),
+        dtype=storage if len(shapes) == 1 else shapes[0].dtype,
         compute=compute,
         span=call.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(()),
+        wanted=wanted,
         over=tuple(renamed.get(label, label) for label in over),
         options=call.options,
     )
@@ -153,11 +154,11 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
         call.function,
         [rename(x, renamed)],
         axes,
-        dtype=wanted.dtype(RESULT_DTYPES.get(call.function, storage)),
+        dtype=RESULT_DTYPES.get(call.function, storage),
         compute=compute,
         span=call.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(shards),
+        wanted=wanted,
+        unreduced=shards,
         over=over,
         options=call.options,
     )

@@ -6,13 +6,21 @@
 'A:bf16[B, D] * int8[D, F] -> bf16[B, F]'
 >>> canonical(line, {"B": 64, "D": 8192, "F": 8192})
 'A:bf16[64, 8192] * int8[8192, 8192] -> bf16[64, 8192]'
->>> canonical(program("gelu(bf16[B, D] * bf16[D, F])"))
-'%3 = bf16[B, D] * bf16[D, F] -> bf16[B, F]; gelu(%3) -> bf16[B, F]'
+
+Without sizes the line reads back as the same program, so what lies between two operations is spelt out; with sizes
+(also with none of them, ``{}``) it is meant for a reader:
+
+>>> chain = program("gelu(bf16[B, D] * bf16[D, F]) * bf16[F, D]")
+>>> canonical(chain)
+'%3 = bf16[B, D] * bf16[D, F] -> bf16[B, F]; %4 = gelu(%3) -> bf16[B, F]; %4 * bf16[F, D] -> bf16[B, D]'
+>>> canonical(chain, {"B": 8})
+'gelu(bf16[8, D] * bf16[D, F]) * bf16[F, D] -> bf16[8, D]'
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.notation.functions import FUNCTIONS
@@ -20,28 +28,36 @@ from roofline.notation.scope import is_number, show_axes
 from roofline.notation.structure import Program, Shape, Step
 
 _OPERATORS = {"contract": "*", "multiply": "*", "add": "+", "subtract": "-", "divide": "/"}
+_PRODUCTS = ("contract", "multiply")
 
 
 def canonical(program: Program, sizes: Mapping[str, Any] | None = None) -> str:
-    """Write a program as one line; named sizes that are whole numbers in ``sizes`` are put in.
-
-    Without ``sizes`` the line reads back as the same program.
-    """
-    known = {**program.sizes, **{k: v for k, v in (sizes or {}).items() if isinstance(v, int)}}
-    put_in = frozenset(sizes or ())
-    seen: set[str] = set()
+    """Write a program as one line; named sizes that are whole numbers in ``sizes`` are put in."""
+    numbers = {name: size for name, size in (sizes or {}).items() if isinstance(size, int)}
+    writer = _Writer({**program.sizes, **numbers}, frozenset(numbers), exact=sizes is None)
+    uses: dict[str, int] = {}
+    for step in program.steps:
+        for shape in step.inputs:
+            uses[shape.ident] = uses.get(shape.ident, 0) + 1
     lines = []
     for position, step in enumerate(program.steps):
-        later = {shape.ident for other in program.steps[position + 1 :] for shape in other.inputs}
-        named = step.output.ident[0] != "%" or step.output.ident in later
-        target = f"{step.output.ident} = " if named else ""
-        lines.append(target + _step(step, known, seen, put_in))
+        ident = step.output.ident
+        if sizes is not None and ident[0] == "%" and uses.get(ident) == 1 and position + 1 < len(program.steps):
+            writer.inside[ident] = step
+            continue
+        target = f"{ident} = " if ident[0] != "%" or ident in uses else ""
+        lines.append(target + writer.statement(step))
     return "; ".join(lines) + _clauses(program)
 
 
 def step_text(step: Step, sizes: Mapping[str, int]) -> str:
-    """Write one step, its operands in full."""
-    return _step(step, sizes, None, frozenset())
+    """Write one step, its operands in full.
+
+    >>> from roofline.notation import program
+    >>> program("h = bf16[B, D] * bf16[D, F]; gelu(h)").steps[1].text
+    'gelu(bf16[B, F]) -> bf16[B, F]'
+    """
+    return _Writer(sizes, frozenset(), whole=True).statement(step)
 
 
 def _clauses(program: Program) -> str:
@@ -55,57 +71,92 @@ def _clauses(program: Program) -> str:
     return text
 
 
-def _step(step: Step, sizes: Mapping[str, Any], seen: set[str] | None, put_in: frozenset[str]) -> str:
-    operands = [_operand(shape, sizes, seen, put_in) for shape in step.inputs]
-    if step.function in _OPERATORS and step.kind != "function":
-        value = f" {_OPERATORS[step.function]} ".join(operands)
-    else:
-        value = f"{step.function}{_suffix(step)}({', '.join([*operands, *_options(step)])})"
-    if any(is_number(label) and label not in sizes for label in step.output.labels):
-        return f"{value} -> {step.output.dtype}"
-    return f"{value} -> {step.output.dtype}{_axes(step.output, sizes, put_in)}"
+@dataclass(slots=True)
+class _Writer:
+    """Writes steps: ``seen`` tensors by name, steps that stand ``inside`` others in their place."""
+
+    sizes: Mapping[str, Any]
+    put_in: frozenset[str]
+    whole: bool = False
+    exact: bool = False
+    seen: set[str] = field(default_factory=set)
+    inside: dict[str, Step] = field(default_factory=dict)
+
+    def statement(self, step: Step) -> str:
+        """Write one step and its result."""
+        output = step.output
+        unknown = any(is_number(label) and label not in self.sizes for label in output.labels)
+        return f"{self.value(step)} -> {output.dtype if unknown else self.tensor(output)}"
+
+    def value(self, step: Step) -> str:
+        """Write what a step computes."""
+        if step.kind in ("contraction", "elementwise"):
+            strong = step.function in _PRODUCTS
+            left = self.operand(step.inputs[0], "+-/" if strong else "")
+            right = self.operand(step.inputs[1], "*+-/" if strong else "+-/")
+            over = _over(step) if self.exact else ""
+            return f"{left} {_OPERATORS[step.function]}{over} {right}"
+        operands = [self.operand(shape, "") for shape in step.inputs]
+        return f"{step.function}{_suffix(step)}({', '.join([*operands, *_options(step)])})"
+
+    def operand(self, shape: Shape, bracketed: str) -> str:
+        """Write an operand; an operation inside is put in brackets if its sign is one of ``bracketed``."""
+        if self.whole:
+            return shape.written
+        inner = self.inside.get(shape.ident)
+        if inner is not None:
+            text = self.value(inner)
+            sign = _OPERATORS.get(inner.function, "") if inner.kind != "function" else ""
+            return f"({text})" if sign and sign in bracketed else text
+        if shape.source == "step" or shape.ident in self.seen:
+            return shape.ident
+        self.seen.add(shape.ident)
+        written = self.tensor(shape)
+        return written if shape.ident[0] == "%" else f"{shape.ident}:{written}"
+
+    def tensor(self, shape: Shape) -> str:
+        """Write a tensor as it stands in the text, or with sizes put in."""
+        if not self.put_in:
+            return shape.written
+
+        def show(label: str) -> str:
+            return str(self.sizes.get(label, "?")) if is_number(label) or label in self.put_in else label
+
+        return shape.dtype + show_axes(shape.axes, show, shape.unreduced)
 
 
-def _operand(shape: Shape, sizes: Mapping[str, Any], seen: set[str] | None, put_in: frozenset[str]) -> str:
-    named = shape.ident[0] != "%"
-    if seen is not None and (shape.source == "step" or shape.ident in seen):
-        return shape.ident
-    if seen is None:
-        return shape.written
-    seen.add(shape.ident)
-    written = shape.dtype + _axes(shape, sizes, put_in) if put_in else shape.written
-    return f"{shape.ident}:{written}" if named else written
-
-
-def _axes(shape: Shape, sizes: Mapping[str, Any], put_in: frozenset[str]) -> str:
-    def show(label: str) -> str:
-        return str(sizes.get(label, "?")) if is_number(label) or label in put_in else label
-
-    return show_axes(shape.axes, show, shape.unreduced)
+def _over(step: Step) -> str:
+    """Name what is contracted where numbers beside it could be taken for it."""
+    labels = step.contracted
+    if not labels or any(is_number(label) for label in labels):
+        return ""
+    if not any(is_number(label) for shape in step.inputs for label in shape.labels):
+        return ""
+    return f"_{labels[0]}" if len(labels) == 1 else f"_{{{','.join(labels)}}}"
 
 
 def _suffix(step: Step) -> str:
     if step.kind == "collective":
-        words = [*step.over, *([step.options["dim"]] if "dim" in step.options else [])]
-        if any(is_number(word) for word in words):
-            words = list(step.over)
-    elif not FUNCTIONS[step.function].suffix or all(is_number(label) for label in step.over):
+        target = str(step.options.get("dim", "#"))
+        words = [*step.over, *([] if is_number(target) else [target])]
+    elif not FUNCTIONS[step.function].suffix or not step.over:
         return ""
+    elif any(is_number(label) for label in step.over):
+        words = ["last"] if step.over == step.inputs[0].labels[-1:] else []
     else:
         words = list(step.over)
-    return f"_{{{','.join(words)}}}" if len(words) > 1 else f"_{words[0]}"
+    if not words:
+        return ""
+    return f"_{words[0]}" if len(words) == 1 else f"_{{{','.join(words)}}}"
 
 
 def _options(step: Step) -> list[str]:
     if step.kind == "collective":
         return []
-    function = FUNCTIONS[step.function]
     found = []
     for key, value in step.options.items():
         if value is True:
             found.append(key)
-        elif key == "groups" and "depthwise" in step.options:
-            continue
-        elif key in function.options:
+        elif key != "groups" or "depthwise" not in step.options:
             found.append(f"{key}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}")
     return found

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roofline.notation.broadcasting import broadcast
-from roofline.notation.result import Wanted, match
-from roofline.notation.scope import Scope, is_number, rename
+from roofline.notation.result import match
+from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import Axis, BinaryNode, Shape, TensorNode
 
 
@@ -30,7 +30,7 @@ class _Paired:
 
 def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> Shape:
     """Resolve ``left * right`` into one step."""
-    if node.over is None and not wanted.dims and not (left.axes and right.axes):
+    if node.over is None and not (left.axes and right.axes):
         return multiply(scope, node, left, right, wanted)
     paired = _pair_numbers(scope, node, left, right, wanted)
     axes, contracted, renamed = _result(scope, node, paired, wanted)
@@ -45,11 +45,11 @@ def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: 
         "contract",
         (left, right),
         axes,
-        dtype=wanted.dtype(storage),
+        dtype=storage,
         compute=compute,
         span=node.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(_partial_sums(left, right, contracted)),
+        wanted=wanted,
+        unreduced=_partial_sums(left, right, contracted),
         contracted=contracted,
         batch=tuple(label for label in shared if label in kept),
     )
@@ -64,11 +64,10 @@ def multiply(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: 
         "multiply",
         operands,
         axes,
-        dtype=wanted.dtype(storage),
+        dtype=storage,
         compute=compute,
         span=node.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(()),
+        wanted=wanted,
     )
 
 
@@ -77,9 +76,6 @@ def _partial_sums(left: Shape, right: Shape, contracted: Sequence[str]) -> tuple
     shards = [{axis.label: axis.shard for axis in shape.axes} for shape in (left, right)]
     both = [a for label in contracted for a in shards[0][label] if a in shards[1][label]]
     return tuple(dict.fromkeys((*both, *left.unreduced, *right.unreduced)))
-
-
-# ------------------------------------------------------------------------------ numbers pair by position
 
 
 def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> _Paired:
@@ -94,7 +90,7 @@ def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wan
     renamed: dict[str, str] = {}
     inner = None
     one, other = left.labels[inner_at[0]], right.labels[inner_at[1]]
-    if _may_pair(one, other, names) and node.over is None:
+    if _may_pair(one, other, names) and (node.over is None or one in node.over or other in node.over):
         inner = scope.pair(one, other)
         if inner is None and not shared:
             raise _unequal(scope, node, left, right, one, other)
@@ -122,22 +118,14 @@ def _may_pair(one: str, other: str, names: set[str]) -> bool:
     return (is_number(one) or is_number(other)) and one not in names and other not in names
 
 
-def _unequal(scope: Scope, node: BinaryNode, left: Shape, right: Shape, one: str, other: str) -> Exception:
+def _unequal(scope: Scope, node: BinaryNode, left: Shape, right: Shape, one: str, other: str) -> NotationError:
     sizes = [scope.sizes.get(label) for label in (one, other)]
     shown = f"{scope.show_axes(left.axes)} {node.symbol} {scope.show_axes(right.axes)}"
     text = [scope.show_label(label) + ("" if size is None or is_number(label) else f" = {size}")
             for label, size in zip((one, other), sizes, strict=True)]  # fmt: skip
     hint = "numbers pair as in numpy.matmul: [M, K] * [K, N]; name the dimensions to contract others"
-    place = scope.place(right, other, right_span(node))
+    place = scope.place(right, other, node.right.span)
     return scope.fail(f"{shown}: {text[0]} and {text[1]} differ", place, hint)
-
-
-def right_span(node: BinaryNode) -> int:
-    """Where the right operand of an operator starts."""
-    return node.right.span.start
-
-
-# ------------------------------------------------------------------------------ the result
 
 
 def _result(
@@ -147,7 +135,7 @@ def _result(
     if wanted.dims and wanted.output:
         return _written_result(scope, node, paired, wanted.output, wanted)
     contracted = _named(scope, node, paired) if node.over is not None else (_only_shared(scope, node, paired),)
-    return _kept(scope, node, paired, contracted), contracted, {}
+    return _kept(scope, paired, contracted), contracted, {}
 
 
 def _named(scope: Scope, node: BinaryNode, paired: _Paired) -> tuple[str, ...]:
@@ -178,10 +166,10 @@ def _only_shared(scope: Scope, node: BinaryNode, paired: _Paired) -> str:
     names = [scope.show_label(label) for label in shared]
     first = names[-1]
     hint = f"write the result (-> …) or name what is contracted (·_{first})"
-    raise scope.fail(f"{shapes} share {' and '.join(names)}: which one is contracted?", node.position, hint)
+    raise scope.fail(f"{shapes} share {' and '.join(names)}, so what is contracted must be said", node.position, hint)
 
 
-def _kept(scope: Scope, node: BinaryNode, paired: _Paired, contracted: Sequence[str]) -> tuple[Axis, ...]:
+def _kept(scope: Scope, paired: _Paired, contracted: Sequence[str]) -> tuple[Axis, ...]:
     """The result nobody wrote: what is left of the left operand, then of the right one."""
     left = [axis for axis in paired.left.axes if axis.label not in contracted]
     right = [axis for axis in paired.right.axes if axis.label not in contracted]
@@ -190,14 +178,6 @@ def _kept(scope: Scope, node: BinaryNode, paired: _Paired, contracted: Sequence[
     else:
         own = {axis.label for axis in left}
         axes = [*left, *(axis for axis in right if axis.label not in own)]
-    used: dict[str, str] = {}
-    for axis in axes:
-        for shard in axis.shard:
-            if shard in used:
-                shown = f"{scope.show_label(used[shard])} and {scope.show_label(axis.label)}"
-                hint = "write the result with the axis once: -> …"
-                raise scope.fail(f"axis {shard} would shard both {shown} of the result", node.position, hint)
-            used[shard] = axis.label
     return tuple(axes)
 
 
@@ -236,7 +216,7 @@ def _numeric_result(
         return (), tuple(inner), {}
     contracted = _named(scope, node, paired) if node.over is not None else tuple(inner) if len(inner) == 1 else None
     if contracted is not None and not any(dim.name in contracted for dim in dims):
-        given = _kept(scope, node, paired, contracted)
+        given = _kept(scope, paired, contracted)
         if not given and [dim.size for dim in dims] == [1]:
             return (), contracted, {}
         if paired.numeric or len(given) == len(dims):
@@ -280,8 +260,10 @@ def _check_labels(
         for label in shape.labels:
             if label not in written and label not in other.labels and not scope.is_one(label):
                 shown = scope.show_label(label)
-                place = scope.place(shape, label, node.position)
+                place = scope.place(shape, label, node.right.span if shape is right else node.left.span)
                 hint = f"add {shown} to the result, or sum over it first: sum_{shown}(…)"
+                if is_number(label):
+                    hint = "numbers pair as in numpy.matmul: [M, K] * [K, N]; name the dimensions to contract others"
                 raise scope.fail(f"{shown} stands in one operand and nowhere else", place, hint)
     contracted = tuple(label for label in left.labels if label in right.labels and label not in written)
     if node.over is not None:

@@ -97,4 +97,4 @@ def describe(token: Token) -> str:
         return "the end of the text"
     if token.kind == "newline":
         return "the end of the line"
-    return f"'{token.text}'"
+    return f"'{token.text}'" if len(token.text) <= 32 else f"'{token.text[:32]}…'"

@@ -34,8 +34,8 @@ class Function:
 
 
 UNARY = (
-    "relu", "relu2", "leaky_relu", "relu6", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt",
-    "square", "abs", "neg", "sin", "cos", "erf", "softplus", "mish", "hardswish", "elu", "reciprocal", "sign",
+    "relu", "relu2", "leaky_relu", "relu6", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt",
+    "rsqrt", "square", "abs", "neg", "sin", "cos", "erf", "softplus", "mish", "hardswish", "elu", "reciprocal", "sign",
     "floor", "round", "clip", "cast", "copy", "dropout",
 )  # fmt: skip
 BINARY = ("maximum", "minimum", "power", "compare", "where", "swiglu", "geglu")
@@ -44,14 +44,17 @@ SCANS = ("cumsum", "cumprod", "cummax")
 COLLECTIVES = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Broadcast", "Send")
 
 
+def _snake_case(name: str) -> tuple[str, ...]:
+    """Write ``AllGather`` as libraries do: ``all_gather``."""
+    return ("".join(f"_{c.lower()}" if c.isupper() else c for c in name)[1:],)
+
+
 def _functions() -> dict[str, Function]:
     rows = [Function(name, "elementwise", help="one result per element") for name in UNARY]
-    rows += [
-        Function(name, "elementwise", 3 if name == "where" else 2, 3 if name == "where" else 2) for name in BINARY
-    ]
+    rows += [Function(name, "elementwise", 3 if name == "where" else 2, 3 if name == "where" else 2) for name in BINARY]
     rows += [Function(name, "reduction", suffix="labels", help="over the named axes, or all") for name in REDUCTIONS]
     rows += [Function(name, "scan", suffix="labels", help="running value along one axis") for name in SCANS]
-    rows += [Function(name, "collective", suffix="axes") for name in COLLECTIVES]
+    rows += [Function(name, "collective", suffix="axes", aliases=_snake_case(name)) for name in COLLECTIVES]
     rows += [
         Function("softmax", "softmax", suffix="labels", help="along the named axis, or the last"),
         Function("log_softmax", "softmax", suffix="labels"),
@@ -99,7 +102,14 @@ def _functions() -> dict[str, Function]:
             help="x[B, spatial…, C]; one operation per window element",
             aliases=("max_pool", "avg_pool"),
         ),
-        Function("embedding", "embedding", 2, 2, help="table[V, D], indices[…]: rows are gathered", aliases=("embed", "gather", "take")),
+        Function(
+            "embedding",
+            "embedding",
+            2,
+            2,
+            help="table[V, D], indices[…]: rows are gathered",
+            aliases=("embed", "gather", "take"),
+        ),
         Function("transpose", "copy", 1, 1, help="a copy with the axes in another order"),
     ]  # fmt: skip
     return {row.name: row for row in rows}

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
-from roofline.errors import did_you_mean, suggest
+from roofline import dtypes
+from roofline.errors import NotationError, did_you_mean, suggest
 from roofline.notation.cursor import Cursor
 from roofline.notation.functions import FUNCTIONS, Function, longest_match
 from roofline.notation.parse_tensor import whole_number
@@ -74,12 +75,7 @@ def _function(cursor: Cursor, word: Token) -> tuple[Function, tuple[str, ...]]:
     braces = word.text.endswith("_") and cursor.token.kind == "{"
     found = longest_match(word.text[:-1] if braces else word.text)
     if found is None or (braces and found[1]):
-        name = word.text.rstrip("_")
-        hint = suggest(name, FUNCTIONS, what="functions")
-        stem = name.rpartition("_")[0]
-        near = did_you_mean(stem, FUNCTIONS) if stem and not hint.startswith("did") else None
-        hint = f"did you mean '{near}_{name.rpartition('_')[2]}'?" if near else hint
-        raise cursor.fail(f"unknown function '{name}'", at=word.start, hint=hint)
+        raise _unknown(cursor, word)
     function = FUNCTIONS[found[0]]
     over: tuple[str, ...]
     if braces:
@@ -98,6 +94,20 @@ def _function(cursor: Cursor, word: Token) -> tuple[Function, tuple[str, ...]]:
     if repeated:
         raise cursor.fail(f"'{repeated}' stands twice after {function.name}_", at=word.start)
     return function, over
+
+
+def _unknown(cursor: Cursor, word: Token) -> NotationError:
+    name = word.text.rstrip("_")
+    if dtypes.is_dtype(name):
+        hint = f"dimensions stand in square brackets, as in {name}[B, D]"
+        return cursor.fail(f"'{name}' is a dtype, not a function", at=word.start, hint=hint)
+    stem, _, suffix = name.rpartition("_")
+    near = did_you_mean(stem, FUNCTIONS) if stem and suffix.isupper() else None
+    if near:
+        hint = f"did you mean '{near}_{suffix}'?" if FUNCTIONS[near].suffix else f"did you mean '{near}'?"
+    else:
+        hint = suggest(name, FUNCTIONS, what="functions")
+    return cursor.fail(f"unknown function '{name}'", at=word.start, hint=hint)
 
 
 def _braced(cursor: Cursor) -> tuple[str, ...]:
@@ -200,6 +210,6 @@ def _count(function: Function) -> str:
     return f"{number} operand{'' if number == '1' else 's'}"
 
 
-def _wrong_count(cursor: Cursor, function: Function, given: int, span: Span) -> Exception:
+def _wrong_count(cursor: Cursor, function: Function, given: int, span: Span) -> NotationError:
     hint = f"{function.name}({function.help})" if "[" in function.help else ""
     return cursor.fail(f"{function.name} takes {_count(function)}, not {given}", at=span.start, hint=hint)

@@ -127,6 +127,8 @@ def _dim(cursor: Cursor) -> Dim:
         return _numeric_dim(cursor, word)
     if word.kind != "name" or word.text[0] == "%":
         raise cursor.fail("expected a dimension: a name or a number")
+    if word.text[0] == "_":
+        raise cursor.fail("the name of a dimension begins with a letter", at=word.start)
     cursor.advance()
     if word.text.endswith("_") and cursor.token.kind == "{" and len(word.text) > 1:
         axes = axis_list(cursor)
@@ -177,7 +179,7 @@ def whole_number(cursor: Cursor, token: Token) -> int:
     raise cursor.fail(f"the size is {shown}", at=token.start, hint="sizes go up to 1e30")
 
 
-def _after_dim(cursor: Cursor, dims: list[Dim]) -> Exception:
+def _after_dim(cursor: Cursor, dims: list[Dim]) -> NotationError:
     token, last = cursor.token, dims[-1] if dims else None
     if last and token.kind in ("contract", "add", "subtract", "divide"):
         start = last.span.start

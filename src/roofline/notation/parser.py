@@ -36,15 +36,24 @@ _CLAUSES = ("mesh", "on", "over")
 _SUMS = ("add", "subtract", "divide")
 
 
-@lru_cache(maxsize=1024)
 def parse(text: str) -> ProgramNode:
     """Read a text of the notation.
 
     >>> [dim.name for dim in parse("bf16[B_X, d_ff]").statements[0].value.dims]
     ['B', 'd_ff']
+    >>> parse("bf16[B, D")
+    Traceback (most recent call last):
+    roofline.errors.NotationError: expected ',' or ']', found the end of the text
+      bf16[B, D
+               ^
     """
     if not isinstance(text, str):
         raise NotationError(f"an expression is text, not {type(text).__name__}")
+    return _parse(text)
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> ProgramNode:
     cursor = Cursor(text)
     statements: list[StatementNode] = []
     clauses = _Clauses()

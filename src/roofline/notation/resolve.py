@@ -17,14 +17,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from roofline import dtypes
-from roofline.errors import DTypeError
 from roofline.notation.broadcasting import broadcast
 from roofline.notation.calls import OPERAND_DTYPES, resolve_call
 from roofline.notation.canonical import step_text
 from roofline.notation.contraction import contract
 from roofline.notation.functions import FUNCTIONS
-from roofline.notation.result import NOTHING, Wanted
-from roofline.notation.scope import DEFAULT_DTYPE, Scope
+from roofline.notation.scope import DEFAULT_DTYPE, NOTHING, Scope, Wanted
 from roofline.notation.structure import (
     BinaryNode,
     CallNode,
@@ -49,11 +47,12 @@ def resolve(node: ProgramNode, compute: str | None = None) -> Program:
     labels, axes = _namespace(scope, node)
     previous: Shape | None = None
     for statement in node.statements:
-        previous = _statement(scope, statement, previous)
-    if not scope.steps:
-        first = node.statements[0]
-        hint = "an example: bf16[B, D] * int8[D, F] -> bf16[B, F]"
-        raise scope.fail("a tensor alone is no operation", first.span, hint)
+        if isinstance(statement.value, TensorNode):
+            _declaration(scope, statement, statement.value)
+        else:
+            previous = _statement(scope, statement, previous)
+    for name, unused in scope.declared.items():
+        raise scope.fail(f"{name} is declared and stands in no operation", unused.span, "use it or leave it out")
     sizes = dict(scope.sizes)
     free = [label for label in labels if label not in sizes and label not in scope.derived]
     steps = tuple(replace(step, text=step_text(step, sizes)) for step in scope.steps)
@@ -71,14 +70,7 @@ def resolve(node: ProgramNode, compute: str | None = None) -> Program:
 
 
 def _compute(compute: str | None) -> str | None:
-    if compute is None:
-        return None
-    if not isinstance(compute, str):
-        raise DTypeError(f"compute is the name of a dtype, not {compute!r}", hint="as in compute='bf16'")
-    return dtypes.arithmetic_name(compute)
-
-
-# ------------------------------------------------------------------------------ names of sizes and axes
+    return None if compute is None else dtypes.arithmetic_name(compute)
 
 
 def _namespace(scope: Scope, node: ProgramNode) -> tuple[list[str], list[str]]:
@@ -126,18 +118,13 @@ def _calls(node: Node) -> list[CallNode]:
     return [node, *(call for argument in node.arguments for call in _calls(argument))]
 
 
-# ------------------------------------------------------------------------------ statements and expressions
-
-
 def _statement(scope: Scope, statement: StatementNode, previous: Shape | None) -> Shape:
     value, output = statement.value, statement.output
-    if isinstance(value, TensorNode):
-        return _declaration(scope, statement, value)
     written = output.name if output else None
     name = statement.target or written
     again = isinstance(value, CallNode) and FUNCTIONS[value.function].suffix == "axes"
     for taken in {statement.target, written} - {None}:
-        if taken in scope.names or any(taken == leaf.name for leaf in _tensors(value)):
+        if taken in scope.names or taken in scope.declared or any(taken == leaf.name for leaf in _tensors(value)):
             if not (again and taken == written):
                 raise scope.fail(f"'{taken}' is assigned already", statement.span, "a name is assigned once")
             name = statement.target
@@ -148,20 +135,22 @@ def _statement(scope: Scope, statement: StatementNode, previous: Shape | None) -
     return result
 
 
-def _declaration(scope: Scope, statement: StatementNode, value: TensorNode) -> Shape:
+def _declaration(scope: Scope, statement: StatementNode, value: TensorNode) -> None:
     """A statement that is a tensor only: it declares an input, or gives a tensor one more name."""
     if statement.output:
         hint = "a copy or a change of dtype is written copy(x) -> … or cast(x) -> …"
         raise scope.fail("a tensor alone gives no result", statement.output.span, hint)
-    if value.dims is not None and not value.name and statement.target:
-        value = replace(value, name=statement.target)
-        if statement.target in scope.names:
-            raise scope.fail(f"'{statement.target}' is assigned already", statement.span, "a name is assigned once")
-        return scope.tensor(value)
-    shape = scope.tensor(value)
-    if statement.target:
-        scope.define(statement.target, shape, statement.span)
-    return shape
+    name = statement.target or value.name
+    if name is None or (value.dims is None and statement.target is None):
+        hint = "an example: bf16[B, D] * bf16[D, F] -> bf16[B, F]; an input is declared with a name, W:int8[D, F]"
+        raise scope.fail("a tensor alone is no operation", statement.span, hint)
+    scope.unassigned(name, statement.span)
+    if value.dims is None:
+        scope.names[name] = scope.tensor(value)
+    elif statement.target and value.name and statement.target != value.name:
+        raise scope.fail(f"this tensor has two names, {name} and {value.name}", value.span)
+    else:
+        scope.declared[name] = replace(value, name=name)
 
 
 def _operation(scope: Scope, node: Node, wanted: Wanted, previous: Shape | None) -> Shape:
@@ -183,9 +172,7 @@ def _operation(scope: Scope, node: Node, wanted: Wanted, previous: Shape | None)
     return resolve_call(scope, node, operands, wanted)
 
 
-def _operands(
-    scope: Scope, nodes: tuple[Node, ...], defaults: tuple[str, ...], previous: Shape | None
-) -> list[Shape]:
+def _operands(scope: Scope, nodes: tuple[Node, ...], defaults: tuple[str, ...], previous: Shape | None) -> list[Shape]:
     found: dict[int, Shape] = {}
     for position, node in enumerate(nodes):
         if not isinstance(node, TensorNode):
@@ -199,15 +186,16 @@ def _operands(
 
 def _arithmetic(scope: Scope, node: BinaryNode, operands: list[Shape], wanted: Wanted) -> Shape:
     shapes, axes = broadcast(scope, operands, wanted, node.position, _NAMES[node.operator])
+    same = operands[0].unreduced == operands[1].unreduced and node.operator != "divide"
     compute, storage = scope.dtypes(shapes, node.position)
     return scope.add(
         "elementwise",
         node.operator,
         shapes,
         axes,
-        dtype=wanted.dtype(storage),
+        dtype=storage,
         compute=compute,
         span=node.span,
-        name=wanted.name,
-        unreduced=wanted.unreduced(()),
+        wanted=wanted,
+        unreduced=operands[0].unreduced if same else (),
     )

@@ -3,36 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from roofline.notation.scope import Scope, is_number
+from roofline.notation.scope import Scope, Wanted, is_number
 from roofline.notation.structure import Axis, Span, TensorNode
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a statement says about the result of its last operation: its name and what stands after ``->``."""
-
-    name: str | None = None
-    output: TensorNode | None = None
-
-    @property
-    def dims(self) -> bool:
-        """Whether dimensions are written."""
-        return self.output is not None and self.output.dims is not None
-
-    def dtype(self, otherwise: str) -> str:
-        """The written dtype, or the one that follows from the operands."""
-        return (self.output.dtype if self.output else None) or otherwise
-
-    def unreduced(self, otherwise: tuple[str, ...]) -> tuple[str, ...]:
-        """The written partial sums where a result is written, or what follows from the operands."""
-        if self.output is None or self.output.dims is None:
-            return (self.output.unreduced if self.output else ()) or otherwise
-        return self.output.unreduced
-
-
-NOTHING = Wanted()
 
 
 def match(

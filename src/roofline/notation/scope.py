@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +14,40 @@ from roofline.notation.structure import Axis, Dim, Shape, Span, Step, TensorNode
 DEFAULT_DTYPE = "bf16"
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a statement says about the result of its last operation: its name and what stands after ``->``."""
+
+    name: str | None = None
+    output: TensorNode | None = None
+
+    @property
+    def dims(self) -> bool:
+        """Whether dimensions are written."""
+        return self.output is not None and self.output.dims is not None
+
+    def dtype(self, otherwise: str) -> str:
+        """The written dtype, or the one that follows from the operands."""
+        return (self.output.dtype if self.output else None) or otherwise
+
+    def unreduced(self, otherwise: tuple[str, ...]) -> tuple[str, ...]:
+        """The written partial sums where a result is written, or what follows from the operands."""
+        if self.output is None or self.output.dims is None:
+            return (self.output.unreduced if self.output else ()) or otherwise
+        return self.output.unreduced
+
+    def written(self, output: Shape) -> str:
+        """The result as it is written, or nothing where no dimensions are."""
+        dims = self.output.dims if self.output else None
+        if dims is None or len(dims) != len(output.axes):
+            return ""
+        axes = [Axis(dim.name or str(dim.size), dim.axes) for dim in dims]
+        return output.dtype + show_axes(axes, str, output.unreduced)
+
+
+NOTHING = Wanted()
+
+
 class Scope:
     """The state of one resolution; it lives as long as one call of ``resolve``."""
 
@@ -21,6 +55,7 @@ class Scope:
         self.text = text
         self.compute = compute
         self.names: dict[str, Shape] = {}
+        self.declared: dict[str, TensorNode] = {}
         self.sizes: dict[str, int] = {}
         self.derived: set[str] = set()
         self.steps: list[Step] = []
@@ -30,12 +65,13 @@ class Scope:
         self._tensors = 0
         self._numbers = 0
 
-    # -- making ---------------------------------------------------------------------------------
-
     def ident(self, name: str | None = None) -> str:
         """Count one more tensor; give its name, or ``%n`` where it has none."""
         self._tensors += 1
-        return name or f"%{self._tensors}"
+        numbered = f"%{self._tensors}"
+        if name and name[0] == "%" and name != numbered:
+            raise self.fail(f"'{name}' is not the number of this tensor, {numbered}", 0, "a name begins with a letter")
+        return name or numbered
 
     def number(self, size: int | None) -> str:
         """Make the label of a written number, or of a dimension whose size a cost rule will supply."""
@@ -70,24 +106,29 @@ class Scope:
         first = [f"default dtype {DEFAULT_DTYPE} for {', '.join(self._defaulted)}"] if self._defaulted else []
         return (*first, *self.assumptions)
 
-    # -- tensors --------------------------------------------------------------------------------
-
     def tensor(self, node: TensorNode, default: str = DEFAULT_DTYPE) -> Shape:
         """Resolve a tensor that stands in an expression: a new input, or one that was named before."""
+        declared = self.declared.pop(node.name, None) if node.name else None
+        if declared is not None:
+            self._input(declared, default)
         if node.dims is None:
             return self._referred(node)
         if node.name in self.names:
             return self._checked(node)
+        return self._input(node, default)
+
+    def _input(self, node: TensorNode, default: str) -> Shape:
+        dims = node.dims or ()
         dtype = node.dtype or self.default_dtype(node, default)
-        axes = tuple(self.axis(dim) for dim in node.dims)
+        axes = tuple(self.axis(dim) for dim in dims)
         labels = [axis.label for axis in axes]
         for position, label in enumerate(labels):
             if label in labels[:position]:
                 hint = "give the second one a name of its own"
-                raise self.fail(f"{label} stands twice in one tensor", node.dims[position].span, hint)
+                raise self.fail(f"{label} stands twice in one tensor", dims[position].span, hint)
         shape = Shape(self.ident(node.name), dtype, axes, "input", node.unreduced)
         shape = replace(shape, written=self.show(shape))
-        for axis, dim in zip(axes, node.dims, strict=True):
+        for axis, dim in zip(axes, dims, strict=True):
             self.places[shape.ident, axis.label] = dim.span
         if node.name:
             self.names[node.name] = shape
@@ -101,7 +142,11 @@ class Scope:
             near = did_you_mean(name, self.names)
             hint = f"did you mean '{near}'?" if near else f"an input is written with its dims, as in {name}[B, D]"
             raise self.fail(f"'{name}' is not defined", node.span, hint)
-        return self.names[name]
+        known = self.names[name]
+        if node.unreduced and node.unreduced != known.unreduced:
+            shown = f"{name}{self.show_axes(known.axes, known.unreduced)}"
+            raise self.fail(f"{name} is {shown}", node.span, "partial sums come from an operation")
+        return known
 
     def _checked(self, node: TensorNode) -> Shape:
         known = self.names[node.name or ""]
@@ -124,13 +169,12 @@ class Scope:
             for dim, axis in zip(dims, known.axes, strict=True)
         )
 
-    def define(self, name: str, shape: Shape, span: Span, *, again: bool = False) -> None:
-        """Bind a name to a tensor, once."""
-        if name in self.names and not again:
+    def unassigned(self, name: str, span: Span) -> None:
+        """Check that a name is free, and one that a reader may give."""
+        if name in self.names or name in self.declared:
             raise self.fail(f"'{name}' is assigned already", span, "a name is assigned once")
-        self.names[name] = shape
-
-    # -- labels ---------------------------------------------------------------------------------
+        if name[0] == "%":
+            raise self.fail(f"'{name}' is not a name", span, "a name begins with a letter")
 
     def pair(self, left: str, right: str) -> str | None:
         """Take two labels for one; return the label that stands for both, or None where they differ.
@@ -157,8 +201,6 @@ class Scope:
         """Say whether this is a written 1, which broadcasts."""
         return is_number(label) and self.sizes.get(label) == 1
 
-    # -- text -----------------------------------------------------------------------------------
-
     def show_label(self, label: str) -> str:
         """Write a label as a reader would: its name, or the number it stands for."""
         return str(self.sizes.get(label, "?")) if is_number(label) else label
@@ -180,8 +222,6 @@ class Scope:
         position = span if isinstance(span, int) else span.start
         return NotationError(message, text=self.text, position=position, hint=hint)
 
-    # -- dtypes and steps -----------------------------------------------------------------------
-
     def dtypes(self, shapes: Sequence[Shape], span: Span | int) -> tuple[str, str]:
         """Choose the arithmetic dtype and the storage dtype of a result from its operands."""
         names = [shape.dtype for shape in shapes]
@@ -202,16 +242,18 @@ class Scope:
         dtype: str,
         compute: str,
         span: Span,
-        name: str | None = None,
+        wanted: Wanted,
         unreduced: tuple[str, ...] = (),
         contracted: tuple[str, ...] = (),
         batch: tuple[str, ...] = (),
         over: tuple[str, ...] = (),
         options: Mapping[str, Any] | None = None,
     ) -> Shape:
-        """Make one step; return its output."""
-        output = Shape(self.ident(name), dtype, tuple(axes), "step", unreduced)
-        output = replace(output, written=self.show(output))
+        """Make one step; return its output. What is written after ``->`` goes before ``dtype`` and ``unreduced``."""
+        dtype, unreduced = wanted.dtype(dtype), wanted.unreduced(unreduced)
+        self._axes_once(axes, unreduced, span)
+        output = Shape(self.ident(wanted.name), dtype, tuple(axes), "step", unreduced)
+        output = replace(output, written=wanted.written(output) or self.show(output))
         self.steps.append(
             Step(
                 kind,
@@ -228,6 +270,22 @@ class Scope:
             )
         )
         return output
+
+    def _axes_once(self, axes: Sequence[Axis], unreduced: tuple[str, ...], span: Span) -> None:
+        """Check that a mesh axis shards one dimension of a result at most."""
+        used: dict[str, str] = {}
+        for axis in axes:
+            for shard in axis.shard:
+                if shard in used:
+                    shown = f"{self.show_label(used[shard])} and {self.show_label(axis.label)}"
+                    hint = "write the result with the axis once: -> …"
+                    raise self.fail(f"axis {shard} would shard both {shown} of the result", span, hint)
+                used[shard] = axis.label
+        for shard in unreduced:
+            if shard in used:
+                shown = self.show_label(used[shard])
+                hint = "gather or scatter one of them first"
+                raise self.fail(f"the result is a partial sum over {shard}, which shards its {shown}", span, hint)
 
 
 def is_number(label: str) -> bool:

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 
-
 def nothing() -> Mapping[str, Any]:
     """Make the empty read-only mapping that fields default to."""
     return MappingProxyType({})

@@ -1,0 +1,157 @@
+"""Measure the package against its budgets: ``make bench``.
+
+Every figure is the median of several fresh processes, with the fastest and the slowest beside it. A process that
+shares its cores with others takes longer by the clock but not by CPU time, so work on one core is judged by CPU time;
+what a user waits for, a whole command, is judged by the clock. Exits with 1 when a budget is not met.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAM = [sys.executable, "-c", "from roofline.cli import main; main()"]
+SCRIPT = Path(sys.executable).with_name("roofline")
+LINE = "bf16[B, D] * int8[D, F] -> bf16[B, F]"
+HEAVY = ("numpy", "sympy", "rich", "matplotlib")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What is measured, how often, and what it may be at most (or must be at least)."""
+
+    name: str
+    unit: str
+    limit: float
+    measure: Callable[[], float]
+    at_least: bool = False
+    times: int = 11
+
+    def met(self, value: float) -> bool:
+        """Say whether a value is within the budget."""
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+def inside(code: str) -> dict[str, float]:
+    """Run code in a fresh process on one core's worth of threads; it prints one JSON object."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def whole(*arguments: str) -> float:
+    """Time a command from start to end by the clock, in milliseconds."""
+    command = [str(SCRIPT)] if SCRIPT.exists() else PROGRAM
+    start = time.perf_counter()
+    subprocess.run([*command, *arguments], check=True, capture_output=True, text=True)
+    return (time.perf_counter() - start) * 1e3
+
+
+def bare_python() -> float:
+    """Time an empty program: what no command can be faster than."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], check=True, capture_output=True)
+    return (time.perf_counter() - start) * 1e3
+
+
+def import_cpu() -> float:
+    """CPU milliseconds of ``import roofline``."""
+    return inside(
+        "import time, json; t = time.process_time(); import roofline; "
+        "print(json.dumps({'ms': (time.process_time() - t) * 1e3}))"
+    )["ms"]
+
+
+def import_heavy() -> float:
+    """Number of heavy libraries ``import roofline`` loads."""
+    return inside(f"import sys, json, roofline; print(json.dumps({{'n': sum(m in sys.modules for m in {HEAVY!r})}}))")[
+        "n"
+    ]
+
+
+ROWS = (200, 250, 200)  # ten million
+SWEEP = f"""
+import json, resource, sys, time
+import numpy as np
+import roofline
+b, d, f = (np.arange(1, n + 1) * 8 for n in {ROWS!r})
+roofline.sweep({LINE!r}, on="v5e", B=b[:2], D=d[:2], F=f[:2])
+start = time.process_time()
+grid = roofline.sweep({LINE!r}, on="v5e", B=b, D=d, F=f)
+spent = time.process_time() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps({{"million/s": len(grid) / spent / 1e6, "MiB": peak / 2**20}}))
+"""
+
+ARRAYS = f"""
+import json, resource, sys, time
+import numpy as np
+import roofline
+rng = np.random.default_rng(0)
+b, d, f = (rng.integers(1, 10_000, 10_000_000).astype(np.float64) for _ in range(3))
+roofline.bound({LINE!r}, on="v5e", B=b[:2], D=d[:2], F=f[:2])
+start = time.process_time()
+answer = roofline.bound({LINE!r}, on="v5e", B=b, D=d, F=f)
+spent = time.process_time() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps({{"million/s": answer.lower.size / spent / 1e6, "MiB": peak / 2**20}}))
+"""
+
+
+BUDGETS = (
+    Budget("import roofline, CPU", "ms", 30, import_cpu),
+    Budget("import roofline, heavy libraries loaded", "", 0, import_heavy, times=1),
+    Budget(
+        "roofline bound … on numbers, cold", "ms", 150,
+        lambda: whole("bound", LINE, "--on", "v5e", "B=64", "D=8192", "F=8192"),
+    ),
+    Budget(
+        "roofline solve … with symbols, cold", "ms", 1000,
+        lambda: whole("solve", LINE, "--for", "B", "--on", "v5e"),
+    ),
+    Budget(
+        "one matmul over a grid of 10 million, one core", "million/s", 20,
+        lambda: inside(SWEEP)["million/s"], at_least=True, times=3,
+    ),
+    Budget("the same, peak memory", "MiB", 1024, lambda: inside(SWEEP)["MiB"], times=1),
+    Budget(
+        "one matmul over arrays of 10 million, one core", "million/s", 20,
+        lambda: inside(ARRAYS)["million/s"], at_least=True, times=3,
+    ),
+)  # fmt: skip
+
+
+def main() -> int:
+    """Measure everything, print the table, return 1 when a budget is missed."""
+    missed = 0
+    print(f"{'':52}{'budget':>16}{'median':>10}{'fastest':>10}{'slowest':>10}")
+    for budget in BUDGETS:
+        try:
+            values = [budget.measure() for _ in range(budget.times)]
+        except subprocess.CalledProcessError as error:
+            missed += 1
+            print(f"{budget.name:52}  FAILED: {error.stderr.strip().splitlines()[-1]}")
+            continue
+        middle = statistics.median(values)
+        met = budget.met(middle)
+        missed += not met
+        sign = "≥" if budget.at_least else "≤"
+        limit = f"{sign} {budget.limit:g} {budget.unit}"
+        best, worst = (max(values), min(values)) if budget.at_least else (min(values), max(values))
+        word = "PASS" if met else "OVER"
+        print(f"{budget.name:52}{limit:>16}{middle:10.4g}{best:10.4g}{worst:10.4g}  {word}", flush=True)
+    empty = statistics.median(bare_python() for _ in range(11))
+    print(f"\nan empty Python program takes {empty:.3g} ms here; {missed or 'no'} budget{'s' * (missed != 1)} missed")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""A chart → SVG, PNG or PDF. matplotlib is only the pen: every position comes from :mod:`roofline.charts.layout`.
+
+Drawn with Figure and canvas objects, under default settings whatever the user's own are, and without dates or random
+names, so that the same chart gives the same bytes. Text in SVG is drawn as outlines and looks the same everywhere.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from roofline.charts.chart import Chart
+from roofline.charts.layout import LINE_SPACING, Frame, Layout, Text, layout, ridge_drop
+from roofline.charts.marks import Line, Mark, Point, Region, Ridge
+from roofline.charts.themes import DASHES, SHAPES, THEMES, Theme
+from roofline.charts.ticks import minor_ticks
+
+#: Pixels an inch: a picture 720 wide is 7.2 inches of matplotlib's.
+DPI = 100
+POINTS_PER_PIXEL = 72 / DPI
+
+FONT = "DejaVu Sans"
+
+_SETTINGS = {"svg.fonttype": "path", "svg.hashsalt": "roofline", "pdf.fonttype": 42, "path.simplify": False}
+_NO_DATES: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
+
+#: Line widths in pixels by role.
+_WIDTHS = {"slope": 1.8, "ceiling": 1.8, "curve": 2.2, "lower": 2.6, "upper": 2.0, "resource": 1.3}
+
+
+def write(chart: Chart, path: str, scale: float) -> None:
+    """Draw to a file whose ending is a known format."""
+    ending = path.rsplit(".", 1)[1].lower()
+    with open(path, "wb") as file:
+        file.write(render(chart, ending, scale))
+
+
+def svg(chart: Chart) -> str:
+    """Draw as SVG text."""
+    return render(chart, "svg", 1.0).decode()
+
+
+def render(chart: Chart, ending: str, scale: float) -> bytes:
+    """Draw in memory."""
+    with _settled():
+        figure = _figure(chart)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=ending, dpi=DPI * scale, metadata=_NO_DATES[ending])
+        return buffer.getvalue()
+
+
+def placed(chart: Chart) -> Layout:
+    """The layout with the widths of the font it is drawn in: what a test of overlaps inspects."""
+    with _settled():
+        return layout(chart, measure)
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Work under matplotlib's own defaults and put the user's settings back."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
+        yield
+
+
+@cache
+def measure(text: str, size: float, bold: bool) -> float:
+    """Width in pixels."""
+    renderer = _pen()
+    width, _, _ = renderer.get_text_width_height_descent(text, _font(size, bold), False)
+    return float(width)
+
+
+@cache
+def _pen() -> Any:
+    from matplotlib.backends.backend_agg import RendererAgg
+
+    return RendererAgg(8, 8, DPI)
+
+
+@cache
+def _font(size: float, bold: bool) -> Any:
+    from matplotlib.font_manager import FontProperties
+
+    return FontProperties(family=[FONT], weight="bold" if bold else "normal", size=size * POINTS_PER_PIXEL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """What the pen needs: the axes to draw in, the plotting area, its clip path, the colours."""
+
+    axes: Any
+    frame: Frame
+    clip: Any
+    theme: Theme
+
+    def color(self, series: int) -> str:
+        return self.theme.series[series % len(self.theme.series)]
+
+    def path(self, vertices: Any, *, clip: bool = True, **style: Any) -> None:
+        from matplotlib.lines import Line2D
+
+        line = Line2D([x for x, _ in vertices], [y for _, y in vertices], **style)
+        self.axes.add_line(line)
+        if clip:
+            line.set_clip_path(self.clip)
+
+
+def _figure(chart: Chart) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    theme = THEMES[chart.theme]
+    planned = layout(chart, measure)
+    frame = planned.frame
+    figure = Figure(figsize=(chart.width / DPI, chart.height / DPI), dpi=DPI, facecolor=theme.background)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(0, chart.width)
+    axes.set_ylim(0, chart.height)
+    clip = Rectangle((frame.left, frame.bottom), frame.width, frame.height, transform=axes.transData)
+    sheet = _Sheet(axes, frame, clip, theme)
+    _grid(sheet, planned, chart)
+    for mark in chart.marks:
+        _PENS[type(mark)](sheet, mark)
+    for text in (*planned.around, *planned.labels):
+        _text(sheet, text)
+    return figure
+
+
+def _grid(sheet: _Sheet, planned: Layout, chart: Chart) -> None:
+    frame, theme = sheet.frame, sheet.theme
+    left, right = frame.left, frame.left + frame.width
+    bottom, top = frame.bottom, frame.bottom + frame.height
+    style = {"color": theme.grid, "linewidth": 0.9 * POINTS_PER_PIXEL, "zorder": 1, "clip": False}
+    for value, _ in planned.x_ticks:
+        x = frame.at(value, chart.y.limits[0])[0]
+        sheet.path([(x, bottom), (x, top)], **style)
+        sheet.path([(x, bottom), (x, bottom - 4)], color=theme.axis, linewidth=0.7, zorder=2, clip=False)
+    for value, _ in planned.y_ticks:
+        y = frame.at(chart.x.limits[0], value)[1]
+        sheet.path([(left, y), (right, y)], **style)
+    for value in minor_ticks(chart.x):
+        x = frame.at(value, chart.y.limits[0])[0]
+        sheet.path([(x, bottom), (x, bottom - 2.5)], color=theme.axis, linewidth=0.5, zorder=2, clip=False)
+    sheet.path([(left, bottom), (right, bottom)], color=theme.axis, linewidth=0.8, zorder=2, clip=False)
+
+
+def _region(sheet: _Sheet, region: Region) -> None:
+    from matplotlib.patches import Rectangle
+
+    frame = sheet.frame
+    low, high = max(region.x0, frame.x.limits[0]), min(region.x1, frame.x.limits[1])
+    left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
+    wash = Rectangle(
+        (left, frame.bottom), right - left, frame.height, facecolor=sheet.theme.regions[region.color], linewidth=0, zorder=0
+    )
+    sheet.axes.add_patch(wash)
+
+
+def _line(sheet: _Sheet, line: Line) -> None:
+    width = _WIDTHS[line.role] * POINTS_PER_PIXEL
+    dash = DASHES[line.dash % len(DASHES)]
+    sheet.path(
+        [sheet.frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)],
+        color=sheet.color(line.series),
+        linewidth=width,
+        linestyle=(0, dash) if dash else "-",
+        solid_capstyle="round",
+        zorder=3,
+    )
+
+
+def _point(sheet: _Sheet, point: Point) -> None:
+    color, background = sheet.color(point.series), sheet.theme.background
+    here = sheet.frame.at(point.x, point.y)
+    if point.roof is not None:
+        roof = sheet.frame.at(point.x, point.roof)
+        sheet.path([here, roof], color=color, linewidth=0.9, linestyle=(0, (2, 1.6)), zorder=4)
+        sheet.path([(roof[0] - 4, roof[1]), (roof[0] + 4, roof[1])], color=color, linewidth=1.1, zorder=4)
+    hollow = point.kind == "measured"
+    sheet.path(
+        [here],
+        marker=SHAPES[point.shape % len(SHAPES)],
+        markersize=7.5 * POINTS_PER_PIXEL,
+        markerfacecolor=background if hollow else color,
+        markeredgecolor=color if hollow else background,
+        markeredgewidth=1.2 if hollow else 0.8,
+        linestyle="none",
+        clip=False,
+        zorder=6,
+    )
+
+
+def _ridge(sheet: _Sheet, ridge: Ridge) -> None:
+    color = sheet.color(ridge.series)
+    sheet.path(ridge_drop(ridge, sheet.frame), color=color, linewidth=0.6, linestyle=(0, (1, 2.5)), zorder=2)
+    sheet.path(
+        [sheet.frame.at(ridge.x, ridge.y)],
+        marker="D",
+        markersize=5.0 * POINTS_PER_PIXEL,
+        markerfacecolor=sheet.theme.background,
+        markeredgecolor=color,
+        markeredgewidth=1.0,
+        linestyle="none",
+        clip=False,
+        zorder=5,
+    )
+
+
+def _text(sheet: _Sheet, text: Text) -> None:
+    from matplotlib.patheffects import withStroke
+
+    theme = sheet.theme
+    if text.leader is not None:
+        sheet.path(text.leader, color=theme.muted, linewidth=0.6, clip=False, zorder=4)
+    color = {"text": theme.text, "muted": theme.muted}.get(text.role)
+    if color is None:
+        color = theme.region_text[text.role.split()[1]] if text.series is None else sheet.color(text.series)
+    artist = sheet.axes.text(
+        text.x,
+        text.y,
+        "\n".join(text.lines),
+        fontproperties=_font(text.size, text.bold),
+        color=color,
+        ha=text.align,
+        va="center_baseline" if len(text.lines) == 1 else "center",
+        rotation=text.angle,
+        rotation_mode="anchor",
+        linespacing=LINE_SPACING - 0.15,
+        multialignment="center" if text.role.startswith("region") else "left",
+        parse_math=False,
+        zorder=8,
+    )
+    if text.role == "label":
+        artist.set_path_effects([withStroke(linewidth=2.2, foreground=theme.background)])
+
+
+_PENS: dict[type[Mark], Callable[[_Sheet, Any], None]] = {Line: _line, Point: _point, Ridge: _ridge, Region: _region}

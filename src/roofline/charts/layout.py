@@ -1,0 +1,327 @@
+"""Where everything on a picture goes, in pixels from its lower left corner: margins, ticks and placed labels.
+
+Knows no drawing library: how wide a text is comes in as a function, so that the same layout holds for SVG, PNG and
+for the test that no two labels overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from roofline.charts.chart import Chart
+from roofline.charts.marks import Axis, Line, Point, Region, Ridge
+from roofline.charts.placement import Box, Candidate, Segment, Vertex, around, beside, place
+from roofline.charts.ticks import axis_title, ticks
+
+#: Sizes of text in pixels.
+TITLE, SUBTITLE, TEXT, SMALL = 15.0, 11.5, 11.0, 9.5
+
+#: Space round the picture and between its parts, in pixels.
+MARGIN, GAP = 14.0, 6.0
+
+LINE_SPACING = 1.3
+MARKER = 11.0
+
+#: How far a label may stand from its point, in pixels.
+REACH = 160.0
+
+#: Width in pixels of a text of a given size; bold or not.
+Measure = Callable[[str, float, bool], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The plotting area: its lower left corner, its size, and the axes that map data into it."""
+
+    left: float
+    bottom: float
+    width: float
+    height: float
+    x: Axis
+    y: Axis
+
+    def at(self, x: float, y: float) -> Vertex:
+        """The pixel of a pair of values."""
+        return (
+            self.left + self.width * self.x.position(x),
+            self.bottom + self.height * self.y.position(y),
+        )
+
+    @property
+    def box(self) -> Box:
+        """The area as a rectangle."""
+        return Box(self.left + self.width / 2, self.bottom + self.height / 2, self.width, self.height)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Lines of text in their place; ``x`` and ``y`` are the middle of the block, unless ``align`` says its left edge."""
+
+    lines: tuple[str, ...]
+    x: float
+    y: float
+    size: float
+    align: str = "center"
+    bold: bool = False
+    angle: float = 0.0
+    role: str = "text"
+    series: int | None = None
+    leader: Segment | None = None
+    box: Box = Box(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The plotting area, the texts around it, and the labels in it, none of which overlap."""
+
+    frame: Frame
+    around: tuple[Text, ...]
+    labels: tuple[Text, ...]
+    x_ticks: tuple[tuple[float, str], ...]
+    y_ticks: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A label that wants a place, and what stands in the key where there is none."""
+
+    text: Text
+    candidates: tuple[Candidate, ...]
+    key: str = ""
+
+
+def layout(chart: Chart, measure: Measure) -> Layout:
+    """Lay a chart out.
+
+    Labels of points that find no place beside their point become numbers, explained in a key below the picture.
+    """
+    plain, missing = _attempt(chart, measure, ())
+    if not missing:
+        return plain
+    points = list(dict.fromkeys(p.text for p in chart.points if p.text))
+    keyed = replace(chart, marks=tuple(_numbered(mark, points) for mark in chart.marks))
+    numbers = [f"{i} {_one_line(text)}" for i, text in enumerate(points, 1)]
+    lines = [text for text in missing if text not in points]
+    return _attempt(keyed, measure, (*numbers, *lines))[0]
+
+
+def _numbered(mark: object, points: Sequence[str]) -> object:
+    return replace(mark, text=str(points.index(mark.text) + 1)) if isinstance(mark, Point) and mark.text else mark
+
+
+def _attempt(chart: Chart, measure: Measure, key: Sequence[str]) -> tuple[Layout, list[str]]:
+    frame, texts, x_ticks, y_ticks = _surroundings(chart, measure, key)
+    wanted = list(_wanted(chart, frame, measure))
+    found = place(
+        [w.candidates for w in wanted],
+        inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - 4),
+        taken=[Box(*frame.at(m.x, m.y), MARKER, MARKER) for m in (*chart.points, *chart.ridges)],
+        lines=list(_segments(chart, frame)),
+    )
+    labels = tuple(
+        replace(w.text, x=c.box.x, y=c.box.y, angle=c.box.angle, leader=c.leader, box=c.box)
+        for w, c in zip(wanted, found, strict=True)
+        if c is not None
+    )
+    missing = [w.key for w, c in zip(wanted, found, strict=True) if c is None and w.key]
+    return Layout(frame, tuple(texts), labels, x_ticks, y_ticks), missing
+
+
+def _surroundings(
+    chart: Chart, measure: Measure, key: Sequence[str]
+) -> tuple[Frame, list[Text], tuple[tuple[float, str], ...], tuple[tuple[float, str], ...]]:
+    """Title, ticks, axis titles, key and notes, and the frame that is left between them."""
+    room = chart.width - 2 * MARGIN
+    texts: list[Text] = []
+    top = chart.height - MARGIN
+    for line, size, bold, role in (
+        *((t, TITLE, True, "text") for t in wrap(chart.title, room, TITLE, measure, bold=True)),
+        *((t, SUBTITLE, False, "muted") for t in wrap(chart.subtitle, room, SUBTITLE, measure)),
+    ):
+        texts.append(Text((line,), MARGIN, top - size * LINE_SPACING / 2, size, "left", bold, role=role))
+        top -= size * LINE_SPACING + (2 if bold else 0)
+    bottom = MARGIN
+    for line, role in reversed(
+        (
+            *((t, "text") for t in wrap(" · ".join(key), room, SMALL + 0.5, measure)),
+            *((t, "muted") for t in wrap("; ".join(chart.notes), room, SMALL, measure)),
+        )
+    ):
+        texts.append(Text((line,), MARGIN, bottom + SMALL * LINE_SPACING / 2, SMALL, "left", role=role))
+        bottom += SMALL * LINE_SPACING
+    bottom += GAP if bottom > MARGIN else 0
+    texts.append(Text((axis_title(chart.x),), 0, bottom + TEXT * LINE_SPACING / 2, TEXT, role="muted"))
+    bottom += TEXT * LINE_SPACING + GAP / 2
+    x_row = bottom + TEXT * LINE_SPACING / 2
+    bottom += TEXT * LINE_SPACING + GAP / 2
+    top -= GAP
+    texts.append(Text((axis_title(chart.y),), MARGIN, top - TEXT * LINE_SPACING / 2, TEXT, "left", role="muted"))
+    top -= TEXT * LINE_SPACING + GAP
+    y_ticks = ticks(chart.y, most=max(3, int((top - bottom) / 34)))
+    left = MARGIN + max((measure(text, TEXT, False) for _, text in y_ticks), default=0.0) + GAP
+    x_ticks = ticks(chart.x, most=max(3, int((chart.width - left) / 75)))
+    right = chart.width - MARGIN - max((measure(text, TEXT, False) / 2 for _, text in x_ticks[-1:]), default=0.0)
+    frame = Frame(left, bottom, right - left, top - bottom, chart.x, chart.y)
+    texts = [replace(t, x=left + frame.width / 2) if t.align == "center" else t for t in texts]
+    for value, text in x_ticks:
+        texts.append(Text((text,), frame.at(value, chart.y.limits[0])[0], x_row, TEXT, role="text"))
+    for value, text in y_ticks:
+        y = frame.at(chart.x.limits[0], value)[1]
+        texts.append(Text((text,), left - GAP, y, TEXT, "right", role="text"))
+    return frame, [_boxed(t, measure) for t in texts], x_ticks, y_ticks
+
+
+def _boxed(text: Text, measure: Measure) -> Text:
+    width, height = block(text.lines, text.size, measure, bold=text.bold)
+    shift = {"left": width / 2, "right": -width / 2}.get(text.align, 0.0)
+    return replace(text, box=Box(text.x + shift, text.y, width, height))
+
+
+def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
+    for line in chart.lines:
+        if line.text:
+            yield _line_label(line, frame, measure)
+    for point in chart.points:
+        if point.text:
+            lines = tuple(point.text.split("\n"))
+            width, height = block(lines, TEXT, measure)
+            yield _Wanted(
+                Text(lines, 0, 0, TEXT, series=point.series, role="label"),
+                tuple(around(frame.at(point.x, point.y), width, height, reach=REACH)),
+                point.text,
+            )
+    for ridge in chart.ridges:
+        if ridge.text:
+            width, height = block((ridge.text,), TEXT, measure)
+            yield _Wanted(
+                Text((ridge.text,), 0, 0, TEXT, series=ridge.series, role="label"),
+                tuple(around(frame.at(ridge.x, ridge.y), width, height, reach=70.0)),
+            )
+    for region in chart.regions:
+        yield from _region_label(region, frame, measure)
+
+
+def _line_label(line: Line, frame: Frame, measure: Measure) -> _Wanted:
+    text = Text((line.text,), 0, 0, TEXT, series=line.series, role="label")
+    width, height = block((line.text,), TEXT, measure)
+    path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
+    found: list[Candidate] = []
+    if line.role in ("slope", "ceiling"):
+        for start, end in zip(path, path[1:], strict=False):
+            found += beside(start, end, width, height, best=0.4 if line.role == "slope" else 1.0)
+    else:
+        stations = _spread(path, 14)
+        for index, vertex in enumerate(stations):
+            late = 2.0 * (len(stations) - 1 - index)
+            found += [replace(c, cost=c.cost + late) for c in around(vertex, width, height, reach=8.0, gap=5.0)]
+    return _Wanted(text, tuple(found), line.label)
+
+
+def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
+    low, high = max(region.x0, frame.x.limits[0]), min(region.x1, frame.x.limits[1])
+    if low >= high:
+        return
+    left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
+    lines = wrap(region.label, right - left - 8, SMALL, measure)
+    width, height = block(lines, SMALL, measure)
+    middle = (left + right) / 2
+    rows = [frame.bottom + 5 + height / 2 + 12 * step for step in range(12)]
+    yield _Wanted(
+        Text(tuple(lines), 0, 0, SMALL, role=f"region {region.color}"),
+        tuple(Candidate(Box(middle, y, width, height), 4.0 * i) for i, y in enumerate(rows)),
+    )
+
+
+def _segments(chart: Chart, frame: Frame) -> Iterator[Segment]:
+    """What labels had better not cross: the lines, thinned out, and the gaps of measured points to their roof."""
+    for line in chart.lines:
+        path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
+        path = path if len(path) <= 40 else _spread(path, 40)
+        yield from zip(path, path[1:], strict=False)
+    for point in chart.points:
+        if point.roof is not None:
+            yield frame.at(point.x, point.y), frame.at(point.x, point.roof)
+
+
+def clipped(path: Sequence[Vertex], box: Box) -> list[Vertex]:
+    """Cut a path to the part that lies in a box; what leaves and comes back is joined along the way.
+
+    >>> clipped([(-10.0, 0.0), (10.0, 0.0)], Box(0, 0, 10, 10))
+    [(-5.0, 0.0), (5.0, 0.0)]
+    """
+    found: list[Vertex] = []
+    for start, end in zip(path, path[1:], strict=False):
+        piece = _clip(start, end, box)
+        if piece is not None:
+            found += [v for v in piece if not found or v != found[-1]]
+    return found
+
+
+def _clip(start: Vertex, end: Vertex, box: Box) -> Segment | None:
+    """Liang and Barsky's line clipping, ACM Transactions on Graphics 3(1), 1984."""
+    first, last = 0.0, 1.0
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    for step, room in (
+        (-dx, start[0] - (box.x - box.width / 2)),
+        (dx, box.x + box.width / 2 - start[0]),
+        (-dy, start[1] - (box.y - box.height / 2)),
+        (dy, box.y + box.height / 2 - start[1]),
+    ):
+        if step == 0:
+            if room < 0:
+                return None
+        elif step < 0:
+            first = max(first, room / step)
+        else:
+            last = min(last, room / step)
+    if first > last:
+        return None
+    return (start[0] + first * dx, start[1] + first * dy), (start[0] + last * dx, start[1] + last * dy)
+
+
+def _spread(path: Sequence[Vertex], count: int) -> list[Vertex]:
+    """Take ``count`` vertices evenly along a path."""
+    if len(path) < 2:
+        return list(path)
+    lengths = [0.0]
+    for a, b in zip(path, path[1:], strict=False):
+        lengths.append(lengths[-1] + math.dist(a, b))
+    found, at = [], 0
+    for step in range(count):
+        wanted = lengths[-1] * step / (count - 1)
+        while at < len(path) - 2 and lengths[at + 1] < wanted:
+            at += 1
+        stretch = lengths[at + 1] - lengths[at]
+        part = (wanted - lengths[at]) / stretch if stretch else 0.0
+        (x0, y0), (x1, y1) = path[at], path[at + 1]
+        found.append((x0 + part * (x1 - x0), y0 + part * (y1 - y0)))
+    return found
+
+
+def block(lines: Sequence[str], size: float, measure: Measure, *, bold: bool = False) -> tuple[float, float]:
+    """Width and height of lines of text."""
+    return max((measure(line, size, bold) for line in lines), default=0.0), size * LINE_SPACING * len(lines)
+
+
+def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool = False) -> list[str]:
+    """Break text between words into lines no wider than ``width``; a word that is wider stands alone."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and measure(longer, size, bold) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ")
+
+
+def ridge_drop(ridge: Ridge, frame: Frame) -> Segment:
+    """The thin line from a ridge down to the horizontal axis."""
+    x, y = frame.at(ridge.x, ridge.y)
+    return (x, y), (x, frame.bottom)

@@ -1,0 +1,141 @@
+"""Measured points: what really ran, from a CSV or from tuples, to be drawn beside what the machine allows.
+
+A file has a header and one run a line; amounts may carry units, and ``dtype`` and ``on`` may be left out::
+
+    name,flops,bytes,seconds,dtype
+    up projection,137 GFLOP,"201 MB",210 us,bf16
+
+>>> read_measured([("up projection", 137e9, "201 MB", "210 us")])
+(Measured(name='up projection', flops=137000000000.0, bytes=201000000.0, seconds=0.00021, dtype='bf16', on=''),)
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline import dtypes
+from roofline.errors import InputError, suggest
+from roofline.quantity import parse
+
+COLUMNS = ("name", "flops", "bytes", "seconds")
+OPTIONAL = ("dtype", "on")
+
+_UNITS = {"flops": "FLOP", "bytes": "B", "seconds": "s"}
+_EXAMPLE = "write it as name,flops,bytes,seconds and one run a line, such as up projection,137 GFLOP,201 MB,210 us"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run: its FLOPs, the bytes it moved, the seconds it took; ``on`` is the key of its machine, if said."""
+
+    name: str
+    flops: float
+    bytes: float
+    seconds: float
+    dtype: str = "bf16"
+    on: str = ""
+
+    @property
+    def intensity(self) -> float:
+        """FLOP a byte."""
+        return self.flops / self.bytes
+
+    @property
+    def rate(self) -> float:
+        """FLOP/s reached."""
+        return self.flops / self.seconds
+
+
+def read_measured(source: Any) -> tuple[Measured, ...]:
+    """Read measured points from a CSV file, or from tuples, dictionaries or :class:`Measured` values.
+
+    >>> read_measured([{"name": "x", "flops": 1e9, "bytes": 1e6, "seconds": 0}])
+    Traceback (most recent call last):
+    roofline.errors.InputError: point 1: seconds 0 is zero; expected a time above 0, such as '5 us'
+    """
+    if isinstance(source, str | os.PathLike):
+        return _from_file(os.fspath(source))
+    if not isinstance(source, Iterable):
+        raise InputError(f"{source!r} holds no measured points", hint="give a CSV file or (name, flops, bytes, seconds)")
+    points = tuple(_from_value(item, f"point {number}") for number, item in enumerate(source, 1))
+    if not points:
+        raise InputError("there are no measured points", hint="give a CSV file or (name, flops, bytes, seconds)")
+    return points
+
+
+def _from_file(path: str) -> tuple[Measured, ...]:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, skipinitialspace=True, strict=True)
+            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} is not a CSV file: {error}", hint=_EXAMPLE) from None
+    if not rows:
+        raise InputError(f"{path} is empty", hint=_EXAMPLE)
+    line, header = rows[0]
+    names = _header(header, f"{path}:{line}")
+    if len(rows) == 1:
+        raise InputError(f"{path} has a header and no runs", hint="one run a line below it")
+    return tuple(_from_row(names, row, f"{path}:{line}") for line, row in rows[1:])
+
+
+def _header(header: list[str], where: str) -> list[str]:
+    names = [name.strip().lower() for name in header]
+    for name in names:
+        if name not in (*COLUMNS, *OPTIONAL):
+            raise InputError(f"{where}: unknown column {name!r}", hint=suggest(name, (*COLUMNS, *OPTIONAL), what="columns"))
+        if names.count(name) > 1:
+            raise InputError(f"{where}: column {name} stands twice", hint="once is enough")
+    for name in COLUMNS:
+        if name not in names:
+            hint = f"the header is {','.join(COLUMNS)}, and {' and '.join(OPTIONAL)} where wanted"
+            raise InputError(f"{where}: column {name} is missing", hint=hint)
+    return names
+
+
+def _from_row(names: list[str], row: list[str], where: str) -> Measured:
+    if len(row) != len(names):
+        hint = "quote a figure that holds a comma" if len(row) > len(names) else "leave no figure out"
+        raise InputError(f"{where}: {len(row)} values in {len(names)} columns", hint=hint)
+    return _point(dict(zip(names, row, strict=True)), where)
+
+
+def _from_value(item: Any, where: str) -> Measured:
+    if isinstance(item, Measured):
+        return _point({name: getattr(item, name) for name in (*COLUMNS, *OPTIONAL)}, where)
+    if isinstance(item, Mapping):
+        missing = next((name for name in COLUMNS if name not in item), None)
+        if missing is not None:
+            raise InputError(f"{where}: {missing} is missing", hint=f"give {', '.join(COLUMNS)}")
+        return _point(item, where)
+    if isinstance(item, tuple | list) and len(COLUMNS) <= len(item) <= len(COLUMNS) + len(OPTIONAL):
+        return _point(dict(zip((*COLUMNS, *OPTIONAL), item, strict=False)), where)
+    raise InputError(f"{where}: {item!r} is not a run", hint="give (name, flops, bytes, seconds), and a dtype where wanted")
+
+
+def _point(fields: Mapping[str, Any], where: str) -> Measured:
+    name = str(fields["name"]).strip()
+    if not name:
+        raise InputError(f"{where}: the run has no name", hint="name every run; the name stands beside its point")
+    amounts = {column: _amount(fields[column], column, where) for column in _UNITS}
+    dtype = str(fields.get("dtype") or "bf16").strip()
+    try:
+        dtypes.get(dtype.partition("_acc")[0])
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}", hint=error.hint) from None
+    return Measured(name, **amounts, dtype=dtype, on=str(fields.get("on") or "").strip())
+
+
+def _amount(value: Any, column: str, where: str) -> float:
+    if isinstance(value, str) and not value.strip():
+        raise InputError(f"{where}: {column} is missing", hint=f"give it, in {_UNITS[column]}")
+    try:
+        return parse(value, _UNITS[column])
+    except InputError as error:
+        raise InputError(f"{where}: {column} {error.message}", hint=error.hint) from None

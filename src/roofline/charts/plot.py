@@ -1,0 +1,277 @@
+"""One function from lines of notation to a chart: a roofline, throughput over a size, or time over a size.
+
+>>> chart = plot("bf16[512, 8192] @ bf16[8192, 8192]", on="h100")
+>>> chart.kind, [round(point.x) for point in chart.points], chart.points[0].bound_by
+('roofline', [455], 'tensor')
+>>> chart = plot("bf16[B, D] * bf16[D, D]", on=["v5e", "h100"], vary="B", B=[1, 16, 256, 4096], D=8192)
+>>> chart.kind, [line.label for line in chart.lines][:2]
+('throughput', ['v5e', 'h100'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from roofline.bounds.api import question
+from roofline.bounds.bound import Bound
+from roofline.bounds.question import resolve_sizes
+from roofline.charts.chart import THEMES, Chart
+from roofline.charts.measured import read_measured
+from roofline.charts.roofline_chart import roofline_chart
+from roofline.charts.series import MOST_CURVES, Series, series
+from roofline.charts.throughput_chart import throughput_chart
+from roofline.charts.time_chart import time_chart
+from roofline.errors import InputError, SizeError, suggest
+from roofline.hardware.machine import Machine
+
+Targets = str | Machine | Sequence[str | Machine] | None
+
+#: Charts over a size, by the name of their kind.
+OVER_A_SIZE: dict[str, Callable[..., Chart]] = {"throughput": throughput_chart, "time": time_chart}
+KINDS = ("roofline", *OVER_A_SIZE)
+
+#: What belongs to a roofline only, by the name it is given under.
+_ROOFLINE_ONLY = ("dtypes", "levels", "bandwidths", "measured")
+
+#: The most points one roofline can hold when a size has several values.
+MOST_POINTS = 64
+
+
+def plot(
+    *expressions: str,
+    on: Targets = None,
+    vary: str | None = None,
+    kind: str | None = None,
+    sizes: Mapping[str, Any] | None = None,
+    names: Sequence[str] = (),
+    dtypes: Sequence[str] = (),
+    levels: Sequence[str] = (),
+    bandwidths: Sequence[float | str] = (),
+    measured: Any = None,
+    theme: str = "light",
+    title: str = "",
+    **arguments: Any,
+) -> Chart:
+    """Draw expressions on machines; the chart is a value, drawn when it is saved or shown.
+
+    Without ``vary`` the chart is a roofline. With it, attainable FLOP/s (or, with ``kind="time"``, time) over that
+    size, a curve for each expression, machine and combination of the other sizes with several values.
+
+    >>> time = plot("bf16[B, 8192] * bf16[8192, 8192]", on="v5e", kind="time", B=range(1, 513))
+    >>> [(knee.text, knee.label) for knee in time.ridges]
+    [('B = 255.6', 'from B = 255.6 mxu binds')]
+
+    Parameters
+        ``on``          a target or several: ``"h100"``, ``["h100", "a100"]``, machines
+        ``vary``        the size along the horizontal axis; found by itself where only one has several values
+        ``kind``        ``roofline``, ``throughput`` or ``time``
+        ``sizes``       sizes by name; plain keyword arguments are sizes too (``B=range(1, 512)``, ``F="4*D"``)
+        ``names``       what stands beside the points or curves, in the order of the expressions
+        ``dtypes``      roofline: a ceiling for each (``"bf16"``, ``"vector/fp32"``)
+        ``levels``      roofline: a slope for each memory level (``"hbm"``, ``"vmem"``)
+        ``bandwidths``  roofline of one machine at several bandwidths, over coloured regions
+        ``measured``    roofline: runs, from a CSV file or tuples (see :func:`~roofline.charts.measured.read_measured`)
+
+    The rest (``set``, ``unit``, ``over``, ``policy`` …) is as in :func:`roofline.bound`. Intensities are FLOP/B,
+    rates FLOP/s, times seconds. Bad input raises :class:`~roofline.errors.InputError`.
+    """
+    if theme not in THEMES:
+        raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
+    asked = _Asked(expressions, _targets(on), tuple(names), *_split(sizes, arguments))
+    chosen, over = _kind(kind, vary, asked.sizes)
+    given = dict(zip(_ROOFLINE_ONLY, (dtypes, levels, bandwidths, measured), strict=True))
+    if chosen == "roofline":
+        return _roofline(asked, given, title, theme)
+    misplaced = next((name for name, value in given.items() if value), None)
+    if misplaced is not None:
+        raise InputError(f"{misplaced} goes with a roofline, not with {chosen} over a size", hint=f"leave {misplaced} out")
+    return OVER_A_SIZE[chosen](_curves(asked, over), title=title, theme=theme)
+
+
+class _Asked:
+    """What is to be drawn: expressions (or one lot of raw work) on targets, at sizes, under a question's choices."""
+
+    def __init__(
+        self,
+        expressions: tuple[str, ...],
+        targets: Sequence[str | Machine | None],
+        names: tuple[str, ...],
+        sizes: dict[str, Any],
+        choices: dict[str, Any],
+    ) -> None:
+        raw = any(choices.get(name) is not None for name in ("flops", "bytes", "intensity"))
+        self.lines: tuple[str | None, ...] = expressions or ((None,) if raw else ())
+        self.targets, self.sizes, self.choices = targets, sizes, choices
+        if names and len(names) != len(self.lines):
+            raise InputError(f"{len(names)} names for {len(self.lines)} expressions", hint="name each, in order")
+        self.names = names
+
+    def name(self, index: int) -> str | None:
+        return self.names[index] if self.names else None
+
+    def sizes_of(self, line: str | None) -> dict[str, Any]:
+        """The sizes a line uses: all of them, unless other lines are drawn beside it."""
+        if line is None or len(self.lines) == 1:
+            return self.sizes
+        from roofline.notation import program
+        from roofline.ops import formula_names
+
+        wanted = list(program(line, self.choices.get("compute")).labels)
+        for name in wanted:
+            formula = self.sizes.get(name)
+            wanted += [n for n in formula_names(formula) if n not in wanted] if isinstance(formula, str) else []
+        return {name: value for name, value in self.sizes.items() if name in wanted}
+
+    def check_sizes(self) -> None:
+        """Raise where a size is used by no line; a single line's own question says so itself."""
+        if len(self.lines) < 2:
+            return
+        used = {name for line in self.lines for name in self.sizes_of(line)}
+        extra = next((name for name in self.sizes if name not in used), None)
+        if extra is not None:
+            raise SizeError(f"size {extra} is used by none of the expressions", hint=suggest(extra, used, what="sizes"))
+
+    def answers(self, machine: Machine) -> Iterator[tuple[Bound, str | None]]:
+        """A bound, with its name, for every line and combination of sizes."""
+        for index, line in enumerate(self.lines):
+            sizes = self.sizes_of(line)
+            several = {k: v for k, v in sizes.items() if _has_several(v)}
+            combinations = list(product(*several.values()))
+            if len(combinations) > MOST_POINTS:
+                hint = f"give fewer values to {', '.join(several)}, or draw over one: vary={next(iter(several))!r}"
+                raise SizeError(f"{len(combinations)} points are more than a chart can hold ({MOST_POINTS})", hint=hint)
+            for values in combinations:
+                picked = dict(zip(several, values, strict=True))
+                varied = ", ".join(f"{k} = {v}" for k, v in picked.items())
+                name = ", ".join(filter(None, [self.name(index), varied])) or None
+                if name is not None and self.name(index) is None and len(self.lines) > 1:
+                    name = f"{line} {varied}"
+                final = resolve_sizes({**sizes, **picked})
+                yield question(line, on=machine, sizes=final, **self.choices_on(machine)).answer(), name
+
+    def choices_on(self, machine: Machine) -> dict[str, Any]:
+        """The question's choices without those the machine already carries."""
+        return {k: v for k, v in self.choices.items() if k not in ("set", "files", "unit", "over", "achievable")}
+
+    def machines(self) -> list[Machine]:
+        """The targets, or where the expressions close with one, that."""
+        from roofline.bounds.api import target
+
+        own = {k: v for k, v in self.choices.items() if k in ("set", "files", "unit", "over", "achievable")}
+        if any(t is not None for t in self.targets) or not self.lines:
+            return [target(t, **own) for t in self.targets]
+        found = [question(line, on=None, sizes=self.sizes_of(line), **self.choices).machine for line in self.lines]
+        return list({machine.key: machine for machine in found}.values())
+
+
+def _targets(on: Targets) -> tuple[str | Machine | None, ...]:
+    if on is None or isinstance(on, str | Machine):
+        return (on,)
+    if not on:
+        raise InputError("`on` is empty", hint="name at least one machine, as in on='h100'")
+    return tuple(on)
+
+
+def _split(sizes: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part keyword arguments into sizes and a question's own choices."""
+    known = _question_choices()
+    named = {name: value for name, value in arguments.items() if name not in known}
+    twice = next((name for name in named if name in (sizes or {})), None)
+    if twice is not None:
+        raise SizeError(f"size {twice} is given twice", hint="give it once")
+    return {**(sizes or {}), **named}, {name: value for name, value in arguments.items() if name in known}
+
+
+def _question_choices() -> frozenset[str]:
+    code = question.__code__
+    return frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"expression", "on", "sizes"}
+
+
+def _has_several(value: Any) -> bool:
+    return not isinstance(value, str) and hasattr(value, "__len__")
+
+
+def _kind(kind: str | None, vary: str | None, sizes: Mapping[str, Any]) -> tuple[str, str]:
+    """Settle what to draw, and over which size."""
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"unknown kind of chart {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
+    if kind == "roofline" and vary is not None:
+        raise InputError("a roofline is drawn over intensity, not over a size", hint="leave vary or kind out")
+    chosen = kind or ("roofline" if vary is None else "throughput")
+    if chosen == "roofline" or vary is not None:
+        return chosen, vary or ""
+    several = [name for name, value in sizes.items() if _has_several(value) and len(value) > 1]
+    if len(several) != 1:
+        found = f"{', '.join(several)} have several values" if several else "no size has several values"
+        example = several[0] if several else "B"
+        raise SizeError(f"it is not said which size to draw over: {found}", hint=f"say vary={example!r}")
+    return chosen, several[0]
+
+
+def _roofline(asked: _Asked, given: Mapping[str, Any], title: str, theme: str) -> Chart:
+    machines = asked.machines()
+    asked.check_sizes()
+    runs = read_measured(given["measured"]) if given["measured"] is not None else ()
+    zones, machines = _zones(machines, given["bandwidths"], given["dtypes"], given["levels"])
+    bounds, names = [], {}
+    for machine in machines:
+        for answer, name in asked.answers(machine):
+            if name is not None:
+                names[len(bounds)] = name
+            bounds.append(answer)
+    return roofline_chart(
+        machines,
+        bounds,
+        names=names,
+        dtypes=given["dtypes"],
+        levels=given["levels"],
+        zones=zones,
+        measured=runs,
+        title=title,
+        theme=theme,
+    )
+
+
+def _zones(
+    machines: list[Machine], bandwidths: Sequence[float | str], dtypes: Sequence[str], levels: Sequence[str]
+) -> tuple[Any, list[Machine]]:
+    """The coloured regions of one machine at several bandwidths, and that machine at each of them."""
+    if not bandwidths:
+        return None, machines
+    if len(machines) > 1:
+        raise InputError("bandwidths go with one machine", hint=f"draw {machines[0].key} alone")
+    if levels:
+        raise InputError("bandwidths and levels are two ways to say the slopes", hint="leave one of them out")
+    from roofline.bounds.zones import zones
+    from roofline.hardware.overrides import override
+    from roofline.hardware.rate import main_level
+
+    machine = machines[0]
+    main = main_level(machine)
+    name = machine.over or (main.name if main else "hbm")
+    found = zones(machine, bandwidths, dtype=dtypes[0].rpartition("/")[2] if dtypes else "bf16")
+    return found, [replace(override(machine, {name: b}), given=machine.given) for b in found.bandwidths]
+
+
+def _curves(asked: _Asked, unknown: str) -> dict[str, Series]:
+    """A curve for each expression, machine and combination of the other sizes, by the shortest label that tells it."""
+    if not asked.lines:
+        raise InputError("nothing to draw over a size", hint="give an expression such as 'bf16[B, D] * bf16[D, F]'")
+    asked.check_sizes()
+    machines = asked.machines()
+    found: list[tuple[list[str], Series]] = []
+    for index, line in enumerate(asked.lines):
+        for machine in machines:
+            for curve in series(
+                line, unknown, sizes=asked.sizes_of(line), on=machine, **asked.choices_on(machine)
+            ):
+                own = [asked.name(index) or str(line)] if len(asked.lines) > 1 or asked.names else []
+                parts = [*own, *([machine.key] if len(machines) > 1 else []), *filter(None, [curve.label])]
+                found.append((parts, curve))
+    if len(found) > MOST_CURVES:
+        hint = "draw fewer expressions, machines or sizes"
+        raise InputError(f"{len(found)} curves are more than a chart can tell apart ({MOST_CURVES})", hint=hint)
+    return {", ".join(parts) or curve.expression: curve for parts, curve in found}

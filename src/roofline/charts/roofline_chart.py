@@ -1,0 +1,262 @@
+"""The roofline: attainable FLOP/s against intensity, a slope for each memory level, a ceiling for each dtype.
+
+>>> from roofline.hardware import chip
+>>> chart = roofline_chart([chip("v5e", hbm="8.2e11 B/s")], dtypes=["bf16", "int8"])
+>>> [(line.label, line.role) for line in chart.lines]
+[('v5e hbm', 'slope'), ('v5e mxu int8', 'ceiling'), ('v5e mxu bf16', 'ceiling')]
+>>> [(ridge.label, ridge.text) for ridge in chart.ridges][1]
+('v5e mxu bf16 over hbm', '240 FLOP/B')
+
+Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from roofline.bounds.api import bound
+from roofline.bounds.bound import Bound
+from roofline.bounds.zones import Zones
+from roofline.charts.chart import Chart
+from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
+from roofline.charts.measured import Measured
+from roofline.charts.operations import Operation, left_out, operations
+from roofline.charts.roofs import Ceiling, Corner, Roof, Slope, check_known, machine_roof
+from roofline.charts.size_axes import NEUTRAL, named
+from roofline.errors import InputError, suggest
+from roofline.hardware.machine import Machine
+from roofline.quantity import format_number, format_quantity
+
+#: How far the axes reach beyond what is drawn, as factors: left of the first ridge, right of the last, above, below.
+LEFT, RIGHT, ABOVE, BELOW = 60.0, 30.0, 3.0, 2.5
+
+#: The most points whose attainable rate is written out below their name, and ridges whose unit is.
+MOST_DETAILED = 4
+
+#: Letters of a line of a point's name, and lines.
+NAME_WIDTH, NAME_LINES = 30, 3
+
+
+def roofline_chart(
+    machines: Sequence[Machine],
+    bounds: Sequence[Bound] = (),
+    *,
+    names: Mapping[int, str] | None = None,
+    dtypes: Sequence[str] = (),
+    levels: Sequence[str] = (),
+    zones: Zones | None = None,
+    measured: Sequence[Measured] = (),
+    title: str = "",
+    theme: str = "light",
+) -> Chart:
+    """Draw the roofs of one or several machines, with operations and measured points under them.
+
+    ``bounds``    answers on these machines: each operation becomes a point at (intensity, attainable)
+    ``names``     what stands beside the point of a bound, by the bound's position
+    ``dtypes``    a ceiling for each (``bf16``, or ``vector/fp32`` for one unit's); those the points use come anyway
+    ``levels``    a slope for each memory level; by default the one data comes from
+    ``zones``     the machines are one machine at these bandwidths, drawn under one ceiling over coloured regions
+    ``measured``  runs, each drawn below what its machine allows
+    """
+    if not machines:
+        raise InputError("no machine to draw the roof of", hint="name one, such as 'h100'")
+    check_known(machines, dtypes, levels)
+    labels = dict(names or {})
+    done = [operation for index, answer in enumerate(bounds) for operation in operations(answer, labels.get(index))]
+    runs = [(run, _ran_on(run, machines)) for run in measured]
+    priced = [bound(flops=r.flops, bytes=r.bytes, dtype=r.dtype, on=machines[at]) for r, at in runs]
+    roofs = _roofs(machines, dtypes, levels, [*bounds, *priced], zones)
+    corners = [corner for roof in roofs for corner in roof.corners()]
+    if not corners:
+        known = named([machine.name for machine in machines])
+        raise InputError(f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14")
+    points = [*_points(done, machines, roofs), *_run_points(runs, priced)]
+    x, y = _axes(corners, points)
+    marks: list[Mark] = [
+        *(_regions(zones, x) if zones else ()),
+        *_lines(roofs, x),
+        *_ridges(corners, roofs),
+        *points,
+    ]
+    skipped = [f"not on the chart: {name} has no FLOPs or moves no bytes" for b in bounds for name in left_out(b)]
+    return Chart(
+        kind="roofline",
+        title=title or f"Roofline of {named([m.name for m in machines])}",
+        x=x,
+        y=y,
+        marks=tuple(marks),
+        notes=_notes([*bounds, *priced], roofs, points, skipped),
+        theme=theme,
+    )
+
+
+def _roofs(
+    machines: Sequence[Machine],
+    dtypes: Sequence[str],
+    levels: Sequence[str],
+    answers: Sequence[Bound],
+    zones: Zones | None,
+) -> list[Roof]:
+    """A roof for each machine; with zones, one roof with a slope for each bandwidth."""
+    wanted = [*dtypes, zones.dtype] if zones else dtypes
+    found = [
+        machine_roof(
+            machine,
+            dtypes=wanted,
+            levels=levels,
+            answers=[a for a in answers if index_of(a.machine, machines) == series],
+            series=series,
+        )
+        for series, machine in enumerate(machines)
+    ]
+    if zones is None:
+        return found
+    ceilings = {(c.unit, c.dtype): c for roof in found for c in roof.ceilings}
+    return [replace(found[0], slopes=tuple(s for r in found for s in r.slopes), ceilings=tuple(ceilings.values()), series=NEUTRAL)]
+
+
+def index_of(machine: Machine, machines: Sequence[Machine]) -> int:
+    """Which of the machines this is: the same object, else the one with the same name and figures."""
+    for index, known in enumerate(machines):
+        if known is machine:
+            return index
+    same = [
+        index
+        for index, known in enumerate(machines)
+        if (known.key, known.units, known.memories) == (machine.key, machine.units, machine.memories)
+    ]
+    if not same:
+        raise InputError(f"a bound on {machine.name} has no roof in this chart", hint="name its machine in `machines`")
+    return same[0]
+
+
+def _ran_on(run: Measured, machines: Sequence[Machine]) -> int:
+    if not run.on:
+        if len({machine.key for machine in machines}) > 1:
+            hint = f"add a column 'on' with one of {', '.join(m.key for m in machines)}, or draw one machine"
+            raise InputError(f"it is not said which machine {run.name!r} ran on", hint=hint)
+        return 0
+    for index, machine in enumerate(machines):
+        if run.on.lower() in (machine.key, *machine.aliases):
+            return index
+    hint = suggest(run.on, [machine.key for machine in machines], what="the machines of this chart")
+    raise InputError(f"{run.name!r} ran on {run.on!r}, which is not in this chart", hint=hint)
+
+
+def _axes(corners: Sequence[Corner], points: Sequence[Point]) -> tuple[Axis, Axis]:
+    ridges = [corner.intensity for corner in corners]
+    low = min([min(ridges) / LEFT, *(point.x / BELOW for point in points)])
+    high = max([max(ridges) * RIGHT, *(point.x * BELOW for point in points)])
+    floor = min([*(c.slope.bandwidth * low for c in corners), *(point.y / BELOW for point in points)])
+    top = max([*(c.ceiling.peak for c in corners), *(point.y for point in points)]) * ABOVE
+    return (
+        Axis("arithmetic intensity", "FLOP/B", "log", (low, high)),
+        Axis("attainable FLOP/s", "FLOP/s", "log", (floor, top)),
+    )
+
+
+def _regions(zones: Zones, x: Axis) -> list[Region]:
+    fast, slow = (format_quantity(zones.bandwidths[i], "B/s") for i in (0, -1))
+    low, high = x.limits
+    return [
+        Region(f"memory-bound, at {fast} too", low, zones.red_below, "red"),
+        Region(f"memory-bound at {slow} only", zones.red_below, zones.green_from, "yellow"),
+        Region("compute-bound", zones.green_from, high, "green"),
+    ]
+
+
+def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
+    """Slopes up to their last ridge, ceilings from their first."""
+    several = len(roofs) > 1
+    for roof in roofs:
+        corners = list(roof.corners())
+        units = {ceiling.unit for ceiling in roof.ceilings}
+        for slope in roof.slopes:
+            last = max(c.intensity for c in corners if c.slope is slope)
+            written = f"{slope.level} {format_quantity(slope.bandwidth, 'B/s')}"
+            xs = (x.limits[0], last)
+            yield Line(
+                f"{roof.machine.key} {slope.level}",
+                xs,
+                tuple(slope.bandwidth * intensity for intensity in xs),
+                "slope",
+                slope.series,
+                slope.series,
+                f"{roof.machine.key} · {written}" if several else written,
+            )
+        for ceiling in roof.ceilings:
+            first = min(c.intensity for c in corners if c.ceiling is ceiling)
+            written = f"{ceiling.dtype} {format_quantity(ceiling.peak, 'FLOP/s')}"
+            yield Line(
+                f"{roof.machine.key} {ceiling.unit} {ceiling.dtype}",
+                (first, x.limits[1]),
+                (ceiling.peak, ceiling.peak),
+                "ceiling",
+                roof.series,
+                0 if roof.series == NEUTRAL else roof.series,
+                f"{ceiling.unit} {written}" if len(units) > 1 else written,
+            )
+
+
+def _ridges(corners: Sequence[Corner], roofs: Sequence[Roof]) -> Iterator[Ridge]:
+    unit = " FLOP/B" if len(corners) <= MOST_DETAILED else ""
+    for corner in corners:
+        slope, ceiling = corner.slope, corner.ceiling
+        label = f"{slope.machine.key} {ceiling.unit} {ceiling.dtype} over {slope.level}"
+        yield Ridge(corner.intensity, ceiling.peak, label, f"{format_number(corner.intensity, 3)}{unit}", slope.series)
+
+
+def _points(done: Sequence[Operation], machines: Sequence[Machine], roofs: Sequence[Roof]) -> Iterator[Point]:
+    """A marker for every operation on every machine; its name stands once, beside the highest."""
+    order = list(dict.fromkeys(operation.name for operation in done))
+    highest = {name: max((o for o in done if o.name == name), key=lambda o: o.attainable) for name in order}
+    detailed = len(done) <= MOST_DETAILED and len(machines) == 1
+    for operation in done:
+        text = ""
+        if operation is highest[operation.name]:
+            text = _wrapped(operation.name)
+            if detailed:
+                text += f"\n{format_quantity(operation.attainable, 'FLOP/s')}, {operation.bound_by} binds"
+        yield Point(
+            operation.name,
+            operation.intensity,
+            operation.attainable,
+            series=index_of(operation.machine, machines),
+            shape=order.index(operation.name),
+            text=text,
+            bound_by=operation.bound_by,
+        )
+
+
+def _run_points(runs: Sequence[tuple[Measured, int]], priced: Sequence[Bound]) -> Iterator[Point]:
+    for number, ((run, series), answer) in enumerate(zip(runs, priced, strict=True)):
+        roof = float(answer.attainable)
+        yield Point(
+            run.name,
+            run.intensity,
+            run.rate,
+            roof,
+            "measured",
+            series,
+            number,
+            f"{_wrapped(run.name)}\n{format_number(100 * run.rate / roof, 2)} % of the roof",
+            str(answer.bound_by),
+        )
+
+
+def _wrapped(name: str) -> str:
+    lines = textwrap.wrap(name, NAME_WIDTH, break_long_words=True, max_lines=NAME_LINES, placeholder=" …")
+    return "\n".join(lines)
+
+
+def _notes(answers: Sequence[Bound], roofs: Sequence[Roof], points: Sequence[Point], skipped: Sequence[str]) -> tuple[str, ...]:
+    said = [note for answer in answers for note in (*answer.assumptions, *answer.incomplete)]
+    if not answers:
+        said.append("dense data-sheet peaks and one-way bandwidths")
+        said += [f"given by the caller: {item}" for roof in roofs for item in roof.machine.given]
+    said += [ceiling.note for roof in roofs for ceiling in roof.ceilings if ceiling.note]
+    faster = [point.label for point in points if point.share is not None and point.share > 1]
+    said += [f"{name} ran faster than its bound: data already in a cache, or fewer bytes than stated?" for name in faster]
+    return tuple(dict.fromkeys([*said, *skipped]))

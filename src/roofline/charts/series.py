@@ -1,0 +1,166 @@
+"""An expression over one size, as curves: what :func:`roofline.bounds.sweep.sweep` answers, split by the other sizes.
+
+>>> curves = series("bf16[B, D] * int8[D, F] -> bf16[B, F]", "B", on="v5e", set={"hbm": 8.2e11},
+...                 sizes={"B": range(1, 512), "D": [1024, 4096], "F": "D"})
+>>> [(curve.label, round(curve.knees[0].x, 1), curve.knees[0].before) for curve in curves]
+[('D = F = 1024', 226.3, 'hbm'), ('D = F = 4096', 136.1, 'hbm')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.sweep import Sweep, sweep
+from roofline.errors import SizeError, suggest
+
+COLUMNS = ("flops", "lower", "upper", "attainable", "times", "bound_by")
+
+#: The most curves one chart can hold and still be told apart.
+MOST_CURVES = 12
+
+#: Rows of one refinement when a knee is looked for between two sizes that are far apart.
+_REFINED = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """Where what binds changes along a curve: at ``x``, from ``before`` to ``after``."""
+
+    x: float
+    attainable: float
+    time: float
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """One curve: sizes in rising order and, for each, what is attainable and how long it takes.
+
+    ``answer`` is the whole bound at the largest size, for its rates and assumptions; ``sizes`` are the other sizes
+    that differ between curves.
+    """
+
+    expression: str
+    unknown: str
+    sizes: Mapping[str, int]
+    x: tuple[float, ...]
+    attainable: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    times: Mapping[str, tuple[float, ...]]
+    knees: tuple[Knee, ...]
+    answer: Bound
+
+    @property
+    def label(self) -> str:
+        """The sizes that tell this curve from its neighbours: ``D = F = 1024``."""
+        by_value: dict[int, list[str]] = {}
+        for name, value in self.sizes.items():
+            by_value.setdefault(value, []).append(name)
+        return ", ".join(" = ".join([*names, str(value)]) for value, names in by_value.items())
+
+
+def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **arguments: Any) -> list[Series]:
+    """Evaluate an expression over ``unknown``, one curve a combination of the other sizes with several values.
+
+    ``arguments`` are those of :func:`roofline.bound`. Sizes given as text are formulas and add no curve.
+    """
+    _check(unknown, sizes)
+    table = sweep(expression, columns=COLUMNS, sizes=sizes, **arguments)
+
+    def finer(values: Sequence[int], others: Mapping[str, int]) -> Sweep:
+        fixed = {k: v if isinstance(v, str) else others[k] for k, v in sizes.items() if k != unknown}
+        return sweep(expression, columns=COLUMNS, sizes={**fixed, unknown: values}, **arguments)
+
+    return [_curve(table, rows, unknown, others, finer) for rows, others in _groups(table, unknown, sizes)]
+
+
+def _check(unknown: str, sizes: Mapping[str, Any]) -> None:
+    if unknown not in sizes:
+        raise SizeError(f"nothing varies: size {unknown} is not given", hint=suggest(unknown, sizes, what="sizes given"))
+    given = sizes[unknown]
+    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) < 2:
+        hint = f"a curve needs several, as in {unknown}=range(1, 512)"
+        raise SizeError(f"size {unknown} has one value, {given!r}", hint=hint)
+
+
+def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[Any, dict[str, int]]]:
+    """Row numbers of each curve, by rising unknown, with its other sizes."""
+    import numpy as np
+
+    others = [name for name in table.names if name != unknown and not isinstance(sizes.get(name), str)]
+    keys: dict[tuple[int, ...], None] = dict.fromkeys(
+        zip(*(table[name].astype(int).tolist() for name in others), strict=True) if others else [()]
+    )
+    if len(keys) > MOST_CURVES:
+        hint = f"give fewer values to {', '.join(others)}"
+        raise SizeError(f"{len(keys)} curves are more than a chart can tell apart ({MOST_CURVES})", hint=hint)
+    groups = []
+    for key in keys:
+        same = np.ones(len(table), bool)
+        for name, value in zip(others, key, strict=True):
+            same &= table[name] == value
+        rows = np.flatnonzero(same)
+        _, first = np.unique(table[unknown][rows], return_index=True)
+        groups.append((rows[first], dict(zip(others, key, strict=True))))
+    return groups
+
+
+def _curve(
+    table: Sweep, rows: Any, unknown: str, others: Mapping[str, int], finer: Callable[[Sequence[int], Any], Sweep]
+) -> Series:
+    varied = {name for name in table.names if name != unknown and len(set(table[name].tolist())) > 1}
+    first = int(rows[0])
+    resources = [name for name in table.columns if name.startswith("time.")]
+    binding = table["bound_by"][rows]
+    knees = [
+        _knee(table, int(rows[at]), int(rows[at + 1]), unknown, lambda values: finer(values, others))
+        for at in range(len(rows) - 1)
+        if binding[at] != binding[at + 1]
+    ]
+
+    def column(name: str) -> tuple[float, ...]:
+        return tuple(table[name][rows].tolist())
+
+    return Series(
+        expression=table.question.text or table.question.expression,
+        unknown=unknown,
+        sizes={name: int(table[name][first]) for name in table.names if name in varied},
+        x=column(unknown),
+        attainable=column("attainable"),
+        lower=column("lower"),
+        upper=column("upper"),
+        times={name.removeprefix("time."): column(name) for name in resources},
+        knees=tuple(knees),
+        answer=table.row(int(rows[-1])),
+    )
+
+
+def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequence[int]], Sweep]) -> Knee:
+    """Close in on whole sizes next to each other, then put the crossing between them by a straight line.
+
+    Times are linear in a size between neighbours, or nearly so, which makes the last step exact.
+    """
+    import numpy as np
+
+    while table[unknown][high] - table[unknown][low] > 1:
+        start, stop = int(table[unknown][low]), int(table[unknown][high])
+        before = table["bound_by"][low]
+        table = finer(np.unique(np.linspace(start, stop, _REFINED).astype(int)).tolist())
+        changed = table["bound_by"] != before
+        high = int(np.argmax(changed))
+        low = high - 1
+    before, after = str(table["bound_by"][low]), str(table["bound_by"][high])
+    gap = table[f"time.{before}"] - table[f"time.{after}"]
+    part = float(gap[low] / (gap[low] - gap[high])) if gap[low] != gap[high] else 0.5
+
+    def between(name: str) -> float:
+        values = table[name]
+        return float(values[low] + part * (values[high] - values[low]))
+
+    time = between(f"time.{after}")
+    return Knee(between(unknown), between("flops") / time, time, before, after)

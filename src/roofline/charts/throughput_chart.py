@@ -1,0 +1,77 @@
+"""Attainable FLOP/s against a size: how large it must be before the chip runs at its peak.
+
+>>> from roofline.charts.plot import plot
+>>> chart = plot("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", set={"hbm": 8.2e11}, vary="B",
+...              B=range(1, 512), D=[1024, 4096], F="D")
+>>> [line.label for line in chart.lines]
+['D = F = 1024', 'D = F = 4096', 'peak mxu bf16']
+>>> [knee.text for knee in chart.ridges]
+['B = 226.3', 'B = 136.1']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from roofline.charts.chart import Chart
+from roofline.charts.marks import Line, Ridge
+from roofline.charts.series import Series
+from roofline.charts.size_axes import NEUTRAL, named, shared_notes, size_axis, upwards
+from roofline.quantity import format_number, format_quantity
+
+
+def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
+    """Draw the attainable FLOP/s of each curve, its knees, and the peaks they run into.
+
+    ``curves`` are :class:`~roofline.charts.series.Series` by label, all over the same size.
+    """
+    listed = list(curves.values())
+    marks: list[Line | Ridge] = []
+    for number, (label, curve) in enumerate(curves.items()):
+        marks.append(_line(label, curve, number))
+        marks += [_knee(label, curve, index, number) for index in range(len(curve.knees))]
+    marks.sort(key=lambda mark: isinstance(mark, Ridge))
+    x = size_axis(listed)
+    peaks = list(_peaks(listed, x.limits))
+    marks = [*(m for m in marks if isinstance(m, Line)), *peaks, *(m for m in marks if isinstance(m, Ridge))]
+    values = [v for curve in listed for v in curve.attainable]
+    values += [line.y[0] for line in peaks]
+    expressions = list(dict.fromkeys(curve.expression for curve in listed))
+    return Chart(
+        kind="throughput",
+        title=title or f"Attainable throughput over {listed[0].unknown}",
+        subtitle=" · ".join(filter(None, [named([c.answer.machine.name for c in listed]), *expressions])),
+        x=x,
+        y=upwards(values, "linear", "attainable FLOP/s", "FLOP/s"),
+        marks=tuple(marks),
+        notes=shared_notes(listed),
+        theme=theme,
+    )
+
+
+def _line(label: str, curve: Series, number: int) -> Line:
+    """A curve with its knees as vertices, so that its corners are sharp however far apart the sizes are."""
+    pairs = sorted([*zip(curve.x, curve.attainable, strict=True), *((k.x, k.attainable) for k in curve.knees)])
+    return Line(label, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), "curve", number, number, label)
+
+
+def _knee(label: str, curve: Series, index: int, number: int) -> Ridge:
+    knee = curve.knees[index]
+    text = f"{curve.unknown} = {format_number(knee.x)}"
+    return Ridge(knee.x, knee.attainable, f"{label}: from {text} {knee.after} binds", text, number)
+
+
+def _peaks(curves: list[Series], limits: tuple[float, float]) -> Iterator[Line]:
+    """The peak of each unit and dtype that some curve computes on, where that is in sight of the curves."""
+    highest = max(v for curve in curves for v in curve.attainable)
+    seen: dict[tuple[str, str, str], float] = {}
+    for curve in curves:
+        for use in curve.answer.uses:
+            if use.quantity == "flops":
+                seen.setdefault((curve.answer.machine.key, use.resource, use.dtype), float(use.rate.value))
+    several = len({machine for machine, _, _ in seen}) > 1
+    for (machine, unit, dtype), peak in seen.items():
+        if peak <= highest * 1.6:
+            name = f"peak {machine + ' ' if several else ''}{unit} {dtype}"
+            text = f"{name} {format_quantity(peak, 'FLOP/s')}"
+            yield Line(name, limits, (peak, peak), "ceiling", NEUTRAL, 2, text)

@@ -1,0 +1,89 @@
+"""``roofline chips``: list, filter, compare and explain the machines of the catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roofline.cli.options import machine_files, parse_set
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError, suggest
+
+if TYPE_CHECKING:
+    from roofline.hardware import Machine
+
+#: Columns of the list that ``--sort`` takes.
+SORTS = ("name", "peak", "bandwidth", "capacity", "ridge")
+
+
+@click.command("chips")
+@click.argument("names", nargs=-1, metavar="[CHIP]...")
+@click.option("--filter", "filter_", metavar="TEXT", help="Only chips whose name, key or maker holds this text.")
+@click.option("--dtype", default="bf16", show_default=True, help="Which peak the list shows.")
+@click.option("--sort", type=click.Choice(SORTS), help="Order the list, largest first (name: A to Z).")
+@click.option("--set", "set_", metavar="FIGURE=VALUE", multiple=True, help="Override a figure: hbm=8.2e11.")
+@click.option(
+    "--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder that overlays the catalog."
+)
+@click.option("--sources", is_flag=True, help="With one chip: every figure's source, and what other sources say.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON in SI units.")
+def command(
+    names: tuple[str, ...],
+    filter_: str | None,
+    dtype: str,
+    sort: str | None,
+    set_: tuple[str, ...],
+    files: tuple[str, ...],
+    sources: bool,
+    as_json: bool,
+) -> None:
+    """List the catalog; with one chip its figures and rules of thumb; with several, side by side.
+
+    \b
+    roofline chips --filter tpu
+    roofline chips h100 --sources
+    roofline chips h100 mi300x v5p
+    """
+    from roofline.cli import chips_show
+    from roofline.hardware import chip, chips
+
+    layers = machine_files(files)
+    overrides = parse_set(set_)
+    if overrides and not names:
+        raise InputError("--set goes with a chip", hint="as in: roofline chips v5e --set hbm=8.2e11")
+    if names:
+        found = [chip(name, files=layers, **overrides) for name in names]
+    else:
+        found = _ordered(_filtered(chips(layers), filter_), sort, dtype)
+    if as_json:
+        show_json({"schema": "roofline/chips/1", "chips": [chips_show.to_dict(machine) for machine in found]})
+    elif len(names) == 1:
+        show(chips_show.detail(found[0], sources=sources))
+    elif names:
+        show(chips_show.comparison(found))
+    else:
+        show(chips_show.listing(found, dtype))
+
+
+def _filtered(machines: list[Machine], text: str | None) -> list[Machine]:
+    if text is None:
+        return machines
+    kept = [m for m in machines if text.lower() in f"{m.key} {m.name} {m.vendor}".lower()]
+    if not kept:
+        makers = sorted({m.vendor for m in machines if m.vendor})
+        raise InputError(
+            f"no chip holds {text!r}", hint=suggest(text, [*makers, *(m.key for m in machines)], what="makers")
+        )
+    return kept
+
+
+def _ordered(machines: list[Machine], sort: str | None, dtype: str) -> list[Machine]:
+    from roofline.cli.chips_show import row_figures
+
+    if sort is None:
+        return machines
+    if sort == "name":
+        return sorted(machines, key=lambda m: m.name.lower())
+    figures: dict[str, Any] = {m.key: row_figures(m, dtype)[sort] for m in machines}
+    return sorted(machines, key=lambda m: -(figures[m.key] or 0))

@@ -1,0 +1,222 @@
+"""How machines of the catalog look: a list, one in detail, several side by side, and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from roofline.bounds.rules import Rule, rules_of_thumb
+from roofline.hardware import Machine
+from roofline.hardware.machine import Figure
+from roofline.hardware.rate import main_level, rate
+from roofline.quantity import format_number, format_quantity
+from roofline.work import Key
+
+RULE_GROUPS = ("ridge", "critical batch", "width")
+
+
+def row_figures(machine: Machine, dtype: str) -> dict[str, float | None]:
+    """The figures of one line of the list: peak for matmuls in ``dtype``, main memory, ridge."""
+    main = main_level(machine)
+    peak = rate(machine, Key("flops", "matrix", dtype))
+    exact = peak.value if peak is not None and not peak.note.startswith("no ") else None
+    bandwidth = main.bandwidth.value if main.bandwidth else None
+    return {
+        "peak": exact,
+        "bandwidth": bandwidth,
+        "capacity": main.capacity.value if main.capacity else None,
+        "ridge": exact / bandwidth if exact and bandwidth else None,
+    }
+
+
+def listing(machines: Sequence[Machine], dtype: str) -> Any:
+    """A line a chip; a figure nobody has sourced is left blank."""
+    from rich.console import Group
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    table.add_column("chip", no_wrap=True)
+    table.add_column("name")
+    for name in (f"{dtype} peak", "memory", "capacity", f"{dtype} ridge"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for machine in machines:
+        row = row_figures(machine, dtype)
+        table.add_row(
+            machine.key,
+            machine.name,
+            _show(row["peak"], "FLOP/s"),
+            _show(row["bandwidth"], "B/s"),
+            _show(row["capacity"], "B"),
+            _show(row["ridge"], "FLOP/B"),
+        )
+    note = f"{len(machines)} chips; dense peaks, one-way bandwidths; blank: no source. roofline chips NAME shows one."
+    return Group(table, "", note)
+
+
+def detail(machine: Machine, *, sources: bool = False) -> Any:
+    """One chip: units, memories, links, what each figure is based on, and its rules of thumb."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for column in range(4):
+        table.add_column(no_wrap=column < 3, justify="right" if column == 2 else "left")
+    for part, what, value, figure in _figures(machine):
+        table.add_row(f"  {part}", what, value, Text(_origin(figure, sources), "dim"))
+    parts: list[Any] = [Text.assemble((machine.name, "bold"), f"  {machine.key}{_cores(machine)}"), Text(), table]
+    if sources and machine.alternates:
+        parts += [Text(), Text("  other sources say"), _alternates(machine)]
+    parts += [Text(), Text("  rules of thumb"), _rules(rules_of_thumb(machine))]
+    if machine.notes:
+        parts += [Text(), *(Text(f"  {note}", "dim") for note in machine.notes)]
+    return Group(*parts)
+
+
+def comparison(machines: Sequence[Machine]) -> Any:
+    """Several chips side by side: every figure one of them has, blank where it has none."""
+    from rich.table import Table
+
+    tables = [{(part, what): value for part, what, value, _ in _figures(machine)} for machine in machines]
+    rules = [{(r.name.split()[0], r.name): _show(r.value, r.unit) for r in rules_of_thumb(m)} for m in machines]
+    grid = Table(box=None, padding=(0, 2), header_style="bold", pad_edge=False)
+    grid.add_column("")
+    for machine in machines:
+        grid.add_column(machine.key, justify="right")
+    for columns in (tables, rules):
+        for key in dict.fromkeys(k for column in columns for k in column):
+            label = key[1] if columns is rules else " ".join(key)
+            grid.add_row(f"  {label}", *(column.get(key, "") for column in columns))
+    return grid
+
+
+def to_dict(machine: Machine) -> dict[str, Any]:
+    """One chip as plain data in SI units, every figure with its source and basis."""
+    return {
+        "key": machine.key,
+        "name": machine.name,
+        "vendor": machine.vendor or None,
+        "cores": machine.cores,
+        "units": [
+            {
+                "name": unit.name,
+                "kind": unit.kind,
+                "clock": _figure(unit.clock),
+                "tile": list(unit.tile) if unit.tile else None,
+                "peaks": {dtype: _figure(peak) for dtype, peak in unit.peaks.items()},
+                "achievable": {dtype: _figure(fraction) for dtype, fraction in unit.achievable.items()},
+            }
+            for unit in machine.units
+        ],
+        "memories": [
+            {
+                "name": memory.name,
+                "bandwidth": _figure(memory.bandwidth),
+                "capacity": _figure(memory.capacity),
+                "achievable": _figure(memory.achievable),
+                "link": memory.link,
+            }
+            for memory in machine.memories
+        ],
+        "links": [
+            {
+                "name": link.name,
+                "bandwidth": _figure(link.bandwidth),
+                "links": link.links,
+                "latency": _figure(link.latency),
+                "domain": link.domain,
+                "topology": link.topology or None,
+            }
+            for link in machine.links
+        ],
+        "tdp": _figure(machine.tdp),
+        "prices": {name: _figure(price) for name, price in machine.prices.items()},
+        "rules": [{"name": r.name, "value": r.value, "unit": r.unit} for r in rules_of_thumb(machine)],
+        "notes": list(machine.notes),
+    }
+
+
+def _figures(machine: Machine) -> list[tuple[str, str, str, Figure | None]]:
+    """Every figure of a machine as (part, what, value, figure)."""
+    rows: list[tuple[str, str, str, Figure | None]] = []
+    for unit in machine.units:
+        rows += [(unit.name, dtype, _show(peak.value, "FLOP/s"), peak) for dtype, peak in unit.peaks.items()]
+        rows += [
+            (unit.name, f"{dtype} best matmul", f"{fraction.value:.0%}", fraction)
+            for dtype, fraction in unit.achievable.items()
+        ]
+    for memory in machine.memories:
+        if memory.bandwidth:
+            rows.append((memory.name, "bandwidth", _show(memory.bandwidth.value, "B/s"), memory.bandwidth))
+        if memory.capacity:
+            rows.append((memory.name, "capacity", _show(memory.capacity.value, "B"), memory.capacity))
+    for link in machine.links:
+        if link.bandwidth:
+            many = f"{link.links} x " if link.links else ""
+            rows.append((link.name, "one way", many + _show(link.bandwidth.value, "B/s"), link.bandwidth))
+        if link.latency:
+            rows.append((link.name, "hop", _show(link.latency.value, "s"), link.latency))
+    if machine.tdp:
+        rows.append(("power", "TDP", _show(machine.tdp.value, "W"), machine.tdp))
+    return rows
+
+
+def _rules(rules: Sequence[Rule]) -> Any:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for group in RULE_GROUPS:
+        for rule in (r for r in rules if r.name.startswith(group)):
+            table.add_row(f"    {rule.name}", _show(rule.value, rule.unit), rule.meaning if group != "ridge" else "")
+    return table
+
+
+def _alternates(machine: Machine) -> Any:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        table.add_column()
+    for item in machine.alternates:
+        unit = _unit_of(item.of)
+        word = "rejected: " if item.rejected else ""
+        said = ", ".join(filter(None, (word + item.figure.source, item.figure.note)))
+        table.add_row(f"    {item.of}", _show(item.figure.value, unit), said)
+    return table
+
+
+def _unit_of(path: str) -> str:
+    """The unit of a figure by its path."""
+    last = path.rpartition(".")[2]
+    units = {"bandwidth": "B/s", "capacity": "B", "latency": "s", "clock": "Hz", "tdp": "W", "per_core": "B"}
+    if "achievable" in path:
+        return ""
+    return units.get(last, "FLOP/s")
+
+
+def _origin(figure: Figure | None, sources: bool) -> str:
+    if figure is None:
+        return ""
+    if not sources:
+        return "" if figure.basis == "spec" else figure.basis
+    return ", ".join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))
+
+
+def _figure(figure: Figure | None) -> dict[str, Any] | None:
+    if figure is None:
+        return None
+    named = {"source": figure.source, "basis": figure.basis, "note": figure.note, "date": figure.date}
+    return {"value": figure.value, **{name: text for name, text in named.items() if text}}
+
+
+def _cores(machine: Machine) -> str:
+    return f"  {machine.cores} cores" if machine.cores else ""
+
+
+def _show(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return format_quantity(value, unit) if unit not in ("tokens", "elements", "") else format_number(value)

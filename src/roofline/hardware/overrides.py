@@ -1,0 +1,256 @@
+"""Figures the caller sets in place of the catalog's: ``hbm="8.1e11 B/s"``, ``bf16=1e15``, ``mxu.bf16=…``.
+
+=============================  ========================================================================
+``hbm`` ``vmem`` ``pcie``      bandwidth of that level, made if absent; ``hbm.capacity`` its capacity
+``memory`` ``bandwidth``       bandwidth of the main level; ``capacity`` its capacity
+``bf16`` ``fp8`` …             peak on the unit that lists it, else on the main unit, which gains it
+``peak`` ``peak.bf16``         every dtype of the main unit; one dtype of it
+``mxu.bf16`` ``vector.fp32``   one dtype of a unit, by its name or kind; ``mxu.clock`` its clock
+``link`` ``nvlink``            bandwidth of a link; ``link.latency``
+``tdp``                        power
+=============================  ========================================================================
+
+>>> from roofline.hardware import chip
+>>> fast = override(chip("v5e"), {"hbm": "8.2e11", "peak": {"int8": "394 TOPS"}, "vmem.bandwidth": 2e13})
+>>> fast.given
+('hbm.bandwidth', 'mxu.int8', 'vmem.bandwidth')
+>>> print(override(chip("h100"), {"bf16": "1979 TFLOPS"}).notes[-1])
+given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) figure?
+>>> override(chip("h100"), {"hmb": 1e12})
+Traceback (most recent call last):
+roofline.errors.HardwareError: NVIDIA H100 SXM5 80GB has no figure 'hmb'; did you mean 'hbm'?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from roofline import dtypes, quantity
+from roofline.errors import HardwareError, QuantityError, suggest
+from roofline.hardware.machine import Figure, Link, Machine, Memory, Unit
+from roofline.hardware.rate import find_level, find_link
+from roofline.hardware.reading import is_peak_name
+from roofline.hardware.schema import LEVEL_NAMES, LINK_LEVELS, UNIT_KINDS
+
+_MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
+_LEVEL_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "achievable": ""}
+_LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": ""}
+_NETWORKS = ("nic", "dcn")
+_SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
+
+
+def override(machine: Machine, overrides: Mapping[str, Any]) -> Machine:
+    """Return the machine with the figures of ``overrides``, each listed in ``given``.
+
+    A figure exactly twice the catalog's is kept, with a note: it is likely a sparse peak or a duplex bandwidth.
+    """
+    for key, value in _flat(overrides):
+        machine = _set(machine, key, value)
+    return machine
+
+
+def _flat(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Join the keys of nested dictionaries with dots."""
+    for key, value in overrides.items():
+        name = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(value, Mapping):
+            yield from _flat(value, name)
+        else:
+            yield name, value
+
+
+def _set(machine: Machine, key: str, value: Any) -> Machine:
+    head, _, part = key.strip().partition(".")
+    head = head.strip()
+    if not dtypes.is_dtype(head):
+        head = head.lower()
+    for finder in _FINDERS:
+        changed = finder(machine, head, part.strip(), key, value)
+        if changed is not None:
+            return changed
+    raise _unknown(machine, key)
+
+
+def _set_main(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
+    if head not in _MAIN_WORDS:
+        return None
+    main = find_level(machine, "main")
+    return _set_level(machine, main.name if main else "hbm", part or _MAIN_WORDS[head], key, value)
+
+
+def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
+    found = find_level(machine, head)
+    if found is None and head not in LEVEL_NAMES:
+        return None
+    part = part or "bandwidth"
+    if part not in _LEVEL_PARTS:
+        raise HardwareError(
+            f"{head} has no figure {part!r}", hint=suggest(part, list(_LEVEL_PARTS), what=f"figures of {head}")
+        )
+    level = found or Memory(head, link=head in LINK_LEVELS)
+    figure = _given(key, value, _LEVEL_PARTS[part])
+    changed = replace(level, **{part: figure})  # type: ignore[arg-type]
+    memories = _put(machine.memories, level, changed)
+    return _noted(replace(machine, memories=memories), f"{level.name}.{part}", getattr(level, part), figure)
+
+
+def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
+    found = find_link(machine, head)
+    creatable = _NETWORKS if any(link.topology != "network" for link in machine.links) else _NETWORKS + _SCALE_UP
+    if found is None and head not in creatable:
+        return None
+    part = part or "bandwidth"
+    if part not in _LINK_PARTS:
+        raise HardwareError(
+            f"{head} has no figure {part!r}", hint=suggest(part, list(_LINK_PARTS), what=f"figures of {head}")
+        )
+    link = found or Link(head, topology="network" if head in _NETWORKS else "")
+    figure = _given(key, value, _LINK_PARTS[part])
+    links = _put(machine.links, link, replace(link, **{part: figure}))  # type: ignore[arg-type]
+    return _noted(replace(machine, links=links), f"{link.name}.{part}", getattr(link, part), figure)
+
+
+def _set_tdp(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
+    if head != "tdp" or part:
+        return None
+    figure = _given(key, value, "W")
+    return _noted(replace(machine, tdp=figure), "tdp", None, figure)
+
+
+def _set_dtype(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
+    """``bf16=…``: on the unit that lists it, else on the main unit, which gains it."""
+    if part or not dtypes.is_dtype(head.partition("_acc")[0]):
+        return None
+    family = dtypes.arithmetic_name(head)
+    ranked = sorted(machine.units, key=lambda unit: unit.kind != "matrix")
+    unit = next((u for u in ranked if head in u.peaks or family in u.peaks), _main_unit(machine))
+    return _set_peak(machine, unit, head, key, value)
+
+
+def _set_peaks(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
+    if head != "peak":
+        return None
+    return _set_unit(machine, _main_unit(machine).name, part, key, value)
+
+
+def _set_unit(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
+    found = next((u for u in machine.units if u.name == head), None)
+    found = found or next((u for u in machine.units if u.kind == head), None)
+    if found is None and head not in UNIT_KINDS:
+        return None
+    found = found or next((u for u in machine.units if u.kind == UNIT_KINDS[head]), None)
+    unit = found or Unit(head, UNIT_KINDS[head], MappingProxyType({}))
+    if part == "clock":
+        return _set_clock(machine, unit, key, value)
+    if part:
+        return _set_peak(machine, unit, part, key, value)
+    if not unit.peaks:
+        raise HardwareError(f"{unit.name} of {machine.name} lists no dtype", hint=f"say which: {key}.bf16")
+    for dtype in unit.peaks:
+        machine = _set_peak(machine, _unit_named(machine, unit), dtype, key, value)
+    return machine
+
+
+def _set_peak(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) -> Machine:
+    name = _peak_name(unit, dtype)
+    figure = _given(key, value, "FLOP/s")
+    changed = replace(unit, peaks=MappingProxyType({**unit.peaks, name: figure}))
+    units = _put(machine.units, unit, changed)
+    return _noted(replace(machine, units=units), f"{unit.name}.{name}", unit.peaks.get(name), figure)
+
+
+def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
+    """Set a clock; peaks whose FLOP per clock and core are known follow: cores x FLOP per clock x clock."""
+    clock = _given(key, value, "Hz")
+    peaks = dict(unit.peaks)
+    for dtype, per_clock in unit.per_clock.items():
+        if machine.cores is not None:
+            note = f"{machine.cores} cores x {per_clock.value:g} FLOP/clk x {clock.value / 1e9:g} GHz"
+            peaks[dtype] = Figure(machine.cores * per_clock.value * clock.value, per_clock.source, "derived", note)
+    changed = replace(unit, clock=clock, peaks=MappingProxyType(peaks))
+    units = _put(machine.units, unit, changed)
+    return _noted(replace(machine, units=units), f"{unit.name}.clock", None, clock)
+
+
+_FINDERS: tuple[Callable[[Machine, str, str, str, Any], Machine | None], ...] = (
+    _set_main,
+    _set_peaks,
+    _set_dtype,
+    _set_level,
+    _set_unit,
+    _set_link,
+    _set_tdp,
+)
+
+
+def _main_unit(machine: Machine) -> Unit:
+    matrix = next((u for u in machine.units if u.kind == "matrix"), None)
+    return matrix or next(iter(machine.units), None) or Unit("vector", "vector", MappingProxyType({}))
+
+
+def _unit_named(machine: Machine, unit: Unit) -> Unit:
+    return next((u for u in machine.units if u.name == unit.name), unit)
+
+
+def _peak_name(unit: Unit, dtype: str) -> str:
+    """Name the entry of a dtype: as it stands in the unit, else by its arithmetic family."""
+    if dtype in unit.peaks:
+        return dtype
+    base = dtype.partition("_acc")[0]
+    if not dtypes.is_dtype(base) or not is_peak_name(dtypes.arithmetic_name(dtype)):
+        hint = suggest(dtype, [*unit.peaks, *dtypes.names(), "clock"], what="dtypes")
+        raise HardwareError(f"{unit.name} has no figure {dtype!r}", hint=hint)
+    return dtypes.arithmetic_name(dtype)
+
+
+def _given(key: str, value: Any, unit: str) -> Figure:
+    try:
+        number = quantity.parse(value, unit)
+    except QuantityError as error:
+        raise QuantityError(f"{key}: {error.message}", hint=error.hint) from None
+    if key.endswith("achievable") and number > 1:
+        raise QuantityError(f"{key}: {number:g} is above 1", hint="a fraction is above 0 and at most 1")
+    return Figure(number, "given by the caller", "given")
+
+
+def _put(parts: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
+    """Replace ``old`` where it stands, else add ``new`` at the end."""
+    if old in parts:
+        return tuple(new if part is old else part for part in parts)
+    return (*parts, new)
+
+
+def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Machine:
+    given = tuple(dict.fromkeys([*machine.given, path]))
+    notes = machine.notes
+    if old is not None and old.basis != "given" and abs(new.value / (2 * old.value) - 1) <= 0.01:
+        notes = (*notes, f"given {path} is exactly twice the catalog's figure: a sparse (or duplex) figure?")
+    return replace(machine, given=given, notes=notes)
+
+
+def keys(machine: Machine) -> list[str]:
+    """List what can be set on this machine.
+
+    >>> from roofline.hardware import chip
+    >>> keys(chip("v5e"))[:6]
+    ['hbm', 'vmem', 'pcie', 'hbm.capacity', 'vmem.capacity', 'pcie.capacity']
+    """
+    levels = [memory.name for memory in machine.memories]
+    peaks = [f"{unit.name}.{dtype}" for unit in machine.units for dtype in unit.peaks]
+    return [
+        *levels,
+        *(f"{name}.capacity" for name in levels),
+        *peaks,
+        *dict.fromkeys(path.partition(".")[2] for path in peaks),
+        *(unit.name for unit in machine.units),
+        *(link.name for link in machine.links),
+        *("peak", "memory", "bandwidth", "capacity", "link", "matrix", "vector", "tdp"),
+    ]
+
+
+def _unknown(machine: Machine, key: str) -> HardwareError:
+    hint = suggest(key, keys(machine), what="what can be set", limit=40)
+    return HardwareError(f"{machine.name} has no figure {key!r}", hint=hint)

@@ -1,0 +1,198 @@
+"""Reading one key of a parsed TOML table, with errors that name the file, the place in it and the fix.
+
+>>> place = Place("my.toml", "chip.x", {})
+>>> figure("3.35 TB/s", "B/s", place.at("bandwidth"), {}).value
+3350000000000.0
+>>> figure(-1, "B/s", place.at("bandwidth"), {})
+Traceback (most recent call last):
+roofline.errors.HardwareError: my.toml: chip.x.bandwidth: -1 is negative; expected a bandwidth in bytes per second ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from roofline import dtypes, quantity
+from roofline.errors import HardwareError, QuantityError, suggest
+from roofline.hardware.machine import Figure
+
+BASES = ("spec", "derived", "measured", "table", "given")
+FIGURE_KEYS = ("value", "source", "basis", "note", "date")
+
+
+class Place:
+    """Where in which file: made longer on the way down, shown when something is wrong."""
+
+    __slots__ = ("file", "path", "sources")
+
+    def __init__(self, file: str, path: str, sources: Mapping[str, str]) -> None:
+        self.file = file
+        self.path = path
+        self.sources = sources
+
+    def at(self, *keys: object) -> Place:
+        """Go down to a key."""
+        return Place(self.file, ".".join(filter(None, (self.path, *map(str, keys)))), self.sources)
+
+    def fail(self, message: str, hint: str = "") -> NoReturn:
+        """Raise with the file and the path in front."""
+        raise HardwareError(
+            f"{self.file}: {self.path}: {message}" if self.path else f"{self.file}: {message}", hint=hint
+        )
+
+
+def figure(raw: Any, unit: str, place: Place, defaults: Mapping[str, str], *, most: float | None = None) -> Figure:
+    """Read one figure: a number, text with a unit, or a table around either."""
+    extra: Mapping[str, Any] = {}
+    if isinstance(raw, dict):
+        known_keys(raw, FIGURE_KEYS, place)
+        if "value" not in raw:
+            place.fail(
+                "has no value", f"write {{ value = …, source = … }} or just the figure; {quantity.UNITS[unit][1]!r}"
+            )
+        raw, extra = raw["value"], raw
+    try:
+        value = quantity.parse(raw, unit)
+    except QuantityError as error:
+        place.fail(error.message, error.hint)
+    if most is not None and value > most:
+        place.fail(f"is {value:g}", f"a fraction is above 0 and at most {most:g}")
+    basis = text_of(extra, "basis", place) or defaults.get("basis", "spec")
+    if basis not in BASES:
+        place.at("basis").fail(f"is {basis!r}", suggest(basis, BASES, what="bases"))
+    source = text_of(extra, "source", place)
+    return Figure(
+        value=value,
+        source=place.sources.get(source, source) if source else defaults.get("source", ""),
+        basis=basis,
+        note=text_of(extra, "note", place) or defaults.get("note", ""),
+        date=date_of(extra, place),
+    )
+
+
+def figure_of(
+    raw: Mapping[str, Any], key: str, unit: str, place: Place, defaults: Mapping[str, str], *, most: float | None = None
+) -> Figure | None:
+    return figure(raw[key], unit, place.at(key), defaults, most=most) if key in raw else None
+
+
+def by_dtype(
+    raw: Mapping[str, Any], key: str, unit: str, place: Place, defaults: Mapping[str, str], *, most: float | None = None
+) -> Mapping[str, Figure]:
+    table = table_of(raw, key, place)
+    found = {}
+    for name, value in table.items():
+        here = place.at(key, name)
+        if not is_peak_name(name):
+            known = [*dtypes.names(), "fp16_acc16"]
+            here.fail(f"unknown dtype {name!r}", suggest(name, known, what="dtypes"))
+        found[name] = figure(value, unit, here, defaults, most=most)
+    return MappingProxyType(found)
+
+
+def is_peak_name(name: str) -> bool:
+    """Say whether a peak may stand under this name: a canonical dtype, or one with its accumulate width.
+
+    >>> is_peak_name("bf16"), is_peak_name("fp16_acc16"), is_peak_name("bfloat16")
+    (True, True, False)
+    """
+    base, marked, width = name.partition("_acc")
+    return base in dtypes.DTYPES and (not marked or width.isdigit())
+
+
+def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: Place) -> None:
+    """Stop at the first key the schema does not know."""
+    for key in raw:
+        if key not in known:
+            place.fail(f"unknown key {key!r}", suggest(key, known, what="keys", limit=20))
+
+
+def defaults_of(raw: Mapping[str, Any], place: Place) -> Mapping[str, str]:
+    source = text_of(raw, "source", place)
+    found = {
+        "source": place.sources.get(source, source),
+        "basis": text_of(raw, "basis", place) or "spec",
+        "note": text_of(raw, "note", place),
+    }
+    if found["basis"] not in BASES:
+        place.at("basis").fail(f"is {found['basis']!r}", suggest(found["basis"], BASES, what="bases"))
+    return found
+
+
+def source_text(value: Any, place: Place) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict):
+        place.fail(f"is {value!r}", "expected a title or an address, or a table { title, url }")
+    known_keys(value, ("title", "url", "read"), place)
+    return ", ".join(str(value[key]) for key in ("title", "url") if key in value)
+
+
+def date_of(raw: Mapping[str, Any], place: Place) -> str:
+    value = raw.get("date", "")
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    return str(expect(value, str, "text or a date", place.at("date")))
+
+
+def plain_name(name: str, place: Place) -> None:
+    if not name.replace("_", "").replace("-", "").isalnum():
+        place.fail(f"is {name!r}", "a name is letters, digits, '_' and '-'")
+
+
+def expect(value: Any, kind: type | tuple[type, ...], what: str, place: Place) -> Any:
+    if not isinstance(value, kind):
+        place.fail(f"is {value!r:.60}", f"expected {what}")
+    return value
+
+
+def text_of(raw: Mapping[str, Any], key: str, place: Place) -> str:
+    value = raw.get(key, "")
+    return str(expect(value, str, "text", place.at(key)))
+
+
+def texts_of(raw: Mapping[str, Any], key: str, place: Place) -> tuple[str, ...]:
+    value = raw.get(key, [])
+    if not is_text_list(value):
+        place.at(key).fail(f"is {value!r:.60}", 'expected a list of texts, such as ["one"]')
+    return tuple(value)
+
+
+def is_text_list(value: Any) -> bool:
+    """Say whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def flag_of(raw: Mapping[str, Any], key: str, place: Place, default: bool) -> bool:
+    return bool(expect(raw.get(key, default), bool, "true or false", place.at(key)))
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10**12
+
+
+def count_of(raw: Mapping[str, Any], key: str, place: Place) -> int | None:
+    if key not in raw:
+        return None
+    if not is_count(raw[key]):
+        place.at(key).fail(f"is {raw[key]!r:.60}", "expected a whole number of at least 1")
+    return int(raw[key])
+
+
+def table_of(raw: Mapping[str, Any], key: str, place: Place) -> dict[str, Any]:
+    value = raw.get(key, {})
+    return value if isinstance(value, dict) else expect(value, dict, "a table", place.at(key))
+
+
+def tables_of(raw: Mapping[str, Any], key: str, place: Place) -> Iterable[tuple[str, dict[str, Any]]]:
+    outer = table_of(raw, key, place)
+    return [(name, table_of(outer, name, place.at(key))) for name in outer]
+
+
+def list_of_tables(raw: Mapping[str, Any], key: str, place: Place) -> list[tuple[int, dict[str, Any]]]:
+    value = raw.get(key, [])
+    if not isinstance(value, list) or any(not isinstance(item, dict) for item in value):
+        place.at(key).fail(f"is {value!r:.60}", f"expected a list of tables, [[…{key}]]")
+    return list(enumerate(value))

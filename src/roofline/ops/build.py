@@ -1,0 +1,160 @@
+"""A resolved program and the sizes of its labels → operations.
+
+>>> from roofline.notation import program
+>>> line = program("h = bf16[B, D] * int8[D, F]; gelu(h)")
+>>> [op.kind for op in build(line, {"B": 64, "D": 8192, "F": 8192})]
+['contraction', 'elementwise']
+>>> build(line, {})[0].work
+Work(flops/matrix/bf16: 2*B*D*F)
+>>> build(line, {"D": 8192, "N": 4})
+Traceback (most recent call last):
+roofline.errors.SizeError: size N stands nowhere in the expression; sizes are: B, D, F
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from roofline import dtypes
+from roofline.errors import DTypeError, InputError, NotationError, SizeError, suggest
+from roofline.notation.structure import Program, Shape, Step
+from roofline.ops.checks import show
+from roofline.ops.context import Context
+from roofline.ops.registry import family_of, has_rule, rule_for
+from roofline.sizes import Size, check, is_array, is_symbol, symbol
+from roofline.work import Op
+
+#: Families that can count complex numbers: a complex product is 6 real FLOPs, a sum 2.
+_COMPLEX_FAMILIES = ("contraction", "elementwise", "copy")
+
+
+def build(
+    program: Program,
+    sizes: Mapping[str, Size],
+    *,
+    exact: bool = False,
+    count_padding: bool = True,
+    compute: str | None = None,
+) -> tuple[Op, ...]:
+    """Make the operations of a program on one chip.
+
+    ``sizes`` gives labels an int or an array; labels without one become symbols. ``exact`` counts one add fewer than
+    multiplies, ``count_padding=False`` leaves out what a convolution does on padded positions, ``compute`` is the
+    arithmetic dtype of every operation.
+
+    Raises :class:`~roofline.errors.SizeError` for a size that cannot be one, contradicts the text, stands nowhere in
+    it, or is missing beside an array; :class:`~roofline.errors.NotationError` for sharded tensors and collectives,
+    which one chip does not have.
+    """
+    _single_device(program)
+    known = _label_sizes(program, sizes)
+    arithmetic = None if compute is None else _arithmetic(compute)
+    ops = []
+    for step in program.steps:
+        _real_or_countable(program, step)
+        op = rule_for(family_of(step))(step, Context(known, exact, count_padding, arithmetic))
+        known = _with_derived(known, step.output, op)
+        ops.append(op)
+    return tuple(ops)
+
+
+def _single_device(program: Program) -> None:
+    for step in program.steps:
+        if step.kind == "collective" and not has_rule("collective"):
+            raise NotationError(
+                f"{step.function} moves data between chips: it needs a mesh, and this is one chip",
+                text=program.text,
+                position=step.span.start,
+                hint="leave it out to ask about one chip's part",
+            )
+        if program.axes and not has_rule("collective"):
+            axis = program.axes[0]
+            raise NotationError(
+                f"the tensors are sharded over {', '.join(program.axes)}: that needs a mesh, and this is one chip",
+                text=program.text,
+                position=step.span.start,
+                hint=f"leave _{axis} out, and give the sizes one chip holds",
+            )
+
+
+def _arithmetic(compute: str) -> str:
+    if not isinstance(compute, str):
+        raise DTypeError(f"compute is the name of a dtype, not {compute!r}", hint="as in compute='bf16'")
+    return dtypes.arithmetic_name(compute)
+
+
+def _real_or_countable(program: Program, step: Step) -> None:
+    family = family_of(step)
+    if family in _COMPLEX_FAMILIES:
+        return
+    for shape in (*step.inputs, step.output):
+        if dtypes.get(shape.dtype).family == "complex":
+            raise NotationError(
+                f"{step.function} of complex numbers has no cost rule",
+                text=program.text,
+                position=step.span.start,
+                hint="contractions and sums, products and quotients of elements have one",
+            )
+
+
+# ---- sizes
+
+
+def _label_sizes(program: Program, given: Mapping[str, Any]) -> dict[str, Size]:
+    known: dict[str, Size] = dict(program.sizes)
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in program.labels:
+            known[name] = check(name, value)
+        else:
+            _contradiction(program, name, value)
+    missing = [label for label in program.labels if label not in known]
+    arrays = [name for name, value in known.items() if is_array(value)]
+    if arrays and missing:
+        raise SizeError(
+            f"size {missing[0]} has no value while {arrays[0]} is an array",
+            hint=f"give {', '.join(missing)} too: arrays and unnamed sizes do not mix",
+        )
+    _broadcast(known, arrays)
+    return {**known, **{label: symbol(label) for label in missing}}
+
+
+def _contradiction(program: Program, name: str, value: Any) -> None:
+    """Raise for a size that nothing in the text asks for; the same number once more is none."""
+    if name in program.sizes:
+        fixed = program.sizes[name]
+        if is_array(value) or is_symbol(value) or value != fixed:
+            raise SizeError(f"size {name} is {fixed} in the text, not {show(value)}", hint="give it in one place")
+        return
+    if any(name in step.output.labels for step in program.steps):
+        raise SizeError(f"size {name} follows from the others", hint="leave it out")
+    if not program.labels:
+        raise SizeError(
+            f"size {name} stands nowhere in the expression", hint="all its sizes are written as numbers"
+        )
+    hint = suggest(name, program.labels, what="sizes")
+    raise SizeError(f"size {name} stands nowhere in the expression", hint=hint)
+
+
+def _broadcast(known: Mapping[str, Size], arrays: list[str]) -> None:
+    for name in arrays[1:]:
+        try:
+            known[arrays[0]] + known[name]
+        except ValueError:
+            first, other = known[arrays[0]].shape, known[name].shape
+            raise SizeError(
+                f"sizes {arrays[0]} and {name} are arrays of shapes {first} and {other}",
+                hint="arrays pair element by element, as numpy broadcasts them",
+            ) from None
+
+
+def _with_derived(known: dict[str, Size], shape: Shape, op: Op) -> dict[str, Size]:
+    """Take in the sizes of the result that the rule worked out; they must agree with those that were known."""
+    found = dict(known)
+    for label, size in zip(shape.labels, op.writes[0].dims, strict=True):
+        before = found.setdefault(label, size)
+        if isinstance(before, int) and isinstance(size, int) and before != size:
+            raise InputError(f"{label} of the result is {size}, and {before} elsewhere")
+    return found

@@ -1,0 +1,64 @@
+"""What a cost rule is told beside the step itself: sizes of labels and the conventions of counting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from roofline.notation.structure import Shape, Step
+from roofline.sizes import Size, product
+from roofline.work import Op, Tensor
+
+
+class Context(NamedTuple):
+    """Sizes by label, and how to count.
+
+    ``exact`` counts one add fewer than multiplies. ``count_padding`` counts the positions a convolution pads.
+    ``compute`` is the arithmetic dtype of every operation, where the caller chose one.
+    """
+
+    sizes: Mapping[str, Size]
+    exact: bool = False
+    count_padding: bool = True
+    compute: str | None = None
+
+    def size(self, labels: Iterable[str]) -> Size:
+        """Multiply the sizes of labels; none gives 1."""
+        return product(self.sizes[label] for label in labels)
+
+    def dims(self, shape: Shape) -> tuple[Size, ...]:
+        """Sizes of a tensor's dimensions in order."""
+        return tuple(self.sizes[label] for label in shape.labels)
+
+    def tensor(self, shape: Shape, role: str = "activation", dims: tuple[Size, ...] | None = None) -> Tensor:
+        """Make the tensor of a shape; ``dims`` gives its sizes where the rule works them out itself."""
+        known = self.dims(shape) if dims is None else dims
+        return Tensor(shape.ident, known, shape.dtype, role, label=shape.written)
+
+    def arithmetic(self, step: Step) -> str:
+        """The arithmetic dtype of a step."""
+        return self.compute or step.compute
+
+
+#: Turns a resolved step into an operation; sizes the rule derives are those of the operation's first result.
+Rule: TypeAlias = Callable[[Step, Context], Op]
+
+
+def weight_or_activation(shape: Shape) -> str:
+    """The role of an operand that is a parameter when it comes from outside (a scale, a kernel, a bias)."""
+    return "weight" if shape.source == "input" else "activation"
+
+
+def positions(step: Step) -> tuple[int, ...]:
+    """Where the labels a step works along stand in its first operand."""
+    labels = step.inputs[0].labels
+    return tuple(labels.index(label) for label in step.over)
+
+
+def like(x: Tensor, name: str, dims: Sequence[Size] | None = None, dtype: str | None = None) -> Tensor:
+    """Make the result of ``name`` applied to ``x``: its dimensions and format unless others are given.
+
+    >>> like(Tensor("x", (4, 8), "bf16"), "sum", dims=(4,))
+    Tensor(ident='sum(x)', dims=(4,), dtype='bf16', role='activation', touched=None, label='')
+    """
+    return Tensor(f"{name}({x.ident})", x.dims if dims is None else tuple(dims), dtype or x.dtype)

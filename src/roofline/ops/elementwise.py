@@ -1,0 +1,154 @@
+"""Elementwise operations: FLOPs for every element of the result, all on the vector unit.
+
+>>> x = Tensor("x", (64, 4096), "bf16")
+>>> op = elementwise("add", [x, Tensor("y", (64, 4096), "bf16")])
+>>> op.work
+Work(flops/vector/bf16: 262144)
+>>> elementwise("gelu", [x]).dims
+{'elements': 262144, 'transcendentals': 262144}
+>>> len(elementwise("copy", [x]).work)                # moves bytes, computes nothing
+0
+
+A composite counts its primitive operations. Multiplying, adding, dividing, comparing, selecting and rounding count
+1 each; so does a transcendental (exp, log, tanh, erf, sin, cos, a power, a square root), which hardware computes in a special
+unit or by a polynomial: how many there are stands in ``dims`` as ``transcendentals``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from roofline import dtypes
+from roofline.errors import InputError, suggest
+from roofline.notation.structure import Step
+from roofline.ops.context import Context, like
+from roofline.ops.registry import register
+from roofline.sizes import product
+from roofline.work import Op, Tensor, Work
+
+
+class PerElement(NamedTuple):
+    """FLOPs for one element of the result: plain arithmetic, transcendentals, and the formula they were counted in."""
+
+    arithmetic: int
+    transcendentals: int = 0
+    formula: str = ""
+
+
+#: Every elementwise function. Definitions as in the PyTorch and JAX documentation of the function of that name.
+PER_ELEMENT: dict[str, PerElement] = {
+    "add": PerElement(1),
+    "subtract": PerElement(1),
+    "multiply": PerElement(1),
+    "divide": PerElement(1),
+    "maximum": PerElement(1),
+    "minimum": PerElement(1),
+    "compare": PerElement(1),
+    "where": PerElement(1, formula="select"),
+    "power": PerElement(0, 1),
+    "relu": PerElement(1, formula="max(x, 0)"),
+    "relu2": PerElement(2, formula="max(x, 0)²"),
+    "leaky_relu": PerElement(2, formula="max(x, a·x)"),
+    "relu6": PerElement(2, formula="min(max(x, 0), 6)"),
+    "gelu": PerElement(4, 1, "x·½·(1 + erf(x·1/√2))"),
+    "gelu_tanh": PerElement(8, 1, "x·½·(1 + tanh(√(2/π)·(x + 0.044715·x·x·x)))"),
+    "sigmoid": PerElement(3, 1, "1/(1 + exp(−x))"),
+    "silu": PerElement(3, 1, "x/(1 + exp(−x))"),
+    "tanh": PerElement(0, 1),
+    "exp": PerElement(0, 1),
+    "log": PerElement(0, 1),
+    "sqrt": PerElement(0, 1),
+    "rsqrt": PerElement(0, 1),
+    "sin": PerElement(0, 1),
+    "cos": PerElement(0, 1),
+    "erf": PerElement(0, 1),
+    "square": PerElement(1),
+    "abs": PerElement(1),
+    "neg": PerElement(1),
+    "reciprocal": PerElement(1),
+    "sign": PerElement(1),
+    "floor": PerElement(1),
+    "round": PerElement(1),
+    "clip": PerElement(2, formula="min(max(x, a), b)"),
+    "softplus": PerElement(1, 2, "log(1 + exp(x))"),
+    "mish": PerElement(2, 3, "x·tanh(log(1 + exp(x)))"),
+    "hardswish": PerElement(5, formula="x·min(max(x + 3, 0), 6)·1/6"),
+    "elu": PerElement(3, 1, "select(x > 0, x, a·(exp(x) − 1)), the comparison being part of the select"),
+    "swiglu": PerElement(4, 1, "g/(1 + exp(−g))·u"),
+    "geglu": PerElement(5, 1, "g·½·(1 + erf(g·1/√2))·u"),
+    "rope": PerElement(3, formula="x₁·cos − x₂·sin and x₁·sin + x₂·cos for each pair; sin and cos are looked up"),
+    "dropout": PerElement(2, formula="select(mask, x·1/(1 − p), 0); the random numbers are not counted"),
+    "cast": PerElement(0),
+    "copy": PerElement(0),
+}
+
+#: Real FLOPs of one element where it is complex; other functions of complex numbers are not priced.
+COMPLEX: dict[str, PerElement] = {
+    "add": PerElement(2),
+    "subtract": PerElement(2),
+    "neg": PerElement(2),
+    "multiply": PerElement(6, formula="(a + ib)·(c + id): four products, two sums"),
+    "divide": PerElement(11, formula="a product with the conjugate, c² + d², two divisions"),
+    "cast": PerElement(0),
+    "copy": PerElement(0),
+}
+
+
+def elementwise(
+    function: str,
+    inputs: Sequence[Tensor],
+    out: Tensor | None = None,
+    *,
+    compute: str | None = None,
+    name: str | None = None,
+) -> Op:
+    """Apply a function element by element; operands that broadcast are read once, at their own size.
+
+    ::
+
+        FLOPs = elements·(arithmetic + transcendentals)        per element, from :data:`PER_ELEMENT`
+
+    ``out`` is the result, by default shaped as the operand with the most dimensions. An unknown function is an error:
+
+    >>> elementwise("gelo", [Tensor("x", (8,), "bf16")])
+    Traceback (most recent call last):
+    roofline.errors.InputError: unknown elementwise function 'gelo'; did you mean 'gelu'?
+    """
+    cost = _cost(function, inputs)
+    largest = max(inputs, key=lambda tensor: len(tensor.dims))
+    result = out or like(largest, function)
+    elements = product(result.dims)
+    each = cost.arithmetic + cost.transcendentals
+    dtype = compute or dtypes.arithmetic([tensor.dtype for tensor in inputs])
+    return Op(
+        name=name or function,
+        kind="elementwise",
+        work=Work.flops("vector", dtype, elements * each) if each else Work(),
+        reads=tuple(inputs),
+        writes=(result,),
+        dims={"elements": elements, "transcendentals": elements * cost.transcendentals},
+    )
+
+
+@register("elementwise")
+def rule(step: Step, context: Context) -> Op:
+    """Price an elementwise step."""
+    return elementwise(
+        step.function,
+        [context.tensor(shape) for shape in step.inputs],
+        context.tensor(step.output),
+        compute=context.arithmetic(step),
+        name=step.text,
+    )
+
+
+def _cost(function: str, inputs: Sequence[Tensor]) -> PerElement:
+    if function not in PER_ELEMENT:
+        hint = suggest(function, PER_ELEMENT, what="elementwise functions")
+        raise InputError(f"unknown elementwise function {function!r}", hint=hint)
+    if not any(dtypes.get(tensor.dtype).family == "complex" for tensor in inputs):
+        return PER_ELEMENT[function]
+    if function not in COMPLEX:
+        raise InputError(f"{function} of complex numbers has no cost rule", hint="cast to a real format first")
+    return COMPLEX[function]

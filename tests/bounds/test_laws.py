@@ -1,0 +1,157 @@
+"""Physical laws, for every kind of operation and every chip of the catalog (DESIGN section 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.bounds.api import bound, question
+from roofline.bounds.closed import values_of
+from roofline.bounds.traffic import traffic
+from roofline.errors import UntimedError
+from roofline.hardware import Machine, override
+from roofline.sizes import symbol
+from tests.strategies import CHIPS, KINDS, expressions, machines
+
+ROOM = 1 + 1e-12
+Asked = tuple[str, dict[str, int]]
+
+
+def answer(asked: Asked, machine: Any, **options: Any) -> Any:
+    return bound(asked[0], on=machine, sizes=asked[1], **options)
+
+
+def timed(asked: Asked, machine: Machine, **options: Any) -> Any:
+    """The bound, or None where this chip has no figure for any of it."""
+    try:
+        return answer(asked, machine, **options)
+    except UntimedError:
+        return None
+
+
+@given(expressions(), machines)
+@settings(max_examples=300, deadline=None)
+def test_the_three_bounds_are_in_order(asked: Asked, machine: Machine) -> None:
+    found = timed(asked, machine)
+    if found is None:
+        return
+    assert 0 < found.lower <= found.op_by_op * ROOM
+    assert found.op_by_op <= found.upper * ROOM
+    assert found.upper <= len(found.times) * found.lower * ROOM
+    assert found.lower == max(found.times.values())
+    assert found.times[found.bound_by] == found.lower
+
+
+@given(expressions(), machines)
+@settings(max_examples=200, deadline=None)
+def test_nothing_is_faster_than_the_peak_or_the_least_bytes(asked: Asked, machine: Machine) -> None:
+    found = timed(asked, machine)
+    if found is None:
+        return
+    least = sum(w.total("bytes") for w in traffic(question(asked[0], on=machine, sizes=asked[1]).ops(), "minimal"))
+    for use in found.uses:
+        assert found.lower * ROOM >= use.amount / use.rate.value
+        if use.quantity == "bytes":
+            assert use.amount >= least
+    best = max((p.value for u in machine.units for p in u.peaks.values()), default=0)
+    if found.flops and found.utilisation is not None:
+        assert found.attainable <= best * ROOM
+
+
+@given(expressions(), machines, st.floats(1, 64))
+@settings(max_examples=200, deadline=None)
+def test_faster_hardware_never_slows(asked: Asked, machine: Machine, times: float) -> None:
+    found = timed(asked, machine)
+    if found is None:
+        return
+    for use in found.uses:
+        name = f"{use.resource}.{use.dtype}" if use.quantity == "flops" else use.resource
+        better = answer(asked, override(machine, {name: use.rate.value * times}))
+        assert better.lower <= found.lower * ROOM
+        assert better.upper <= found.upper * ROOM
+
+
+@pytest.mark.parametrize("wide,narrow", [("bf16", "int8"), ("int8", "int4"), ("fp32", "bf16")])
+@given(sizes=st.tuples(*[st.integers(1, 512)] * 3), machine=machines)
+@settings(max_examples=60, deadline=None)
+def test_fewer_storage_bits_never_slow(wide: str, narrow: str, sizes: tuple[int, ...], machine: Machine) -> None:
+    named = dict(zip(("B", "D", "F"), (2 * s for s in sizes), strict=True))
+    arithmetic = "fp32" if wide == "fp32" else "bf16"
+    line = f"{arithmetic}[B, D] * {{}}[D, F] -> {arithmetic}[B, F]"
+    before, after = timed((line.format(wide), named), machine), timed((line.format(narrow), named), machine)
+    if before is not None and after is not None:
+        assert after.lower <= before.lower * ROOM
+
+
+@pytest.mark.parametrize("kind", ["matmul", "batched matmul", "softmax", "attention", "convolution", "embedding", "gelu"])
+@given(factor=st.integers(2, 50), data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_work_is_linear_in_a_label_of_every_tensor(kind: str, factor: int, data: st.DataObject) -> None:
+    line, labels = KINDS[kind]
+    sizes = {label: data.draw(st.integers(2, 64), label) for label in labels}
+    line, labels = (line, labels) if kind in {"batched matmul", "softmax", "gelu"} else (line, labels)
+    if kind in {"matmul", "convolution", "embedding"}:
+        pytest.skip("the weights do not carry the batch: only the FLOPs are linear") if kind == "embedding" else None
+        one, many = (question(line, on="h100", sizes={**sizes, "B": sizes["B"] * n}).ops()[0] for n in (1, factor))
+        assert many.work.total("flops") == one.work.total("flops") * factor
+        return
+    one, many = (answer((line, {**sizes, "B": sizes["B"] * n}), "h100") for n in (1, factor))
+    assert many.flops == one.flops * factor
+    assert many.bytes["hbm"] == one.bytes["hbm"] * factor
+
+
+@given(expressions(), machines)
+@settings(max_examples=100, deadline=None)
+def test_renaming_dims_changes_nothing(asked: Asked, machine: Machine) -> None:
+    found = timed(asked, machine)
+    if found is None:
+        return
+    import re
+
+    line, sizes = asked
+    new = {label: f"d_{label.lower()}x" for label in sizes}
+    renamed = re.sub(r"(?<![\w.])([A-Z])(?![\w(])", lambda m: new.get(m.group(1), m.group(1)), line)
+    renamed = re.sub(r"(sum|cumsum)_T", r"\1_d_tx", renamed)
+    other = answer((renamed, {new[label]: size for label, size in sizes.items()}), machine)
+    assert (other.lower, other.upper, other.flops, other.bytes) == (found.lower, found.upper, found.flops, found.bytes)
+
+
+@given(expressions())
+@settings(max_examples=150, deadline=None)
+def test_number_array_and_symbol_agree(asked: Asked) -> None:
+    line, sizes = asked
+    machine = CHIPS["h100"]
+    number = answer(asked, machine)
+    array = answer((line, {name: np.array([size, size]) for name, size in sizes.items()}), machine)
+    assert array.lower.tolist() == pytest.approx([number.lower] * 2, rel=1e-12)
+    assert array.upper.tolist() == pytest.approx([number.upper] * 2, rel=1e-12)
+    assert array.bound_by.decode() == [number.bound_by] * 2
+    closed = bound(line, on=machine)
+    known = {symbol(name): size for name, size in sizes.items()}
+    known |= values_of((u.rate.value for u in closed.uses), [u.rate for u in closed.uses])
+    for name in ("flops", "lower", "upper", "op_by_op"):
+        assert float(getattr(closed, name).subs(known)) == pytest.approx(getattr(number, name), rel=1e-12)
+
+
+@given(expressions(), machines)
+@settings(max_examples=100, deadline=None)
+def test_policies_are_in_order(asked: Asked, machine: Machine) -> None:
+    ops = question(asked[0], on=machine, sizes=asked[1]).ops()
+    by = {policy: sum(w.total("bytes") for w in traffic(ops, policy)) for policy in ("minimal", "fused", "each-op")}
+    assert by["minimal"] <= by["fused"] <= by["each-op"]
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 300), machines)
+@settings(max_examples=60, deadline=None)
+def test_unfused_work_of_two_statements_is_the_sum(b: int, d: int, f: int, machine: Machine) -> None:
+    sizes = {"B": b, "D": d, "F": f}
+    lines = ("h = bf16[B, D] * bf16[D, F] -> bf16[B, F]", "gelu(bf16[B, F])")
+    first, second = (timed((line, {k: v for k, v in sizes.items() if k in line}), machine) for line in lines)
+    both = timed(("h = bf16[B, D] * bf16[D, F] -> bf16[B, F]; gelu(h)", sizes), machine)
+    if None not in (first, second, both):
+        assert both.upper == pytest.approx(first.upper + second.upper, rel=1e-12)
+        assert sum(both.bytes.values()) == sum(first.bytes.values()) + sum(second.bytes.values())

@@ -1,0 +1,33 @@
+"""What all tests share: no figures of the user's own, no window to draw in, and how many random examples to try."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+#: Examples of a random test; ``make fuzz`` sets it high.
+FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "2000"))
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no-such-folder")
+
+# The same examples on every run of `make test`; fresh ones under `make fuzz`.
+settings.register_profile(
+    "test", deadline=None, max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("fuzz", parent=settings.get_profile("test"), derandomize=False, max_examples=FUZZ_ROUNDS)
+settings.load_profile("fuzz" if "ROOFLINE_FUZZ" in os.environ else "test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of the tests that ``make fuzz`` runs for long."""
+    config.addinivalue_line("markers", "fuzz: bad input at random; a short run in make test, a long one in make fuzz")
+
+
+@pytest.fixture
+def fuzz_rounds() -> int:
+    """How many random inputs a fuzz test tries."""
+    return FUZZ_ROUNDS

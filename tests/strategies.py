@@ -1,0 +1,47 @@
+"""What property tests draw from: an expression of every kind with its sizes, every chip of the catalog."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from roofline.hardware import chips
+
+#: One line for every kind of operation, with the labels that are free to vary.
+KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "matmul": ("bf16[B, D] * int8[D, F] -> bf16[B, F]", ("B", "D", "F")),
+    "batched matmul": ("bf16[B, M, K] * bf16[B, K, N] -> bf16[B, M, N]", ("B", "M", "K", "N")),
+    "batched weights": ("int8[B, D] * int8[B, D, F] -> int8[B, F]", ("B", "D", "F")),
+    "dot": ("bf16[N] . bf16[N] -> bf16[]", ("N",)),
+    "batched dot": ("bf16[B, N] . bf16[B, N] -> bf16[B]", ("B", "N")),
+    "outer product": ("bf16[B] * bf16[D] -> bf16[B, D]", ("B", "D")),
+    "add": ("bf16[B, D] + bf16[D]", ("B", "D")),
+    "gelu": ("gelu(bf16[B, F])", ("B", "F")),
+    "copy": ("copy(fp32[N])", ("N",)),
+    "softmax": ("softmax(fp32[B, T])", ("B", "T")),
+    "sum": ("sum_T(fp32[B, T])", ("B", "T")),
+    "cumsum": ("cumsum_T(fp32[B, T])", ("B", "T")),
+    "layer norm": ("layer_norm(bf16[B, D], bf16[D], bf16[D])", ("B", "D")),
+    "rms norm": ("rms_norm(bf16[B, D], bf16[D])", ("B", "D")),
+    "attention": ("attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, H])", ("B", "S", "T", "N", "H")),
+    "causal attention": ("attention(bf16[B, S, N, H], bf16[B, S, N, H], bf16[B, S, N, H], causal)", ("B", "S", "N", "H")),
+    "convolution": ("conv(bf16[B, X, Y, C], bf16[3, 3, C, O], stride=1, pad=1)", ("B", "X", "Y", "C", "O")),
+    "depthwise": ("conv(bf16[B, X, Y, C], bf16[3, 3, 1, C], pad=1, depthwise)", ("B", "X", "Y", "C")),
+    "transposed": ("conv_transpose(bf16[B, X, C], bf16[2, C, O], stride=2)", ("B", "X", "C", "O")),
+    "pool": ("pool(bf16[B, X, Y, C], window=2, stride=2, pad=1)", ("B", "X", "Y", "C")),
+    "embedding": ("embedding(bf16[V, D], int32[B])", ("V", "D", "B")),
+    "program": ("h = bf16[B, D] * bf16[D, F]; g = gelu(h); g * bf16[F, D]", ("B", "D", "F")),
+}  # fmt: skip
+
+CHIPS = {machine.key: machine for machine in chips()}
+
+SIZES = st.integers(2, 4096)
+
+
+@st.composite
+def expressions(draw: st.DrawFn) -> tuple[str, dict[str, int]]:
+    """A line of notation of any kind, with a size for every label."""
+    text, labels = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+    return text, {label: draw(SIZES) for label in labels}
+
+
+machines = st.sampled_from(sorted(CHIPS)).map(CHIPS.__getitem__)
