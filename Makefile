@@ -35,7 +35,7 @@ docs: $(VENV)/ready-dev  ## build the documentation into docs/_build/html; a war
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
 
 docs-update: $(VENV)/ready-dev  ## run every example of the README and the docs, put its output in place
-	$(BIN)/python tests/update_docs.py
+	$(BIN)/python -m tests.update_docs
 
 bench: $(VENV)/ready  ## measure against the budgets
 	$(BIN)/python benchmarks/run.py

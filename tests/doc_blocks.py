@@ -2,33 +2,33 @@
 
 A ``console`` block holds ``$ roofline …`` commands with their output; a line ``...`` stands for any lines, and a
 backslash continues a command. A ``python`` block holds ``>>>`` examples; the blocks of a file share one namespace.
-Commands run in this process, 100 columns wide, without colour, in a folder of their own. A command that fails shows
-its exit code as a last line ``[2]``.
+Commands run in this process, 100 columns wide, without colour, in a folder of their own. What goes to
+standard error counts as output.
 """
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
-WIDTH = 100
-ENVIRONMENT = {
-    "XDG_CONFIG_HOME": os.devnull,
-    "COLUMNS": str(WIDTH),
-    "LINES": "40",
-    "NO_COLOR": "1",
-    "TERM": "dumb",
-    "FORCE_COLOR": None,
-}
+ENVIRONMENT = {"COLUMNS": "100", "LINES": "40", "NO_COLOR": "1", "TERM": "dumb", "XDG_CONFIG_HOME": os.devnull}
+COLOURS = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS")
 DOCTEST_OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+#: A command line as a function: its words in, its exit code out.
+Main = Callable[[Sequence[str]], int]
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*)[^`]*$")
 
@@ -105,15 +105,34 @@ def trimmed(lines: Any) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def run(main: Any, text: str) -> tuple[str, ...]:
-    """Run ``roofline …`` in this process and return the lines it shows."""
-    from click.testing import CliRunner
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a command showed, and its exit code."""
 
-    result = CliRunner().invoke(main, shlex.split(text)[1:], prog_name="roofline", env=ENVIRONMENT)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    shown = result.output.splitlines()
-    return trimmed([*shown, f"[{result.exit_code}]"] if result.exit_code else shown)
+    lines: tuple[str, ...]
+    code: int
+
+
+def run(main: Main, text: str) -> Shown:
+    """Run ``roofline …`` in this process; what goes to standard error is shown too."""
+    words = shlex.split(text)
+    shown = io.StringIO()
+    with (
+        mock.patch.dict(os.environ, ENVIRONMENT),
+        mock.patch.object(sys, "argv", words),
+        contextlib.redirect_stdout(shown),
+        contextlib.redirect_stderr(shown),
+    ):
+        for name in COLOURS:
+            os.environ.pop(name, None)
+        code = main(words[1:])
+    return Shown(trimmed(shown.getvalue().splitlines()), code)
+
+
+def agrees(command: Command, shown: Shown) -> bool:
+    """Say whether a command showed what is written; one that fails must have its error written under it."""
+    expects_error = any(line.startswith("error: ") for line in command.expected)
+    return matches(command.expected, shown.lines) and (shown.code == 0 or expects_error)
 
 
 def matches(expected: tuple[str, ...], got: tuple[str, ...]) -> bool:
@@ -134,15 +153,15 @@ def prepare(folder: Path) -> None:
         shutil.copytree(examples, folder / "docs" / "examples", dirs_exist_ok=True)
 
 
-def differences(main: Any, page: str) -> Iterator[tuple[Command, tuple[str, ...]]]:
+def differences(main: Main, page: str) -> Iterator[tuple[Command, Shown]]:
     """Run the commands of a page in order; yield those that show something else, with what they show."""
     for block in blocks(page):
         if block.language == "console":
             for command in commands(block):
                 if command.is_ours:
-                    got = run(main, command.text)
-                    if not matches(command.expected, got):
-                        yield command, got
+                    shown = run(main, command.text)
+                    if not agrees(command, shown):
+                        yield command, shown
 
 
 class _Collect(doctest.DocTestRunner):

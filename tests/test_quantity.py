@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import QuantityError
@@ -73,7 +73,11 @@ def test_numbers_of_other_libraries_read():
 WRONG = [
     ("80 GB", "B/s", "'80 GB' is a capacity in bytes; expected a bandwidth in bytes per second, such as '3.35 TB/s'"),
     ("3 TB/s", "B", "'3 TB/s' is a bandwidth in bytes per second; expected a capacity in bytes, such as '80 GiB'"),
-    ("3 TB/s", "FLOP/s", "'3 TB/s' is a bandwidth in bytes per second; expected a rate of arithmetic, such as '312 TFLOP/s'"),
+    (
+        "3 TB/s",
+        "FLOP/s",
+        "'3 TB/s' is a bandwidth in bytes per second; expected a rate of arithmetic, such as '312 TFLOP/s'",
+    ),
     ("3 TFLOPS", "FLOP", "'3 TFLOPS' is a rate of arithmetic; expected an amount of arithmetic, such as '8.59 GFLOP'"),
     ("8 GFLOP", "FLOP/s", "'8 GFLOP' is an amount of arithmetic; expected a rate of arithmetic, such as '312 TFLOP/s'"),
     ("nan", "B", "'nan' is not finite; expected a capacity in bytes, such as '80 GiB'"),
@@ -83,7 +87,11 @@ WRONG = [
     (-1, "s", "-1 is negative; expected a time above 0, such as '5 us'"),
     (0, "s", "0 is zero; expected a time above 0, such as '5 us'"),
     ("0 GB", "B", "'0 GB' is zero; expected a capacity in bytes above 0, such as '80 GiB'"),
-    ("fast", "B/s", "'fast' does not start with a number; expected a bandwidth in bytes per second, such as '3.35 TB/s'"),
+    (
+        "fast",
+        "B/s",
+        "'fast' does not start with a number; expected a bandwidth in bytes per second, such as '3.35 TB/s'",
+    ),
     ("", "B/s", "'' does not start with a number; expected a bandwidth in bytes per second, such as '3.35 TB/s'"),
     ("3 parsecs", "s", "unknown unit 'parsecs' in '3 parsecs'; expected a time, such as '5 us'"),
     ("80 gb", "B", "'80 gb' could be bits or bytes; write GB or Gb for bits"),
@@ -114,17 +122,19 @@ def test_zero_is_allowed_where_asked_for():
         parse(-1, "s", zero=True)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.text(max_size=20) | st.from_regex(r"\A[-+]?[0-9]{1,4}(\.[0-9]+)?(e[0-9]{1,3})? ?[kKMGTPEmnµ]?i?[A-Za-z/$%]{0,6}\Z"))
+@pytest.mark.fuzz
+@given(
+    st.text(max_size=20)
+    | st.from_regex(r"\A[-+]?[0-9]{1,4}(\.[0-9]+)?(e[0-9]{1,3})? ?[kKMGTPEmnµ]?i?[A-Za-z/$%]{0,6}\Z")
+)
 def test_any_text_is_a_positive_number_or_a_quantity_error(text):
     for unit in UNITS:
         try:
             value = parse(text, unit)
-        except QuantityError as error:
-            assert str(error)
-        else:
-            assert math.isfinite(value)
-            assert value > 0
+        except QuantityError:
+            continue
+        assert math.isfinite(value)
+        assert value > 0
 
 
 def test_a_figure_with_a_unit_is_of_one_kind():
@@ -203,9 +213,6 @@ def test_plain_numbers_print(value, text):
     assert format_number(value) == text
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.floats(min_value=1e-12, max_value=1e26), st.sampled_from(["B", "B/s", "FLOP", "FLOP/s", "Hz"])
-)
+@given(st.floats(min_value=1e-12, max_value=1e26), st.sampled_from(["B", "B/s", "FLOP", "FLOP/s", "Hz"]))
 def test_what_is_printed_reads_back(value, unit):
     assert parse(format_quantity(value, unit, digits=6), unit) == pytest.approx(value, rel=1e-5)

@@ -1,6 +1,6 @@
 """Run every example of the README and the docs and put what it shows in place of what is written.
 
-``python tests/update_docs.py [page …]``. Output that still matches, wildcards included, stays as it is.
+``python -m tests.update_docs [page …]``. Output that still matches, wildcards included, stays as it is.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from doc_blocks import blocks, differences, documents, prepare, python_differences
 from roofline.cli import main
+from tests.doc_blocks import blocks, differences, documents, prepare, python_differences
 
 
 def updated(page: str, name: str) -> str:
     """Return the page with the output of its examples made fresh."""
     lines = page.splitlines()
-    edits = [(c.start, len(c.expected), list(got)) for c, got in differences(main, page)]
+    edits = [(c.start, len(c.expected), list(shown.lines)) for c, shown in differences(main, page)]
     for line, example, got in python_differences(page, name):
         after = line + example.source.count("\n")
         edits.append((after, example.want.count("\n"), [text or "<BLANKLINE>" for text in got.splitlines()]))

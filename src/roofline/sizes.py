@@ -151,15 +151,47 @@ def floor_div(a: Size, b: Size) -> Size:
     return a // b
 
 
-def exact_div(a: Size, b: int) -> Size:
+def exact_div(a: Size, b: Size) -> Size:
     """Divide; an int stays an int where the division comes out even.
 
     >>> exact_div(10**30, 2), exact_div(3, 2)
     (500000000000000000000000000000, 1.5)
     """
-    if isinstance(a, int) and a % b == 0:
+    if isinstance(a, int) and isinstance(b, int) and a % b == 0:
         return a // b
     return a / b
+
+
+def sqrt(a: Size) -> Size:
+    """Take the square root.
+
+    >>> sqrt(16), sqrt(symbol("B"))
+    (4.0, sqrt(B))
+    """
+    return _function("sqrt", a)
+
+
+def log2(a: Size) -> Size:
+    """Take the logarithm to base 2.
+
+    >>> log2(8), log2(symbol("B"))
+    (3.0, log(B)/log(2))
+    """
+    return _function("log2", a)
+
+
+def _function(name: str, a: Size) -> Size:
+    if is_symbol(a):
+        import sympy
+
+        return sympy.log(a, 2) if name == "log2" else sympy.sqrt(a)
+    if is_array(a):
+        import numpy as np
+
+        return getattr(np, name)(a)
+    import math
+
+    return getattr(math, name)(a)
 
 
 def round_up(a: Size, multiple: int) -> Size:

@@ -3,7 +3,7 @@
 >>> from roofline import bound
 >>> answer = bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
 >>> [(a.change, round(a.gain, 2)) for a in advise(answer)][:3]
-[('memory at twice the bandwidth', 1.94), ('B = 128', 1.94), ('int4 weights', 1.94)]
+[('int4 operands', 1.98), ('int4 weights', 1.94), ('B = 128', 1.94)]
 
 Memory-bound: narrower storage, more work a byte, fusion, larger tiles, a faster level, more bandwidth. Compute-bound:
 faster arithmetic, fewer FLOPs, a higher peak. What changes nothing is not listed.
@@ -133,7 +133,8 @@ def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
     if asked.raw:
         return
     inputs = [o for o in operands(asked) if o.role in _ROLE_WORD]
-    for name in ("bf16", "fp8", "int8", "fp4"):
+    known = {dtype for unit in asked.machine.units for dtype in unit.peaks}
+    for name in (n for n in ("bf16", "fp8", "int8", "fp4") if n in known):
         formats = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
         if formats and len(formats) == len(inputs):
             yield from _retyped(asked.vary(compute=None), formats, f"{name} arithmetic", "a higher peak")
@@ -170,7 +171,8 @@ def _batch_labels(asked: Question) -> list[str]:
     for step in program(asked.text, asked.compute).steps:
         weights = {label for s in step.inputs if roles.get(s.ident) == "weight" for label in s.labels}
         if weights:
-            found.update(dict.fromkeys(x for s in step.inputs for x in s.labels if x not in weights))
+            kept = [x for s in step.inputs for x in s.labels if x not in weights and x in step.output.labels]
+            found.update(dict.fromkeys(kept))
     return list(found)
 
 

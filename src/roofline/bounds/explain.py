@@ -13,12 +13,12 @@ def explain(answer: Bound) -> str:
     """Write out time = amount ÷ rate for every resource, then the bounds, then where each rate comes from.
 
     >>> from roofline import bound
-    >>> print(explain(bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)))
-    bf16[64, 8192] * int8[8192, 8192] -> bf16[64, 8192]  on Google TPU v5e
+    >>> answer = bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
+    >>> print("\\n".join(explain(answer).splitlines()[1:5]))
     T_mxu = 8.59 GFLOP / 197 TFLOP/s = 43.6 µs
     T_hbm = 69.2 MB / 819 GB/s = 84.5 µs
     lower bound = max = 84.5 µs (hbm binds); upper bound = sum = 128 µs
-    ...
+    intensity = 124 FLOP/B, ridge = 241 FLOP/B
     """
     lines = [f"{answer.expression}  on {answer.target}"]
     lines += [_line(use) for use in answer.uses]

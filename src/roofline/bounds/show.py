@@ -12,7 +12,8 @@ from roofline.sizes import is_array, is_symbol
 
 if TYPE_CHECKING:
     from roofline.bounds.advise import Advice
-    from roofline.bounds.solve import Solution
+    from roofline.bounds.solution import Solution
+    from roofline.bounds.solve_dtypes import DTypeSolution
 
 BAR = 24
 _AMOUNT = {"flops": "FLOP", "bytes": "B", "wire": "B", "hops": "hops"}
@@ -24,7 +25,7 @@ def one_line(answer: Bound) -> str:
 
     >>> from roofline import bound
     >>> bound("bf16[B, D] * int8[D, F]", on="v5e", B=64, D=8192, F=8192)
-    <Bound: 84.5 µs at best, 128 µs at worst on Google TPU v5e, memory-bound (hbm)>
+    <Bound: 84.5 µs at best, 128 µs at worst on TPU v5e, memory-bound (hbm)>
     """
     if isinstance(answer.bound_by, Codes):
         count = answer.bound_by.codes.size
@@ -95,10 +96,12 @@ def _operations(answer: Bound) -> Any:
     from rich.table import Table
 
     rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
-    rows.add_column("  operation", no_wrap=True)
+    rows.add_column("  operation", no_wrap=True, overflow="ellipsis", ratio=1)
     for name in ("FLOPs", "bytes", "FLOP/B", "at best"):
-        rows.add_column(name, justify="right", no_wrap=True)
-    rows.add_column("bound by")
+        rows.add_column(
+            name, justify="right", no_wrap=True, min_width=len("888.8 GFLOP" if name == "FLOPs" else "88.8 MB")
+        )
+    rows.add_column("bound by", no_wrap=True, min_width=len("bound by"))
     for part in answer.ops:
         intensity = "" if part.intensity is None else _short(part.intensity, "")
         cells = (_short(part.flops, "FLOP"), _short(part.bytes, "B"), intensity, _short(part.lower, "s"))
@@ -142,19 +145,32 @@ def advice_table(answer: Bound, advice: Sequence[Advice]) -> Any:
     return Group(title, bound, Text(), body)
 
 
-def solution_table(found: Solution) -> Any:
-    """Render where the bottleneck flips, the closed form and its limit."""
+def pairs_table(what: str, target: str, pairs: Sequence[tuple[str, str]]) -> Any:
+    """Render an answer that is a few words with a sentence each."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    title = Text.assemble((found.question.expression, "bold"), f"  on {found.question.machine.name}")
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True, style="dim")
     rows.add_column()
-    for name, text in solution_lines(found):
-        rows.add_row(f"  {name}", text)
-    return Group(title, Text(), rows)
+    for name, text in pairs:
+        rows.add_row(f"  {name}", Text(text))
+    return Group(Text.assemble((what, "bold"), f"  on {target}"), Text(), rows)
+
+
+def solution_table(found: Solution) -> Any:
+    """Render where the bottleneck flips, the closed form and its limit."""
+    return pairs_table(found.question.expression, found.question.machine.name, solution_lines(found))
+
+
+def dtype_table(found: DTypeSolution) -> Any:
+    """Render the bound for every storage format of one operand."""
+    pairs = [(r.dtype, f"{show(r.bound.lower, 's')}, {r.bound.kind} ({r.bound.bound_by})") for r in found.rows]
+    flip = found.flips_at
+    said = f"flips at {flip}" if flip else f"{found.rows[0].bound.kind} in every format"
+    title = f"{found.question.expression}, storing {found.operand} as"
+    return pairs_table(title, found.question.machine.name, [*pairs, ("answer", said)])
 
 
 def solution_lines(found: Solution) -> list[tuple[str, str]]:

@@ -17,7 +17,8 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.bounds.variants import operands, retype
-from roofline.errors import DTypeError, InputError, UntimedError
+from roofline.errors import InputError
+from roofline.notation import program
 
 #: Formats tried, widest first.
 FORMATS = ("fp64", "fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4", "int4")
@@ -45,6 +46,11 @@ class DTypeSolution:
         first = self.rows[0].bound.kind
         return next((row.dtype for row in self.rows if row.bound.kind != first), None)
 
+    def __rich__(self) -> Any:
+        from roofline.bounds.show import dtype_table
+
+        return dtype_table(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The rows under stable keys (schema ``roofline/dtypes/1``)."""
         return {
@@ -61,21 +67,19 @@ class DTypeSolution:
 
 
 def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSolution:
-    """Store one operand (0 is the first) in each format in turn; the arithmetic dtype follows the notation's rules.
+    """Store one operand (0 is the first) in each format in turn; the arithmetic dtype stays what it was.
 
-    Formats that leave the arithmetic dtype open (bf16 beside fp16) are left out. Sizes must be plain numbers.
+    Sizes must be plain numbers.
     """
     asked = question(expression, **arguments)
+    asked = asked.vary(compute=asked.compute or program(expression).steps[0].compute)
     inputs = operands(asked)
     if not 0 <= operand < len(inputs):
         names = ", ".join(f"{o.position} ({o.written})" for o in inputs)
         raise InputError(f"there is no operand {operand}", hint=f"operands are: {names}")
     rows = []
     for name in sorted(FORMATS, key=lambda n: -dtypes.get(n).bits_per_element):
-        try:
-            answer = retype(asked, {operand: name}).answer()
-        except (DTypeError, UntimedError):
-            continue
+        answer = retype(asked, {operand: name}).answer()
         if answer.kind is None:
             raise InputError("a choice of dtypes needs plain numbers", hint="give every size one value")
         rows.append(Row(name, answer))

@@ -71,6 +71,11 @@ class Zones:
             pairs.append(("yellow", f"{red} to {green} FLOP/B: compute-bound at {high}, memory-bound at {low}"))
         return [*pairs, ("green", f"from {green} FLOP/B: compute-bound at every bandwidth")]
 
+    def __rich__(self) -> Any:
+        from roofline.bounds.show import pairs_table
+
+        return pairs_table(f"{self.dtype} at {format_quantity(self.peak, 'FLOP/s')}", self.machine.name, self.lines())
+
     def __repr__(self) -> str:
         return (
             f"<Zones on {self.machine.name}: red below {self.red_below:.4g}, green from {self.green_from:.4g} FLOP/B>"

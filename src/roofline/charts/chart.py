@@ -152,9 +152,8 @@ class Chart:
         yield Text.from_ansi(self.to_text(max(40, min(options.max_width, 110)), color=console.is_terminal))
 
     def __repr__(self) -> str:
-        counts = [
-            f"{n} {name if n == 1 else name + 's'}" for kind, name in MARK_NAMES.items() if (n := len(self._only(kind)))
-        ]
+        names = [MARK_NAMES[type(mark)] for mark in self.marks]
+        counts = [f"{n} {name}{'s' * (n > 1)}" for name in MARK_NAMES.values() if (n := names.count(name))]
         return f"<Chart {self.title!r}: {self.kind} with {', '.join(counts)}>"
 
     def _only(self, kind: type[AnyMark]) -> tuple[AnyMark, ...]:

@@ -32,8 +32,9 @@ _NO_DATES: dict[str, dict[str, None]] = {
     "png": {"Software": None},
 }
 
-#: Line widths in pixels by role.
-_WIDTHS = {"slope": 1.8, "ceiling": 1.8, "curve": 2.2, "lower": 2.6, "upper": 2.0, "resource": 1.3}
+#: Line widths in pixels by role; the lower bound is a pale band behind the resource that sets it.
+_WIDTHS = {"slope": 1.8, "ceiling": 1.8, "curve": 2.2, "lower": 8.0, "upper": 1.8, "resource": 1.6}
+_PALE = 0.22
 
 
 def write(chart: Chart, path: str, scale: float) -> None:
@@ -86,7 +87,7 @@ def measure(text: str, size: float, bold: bool) -> float:
 def _pen() -> Any:
     from matplotlib.backends.backend_agg import RendererAgg
 
-    return RendererAgg(8, 8, DPI)
+    return RendererAgg(8, 8, DPI)  # type: ignore[no-untyped-call]
 
 
 @cache
@@ -137,7 +138,7 @@ def _figure(chart: Chart) -> Any:
     for mark in chart.marks:
         _PENS[type(mark)](sheet, mark)
     for text in (*planned.around, *planned.labels):
-        _text(sheet, text)
+        _text(sheet, text, halo=not chart.regions)
     return figure
 
 
@@ -145,7 +146,7 @@ def _grid(sheet: _Sheet, planned: Layout, chart: Chart) -> None:
     frame, theme = sheet.frame, sheet.theme
     left, right = frame.left, frame.left + frame.width
     bottom, top = frame.bottom, frame.bottom + frame.height
-    style = {"color": theme.grid, "linewidth": 0.9 * POINTS_PER_PIXEL, "zorder": 1, "clip": False}
+    style: dict[str, Any] = {"color": theme.grid, "linewidth": 0.9 * POINTS_PER_PIXEL, "zorder": 1, "clip": False}
     for value, _ in planned.x_ticks:
         x = frame.at(value, chart.y.limits[0])[0]
         sheet.path([(x, bottom), (x, top)], **style)
@@ -166,7 +167,12 @@ def _region(sheet: _Sheet, region: Region) -> None:
     low, high = max(region.x0, frame.x.limits[0]), min(region.x1, frame.x.limits[1])
     left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
     wash = Rectangle(
-        (left, frame.bottom), right - left, frame.height, facecolor=sheet.theme.regions[region.color], linewidth=0, zorder=0
+        (left, frame.bottom),
+        right - left,
+        frame.height,
+        facecolor=sheet.theme.regions[region.color],
+        linewidth=0,
+        zorder=0,
     )
     sheet.axes.add_patch(wash)
 
@@ -180,6 +186,7 @@ def _line(sheet: _Sheet, line: Line) -> None:
         linewidth=width,
         linestyle=(0, dash) if dash else "-",
         solid_capstyle="round",
+        alpha=_PALE if line.role == "lower" else 1.0,
         zorder=3,
     )
 
@@ -221,7 +228,7 @@ def _ridge(sheet: _Sheet, ridge: Ridge) -> None:
     )
 
 
-def _text(sheet: _Sheet, text: Text) -> None:
+def _text(sheet: _Sheet, text: Text, *, halo: bool) -> None:
     from matplotlib.patheffects import withStroke
 
     theme = sheet.theme
@@ -245,7 +252,7 @@ def _text(sheet: _Sheet, text: Text) -> None:
         parse_math=False,
         zorder=8,
     )
-    if text.role == "label":
+    if halo and text.role == "label":
         artist.set_path_effects([withStroke(linewidth=2.2, foreground=theme.background)])
 
 

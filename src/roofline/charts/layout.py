@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from roofline.charts.chart import Chart
-from roofline.charts.marks import Axis, Line, Point, Region, Ridge
+from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
 from roofline.charts.placement import Box, Candidate, Segment, Vertex, around, beside, place
 from roofline.charts.ticks import axis_title, ticks
 
@@ -27,8 +28,15 @@ MARKER = 11.0
 #: How far a label may stand from its point, in pixels.
 REACH = 160.0
 
+#: Lines of small print below a picture.
+MOST_NOTES = 3
+
 #: Width in pixels of a text of a given size; bold or not.
 Measure = Callable[[str, float, bool], float]
+
+
+#: The box of a text that is not placed yet.
+NOWHERE = Box(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Lines of text in their place; ``x`` and ``y`` are the middle of the block, unless ``align`` says its left edge."""
+    """Lines of text in their place: ``x`` and ``y`` are the middle of the block, or of the edge that ``align`` names."""
 
     lines: tuple[str, ...]
     x: float
@@ -69,7 +77,7 @@ class Text:
     role: str = "text"
     series: int | None = None
     leader: Segment | None = None
-    box: Box = Box(0, 0, 0, 0)
+    box: Box = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +106,18 @@ def layout(chart: Chart, measure: Measure) -> Layout:
     Labels of points that find no place beside their point become numbers, explained in a key below the picture.
     """
     plain, missing = _attempt(chart, measure, ())
-    if not missing:
-        return plain
-    points = list(dict.fromkeys(p.text for p in chart.points if p.text))
-    keyed = replace(chart, marks=tuple(_numbered(mark, points) for mark in chart.marks))
-    numbers = [f"{i} {_one_line(text)}" for i, text in enumerate(points, 1)]
-    lines = [text for text in missing if text not in points]
-    return _attempt(keyed, measure, (*numbers, *lines))[0]
+    names = list(dict.fromkeys(point.text for point in chart.points if point.text))
+    key: list[str] = []
+    if any(text in names for text in missing):
+        chart = replace(chart, marks=tuple(_numbered(mark, names) for mark in chart.marks))
+        key = [f"{number} {_one_line(text)}" for number, text in enumerate(names, 1)]
+        plain, missing = _attempt(chart, measure, key)
+        missing = [text for text in missing if not text.isdigit()]
+    return _attempt(chart, measure, (*key, *missing))[0] if missing else plain
 
 
-def _numbered(mark: object, points: Sequence[str]) -> object:
-    return replace(mark, text=str(points.index(mark.text) + 1)) if isinstance(mark, Point) and mark.text else mark
+def _numbered(mark: Mark, names: Sequence[str]) -> Mark:
+    return replace(mark, text=str(names.index(mark.text) + 1)) if isinstance(mark, Point) and mark.text else mark
 
 
 def _attempt(chart: Chart, measure: Measure, key: Sequence[str]) -> tuple[Layout, list[str]]:
@@ -117,7 +126,7 @@ def _attempt(chart: Chart, measure: Measure, key: Sequence[str]) -> tuple[Layout
     found = place(
         [w.candidates for w in wanted],
         inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - 4),
-        taken=[Box(*frame.at(m.x, m.y), MARKER, MARKER) for m in (*chart.points, *chart.ridges)],
+        taken=[Box(*frame.at(x, y), MARKER, MARKER) for x, y in _marked(chart)],
         lines=list(_segments(chart, frame)),
     )
     labels = tuple(
@@ -127,6 +136,12 @@ def _attempt(chart: Chart, measure: Measure, key: Sequence[str]) -> tuple[Layout
     )
     missing = [w.key for w, c in zip(wanted, found, strict=True) if c is None and w.key]
     return Layout(frame, tuple(texts), labels, x_ticks, y_ticks), missing
+
+
+def _marked(chart: Chart) -> Iterator[Vertex]:
+    """Where markers stand, in data units."""
+    yield from ((point.x, point.y) for point in chart.points)
+    yield from ((ridge.x, ridge.y) for ridge in chart.ridges)
 
 
 def _surroundings(
@@ -146,7 +161,7 @@ def _surroundings(
     for line, role in reversed(
         (
             *((t, "text") for t in wrap(" · ".join(key), room, SMALL + 0.5, measure)),
-            *((t, "muted") for t in wrap("; ".join(chart.notes), room, SMALL, measure)),
+            *((t, "muted") for t in _shortened(wrap("; ".join(chart.notes), room, SMALL, measure))),
         )
     ):
         texts.append(Text((line,), MARGIN, bottom + SMALL * LINE_SPACING / 2, SMALL, "left", role=role))
@@ -209,8 +224,12 @@ def _line_label(line: Line, frame: Frame, measure: Measure) -> _Wanted:
     path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
     found: list[Candidate] = []
     if line.role in ("slope", "ceiling"):
-        for start, end in zip(path, path[1:], strict=False):
-            found += beside(start, end, width, height, best=0.4 if line.role == "slope" else 1.0)
+        for start, end in pairwise(path):
+            if line.role == "slope":
+                found += beside(start, end, width, height, best=0.35, gap=4.0)
+            else:
+                for gap in (2.0, MARKER / 2 + 1):
+                    found += beside((start[0] - width, start[1]), end, width, height, best=1.0, gap=gap)
     else:
         stations = _spread(path, 14)
         for index, vertex in enumerate(stations):
@@ -226,11 +245,16 @@ def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_W
     left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
     lines = wrap(region.label, right - left - 8, SMALL, measure)
     width, height = block(lines, SMALL, measure)
-    middle = (left + right) / 2
-    rows = [frame.bottom + 5 + height / 2 + 12 * step for step in range(12)]
+    upright = width > right - left - 4
+    if upright:
+        lines = [region.label]
+        width, height = block(lines, SMALL, measure)
+    middle, tall = (left + right) / 2, width if upright else height
+    rows = [frame.bottom + 5 + tall / 2 + 12 * step for step in range(12)]
     yield _Wanted(
         Text(tuple(lines), 0, 0, SMALL, role=f"region {region.color}"),
-        tuple(Candidate(Box(middle, y, width, height), 4.0 * i) for i, y in enumerate(rows)),
+        tuple(Candidate(Box(middle, y, width, height, 90.0 * upright), 4.0 * i) for i, y in enumerate(rows)),
+        region.label,
     )
 
 
@@ -239,7 +263,7 @@ def _segments(chart: Chart, frame: Frame) -> Iterator[Segment]:
     for line in chart.lines:
         path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
         path = path if len(path) <= 40 else _spread(path, 40)
-        yield from zip(path, path[1:], strict=False)
+        yield from pairwise(path)
     for point in chart.points:
         if point.roof is not None:
             yield frame.at(point.x, point.y), frame.at(point.x, point.roof)
@@ -252,7 +276,7 @@ def clipped(path: Sequence[Vertex], box: Box) -> list[Vertex]:
     [(-5.0, 0.0), (5.0, 0.0)]
     """
     found: list[Vertex] = []
-    for start, end in zip(path, path[1:], strict=False):
+    for start, end in pairwise(path):
         piece = _clip(start, end, box)
         if piece is not None:
             found += [v for v in piece if not found or v != found[-1]]
@@ -286,7 +310,7 @@ def _spread(path: Sequence[Vertex], count: int) -> list[Vertex]:
     if len(path) < 2:
         return list(path)
     lengths = [0.0]
-    for a, b in zip(path, path[1:], strict=False):
+    for a, b in pairwise(path):
         lengths.append(lengths[-1] + math.dist(a, b))
     found, at = [], 0
     for step in range(count):
@@ -315,6 +339,15 @@ def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool =
         else:
             lines.append(word)
     return lines
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    """Keep the first lines of the small print; a chart's notes hold it all."""
+    return (
+        lines
+        if len(lines) <= MOST_NOTES
+        else [*lines[: MOST_NOTES - 1], lines[MOST_NOTES - 1].rsplit(" ", 1)[0] + " …"]
+    )
 
 
 def _one_line(text: str) -> str:

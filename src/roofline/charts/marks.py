@@ -2,8 +2,8 @@
 
 >>> Point("softmax", 0.75, 6e11, roof=2.5e12, kind="measured").share
 0.24
->>> Axis("arithmetic intensity", "FLOP/B", "log", (0.1, 1000.0)).position(10.0)
-0.5
+>>> Axis("arithmetic intensity", "FLOP/B", "linear", (0.0, 1000.0)).position(250.0)
+0.25
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Point:
     """One operation: what it attains (``kind`` bound) or attained (measured).
 
     ``roof`` is what the machine allows a measured point at best. ``text`` stands beside the point, ``label`` is the
-    full name, ``shape`` chooses the marker.
+    full name, ``on`` the key of its machine, ``shape`` chooses the marker.
     """
 
     label: str
@@ -70,6 +70,7 @@ class Point:
     shape: int = 0
     text: str = ""
     bound_by: str = ""
+    on: str = ""
 
     @property
     def share(self) -> float | None:

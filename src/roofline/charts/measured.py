@@ -60,7 +60,9 @@ def read_measured(source: Any) -> tuple[Measured, ...]:
     if isinstance(source, str | os.PathLike):
         return _from_file(os.fspath(source))
     if not isinstance(source, Iterable):
-        raise InputError(f"{source!r} holds no measured points", hint="give a CSV file or (name, flops, bytes, seconds)")
+        raise InputError(
+            f"{source!r} holds no measured points", hint="give a CSV file or (name, flops, bytes, seconds)"
+        )
     points = tuple(_from_value(item, f"point {number}") for number, item in enumerate(source, 1))
     if not points:
         raise InputError("there are no measured points", hint="give a CSV file or (name, flops, bytes, seconds)")
@@ -89,7 +91,9 @@ def _header(header: list[str], where: str) -> list[str]:
     names = [name.strip().lower() for name in header]
     for name in names:
         if name not in (*COLUMNS, *OPTIONAL):
-            raise InputError(f"{where}: unknown column {name!r}", hint=suggest(name, (*COLUMNS, *OPTIONAL), what="columns"))
+            raise InputError(
+                f"{where}: unknown column {name!r}", hint=suggest(name, (*COLUMNS, *OPTIONAL), what="columns")
+            )
         if names.count(name) > 1:
             raise InputError(f"{where}: column {name} stands twice", hint="once is enough")
     for name in COLUMNS:
@@ -116,7 +120,9 @@ def _from_value(item: Any, where: str) -> Measured:
         return _point(item, where)
     if isinstance(item, tuple | list) and len(COLUMNS) <= len(item) <= len(COLUMNS) + len(OPTIONAL):
         return _point(dict(zip((*COLUMNS, *OPTIONAL), item, strict=False)), where)
-    raise InputError(f"{where}: {item!r} is not a run", hint="give (name, flops, bytes, seconds), and a dtype where wanted")
+    raise InputError(
+        f"{where}: {item!r} is not a run", hint="give (name, flops, bytes, seconds), and a dtype where wanted"
+    )
 
 
 def _point(fields: Mapping[str, Any], where: str) -> Measured:

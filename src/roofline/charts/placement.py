@@ -79,6 +79,23 @@ def crosses(segment: Segment, box: Box) -> bool:
     return overlap(Box(*middle, length, 0.0, math.degrees(math.atan2(y1 - y0, x1 - x0))), box)
 
 
+def crosses_line(first: Segment, second: Segment) -> bool:
+    """Whether two segments cross; a segment that only starts on the other does not.
+
+    >>> crosses_line(((0, 0), (2, 2)), ((0, 2), (2, 0))), crosses_line(((0, 0), (2, 2)), ((0, 0), (2, 0)))
+    (True, False)
+    """
+    return _sides(first, second) < 0 and _sides(second, first) < 0
+
+
+def _sides(line: Segment, ends: Segment) -> float:
+    """Negative where two ends lie on different sides of a line, 0 where one lies on it."""
+    (x0, y0), (x1, y1) = line
+    first, second = ((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0) for x, y in ends)
+    tiny = 1e-6 * math.hypot(x1 - x0, y1 - y0)
+    return 0.0 if min(abs(first), abs(second)) <= tiny else first * second
+
+
 def place(
     labels: Sequence[Sequence[Candidate]],
     *,
@@ -174,8 +191,12 @@ def _possible(
             continue
         if any(overlap(candidate.box, box) for box in taken):
             continue
-        crossed = sum(crosses(line, candidate.box) for line in lines)
-        kept.append((candidate, candidate.cost + CROSSING_COST * crossed))
+        cost = candidate.cost + CROSSING_COST * sum(crosses(line, candidate.box) for line in lines)
+        leader = candidate.leader
+        if leader is not None:
+            passed = sum(crosses(leader, box) for box in taken if math.dist((box.x, box.y), leader[0]) > 1)
+            cost += LEADER_CROSSING_COST * (passed + 0.4 * sum(crosses_line(leader, line) for line in lines))
+        kept.append((candidate, cost))
     return kept
 
 

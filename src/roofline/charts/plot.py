@@ -3,7 +3,7 @@
 >>> chart = plot("bf16[512, 8192] @ bf16[8192, 8192]", on="h100")
 >>> chart.kind, [round(point.x) for point in chart.points], chart.points[0].bound_by
 ('roofline', [455], 'tensor')
->>> chart = plot("bf16[B, D] * bf16[D, D]", on=["v5e", "h100"], vary="B", B=[1, 16, 256, 4096], D=8192)
+>>> chart = plot("bf16[B, D] * bf16[D, F]", on=["v5e", "h100"], vary="B", B=[1, 16, 256, 4096], D=8192, F="D")
 >>> chart.kind, [line.label for line in chart.lines][:2]
 ('throughput', ['v5e', 'h100'])
 """
@@ -87,7 +87,9 @@ def plot(
         return _roofline(asked, given, title, theme)
     misplaced = next((name for name, value in given.items() if value), None)
     if misplaced is not None:
-        raise InputError(f"{misplaced} goes with a roofline, not with {chosen} over a size", hint=f"leave {misplaced} out")
+        raise InputError(
+            f"{misplaced} goes with a roofline, not with {chosen} over a size", hint=f"leave {misplaced} out"
+        )
     return OVER_A_SIZE[chosen](_curves(asked, over), title=title, theme=theme)
 
 
@@ -145,12 +147,14 @@ class _Asked:
                 raise SizeError(f"{len(combinations)} points are more than a chart can hold ({MOST_POINTS})", hint=hint)
             for values in combinations:
                 picked = dict(zip(several, values, strict=True))
-                varied = ", ".join(f"{k} = {v}" for k, v in picked.items())
-                name = ", ".join(filter(None, [self.name(index), varied])) or None
-                if name is not None and self.name(index) is None and len(self.lines) > 1:
-                    name = f"{line} {varied}"
+                varied = [f"{k} = {v}" for k, v in picked.items()]
                 final = resolve_sizes({**sizes, **picked})
-                yield question(line, on=machine, sizes=final, **self.choices_on(machine)).answer(), name
+                answer = question(line, on=machine, sizes=final, **self.choices_on(machine)).answer()
+                if varied and (self.names or len(self.lines) > 1):
+                    varied = [self.name(index) or str(line), *varied]
+                elif not varied and len(answer.ops) == 1:
+                    varied = [self.name(index) or (line if line and not sizes else "")]
+                yield answer, ", ".join(filter(None, varied)) or self.name(index)
 
     def choices_on(self, machine: Machine) -> dict[str, Any]:
         """The question's choices without those the machine already carries."""
@@ -216,7 +220,8 @@ def _roofline(asked: _Asked, given: Mapping[str, Any], title: str, theme: str) -
     asked.check_sizes()
     runs = read_measured(given["measured"]) if given["measured"] is not None else ()
     zones, machines = _zones(machines, given["bandwidths"], given["dtypes"], given["levels"])
-    bounds, names = [], {}
+    bounds: list[Bound] = []
+    names: dict[int, str] = {}
     for machine in machines:
         for answer, name in asked.answers(machine):
             if name is not None:
@@ -265,9 +270,7 @@ def _curves(asked: _Asked, unknown: str) -> dict[str, Series]:
     found: list[tuple[list[str], Series]] = []
     for index, line in enumerate(asked.lines):
         for machine in machines:
-            for curve in series(
-                line, unknown, sizes=asked.sizes_of(line), on=machine, **asked.choices_on(machine)
-            ):
+            for curve in series(line, unknown, sizes=asked.sizes_of(line), on=machine, **asked.choices_on(machine)):
                 own = [asked.name(index) or str(line)] if len(asked.lines) > 1 or asked.names else []
                 parts = [*own, *([machine.key] if len(machines) > 1 else []), *filter(None, [curve.label])]
                 found.append((parts, curve))

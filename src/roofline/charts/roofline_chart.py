@@ -23,20 +23,21 @@ from roofline.charts.chart import Chart
 from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
 from roofline.charts.measured import Measured
 from roofline.charts.operations import Operation, left_out, operations
-from roofline.charts.roofs import Ceiling, Corner, Roof, Slope, check_known, machine_roof
-from roofline.charts.size_axes import NEUTRAL, named
+from roofline.charts.roofs import Corner, Roof, check_known, machine_roof
+from roofline.charts.size_axes import NEUTRAL, in_order, named
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_number, format_quantity
 
-#: How far the axes reach beyond what is drawn, as factors: left of the first ridge, right of the last, above, below.
-LEFT, RIGHT, ABOVE, BELOW = 60.0, 30.0, 3.0, 2.5
+#: How far the axes reach beyond what is drawn, as factors: left of the first ridge, right of the last, above the
+#: highest ceiling, and round any point.
+LEFT, RIGHT, ABOVE, ROUND = 60.0, 30.0, 3.0, 6.0
 
 #: The most points whose attainable rate is written out below their name, and ridges whose unit is.
 MOST_DETAILED = 4
 
 #: Letters of a line of a point's name, and lines.
-NAME_WIDTH, NAME_LINES = 30, 3
+NAME_WIDTH, NAME_LINES = 36, 3
 
 
 def roofline_chart(
@@ -71,7 +72,9 @@ def roofline_chart(
     corners = [corner for roof in roofs for corner in roof.corners()]
     if not corners:
         known = named([machine.name for machine in machines])
-        raise InputError(f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14")
+        raise InputError(
+            f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14"
+        )
     points = [*_points(done, machines, roofs), *_run_points(runs, priced)]
     x, y = _axes(corners, points)
     marks: list[Mark] = [
@@ -114,7 +117,14 @@ def _roofs(
     if zones is None:
         return found
     ceilings = {(c.unit, c.dtype): c for roof in found for c in roof.ceilings}
-    return [replace(found[0], slopes=tuple(s for r in found for s in r.slopes), ceilings=tuple(ceilings.values()), series=NEUTRAL)]
+    return [
+        replace(
+            found[0],
+            slopes=tuple(s for r in found for s in r.slopes),
+            ceilings=tuple(ceilings.values()),
+            series=NEUTRAL,
+        )
+    ]
 
 
 def index_of(machine: Machine, machines: Sequence[Machine]) -> int:
@@ -147,9 +157,9 @@ def _ran_on(run: Measured, machines: Sequence[Machine]) -> int:
 
 def _axes(corners: Sequence[Corner], points: Sequence[Point]) -> tuple[Axis, Axis]:
     ridges = [corner.intensity for corner in corners]
-    low = min([min(ridges) / LEFT, *(point.x / BELOW for point in points)])
-    high = max([max(ridges) * RIGHT, *(point.x * BELOW for point in points)])
-    floor = min([*(c.slope.bandwidth * low for c in corners), *(point.y / BELOW for point in points)])
+    low = min([min(ridges) / LEFT, *(point.x / ROUND for point in points)])
+    high = max([max(ridges) * RIGHT, *(point.x * ROUND for point in points)])
+    floor = min([*(c.slope.bandwidth * low for c in corners), *(point.y / ROUND for point in points)])
     top = max([*(c.ceiling.peak for c in corners), *(point.y for point in points)]) * ABOVE
     return (
         Axis("arithmetic intensity", "FLOP/B", "log", (low, high)),
@@ -161,7 +171,7 @@ def _regions(zones: Zones, x: Axis) -> list[Region]:
     fast, slow = (format_quantity(zones.bandwidths[i], "B/s") for i in (0, -1))
     low, high = x.limits
     return [
-        Region(f"memory-bound, at {fast} too", low, zones.red_below, "red"),
+        Region(f"memory-bound even at {fast}", low, zones.red_below, "red"),
         Region(f"memory-bound at {slow} only", zones.red_below, zones.green_from, "yellow"),
         Region("compute-bound", zones.green_from, high, "green"),
     ]
@@ -227,6 +237,7 @@ def _points(done: Sequence[Operation], machines: Sequence[Machine], roofs: Seque
             shape=order.index(operation.name),
             text=text,
             bound_by=operation.bound_by,
+            on=operation.machine.key,
         )
 
 
@@ -243,20 +254,31 @@ def _run_points(runs: Sequence[tuple[Measured, int]], priced: Sequence[Bound]) -
             number,
             f"{_wrapped(run.name)}\n{format_number(100 * run.rate / roof, 2)} % of the roof",
             str(answer.bound_by),
+            answer.machine.key,
         )
 
 
 def _wrapped(name: str) -> str:
-    lines = textwrap.wrap(name, NAME_WIDTH, break_long_words=True, max_lines=NAME_LINES, placeholder=" …")
-    return "\n".join(lines)
+    """Break a name into lines, between tensors rather than within one.
+
+    >>> _wrapped("bf16[512, 8192] @ bf16[8192, 8192]; softmax(fp32[8, 32])")
+    'bf16[512, 8192] @ bf16[8192, 8192];\\nsoftmax(fp32[8, 32])'
+    """
+    tied = name.replace(", ", ",\N{NO-BREAK SPACE}")
+    lines = textwrap.wrap(tied, NAME_WIDTH, break_on_hyphens=False, max_lines=NAME_LINES, placeholder=" …")
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def _notes(answers: Sequence[Bound], roofs: Sequence[Roof], points: Sequence[Point], skipped: Sequence[str]) -> tuple[str, ...]:
+def _notes(
+    answers: Sequence[Bound], roofs: Sequence[Roof], points: Sequence[Point], skipped: Sequence[str]
+) -> tuple[str, ...]:
     said = [note for answer in answers for note in (*answer.assumptions, *answer.incomplete)]
     if not answers:
         said.append("dense data-sheet peaks and one-way bandwidths")
         said += [f"given by the caller: {item}" for roof in roofs for item in roof.machine.given]
     said += [ceiling.note for roof in roofs for ceiling in roof.ceilings if ceiling.note]
     faster = [point.label for point in points if point.share is not None and point.share > 1]
-    said += [f"{name} ran faster than its bound: data already in a cache, or fewer bytes than stated?" for name in faster]
-    return tuple(dict.fromkeys([*said, *skipped]))
+    said += [
+        f"{name} ran faster than its bound: data already in a cache, or fewer bytes than stated?" for name in faster
+    ]
+    return in_order([*said, *skipped], [roof.machine for roof in roofs])

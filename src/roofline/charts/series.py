@@ -27,18 +27,20 @@ _REFINED = 1024
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Where what binds changes along a curve: at ``x``, from ``before`` to ``after``."""
+    """Where what binds changes along a curve: at ``x``, from ``before`` to ``after``; times by resource."""
 
     x: float
     attainable: float
-    time: float
+    lower: float
+    upper: float
+    times: Mapping[str, float]
     before: str
     after: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One curve: sizes in rising order and, for each, what is attainable and how long it takes.
+    """One curve: sizes in rising order, its knees among them, and for each what is attainable and how long it takes.
 
     ``answer`` is the whole bound at the largest size, for its rates and assumptions; ``sizes`` are the other sizes
     that differ between curves.
@@ -81,7 +83,9 @@ def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **
 
 def _check(unknown: str, sizes: Mapping[str, Any]) -> None:
     if unknown not in sizes:
-        raise SizeError(f"nothing varies: size {unknown} is not given", hint=suggest(unknown, sizes, what="sizes given"))
+        raise SizeError(
+            f"nothing varies: size {unknown} is not given", hint=suggest(unknown, sizes, what="sizes given")
+        )
     given = sizes[unknown]
     if isinstance(given, str) or not hasattr(given, "__len__") or len(given) < 2:
         hint = f"a curve needs several, as in {unknown}=range(1, 512)"
@@ -113,28 +117,30 @@ def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[
 def _curve(
     table: Sweep, rows: Any, unknown: str, others: Mapping[str, int], finer: Callable[[Sequence[int], Any], Sweep]
 ) -> Series:
+    import numpy as np
+
     varied = {name for name in table.names if name != unknown and len(set(table[name].tolist())) > 1}
     first = int(rows[0])
-    resources = [name for name in table.columns if name.startswith("time.")]
+    resources = _resources(table)
     binding = table["bound_by"][rows]
+    flips = [at for at in range(len(rows) - 1) if binding[at] != binding[at + 1]]
     knees = [
-        _knee(table, int(rows[at]), int(rows[at + 1]), unknown, lambda values: finer(values, others))
-        for at in range(len(rows) - 1)
-        if binding[at] != binding[at + 1]
+        _knee(table, int(rows[at]), int(rows[at + 1]), unknown, lambda values: finer(values, others)) for at in flips
     ]
+    after = [at + 1 for at in flips]
 
-    def column(name: str) -> tuple[float, ...]:
-        return tuple(table[name][rows].tolist())
+    def column(name: str, at_knees: list[float]) -> tuple[float, ...]:
+        return tuple(np.insert(table[name][rows], after, at_knees).tolist())
 
     return Series(
         expression=table.question.text or table.question.expression,
         unknown=unknown,
         sizes={name: int(table[name][first]) for name in table.names if name in varied},
-        x=column(unknown),
-        attainable=column("attainable"),
-        lower=column("lower"),
-        upper=column("upper"),
-        times={name.removeprefix("time."): column(name) for name in resources},
+        x=column(unknown, [knee.x for knee in knees]),
+        attainable=column("attainable", [knee.attainable for knee in knees]),
+        lower=column("lower", [knee.lower for knee in knees]),
+        upper=column("upper", [knee.upper for knee in knees]),
+        times={name: column(f"time.{name}", [knee.times[name] for knee in knees]) for name in resources},
         knees=tuple(knees),
         answer=table.row(int(rows[-1])),
     )
@@ -162,5 +168,10 @@ def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequ
         values = table[name]
         return float(values[low] + part * (values[high] - values[low]))
 
-    time = between(f"time.{after}")
-    return Knee(between(unknown), between("flops") / time, time, before, after)
+    times = {name: between(f"time.{name}") for name in _resources(table)}
+    time = times[after]
+    return Knee(between(unknown), between("flops") / time, time, between("upper"), times, before, after)
+
+
+def _resources(table: Sweep) -> list[str]:
+    return [name.removeprefix("time.") for name in table.columns if name.startswith("time.")]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from roofline.charts.marks import Axis, Scale
 from roofline.charts.series import Series
-
+from roofline.hardware.machine import Machine
 
 #: The colour of what belongs to no machine or curve in particular.
 NEUTRAL = 5
@@ -37,7 +37,15 @@ def upwards(values: Sequence[float], scale: Scale, label: str, unit: str) -> Axi
 
 def shared_notes(curves: Sequence[Series]) -> tuple[str, ...]:
     """The conventions behind the curves, each once."""
-    return tuple(dict.fromkeys(note for curve in curves for note in (*curve.answer.assumptions, *curve.answer.incomplete)))
+    said = [note for curve in curves for note in (*curve.answer.assumptions, *curve.answer.incomplete)]
+    return in_order(said, [curve.answer.machine for curve in curves])
+
+
+def in_order(notes: Sequence[str], machines: Sequence[Machine]) -> tuple[str, ...]:
+    """Each note once, without a full stop; the remarks of the machines' own data sheets last."""
+    remarks = {note for machine in machines for note in machine.notes}
+    ordered = [*(n for n in notes if n not in remarks), *(n for n in notes if n in remarks)]
+    return tuple(dict.fromkeys(note.rstrip(".") for note in ordered))
 
 
 def named(names: Sequence[str]) -> str:

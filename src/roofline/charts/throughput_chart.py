@@ -19,6 +19,9 @@ from roofline.charts.series import Series
 from roofline.charts.size_axes import NEUTRAL, named, shared_notes, size_axis, upwards
 from roofline.quantity import format_number, format_quantity
 
+#: A peak is drawn where it is at most so many times above the highest curve.
+IN_SIGHT = 1.6
+
 
 def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
     """Draw the attainable FLOP/s of each curve, its knees, and the peaks they run into.
@@ -28,7 +31,7 @@ def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: st
     listed = list(curves.values())
     marks: list[Line | Ridge] = []
     for number, (label, curve) in enumerate(curves.items()):
-        marks.append(_line(label, curve, number))
+        marks.append(Line(label, curve.x, curve.attainable, "curve", number, number, label))
         marks += [_knee(label, curve, index, number) for index in range(len(curve.knees))]
     marks.sort(key=lambda mark: isinstance(mark, Ridge))
     x = size_axis(listed)
@@ -49,12 +52,6 @@ def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: st
     )
 
 
-def _line(label: str, curve: Series, number: int) -> Line:
-    """A curve with its knees as vertices, so that its corners are sharp however far apart the sizes are."""
-    pairs = sorted([*zip(curve.x, curve.attainable, strict=True), *((k.x, k.attainable) for k in curve.knees)])
-    return Line(label, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), "curve", number, number, label)
-
-
 def _knee(label: str, curve: Series, index: int, number: int) -> Ridge:
     knee = curve.knees[index]
     text = f"{curve.unknown} = {format_number(knee.x)}"
@@ -62,16 +59,12 @@ def _knee(label: str, curve: Series, index: int, number: int) -> Ridge:
 
 
 def _peaks(curves: list[Series], limits: tuple[float, float]) -> Iterator[Line]:
-    """The peak of each unit and dtype that some curve computes on, where that is in sight of the curves."""
+    """The peaks of one machine that are in sight of the curves; the curves of several end in theirs."""
+    if len({curve.answer.machine.key for curve in curves}) > 1:
+        return
     highest = max(v for curve in curves for v in curve.attainable)
-    seen: dict[tuple[str, str, str], float] = {}
-    for curve in curves:
-        for use in curve.answer.uses:
-            if use.quantity == "flops":
-                seen.setdefault((curve.answer.machine.key, use.resource, use.dtype), float(use.rate.value))
-    several = len({machine for machine, _, _ in seen}) > 1
-    for (machine, unit, dtype), peak in seen.items():
-        if peak <= highest * 1.6:
-            name = f"peak {machine + ' ' if several else ''}{unit} {dtype}"
-            text = f"{name} {format_quantity(peak, 'FLOP/s')}"
-            yield Line(name, limits, (peak, peak), "ceiling", NEUTRAL, 2, text)
+    uses = [use for curve in curves for use in curve.answer.uses if use.quantity == "flops"]
+    for unit, dtype, peak in dict.fromkeys((use.resource, use.dtype, float(use.rate.value)) for use in uses):
+        if peak <= highest * IN_SIGHT:
+            name = f"peak {unit} {dtype}"
+            yield Line(name, limits, (peak, peak), "ceiling", NEUTRAL, 2, f"{name} {format_quantity(peak, 'FLOP/s')}")

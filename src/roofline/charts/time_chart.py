@@ -28,14 +28,13 @@ def time_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "l
     marks = _in_detail(listed[0]) if len(listed) == 1 else _side_by_side(curves)
     x = size_axis(listed)
     times = [t for mark in marks if isinstance(mark, Line) for t in mark.y]
-    scale = "log" if x.scale == "log" else "linear"
     expressions = list(dict.fromkeys(curve.expression for curve in listed))
     return Chart(
         kind="time",
         title=title or f"Time over {listed[0].unknown}",
         subtitle=" · ".join(filter(None, [named([c.answer.machine.name for c in listed]), *expressions])),
         x=x,
-        y=upwards(times, scale, "time at best", "s"),
+        y=upwards(times, x.scale, "time at best", "s"),
         marks=marks,
         notes=("lower: everything overlaps; upper: nothing does", *shared_notes(listed)),
         theme=theme,
@@ -72,5 +71,5 @@ def _knees(curve: Series, prefix: str, series: int) -> list[Ridge]:
     found = []
     for knee in curve.knees:
         text = f"{curve.unknown} = {format_number(knee.x)}"
-        found.append(Ridge(knee.x, knee.time, f"{prefix}from {text} {knee.after} binds", text, series))
+        found.append(Ridge(knee.x, knee.lower, f"{prefix}from {text} {knee.after} binds", text, series))
     return found

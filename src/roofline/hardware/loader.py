@@ -18,6 +18,9 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.reading import Place, is_text_list
 from roofline.hardware.schema import build, check_file
 
+#: The most chips one may inherit through.
+LONGEST_CHAIN = 50
+
 
 class Layer(NamedTuple):
     """One parsed file: its chips as they stand, and where it is."""
@@ -60,12 +63,16 @@ def layers_of(files: Iterable[str | os.PathLike[str]]) -> list[Layer]:
     layers = []
     for item in [files] if isinstance(files, (str, os.PathLike)) else files:
         path = os.fspath(item)
-        if os.path.isdir(path):
-            inside = sorted(name for name in os.listdir(path) if name.endswith(".toml"))
-            layers += [read_layer(os.path.join(path, name)) for name in inside]
-        else:
-            layers.append(read_layer(path))
+        layers += [read_layer(file) for file in (_inside(path) if os.path.isdir(path) else [path])]
     return layers
+
+
+def _inside(folder: str) -> list[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise HardwareError(f"cannot read {folder!r}: {error.strerror}", hint="check the path") from None
+    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(".toml")]
 
 
 @cache
@@ -137,6 +144,8 @@ def _parent(name: str, key: str, place: Place, layers: Sequence[Layer], chain: t
         step = f"{len(below)}:{found}"
         if step in chain:
             place.at("inherits").fail(f"goes round in a circle through {name!r}", "let one of them stand alone")
+        if len(chain) >= LONGEST_CHAIN:
+            place.at("inherits").fail(f"goes through more than {LONGEST_CHAIN} chips", "inherit from nearer the root")
         return _from_layers(found, below, (*chain, step))
     shipped_key = index.read().aliases.get(squashed)
     if shipped_key is None or shipped_key in chain:
@@ -147,8 +156,8 @@ def _parent(name: str, key: str, place: Place, layers: Sequence[Layer], chain: t
 def read_folder(folder: str) -> list[Machine]:
     """Build every chip of the catalog files in a folder, file by file, in order."""
     machines = []
-    for name in sorted(entry for entry in os.listdir(folder) if entry.endswith(".toml")):
-        layer = read_layer(os.path.join(folder, name))
+    for file in _inside(folder):
+        layer = read_layer(file)
         machines += [_build(key, layer, [layer], ()) for key in layer.chips]
     return machines
 

@@ -36,6 +36,7 @@ from roofline.hardware.reading import is_peak_name
 from roofline.hardware.schema import LEVEL_NAMES, LINK_LEVELS, UNIT_KINDS
 
 _MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
+_OUTERMOST = ("hbm", "dram")
 _LEVEL_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "achievable": ""}
 _LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": ""}
 _NETWORKS = ("nic", "dcn")
@@ -93,7 +94,10 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     level = found or Memory(head, link=head in LINK_LEVELS)
     figure = _given(key, value, _LEVEL_PARTS[part])
     changed = replace(level, **{part: figure})  # type: ignore[arg-type]
-    memories = _put(machine.memories, level, changed)
+    if found is None and head in _OUTERMOST:
+        memories: tuple[Memory, ...] = (changed, *machine.memories)
+    else:
+        memories = _put(machine.memories, level, changed)
     return _noted(replace(machine, memories=memories), f"{level.name}.{part}", getattr(level, part), figure)
 
 

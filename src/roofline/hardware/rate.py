@@ -8,7 +8,7 @@ Rate(resource='tensor', value=989400000000000.0, ...)
 >>> rate(h100, Key("bytes", "main")).resource
 'hbm'
 >>> rate(chip("a100"), Key("flops", "matrix", "fp8")).note
-'no fp8 peak on NVIDIA A100 SXM4 80GB: runs as fp16 on tensor'
+'no fp8 peak on NVIDIA A100 SXM4 80GB: runs as bf16 on tensor'
 >>> round(ridge(h100, "bf16"), 1)
 295.1
 """
@@ -136,7 +136,7 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> Choice | None:
                 (u.peaks[name].value, u, name) for u in units if u.kind == kind for name in group if name in u.peaks
             ]
             if able:
-                _, unit, name = max(able, key=lambda item: item[0])
+                _, unit, name = max(able, key=lambda item: (item[0], item[2] == "bf16"))
                 return Choice(unit, name, _note(machine, units, unit, dtype, name))
     return None
 

@@ -75,12 +75,14 @@ def figure(raw: Any, unit: str, place: Place, defaults: Mapping[str, str], *, mo
 def figure_of(
     raw: Mapping[str, Any], key: str, unit: str, place: Place, defaults: Mapping[str, str], *, most: float | None = None
 ) -> Figure | None:
+    """Read the figure under ``key``, or None where there is none."""
     return figure(raw[key], unit, place.at(key), defaults, most=most) if key in raw else None
 
 
 def by_dtype(
     raw: Mapping[str, Any], key: str, unit: str, place: Place, defaults: Mapping[str, str], *, most: float | None = None
 ) -> Mapping[str, Figure]:
+    """Read a table of figures by dtype, such as ``peak``."""
     table = table_of(raw, key, place)
     found = {}
     for name, value in table.items():
@@ -110,6 +112,7 @@ def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: Place) -> No
 
 
 def defaults_of(raw: Mapping[str, Any], place: Place) -> Mapping[str, str]:
+    """Read the source, basis and note that hold for all figures of a table."""
     source = text_of(raw, "source", place)
     found = {
         "source": place.sources.get(source, source),
@@ -122,6 +125,7 @@ def defaults_of(raw: Mapping[str, Any], place: Place) -> Mapping[str, str]:
 
 
 def source_text(value: Any, place: Place) -> str:
+    """Read one entry of ``[sources]``: a text, or a table of title and address."""
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
@@ -131,6 +135,7 @@ def source_text(value: Any, place: Place) -> str:
 
 
 def date_of(raw: Mapping[str, Any], place: Place) -> str:
+    """Read a date: text, or one of TOML's own."""
     value = raw.get("date", "")
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
@@ -138,22 +143,26 @@ def date_of(raw: Mapping[str, Any], place: Place) -> str:
 
 
 def plain_name(name: str, place: Place) -> None:
+    """Stop at a name that could not be typed on a command line."""
     if not name.replace("_", "").replace("-", "").isalnum():
         place.fail(f"is {name!r}", "a name is letters, digits, '_' and '-'")
 
 
 def expect(value: Any, kind: type | tuple[type, ...], what: str, place: Place) -> Any:
+    """Return a value of the wanted kind, or say what was expected."""
     if not isinstance(value, kind):
         place.fail(f"is {value!r:.60}", f"expected {what}")
     return value
 
 
 def text_of(raw: Mapping[str, Any], key: str, place: Place) -> str:
+    """Read a text; nothing is the empty text."""
     value = raw.get(key, "")
     return str(expect(value, str, "text", place.at(key)))
 
 
 def texts_of(raw: Mapping[str, Any], key: str, place: Place) -> tuple[str, ...]:
+    """Read a list of texts; nothing is the empty one."""
     value = raw.get(key, [])
     if not is_text_list(value):
         place.at(key).fail(f"is {value!r:.60}", 'expected a list of texts, such as ["one"]')
@@ -166,14 +175,17 @@ def is_text_list(value: Any) -> bool:
 
 
 def flag_of(raw: Mapping[str, Any], key: str, place: Place, default: bool) -> bool:
+    """Read true or false."""
     return bool(expect(raw.get(key, default), bool, "true or false", place.at(key)))
 
 
 def is_count(value: Any) -> bool:
+    """Say whether a value is a whole number of at least 1."""
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10**12
 
 
 def count_of(raw: Mapping[str, Any], key: str, place: Place) -> int | None:
+    """Read a whole number of at least 1, or None where there is none."""
     if key not in raw:
         return None
     if not is_count(raw[key]):
@@ -182,16 +194,19 @@ def count_of(raw: Mapping[str, Any], key: str, place: Place) -> int | None:
 
 
 def table_of(raw: Mapping[str, Any], key: str, place: Place) -> dict[str, Any]:
+    """Read a table; nothing is the empty one."""
     value = raw.get(key, {})
     return value if isinstance(value, dict) else expect(value, dict, "a table", place.at(key))
 
 
 def tables_of(raw: Mapping[str, Any], key: str, place: Place) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Read a table of tables, name by name."""
     outer = table_of(raw, key, place)
     return [(name, table_of(outer, name, place.at(key))) for name in outer]
 
 
 def list_of_tables(raw: Mapping[str, Any], key: str, place: Place) -> list[tuple[int, dict[str, Any]]]:
+    """Read a list of tables with their positions."""
     value = raw.get(key, [])
     if not isinstance(value, list) or any(not isinstance(item, dict) for item in value):
         place.at(key).fail(f"is {value!r:.60}", f"expected a list of tables, [[…{key}]]")

@@ -2,12 +2,21 @@
 
 Operands broadcast when one label set contains the other; numbers pair from the right as in numpy, and a written 1
 stretches. With a written result every operand's labels must stand in it.
+
+>>> from roofline.notation import program
+>>> program("bf16[D] + bf16[B, S, D]").steps[0].output.labels
+('B', 'S', 'D')
+>>> program("bf16[B, 1] + bf16[1, D]").steps[0].output.labels
+('B', 'D')
+>>> program("bf16[B] + bf16[D] -> bf16[B, D]").steps[0].output.labels
+('B', 'D')
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.errors import NotationError
 from roofline.notation.result import match
 from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import Axis, Shape, Span
@@ -110,4 +119,6 @@ def _unlike(
         message = f"{shown}: {scope.show_label(one)} meets {scope.show_label(other)}"
         return scope.fail(message, span, "sizes are equal or 1, paired from the right")
     hint = "the dimensions of one must contain those of the other, or write the result: -> …"
+    if "?" in shown:
+        hint = "name the computed sizes where they arise, as in conv(…) -> bf16[B, P, Q, O]"
     return scope.fail(f"{shown}: neither contains the other", span, hint)

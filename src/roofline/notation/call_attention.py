@@ -1,4 +1,11 @@
-"""Shapes of attention, of a lookup in a table, and of a transposition."""
+"""Shapes of attention, of a lookup in a table, and of a transposition.
+
+>>> from roofline.notation import program
+>>> program("attention(q[B, S, N, H], k[B, T, K, H], v[B, T, K, V])").steps[0].output.labels
+('B', 'S', 'N', 'V')
+>>> program("embedding(bf16[V, D], tokens[B, S])").steps[0].inputs[1].dtype
+'int32'
+"""
 
 from __future__ import annotations
 

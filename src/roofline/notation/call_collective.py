@@ -2,6 +2,10 @@
 
 ``AllGather_X`` takes X off the dimension it shards; ``ReduceScatter_{X,K}`` sums partial results over X and shards K;
 ``AllReduce_X`` sums them and keeps every copy; ``AllToAll_{X,J}`` moves X from its dimension to J.
+
+>>> from roofline.notation import program
+>>> [program(f"{text}(bf16[I_X, J])").steps[0].output.written for text in ("AllGather_X", "AllToAll_{X,J}")]
+['bf16[I, J]', 'bf16[I, J_X]']
 """
 
 from __future__ import annotations

@@ -7,6 +7,12 @@ Source of both: the shape formulas of PyTorch's ConvNd and ConvTransposeNd docum
 The options of a step are complete and of one form: ``stride``, ``dilation`` and ``output_pad`` tuples with a number
 for each spatial dimension, ``pad`` such a tuple or ``"same"``, ``groups`` a number, or the label of the channels
 where a depthwise convolution has a named size.
+
+>>> from roofline.notation import canonical, program
+>>> canonical(program("conv(bf16[B, 224, 224, 3], bf16[7, 7, 3, 64], stride=2, pad=3)")).rpartition("-> ")[2]
+'bf16[B, 112, 112, 64]'
+>>> program("conv(bf16[B, H, W, C], bf16[3, 3, C, O], same)").steps[0].output.labels
+('B', 'H', 'W', 'O')
 """
 
 from __future__ import annotations

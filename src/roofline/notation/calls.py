@@ -1,6 +1,12 @@
 """Function calls: each family's shapes in and out. One rule for each family, found by name.
 
 A rule takes the scope, the call, its operands and what is written as the result, and adds one step.
+
+>>> from roofline.notation import program
+>>> program("sum_T(bf16[B, T])").steps[0].output.labels
+('B',)
+>>> program("where([B, D], fp32[B, D], fp32[D])").steps[0].inputs[0].dtype
+'bool'
 """
 
 from __future__ import annotations

@@ -15,10 +15,13 @@ Without sizes the line reads back as the same program, so what lies between two 
 '%3 = bf16[B, D] * bf16[D, F] -> bf16[B, F]; %4 = gelu(%3) -> bf16[B, F]; %4 * bf16[F, D] -> bf16[B, D]'
 >>> canonical(chain, {"B": 8})
 'gelu(bf16[8, D] * bf16[D, F]) * bf16[F, D] -> bf16[8, D]'
+>>> canonical(program("conv(bf16[B, 32, 32, 3], bf16[5, 5, 3, 8], stride=(2, 2), pad=2x2, dilation=1)"))
+'conv(bf16[B, 32, 32, 3], bf16[5, 5, 3, 8], stride=2, pad=2) -> bf16[B, 16, 16, 8]'
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +31,8 @@ from roofline.notation.scope import is_number, show_axes
 from roofline.notation.structure import Program, Shape, Step
 
 _OPERATORS = {"contract": "*", "multiply": "*", "add": "+", "subtract": "-", "divide": "/"}
+_NUMBER = re.compile(r"[\[ ][0-9]")
+_USUAL = {"pad": 0, "output_pad": 0, "dilation": 1, "groups": 1}
 _PRODUCTS = ("contract", "multiply")
 
 
@@ -130,7 +135,7 @@ def _over(step: Step) -> str:
     labels = step.contracted
     if not labels or any(is_number(label) for label in labels):
         return ""
-    if not any(is_number(label) for shape in step.inputs for label in shape.labels):
+    if not any(_NUMBER.search(shape.written) for shape in (*step.inputs, step.output)):
         return ""
     return f"_{labels[0]}" if len(labels) == 1 else f"_{{{','.join(labels)}}}"
 
@@ -155,8 +160,14 @@ def _options(step: Step) -> list[str]:
         return []
     found = []
     for key, value in step.options.items():
+        numbers = value if isinstance(value, tuple) else (value,)
+        usual = step.options.get("window", 1) if key == "stride" else _USUAL.get(key)
         if value is True:
             found.append(key)
-        elif key != "groups" or "depthwise" not in step.options:
-            found.append(f"{key}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}")
+        elif value == "same":
+            found.append("same")
+        elif value == usual or set(numbers) == {usual} or (key == "groups" and "depthwise" in step.options):
+            continue
+        else:
+            found.append(f"{key}={numbers[0] if len(set(numbers)) == 1 else 'x'.join(map(str, numbers))}")
     return found

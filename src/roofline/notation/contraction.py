@@ -4,6 +4,19 @@
 - With no result written exactly one shared label is contracted; zero or several need ``->`` or ``·_D``.
 - Numbers are sizes, not labels: they pair as :func:`numpy.matmul` pairs them, names pair by name.
 - Nothing contracted is a product element by element.
+
+>>> from roofline.notation import program
+>>> def labels(text):
+...     step = program(text).steps[-1]
+...     return step.contracted, step.batch, step.output.labels
+>>> labels("bf16[B, D] * bf16[D, F]")
+(('D',), (), ('B', 'F'))
+>>> labels("bf16[B, S, D] * bf16[B, T, D] -> bf16[B, S, T]")
+(('D',), ('B',), ('B', 'S', 'T'))
+>>> labels("bf16[B, D, E] ·_{D,E} bf16[B, D, E]")
+(('D', 'E'), ('B',), ('B',))
+>>> program("bf16[B, D] * bf16[4096, F]").sizes["D"]         # a number gives the name beside it its size
+4096
 """
 
 from __future__ import annotations
@@ -11,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from roofline.errors import NotationError
 from roofline.notation.broadcasting import broadcast
 from roofline.notation.result import match
 from roofline.notation.scope import Scope, Wanted, is_number, rename
@@ -85,12 +99,11 @@ def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wan
     numeric = all(is_number(label) for label in labels)
     written = {dim.name for dim in (wanted.output.dims if wanted.output else None) or () if dim.name}
     shared = {label for label in left.labels if label in right.labels and not is_number(label)}
-    names = shared | written
     inner_at = (len(left.axes) - 1, max(0, len(right.axes) - 2))
     renamed: dict[str, str] = {}
     inner = None
     one, other = left.labels[inner_at[0]], right.labels[inner_at[1]]
-    if _may_pair(one, other, names) and (node.over is None or one in node.over or other in node.over):
+    if _may_pair(one, other, shared | written) and (node.over is None or one in node.over or other in node.over):
         inner = scope.pair(one, other)
         if inner is None and not shared:
             raise _unequal(scope, node, left, right, one, other)
@@ -98,7 +111,7 @@ def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wan
     outer: list[str] = []
     for back in range(3, min(len(left.axes), len(right.axes)) + 1):
         one, other = left.labels[-back], right.labels[-back]
-        if not _may_pair(one, other, names - written) or scope.is_one(one) or scope.is_one(other):
+        if not _may_pair(one, other, shared) or scope.is_one(one) or scope.is_one(other):
             continue
         label = scope.pair(one, other)
         if label is None:
@@ -219,11 +232,36 @@ def _numeric_result(
         given = _kept(scope, paired, contracted)
         if not given and [dim.size for dim in dims] == [1]:
             return (), contracted, {}
+        ordered = None if paired.numeric else _reordered(scope, given, output)
+        if ordered is not None:
+            return ordered, contracted, {}
         if paired.numeric or len(given) == len(dims):
             axes, renamed = match(scope, given, wanted, "the product")
             return axes, contracted, renamed
     axes = _by_size(scope, paired, output)
     return axes, _check_labels(scope, node, paired, axes, output), {}
+
+
+def _reordered(scope: Scope, given: Sequence[Axis], output: TensorNode) -> tuple[Axis, ...] | None:
+    """The given axes in the written order, where the names are the same and the other sizes too."""
+    dims = output.dims or ()
+    free = [axis.label for axis in given]
+    if len(dims) != len(free):
+        return None
+    for dim in dims:
+        if dim.name and dim.name not in free:
+            return None
+        if dim.name:
+            free.remove(dim.name)
+    axes: list[Axis] = []
+    for dim in dims:
+        label = dim.name or next((item for item in free if scope.sizes.get(item) == dim.size), None)
+        if label is None:
+            return None
+        if dim.name is None:
+            free.remove(label)
+        axes.append(Axis(label, dim.axes))
+    return tuple(axes)
 
 
 def _by_size(scope: Scope, paired: _Paired, output: TensorNode) -> tuple[Axis, ...]:

@@ -19,6 +19,7 @@ _TIMES = re.compile(r"(?:x[0-9]+)+")
 _NUMBER_LISTS = frozenset(("stride", "pad", "dilation", "output_pad", "window"))
 _MAY_BE_ZERO = frozenset(("pad", "output_pad"))
 _MOST_ARGUMENTS = 8
+_LONGEST_NUMBER = 30
 
 
 def begins_call(cursor: Cursor) -> bool:
@@ -184,7 +185,10 @@ def _value(cursor: Cursor, function: Function, key: str) -> Any:
         rest = cursor.token
         if rest.kind == "name" and _TIMES.fullmatch(rest.text):
             cursor.advance()
-            return _checked(cursor, key, start, (number, *(int(n[:20]) for n in rest.text[1:].split("x"))))
+            parts = rest.text[1:].split("x")
+            if any(len(part) > _LONGEST_NUMBER for part in parts):
+                raise cursor.fail(f"{key} has a number of over {_LONGEST_NUMBER} digits", at=rest.start)
+            return _checked(cursor, key, start, (number, *map(int, parts)))
     return number
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from roofline import dtypes
+from roofline.errors import NotationError
 from roofline.notation.cursor import Cursor, describe
 from roofline.notation.structure import Dim, Span, TensorNode
 from roofline.notation.tokens import Token
@@ -132,11 +133,22 @@ def _dim(cursor: Cursor) -> Dim:
     cursor.advance()
     if word.text.endswith("_") and cursor.token.kind == "{" and len(word.text) > 1:
         axes = axis_list(cursor)
-        return Dim(word.text[:-1], None, axes, cursor.span_from(word.start))
+        return _sharded_dim(cursor, word, word.text[:-1], axes)
     sharded = _SHARDED.fullmatch(word.text)
     if sharded:
-        return Dim(sharded.group(1), None, tuple(sharded.group(2)), Span(word.start, word.end))
+        return _sharded_dim(cursor, word, sharded.group(1), tuple(sharded.group(2)))
     return Dim(word.text, None, (), Span(word.start, word.end))
+
+
+def _sharded_dim(cursor: Cursor, word: Token, name: str, axes: tuple[str, ...]) -> Dim:
+    already = _SHARDED.fullmatch(name)
+    if already:
+        letters = all(len(axis) == 1 for axis in axes)
+        both = (*already.group(2), *axes)
+        together = "".join(both) if letters else f"{{{','.join(both)}}}"
+        hint = f"several mesh axes are written together: {already.group(1)}_{together}"
+        raise cursor.fail(f"'{name}' is sharded already", at=word.start, hint=hint)
+    return Dim(name, None, axes, cursor.span_from(word.start))
 
 
 def _numeric_dim(cursor: Cursor, word: Token) -> Dim:

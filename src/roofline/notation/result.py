@@ -49,12 +49,13 @@ def match(
 
 def _name_computed(scope: Scope, label: str, name: str, span: Span) -> None:
     size = scope.sizes.get(label)
-    if name not in scope.derived and _stands_in_inputs(scope, name):
+    if name in scope.derived or _stands_in_inputs(scope, name):
         known = scope.sizes.get(name)
         if size is None or known != size:
+            owner = "another computed size" if name in scope.derived else "an input's size"
             shown = f" = {known}" if known is not None else ""
             computed = f"is {size}" if size is not None else "is computed"
-            message = f"{name}{shown} is an input's size; this size of the result {computed}"
+            message = f"{name}{shown} is {owner}; this size of the result {computed}"
             raise scope.fail(message, span, "give it a name of its own")
     scope.derived.add(name)
     if size is not None:

@@ -251,6 +251,7 @@ class Scope:
     ) -> Shape:
         """Make one step; return its output. What is written after ``->`` goes before ``dtype`` and ``unreduced``."""
         dtype, unreduced = wanted.dtype(dtype), wanted.unreduced(unreduced)
+        self._labels_once(axes, wanted.output.span if wanted.dims and wanted.output else span)
         self._axes_once(axes, unreduced, span)
         output = Shape(self.ident(wanted.name), dtype, tuple(axes), "step", unreduced)
         output = replace(output, written=wanted.written(output) or self.show(output))
@@ -270,6 +271,13 @@ class Scope:
             )
         )
         return output
+
+    def _labels_once(self, axes: Sequence[Axis], span: Span) -> None:
+        labels = [axis.label for axis in axes]
+        for position, label in enumerate(labels):
+            if label in labels[:position]:
+                hint = "give one of the two dimensions another name"
+                raise self.fail(f"{self.show_label(label)} stands twice in the result", span, hint)
 
     def _axes_once(self, axes: Sequence[Axis], unreduced: tuple[str, ...], span: Span) -> None:
         """Check that a mesh axis shards one dimension of a result at most."""

@@ -20,6 +20,7 @@ from roofline.errors import NotationError
 
 #: A line longer than this is a file given by mistake, not a question.
 LONGEST = 200_000
+LONGEST_NAME = 100
 
 
 class Token(NamedTuple):
@@ -105,6 +106,9 @@ def tokenize(text: str) -> list[Token]:
         elif kind == "name":
             if not word.isidentifier() and word[0] != "%":
                 raise _unexpected(text, start)
+            if len(word) > LONGEST_NAME:
+                message = f"a name of {len(word)} characters; {LONGEST_NAME} is the most"
+                raise NotationError(message, text=text, position=start)
             target = _CLAUSE_TARGET.match(text, position) if word == "on" and _ends_operand(tokens) else None
             if target:
                 tokens.append(Token("name", word, start, position))

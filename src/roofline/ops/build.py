@@ -131,9 +131,7 @@ def _contradiction(program: Program, name: str, value: Any) -> None:
     if any(name in step.output.labels for step in program.steps):
         raise SizeError(f"size {name} follows from the others", hint="leave it out")
     if not program.labels:
-        raise SizeError(
-            f"size {name} stands nowhere in the expression", hint="all its sizes are written as numbers"
-        )
+        raise SizeError(f"size {name} stands nowhere in the expression", hint="all its sizes are written as numbers")
     hint = suggest(name, program.labels, what="sizes")
     raise SizeError(f"size {name} stands nowhere in the expression", hint=hint)
 

@@ -1,4 +1,4 @@
-"""Conditions on sizes that a formula cannot express; each holds for ints and arrays, and is taken on trust for symbols."""
+"""Conditions on sizes that a formula cannot express: checked for ints and arrays, taken on trust for symbols."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def require(condition: Any, message: str, hint: str = "") -> None:
 
 
 def require_multiple(size: Size, of: Size, message: str, hint: str = "") -> None:
-    """Raise unless ``size`` is a whole multiple of ``of``; with a symbol in either nothing is known, and nothing raised.
+    """Raise unless ``size`` is a whole multiple of ``of``; with a symbol in either nothing is known.
 
     >>> require_multiple(8, 2, "never shown")
     >>> require_multiple(8, 3, "8 query heads do not share 3 key heads evenly")
@@ -40,3 +40,14 @@ def show(size: Size) -> str:
     ('64', '1…8')
     """
     return f"{size.min():g}…{size.max():g}" if is_array(size) else str(size)
+
+
+def require_equal(size: Size, other: Size, message: str, hint: str = "") -> None:
+    """Raise unless two sizes are equal; with a symbol in either nothing is known, and nothing raised.
+
+    >>> require_equal(64, 32, "x has 64 channels, the kernel is for 32")
+    Traceback (most recent call last):
+    roofline.errors.SizeError: x has 64 channels, the kernel is for 32
+    """
+    if not (is_symbol(size) or is_symbol(other)):
+        require(size == other, message, hint)

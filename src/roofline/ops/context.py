@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from roofline.notation.structure import Shape, Step
@@ -26,14 +27,15 @@ class Context(NamedTuple):
         """Multiply the sizes of labels; none gives 1."""
         return product(self.sizes[label] for label in labels)
 
-    def dims(self, shape: Shape) -> tuple[Size, ...]:
-        """Sizes of a tensor's dimensions in order."""
-        return tuple(self.sizes[label] for label in shape.labels)
+    def tensor(self, shape: Shape, role: str = "activation") -> Tensor:
+        """Make the tensor of a shape."""
+        dims = tuple(self.sizes[label] for label in shape.labels)
+        return Tensor(shape.ident, dims, shape.dtype, role, label=shape.written)
 
-    def tensor(self, shape: Shape, role: str = "activation", dims: tuple[Size, ...] | None = None) -> Tensor:
-        """Make the tensor of a shape; ``dims`` gives its sizes where the rule works them out itself."""
-        known = self.dims(shape) if dims is None else dims
-        return Tensor(shape.ident, known, shape.dtype, role, label=shape.written)
+    def written_to(self, op: Op, shape: Shape) -> Op:
+        """Say which tensor an operation writes whose sizes it has worked out itself."""
+        (result,) = op.writes
+        return replace(op, writes=(Tensor(shape.ident, result.dims, shape.dtype, label=shape.written),))
 
     def arithmetic(self, step: Step) -> str:
         """The arithmetic dtype of a step."""

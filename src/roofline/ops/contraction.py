@@ -52,7 +52,7 @@ def contraction(
 
     Source: "How To Scale Your Model", chapter 1; Golub and Van Loan, Matrix Computations, section 1.1.
     """
-    multiply, add = _real_flops(left.dtype, right.dtype)
+    multiply, add = real_flops(left.dtype, right.dtype)
     flops = batch * m * n * ((multiply + add) * k - (add if exact else 0))
     return Op(
         name=name,
@@ -152,7 +152,11 @@ def rule(step: Step, context: Context) -> Op:
     )
 
 
-def _real_flops(a: str, b: str) -> tuple[int, int]:
-    """Real FLOPs of one product and of one add."""
+def real_flops(a: str, b: str) -> tuple[int, int]:
+    """Real FLOPs of one product of two formats and of one add of such products.
+
+    >>> real_flops("bf16", "int8"), real_flops("complex64", "complex64")
+    ((1, 1), (6, 2))
+    """
     how_many = [dtypes.get(name).family for name in (a, b)].count("complex")
     return ((1, 1), (2, 2), (6, 2))[how_many]

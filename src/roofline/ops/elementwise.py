@@ -10,8 +10,8 @@ Work(flops/vector/bf16: 262144)
 0
 
 A composite counts its primitive operations. Multiplying, adding, dividing, comparing, selecting and rounding count
-1 each; so does a transcendental (exp, log, tanh, erf, sin, cos, a power, a square root), which hardware computes in a special
-unit or by a polynomial: how many there are stands in ``dims`` as ``transcendentals``.
+1 each; so does a transcendental (exp, log, tanh, erf, sin, cos, a power, a square root), which hardware computes in
+a special unit or by a polynomial: how many there are stands in ``dims`` as ``transcendentals``.
 """
 
 from __future__ import annotations

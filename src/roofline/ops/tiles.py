@@ -17,8 +17,10 @@ from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError
+from roofline.ops.checks import show
+from roofline.ops.contraction import real_flops
 from roofline.sizes import Size, ceil_div, check, minimum, round_up
-from roofline.work import Op, Work
+from roofline.work import Op, Tensor, Work
 
 _PADDED_KINDS = ("contraction", "convolution")
 
@@ -78,9 +80,9 @@ def padded(op: Op, tile: tuple[int, int]) -> Op:
         return replace(op, note=_note(op, f"{op.name} is not padded to the matrix unit's tile"))
     m, n, k, batch = (op.dims[name] for name in ("m", "n", "k", "batch"))
     wide, deep = round_up(n, columns), round_up(k, rows)
-    flops = 2 * batch * m * deep * wide
+    flops = sum(real_flops(*(tensor.dtype for tensor in op.reads[:2]))) * batch * m * deep * wide
     work = Work({key: flops if key == matrix[0] else amount for key, amount in op.work.items()})
-    said = f"[k, n] = [{k}, {n}] padded to [{deep}, {wide}] for the matrix unit"
+    said = f"[k, n] = [{show(k)}, {show(n)}] padded to [{show(deep)}, {show(wide)}] for the matrix unit"
     return replace(op, work=work, note=_note(op, said))
 
 
@@ -88,7 +90,8 @@ def _note(op: Op, said: str) -> str:
     return f"{op.note}; {said}" if op.note else said
 
 
-def _matrices(op: Op) -> tuple[object, object, object]:  # noqa
+def _matrices(op: Op) -> tuple[Tensor, Tensor, Tensor]:
     if op.kind != "contraction":
         raise InputError(f"tiles are for contractions, not {op.kind}", hint="as in bf16[B, D] * bf16[D, F]")
-    return (*op.reads, *op.writes)
+    left, right = op.reads
+    return left, right, op.writes[0]

@@ -1,0 +1,315 @@
+"""Machine files of the user's own: what they may say, how they lie over the catalog, each message if one is wrong."""
+
+import pytest
+
+from roofline.errors import HardwareError
+from roofline.hardware import chip, chips
+from roofline.hardware.rate import find_level
+
+MINIMAL = """
+schema = 1
+family = "mine"
+[sources]
+sheet = { title = "The data sheet", url = "https://example.org/sheet" }
+[chip.mine]
+name = "My chip"
+aliases = ["my chip", "prototype"]
+cores = 4
+tdp = "300 W"
+notes = ["a note"]
+[chip.mine.unit.tensor]
+source = "sheet"
+clock = "1.5 GHz"
+tile = [128, 128]
+peak = { bf16 = "200 TFLOP/s", int8 = { value = 4e14, basis = "derived", note = "2x", date = 2026-01-31 } }
+per_clock = { bf16 = 33333 }
+achievable.bf16 = { value = 0.8, basis = "measured" }
+[chip.mine.unit.helper]
+kind = "vector"
+peak.fp32 = 1e13
+[[chip.mine.memory]]
+level = "hbm"
+bandwidth = "2 TB/s"
+capacity = "64 GiB"
+[[chip.mine.memory]]
+level = "scratch"
+bandwidth = 1e13
+per_core = "1 MiB"
+[[chip.mine.link]]
+name = "wire"
+bandwidth = "400 Gb/s"
+latency = "2 us"
+links = 4
+topology = "torus2d"
+axes = [4, 4]
+domain = 16
+[chip.mine.price]
+list = { value = "2.5 USD/h", date = "2026-02" }
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="mine.toml"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def test_a_file_may_say_all_of_this(write):
+    machine = chip(write(MINIMAL))
+    tensor, helper = machine.units
+    assert machine.name == "My chip"
+    assert tensor.kind == "matrix"
+    assert tensor.peaks["bf16"].value == 2e14
+    assert tensor.peaks["bf16"].source == "The data sheet, https://example.org/sheet"
+    assert tensor.peaks["int8"].date == "2026-01-31"
+    assert tensor.tile == (128, 128)
+    assert helper.kind == "vector"
+    assert find_level(machine, "scratch").per_core.value == 2**20
+    assert machine.links[0].bandwidth.value == 5e10
+    assert machine.prices["list"].value == 2.5
+    assert machine.tdp.value == 300
+
+
+def test_a_file_is_a_target_by_path_and_name(write):
+    path = write(MINIMAL + "[chip.other]\n[chip.other.unit.tensor]\npeak.bf16 = 1e12\n")
+    assert chip(f"{path}#mine").name == "My chip"
+    assert chip(f"{path}#other:2x2").shape == (2, 2)
+    assert chip(f"{path}#Proto-type").key == "mine"
+    with pytest.raises(
+        HardwareError, match=r"mine\.toml holds 2 chips; choose one: .*mine\.toml#mine, .*mine\.toml#other"
+    ):
+        chip(path)
+    with pytest.raises(HardwareError, match=r"mine\.toml holds no chip 'othr'; did you mean 'other'\?"):
+        chip(f"{path}#othr")
+
+
+def test_files_and_folders_lie_over_the_catalog(write, tmp_path):
+    write(MINIMAL)
+    assert chip("prototype", files=[tmp_path]).name == "My chip"
+    assert chip("prototype", files=str(tmp_path)).name == "My chip"
+    assert chip("h100", files=[tmp_path]).name == "NVIDIA H100 SXM5 80GB"
+    assert "My chip" in {machine.name for machine in chips([tmp_path])}
+    with pytest.raises(
+        HardwareError, match=r"unknown chip 'prototyp'; did you mean 'mine'|'prototype'|`roofline chips`"
+    ):
+        chip("prototyp", files=[tmp_path])
+
+
+def test_the_later_file_wins(write):
+    first = write('[chip.one]\nname = "first"\n[chip.one.unit.tensor]\npeak.bf16 = 1e12\n', "a.toml")
+    second = write('[chip.one]\nname = "second"\n[chip.one.unit.tensor]\npeak.bf16 = 1e12\n', "b.toml")
+    assert chip("one", files=[first, second]).name == "second"
+    assert chip("one", files=[second, first]).name == "first"
+
+
+def test_a_chip_inherits_and_says_only_what_differs(write):
+    path = write("""
+[chip.h100-96]
+inherits = "H100 SXM"
+name = "H100 with 96 GB"
+[chip.h100-96.unit.tensor]
+peak.bf16 = "1 PFLOP/s"
+[[chip.h100-96.memory]]
+level = "hbm"
+capacity = "96 GB"
+[[chip.h100-96.memory]]
+level = "host"
+bandwidth = "50 GB/s"
+""")
+    machine, parent = chip("h100-96", files=[path]), chip("h100")
+    assert machine.units[0].peaks["bf16"].value == 1e15
+    assert machine.units[0].peaks["fp8"] == parent.units[0].peaks["fp8"]
+    assert machine.units[0].clock == parent.units[0].clock
+    assert machine.memories[0].capacity.value == 96e9
+    assert machine.memories[0].bandwidth == parent.memories[0].bandwidth
+    assert machine.memories[-1].link
+    assert machine.links == parent.links
+    assert machine.cores == 132
+    assert machine.prices == {}
+    assert machine.alternates == ()
+
+
+def test_a_chip_may_correct_itself(write):
+    path = write('[chip.h100]\ninherits = "h100"\n[[chip.h100.memory]]\nlevel = "hbm"\nbandwidth = 3e12\n')
+    machine = chip("H100 SXM", files=[path])
+    assert machine.memories[0].bandwidth.value == 3e12
+    assert machine.name == "NVIDIA H100 SXM5 80GB"
+    again = write('[chip.h100]\ninherits = "h100"\n[[chip.h100.memory]]\nlevel = "hbm"\ncapacity = 1e9\n', "z.toml")
+    both = chip("h100", files=[path, again])
+    assert (both.memories[0].bandwidth.value, both.memories[0].capacity.value) == (3e12, 1e9)
+    listed = {m.key: m for m in chips([path])}
+    assert listed["h100"].memories[0].bandwidth.value == 3e12
+
+
+def test_inherits_looks_in_the_same_file(write):
+    path = write(MINIMAL + '[chip.big]\ninherits = "mine"\ncores = 8\n')
+    assert chip(f"{path}#big").cores == 8
+    assert chip(f"{path}#big").units[0].peaks["bf16"].value == 2e14
+
+
+def test_a_chain_of_inheritance_has_an_end(write):
+    links = "".join(f'[chip.c{i}]\ninherits = "c{i + 1}"\n' for i in range(400))
+    path = write(links + "[chip.c400.unit.tensor]\npeak.bf16 = 1e12\n")
+    assert chip(f"{path}#c360").units[0].peaks["bf16"].value == 1e12
+    with pytest.raises(HardwareError, match="goes through more than 50 chips; inherit from nearer the root"):
+        chip(f"{path}#c0")
+
+
+def test_this_is_a_chip_once_it_is_measured(write):
+    path = write(
+        '[chip.this]\nname = "this machine"\n[[chip.this.memory]]\nlevel = "dram"\nbandwidth = 1e11\n', "this.toml"
+    )
+    assert chip("this", files=[path]).name == "this machine"
+    assert chip("this:4", files=[path]).shape == (4,)
+
+
+def test_a_chip_with_only_a_peak_or_only_a_bandwidth_is_fine(write):
+    assert chip(write("[chip.x.unit.tensor]\npeak.bf16 = 1\n")).memories == ()
+    assert chip(write('[[chip.x.memory]]\nlevel = "hbm"\nbandwidth = 1\n')).units == ()
+
+
+X = "[chip.x.unit.tensor]\npeak.bf16 = 1e12\n"
+BROKEN = [
+    ("this is not toml", "does not read as TOML: Expected '=' after a key in a key/value pair (at line 1, column 6)"),
+    ("a = 1\na = 2", "does not read as TOML: Cannot overwrite a value"),
+    ("", "holds no chip; start one with [chip.NAME]"),
+    ("schema = 2\n" + X, "schema: is 2; this version reads schema = 1"),
+    ("schema = true\n" + X, "schema: is True; this version reads schema = 1"),
+    ("famly = 'x'\n" + X, "unknown key 'famly'; did you mean 'family'?"),
+    ("family = 7\n" + X, "family: is 7; expected text"),
+    ("chip = 3", "chip: is 3; expected a table"),
+    ("[chip]\nx = 3", "chip.x: is 3; expected a table"),
+    ("sources = 3\n" + X, "sources: is 3; expected a table"),
+    ("[sources]\na = 3\n" + X, "sources.a: is 3; expected a title or an address, or a table { title, url }"),
+    ("[sources.a]\nlink = 'x'\n" + X, "sources.a: unknown key 'link'; keys are: title, url, read"),
+    ("[chip.x]\nnmae = 'y'\n" + X, "chip.x: unknown key 'nmae'; did you mean 'name'?"),
+    ("[chip.x]\ncores = 'four'\n" + X, "chip.x.cores: is 'four'; expected a whole number of at least 1"),
+    ("[chip.x]\ncores = 0\n" + X, "chip.x.cores: is 0; expected a whole number of at least 1"),
+    ("[chip.x]\naliases = 'one'\n" + X, "chip.x.aliases: is 'one'; expected a list of texts, such as [\"one\"]"),
+    ("[chip.x]\naliases = [1]\n" + X, 'chip.x.aliases: is [1]; expected a list of texts, such as ["one"]'),
+    (
+        "[chip.x]\nname = 'y'\n",
+        "chip.x: has neither a peak nor a bandwidth; add a peak to [chip.x.unit.NAME] or a bandwidth to",
+    ),
+    ("[chip.x]\ninherits = 'h10'\n", "chip.x.inherits: names 'h10', which is not known; did you mean 'h100'?"),
+    ("[chip.x]\ninherits = 'x'\n", "chip.x.inherits: names 'x', which is not known"),
+    ("[chip.x]\ninherits = 7\n", "chip.x.inherits: is 7; expected the name of one chip, such as 'h100'"),
+    (
+        "[chip.x]\ninherits = 'y'\n[chip.y]\ninherits = 'x'\n",
+        "chip.x.inherits: goes round in a circle through 'y'; let one of them",
+    ),
+    ("[chip.x]\ntdp = -1\n" + X, "chip.x.tdp: -1 is negative; expected a power above 0, such as '700 W'"),
+    ("[chip.x]\ntdp = '3 GB'\n" + X, "chip.x.tdp: '3 GB' is a capacity in bytes; expected a power, such as '700 W'"),
+    (
+        "[chip.x.unit.tensor]\npeak.bf16 = nan\n",
+        "chip.x.unit.tensor.peak.bf16: nan is not finite; expected a rate of arithmetic",
+    ),
+    ("[chip.x.unit.tensor]\npeak.bf16 = -1.0\n", "chip.x.unit.tensor.peak.bf16: -1.0 is negative"),
+    ("[chip.x.unit.tensor]\npeak.bf16 = true\n", "chip.x.unit.tensor.peak.bf16: True is not a figure"),
+    (
+        "[chip.x.unit.tensor]\npeak.bf61 = 1\n",
+        "chip.x.unit.tensor.peak.bf61: unknown dtype 'bf61'; did you mean 'bf16'?",
+    ),
+    ("[chip.x.unit.tensor]\npeak = 1\n", "chip.x.unit.tensor.peak: is 1; expected a table"),
+    ("[chip.x.unit.tensor]\npaek.bf16 = 1\n", "chip.x.unit.tensor: unknown key 'paek'; did you mean 'peak'?"),
+    ("[chip.x.unit.tensor]\npeak.bf16 = { valu = 1 }\n", "peak.bf16: unknown key 'valu'; did you mean 'value'?"),
+    (
+        "[chip.x.unit.tensor]\npeak.bf16 = { note = 'n' }\n",
+        "chip.x.unit.tensor.peak.bf16: has no value; write { value = …",
+    ),
+    (
+        "[chip.x.unit.tensor]\npeak.bf16 = { value = 1, basis = 'guess' }\n",
+        "bf16.basis: is 'guess'; bases are: spec, derived",
+    ),
+    ("[chip.x.unit.tensor]\npeak.bf16 = { value = 1, date = 7 }\n", "bf16.date: is 7; expected text or a date"),
+    (
+        "[chip.x.unit.tensor]\nbasis = 'speck'\npeak.bf16 = 1\n",
+        "chip.x.unit.tensor.basis: is 'speck'; did you mean 'spec'?",
+    ),
+    (
+        "[chip.x.unit.tensor]\nachievable.bf16 = 1.2\npeak.bf16 = 1\n",
+        "achievable.bf16: is 1.2; a fraction is above 0 and at most 1",
+    ),
+    (
+        "[chip.x.unit.tensor]\ntile = [128]\npeak.bf16 = 1\n",
+        "tile: is [128]; expected rows and columns, such as [128, 128]",
+    ),
+    (
+        "[chip.x.unit.tensor]\ntile = 128\npeak.bf16 = 1\n",
+        "tile: is 128; expected rows and columns, such as [128, 128]",
+    ),
+    (
+        "[chip.x.unit.turbo]\npeak.bf16 = 1\n",
+        "chip.x.unit.turbo.kind: is missing; a unit's kind is 'matrix' or 'vector'",
+    ),
+    (
+        "[chip.x.unit.turbo]\nkind = 'fast'\npeak.bf16 = 1\n",
+        "chip.x.unit.turbo.kind: is 'fast'; a unit's kind is 'matrix' or",
+    ),
+    ("[chip.x]\nmemory = 3\n" + X, "chip.x.memory: is 3; expected a list of tables, [[…memory]]"),
+    ("[chip.x]\nmemory = [3]\n" + X, "chip.x.memory: is [3]; expected a list of tables, [[…memory]]"),
+    ("[[chip.x.memory]]\nbandwidth = 1\n", "chip.x.memory[0].level: is missing; name the level: 'hbm'"),
+    (
+        "[[chip.x.memory]]\nlevel = 'h b m'\nbandwidth = 1\n",
+        "chip.x.memory[0].level: is 'h b m'; a name is letters, digits,",
+    ),
+    (
+        "[[chip.x.memory]]\nlevel = 'hbm'\nbandwidth = '80 GB'\n",
+        "memory[0].bandwidth: '80 GB' is a capacity in bytes; expected a",
+    ),
+    (
+        "[[chip.x.memory]]\nlevel = 'hbm'\nbandwith = 1\n",
+        "chip.x.memory[0]: unknown key 'bandwith'; did you mean 'bandwidth'?",
+    ),
+    (
+        "[[chip.x.memory]]\nlevel = 'hbm'\nbandwidth = 1\nlink = 'yes'\n",
+        "memory[0].link: is 'yes'; expected true or false",
+    ),
+    (
+        "[[chip.x.memory]]\nlevel = 'hbm'\nbandwidth = 1\n[[chip.x.memory]]\nlevel = 'hbm'\n",
+        "chip.x: lists the memory level 'hbm' twice; join the two tables",
+    ),
+    ("[[chip.x.link]]\nbandwidth = 1\n" + X, "chip.x.link[0].name: is missing; name the link: 'nvlink'"),
+    ("[[chip.x.link]]\nname = 'a'\ntopology = 'swich'\n" + X, "link[0].topology: is 'swich'; did you mean 'switch'?"),
+    ("[[chip.x.link]]\nname = 'a'\naxes = [0]\n" + X, "link[0].axes: is [0]; expected whole numbers of at least 1"),
+    ("[[chip.x.link]]\nname = 'a'\nlinks = 1.5\n" + X, "link[0].links: is 1.5; expected a whole number of at least 1"),
+    ("[chip.x]\nalternates = [{ value = 1 }]\n" + X, "alternates[0].of: is missing; say which figure it is, such as"),
+    (
+        "[chip.x]\nalternates = [{ of = 'hbm.bandwidth', value = '3 W' }]\n" + X,
+        "alternates[0]: '3 W' is a power; expected a bandwidth",
+    ),
+    (
+        "[chip.x.price]\nlist = 'free'\n" + X,
+        "chip.x.price.list: 'free' does not start with a number; expected a price per hour",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN, ids=[text[:40] for text, _ in BROKEN])
+def test_a_broken_file_is_named_with_the_place_and_the_fix(write, text, message):
+    path = write(text)
+    with pytest.raises(HardwareError) as caught:
+        chip(f"{path}#x" if "[chip.x" in text else path)
+    assert str(caught.value).startswith(path)
+    assert message in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(HardwareError, match=r"cannot read '.*none\.toml': No such file or directory; check the path"):
+        chip("h100", files=[tmp_path / "none.toml"])
+    (tmp_path / "latin.toml").write_bytes(b"family = '\xff'")
+    with pytest.raises(HardwareError, match=r"latin\.toml: is not UTF-8 text; save the file as UTF-8"):
+        chip("h100", files=[tmp_path])
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    (deep / "deep.toml").write_text("a = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(HardwareError, match=r"deep\.toml: (is nested too deeply|does not read as TOML)"):
+        chip("h100", files=[deep])
+
+
+def test_an_empty_folder_changes_nothing(tmp_path):
+    assert chip("h100", files=[tmp_path]).name == "NVIDIA H100 SXM5 80GB"

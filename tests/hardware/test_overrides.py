@@ -1,0 +1,210 @@
+"""Figures set by the caller: where they land, what is made, what is noted, and the message if there is no such one."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.errors import HardwareError, InputError, QuantityError
+from roofline.hardware import chip, names, override
+from roofline.hardware.machine import Figure, Machine, Memory
+from roofline.hardware.overrides import keys
+from roofline.hardware.rate import find_level, find_link, rate
+from roofline.work import Key
+
+
+def peak(machine, unit, dtype):
+    return next(u for u in machine.units if u.name == unit).peaks[dtype]
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "value", "path", "expected"),
+    [
+        ("v5e", "hbm", "8.1e11 B/s", "hbm.bandwidth", 8.1e11),
+        ("v5e", "HBM", "810 GB/s", "hbm.bandwidth", 8.1e11),
+        ("v5e", "memory", 8.1e11, "hbm.bandwidth", 8.1e11),
+        ("v5e", "bandwidth", 8.1e11, "hbm.bandwidth", 8.1e11),
+        ("v5e", "memory.bandwidth", 8.1e11, "hbm.bandwidth", 8.1e11),
+        ("v5e", "hbm.bandwidth", 8.1e11, "hbm.bandwidth", 8.1e11),
+        ("v5e", "hbm.capacity", "32 GiB", "hbm.capacity", 32 * 2**30),
+        ("v5e", "capacity", "32 GiB", "hbm.capacity", 32 * 2**30),
+        ("gtx-1080-ti", "hbm", 1e12, "dram.bandwidth", 1e12),
+        ("h100", "dram", 1e12, "hbm.bandwidth", 1e12),
+        ("h100", "vmem", 1e13, "vmem.bandwidth", 1e13),
+        ("h100", "l2", "5.5 TB/s", "l2.bandwidth", 5.5e12),
+        ("h100", "pcie", "55 GB/s", "pcie.bandwidth", 5.5e10),
+        ("a10", "pcie", "55 GB/s", "pcie.bandwidth", 5.5e10),
+        ("h100", "host", "55 GB/s", "pcie.bandwidth", 5.5e10),
+    ],
+)
+def test_memory_figures(target, key, value, path, expected):
+    machine = override(chip(target), {key: value})
+    level, _, part = path.partition(".")
+    figure = getattr(find_level(machine, level), part)
+    assert figure.value == expected
+    assert figure.basis == "given"
+    assert machine.given == (path,)
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "unit", "dtype"),
+    [
+        ("h100", "bf16", "tensor", "bf16"),
+        ("h100", "bfloat16", "tensor", "bf16"),
+        ("h100", "fp8_e4m3", "tensor", "fp8"),
+        ("h100", "fp4", "tensor", "fp4"),
+        ("h100", "fp32", "cuda", "fp32"),
+        ("h100", "peak.bf16", "tensor", "bf16"),
+        ("h100", "tensor.bf16", "tensor", "bf16"),
+        ("h100", "matrix.bf16", "tensor", "bf16"),
+        ("h100", "vector.fp32", "cuda", "fp32"),
+        ("h100", "cuda.fp32", "cuda", "fp32"),
+        ("v5e", "mxu.fp32", "mxu", "fp32"),
+        ("v5e", "tensor.bf16", "mxu", "bf16"),
+        ("v5e", "peak.fp32", "mxu", "fp32"),
+        ("v5e", "vector.bf16", "vpu", "bf16"),
+        ("v4", "vpu.fp32", "vpu", "fp32"),
+        ("gtx-1080-ti", "bf16", "cuda", "bf16"),
+        ("genoa", "fp32", "vector", "fp32"),
+        ("rtx-4090", "fp16_acc16", "tensor", "fp16_acc16"),
+    ],
+)
+def test_peaks(target, key, unit, dtype):
+    machine = override(chip(target), {key: "123 TFLOP/s"})
+    assert peak(machine, unit, dtype).value == 123e12
+    assert machine.given == (f"{unit}.{dtype}",)
+
+
+def test_peak_sets_every_dtype_of_the_main_unit():
+    machine = chip("v5e", peak=1e15)
+    assert {figure.value for figure in machine.units[0].peaks.values()} == {1e15}
+    assert machine.given == ("mxu.bf16", "mxu.int8", "mxu.int4")
+    assert machine.units[1].peaks["fp32"].basis == "derived"
+
+
+def test_dictionaries_reach_inside():
+    machine = chip("h100", hbm={"bandwidth": "3 TB/s", "capacity": "96 GB"}, peak={"bf16": 1e15, "fp8": 2e15})
+    assert machine.given == ("hbm.bandwidth", "hbm.capacity", "tensor.bf16", "tensor.fp8")
+
+
+def test_links_power_and_clocks():
+    machine = chip("v5e", link=5e10, ici={"latency": "2 us"}, tdp="200 W")
+    assert find_link(machine, "ici").bandwidth.value == 5e10
+    assert find_link(machine, "ici").latency.value == 2e-6
+    assert machine.tdp.value == 200
+    assert find_link(chip("a10", link=1e10), "link").bandwidth.value == 1e10
+    assert find_link(chip("a10", nic=1e10), "nic").topology == "network"
+
+
+def test_a_clock_gives_the_peaks_a_source_counts_per_clock():
+    machine = chip("spr", amx={"clock": "2 GHz"})
+    assert peak(machine, "amx", "bf16").value == 56 * 2048 * 2e9
+    assert peak(machine, "amx", "int8").value == 56 * 4096 * 2e9
+    assert peak(machine, "amx", "bf16").basis == "derived"
+    assert machine.given == ("amx.clock",)
+
+
+def test_a_doubled_figure_is_kept_and_noted():
+    note = "given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) figure?"
+    machine = chip("h100", bf16="1979 TFLOPS")
+    assert note in machine.notes
+    assert peak(machine, "tensor", "bf16").value == 1979e12
+    assert any("hbm.bandwidth is exactly twice" in n for n in chip("v5e", hbm=1.638e12).notes)
+    assert any("nvlink.bandwidth is exactly twice" in n for n in chip("h100", nvlink="900 GB/s").notes)
+    assert not any("twice" in n for n in chip("h100", bf16=1.9e15).notes)
+
+
+def test_the_last_of_two_wins_and_is_listed_once():
+    machine = override(chip("v5e"), {"hbm": 1e12, "memory": 2e12})
+    assert machine.memories[0].bandwidth.value == 2e12
+    assert machine.given == ("hbm.bandwidth",)
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "message"),
+    [
+        ("h100", "hmb", "NVIDIA H100 SXM5 80GB has no figure 'hmb'; did you mean 'hbm'?"),
+        ("h100", "tensro.bf16", "NVIDIA H100 SXM5 80GB has no figure 'tensro.bf16'; did you mean 'tensor.bf16'?"),
+        ("h100", "nvlnk", "NVIDIA H100 SXM5 80GB has no figure 'nvlnk'; did you mean 'nvlink'?"),
+        ("v5e", "nvlink", "TPU v5e has no figure 'nvlink'; did you mean 'link'?"),
+        ("v5e", "mxu.bf61", "mxu has no figure 'bf61'; did you mean 'bf16'?"),
+        ("v5e", "hbm.bandwith", "hbm has no figure 'bandwith'; did you mean 'bandwidth'?"),
+        ("v5e", "ici.latncy", "ici has no figure 'latncy'; did you mean 'latency'?"),
+        (
+            "spr",
+            "amx",
+            "amx of Intel Xeon Sapphire Rapids (56 cores, such as 8480+) lists no dtype; say which: amx.bf16",
+        ),
+    ],
+)
+def test_unknown_figures(target, key, message):
+    with pytest.raises(HardwareError) as caught:
+        override(chip(target), {key: 1e12})
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "hbm",
+            "80 GB",
+            "hbm: '80 GB' is a capacity in bytes; expected a bandwidth in bytes per second, such as '3.35 TB/s'",
+        ),
+        ("bf16", "3 TB/s", "bf16: '3 TB/s' is a bandwidth in bytes per second; expected a rate of arithmetic"),
+        ("hbm", 0, "hbm: 0 is zero; expected a bandwidth in bytes per second above 0"),
+        ("hbm", math.nan, "hbm: nan is not finite"),
+        ("hbm", None, "hbm: None is not a figure"),
+        ("hbm.achievable", 1.5, "hbm.achievable: 1.5 is above 1; a fraction is above 0 and at most 1"),
+    ],
+)
+def test_bad_values_name_the_figure(key, value, message):
+    with pytest.raises(QuantityError) as caught:
+        override(chip("h100"), {key: value})
+    assert str(caught.value).startswith(message)
+
+
+def test_a_main_memory_that_is_missing_goes_outermost():
+    bare = Machine("bare", "Bare", (), (Memory("l2", Figure(1e13)), Memory("pcie", Figure(1e10), link=True)))
+    assert rate(override(bare, {"hbm": 1e12}), Key("bytes", "main")).resource == "hbm"
+    assert override(bare, {"memory": 2e13}).given == ("l2.bandwidth",)
+    assert override(Machine("none", "None", (), ()), {"memory": 1e12}).given == ("hbm.bandwidth",)
+
+
+def test_what_can_be_set_can_be_set():
+    for name in names():
+        machine = chip(name)
+        for key in keys(machine):
+            if key == "peak" and not any(u.peaks for u in machine.units[:1]):
+                continue
+            if key in {u.name for u in machine.units if not u.peaks} | {"matrix", "vector"}:
+                continue
+            value = "1 GB" if key.endswith("capacity") else 123.0
+            assert override(machine, {key: value}).given, (name, key)
+
+
+def test_an_override_takes_effect_in_the_rate():
+    for name in names():
+        machine = chip(name)
+        for unit in machine.units:
+            for dtype in unit.peaks:
+                changed = override(machine, {f"{unit.name}.{dtype}": 42.0})
+                assert rate(changed, Key("flops", unit.name, dtype)).value == 42.0
+        assert rate(override(machine, {"memory": 42.0}), Key("bytes", "main")).value == 42.0
+
+
+def test_the_catalog_is_not_changed_by_an_override():
+    before = chip("h100").memories[0].bandwidth.value
+    chip("h100", hbm=1.0)
+    assert chip("h100").memories[0].bandwidth.value == before
+
+
+@pytest.mark.fuzz
+@given(st.text(max_size=12), st.text(max_size=8) | st.floats() | st.none() | st.integers())
+def test_any_override_works_or_says_why_not(key, value):
+    try:
+        said = override(chip("h100"), {key: value}).given
+    except InputError as error:
+        said = str(error)
+    assert said

@@ -1,0 +1,118 @@
+"""Targets as they are typed: forgiving names, shapes, files, and the message when one does not read."""
+
+import pytest
+
+from roofline.errors import HardwareError, InputError
+from roofline.hardware import chip, names
+
+ALIASES = {
+    "h100": ["H100", "H100 SXM", "h100-sxm5", "h100_sxm", "NVIDIA H100", "nvidia-h100-sxm5", "NVIDIA H100 SXM5 80GB"],
+    "h100-pcie": ["h100 pcie", "H100-PCIe", "h100pcie"],
+    "h100-nvl": ["H100 NVL"],
+    "h200": ["H200", "h200-sxm"],
+    "b200": ["B200", "NVIDIA B200"],
+    "gb200": ["GB200"],
+    "a100": ["A100", "A100 80GB", "a100-sxm4", "NVIDIA A100 SXM4 80GB"],
+    "a100-40gb": ["a100 40gb", "A100-SXM4-40GB"],
+    "a100-pcie": ["A100 PCIe"],
+    "v100": ["V100", "Tesla V100", "v100-sxm2"],
+    "v100-pcie": ["V100 PCIe"],
+    "p100": ["P100"],
+    "t4": ["T4", "Tesla T4"],
+    "l4": ["L4"],
+    "l40s": ["L40S"],
+    "a10": ["A10"],
+    "a10g": ["A10G"],
+    "a30": ["a30"],
+    "a40": ["a40"],
+    "gtx-1080-ti": ["1080ti", "gtx1080ti", "GTX 1080 Ti", "GeForce GTX 1080 Ti", "1080 ti"],
+    "rtx-2080-ti": ["2080ti", "rtx2080ti", "RTX 2080 Ti"],
+    "rtx-3090": ["3090", "RTX 3090", "rtx3090"],
+    "rtx-4090": ["4090", "GeForce RTX 4090"],
+    "rtx-5090": ["5090"],
+    "mi300x": ["MI300X", "Instinct MI300X", "amd-mi300x"],
+    "mi250x-gcd": ["MI250X (per GCD)", "mi250x gcd"],
+    "v2": ["TPU v2", "tpuv2"],
+    "v3": ["tpu-v3"],
+    "v4": ["TPU v4", "tpu_v4"],
+    "v5e": ["V5E", "tpu-v5e", "TPU v5e", "tpuv5e", "Google TPU v5e", "cloud-tpu-v5e", "v5litepod"],
+    "v5p": ["TPU v5p"],
+    "v6e": ["trillium", "TPU v6e"],
+    "tpu7x": ["ironwood", "tpu7x", "TPU7x (Ironwood)", "v7x"],
+    "trn1": ["Trainium1", "aws-trn1"],
+    "trn2": ["trainium2"],
+    "trn3": ["trn3"],
+    "inf2": ["Inferentia2"],
+    "gaudi2": ["Gaudi 2", "intel gaudi2"],
+    "gaudi3": ["gaudi-3"],
+    "m1": ["Apple M1"],
+    "m4-max": ["m4 max", "M4Max"],
+    "910b": ["Ascend 910B"],
+    "spr": ["Sapphire Rapids", "Xeon SPR"],
+    "genoa": ["EPYC 9654", "genoa"],
+}
+
+
+@pytest.mark.parametrize(("key", "written"), [(key, w) for key, listed in ALIASES.items() for w in listed])
+def test_names_are_forgiving(key, written):
+    assert chip(written).key == key
+
+
+def test_shapes():
+    assert chip("h100").shape == ()
+    assert chip("h100:8").shape == (8,)
+    assert chip("v5e:4x4").shape == (4, 4)
+    assert chip("v4:2x2x4").shape == (2, 2, 4)
+    assert chip("v5e:4X4").shape == (4, 4)
+    assert chip(" v5e : 16×16".replace(" : ", ":")).shape == (16, 16)
+
+
+@pytest.mark.parametrize(
+    "shape", ["0x4", "4xx4", "x4", "4x", "-4", "4.5", "a", "", " ", "4 x 4", "99999999", "1" * 5000]
+)
+def test_bad_shapes(shape):
+    with pytest.raises(HardwareError, match=r"does not read; write sizes joined by x, such as v5e:4x4 or h100:8"):
+        chip(f"v5e:{shape}")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("h10", "unknown chip 'h10'; did you mean 'h100'? (`roofline chips` lists all)"),
+        ("v6f", "unknown chip 'v6f'; did you mean 'v6e'? (`roofline chips` lists all)"),
+        ("tpu-v5ee", "unknown chip 'tpu-v5ee'; did you mean 'v5e'? (`roofline chips` lists all)"),
+        ("quantum", "unknown chip 'quantum'; `roofline chips` lists all"),
+        ("", "'' is not a chip; name one, such as 'h100', or give a TOML file"),
+        ("  ", "'  ' is not a chip; name one, such as 'h100', or give a TOML file"),
+        (None, "None is not a chip; name one, such as 'h100', or give a TOML file"),
+        (7, "7 is not a chip; name one, such as 'h100', or give a TOML file"),
+        ("this", "no measurement of this machine is known; make one with `roofline measure`, or name a chip"),
+        ("THIS:4", "no measurement of this machine is known; make one with `roofline measure`, or name a chip"),
+        ("nowhere/x.toml", "cannot read 'nowhere/x.toml': No such file or directory; check the path"),
+        (":8", "unknown chip ''; `roofline chips` lists all"),
+    ],
+)
+def test_what_does_not_resolve(target, message):
+    with pytest.raises(HardwareError) as caught:
+        chip(target)
+    assert str(caught.value) == message
+
+
+def test_a_machine_passes_through():
+    machine = chip("h100", hbm=3e12)
+    assert chip(machine) is machine
+    assert chip(machine, over="l2").over == "l2"
+
+
+def test_every_name_resolves():
+    for name in names():
+        assert chip(name).key == name
+
+
+def test_errors_are_input_errors():
+    with pytest.raises(InputError):
+        chip("nope")
+
+
+def test_a_machine_says_what_it_is():
+    assert repr(chip("v5e:4x4", hbm=8.1e11)) == "Machine(v5e:4x4, given: hbm.bandwidth)"

@@ -1,0 +1,220 @@
+"""The text of an error is part of the interface: the message, the line, the caret under the character."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline.errors import NotationError
+from roofline.notation import program
+
+
+def message(text):
+    with pytest.raises(NotationError) as caught:
+        program(text)
+    return str(caught.value)
+
+
+EXACT = [
+    """
+expected ',' or ']', found the end of the text
+  bf16[B, D
+           ^
+""",
+    """
+unknown dtype 'bf61'; did you mean 'bf16'?
+  bf61[B, D] * bf16[D, F]
+  ^
+""",
+    """
+unknown dtype 'bf61'; did you mean 'bf16'?
+  x:bf61[B] * y[B]
+    ^
+""",
+    """
+unknown function 'gleu'; did you mean 'gelu'?
+  gleu(bf16[B])
+  ^
+""",
+    """
+unknown function 'softmx_T'; did you mean 'softmax_T'?
+  softmx_T(bf16[B, T])
+  ^
+""",
+    """
+'bf16' is a dtype, not a function; dimensions stand in square brackets, as in bf16[B, D]
+  bf16(B, D)
+  ^
+""",
+    """
+a dimension is a name or a number, not an expression; name it and give its size beside the line: F=4*D
+  bf16[B, 4*D] * bf16[D, F]
+           ^
+""",
+    """
+a size is at least 1, not 0; a scalar is written bf16[]
+  bf16[0, 4] + bf16[4]
+       ^
+""",
+    """
+the size is 9999999999999999999999999999999; sizes go up to 1e30
+  bf16[9999999999999999999999999999999] * x
+       ^
+""",
+    """
+'4k' is not a size; write the number out, or give the dimension a name
+  bf16[B, 4k]
+          ^
+""",
+    """
+expected ',' or ']' between dimensions, found 'D'
+  bf16[B D]
+         ^
+""",
+    """
+expected a tensor such as bf16[B, D], a name or a function, found '*'
+  bf16[B, D] ** bf16[D]
+              ^
+""",
+    """
+expected an operator, '->', ';' or the end, found 'bf16'; statements are separated by ; or a line break
+  bf16[B, D] bf16[D, F]
+             ^
+""",
+    """
+expected an operator, '->', ';' or the end, found ')'; nothing is open that ')' could close
+  gelu(bf16[B]))
+               ^
+""",
+    """
+expected the result after '->', such as bf16[B, F], found the end of the text
+  bf16[B, D] * bf16[D, F] ->
+                            ^
+""",
+    """
+the number 3 is not an operand; a scalar is written bf16[]; a size stands inside brackets
+  bf16[B, D] + 3
+               ^
+""",
+    """
+[B, D] * [E, F] share no dimension; rename the dimension to be contracted, or write the result: -> …
+  bf16[B, D] * bf16[E, F]
+             ^
+""",
+    """
+F stands in one operand and nowhere else; add F to the result, or sum over it first: sum_F(…)
+  bf16[B, D] * int8[D, F] -> bf16[B]
+                       ^
+""",
+    """
+[512, 8192] @ [4096, 8192]: 8192 and 4096 differ; numbers pair as in numpy.matmul: [M, K] * [K, N]; \
+name the dimensions to contract others
+  bf16[512, 8192] @ bf16[4096, 8192]
+                         ^
+""",
+    """
+bf16 and fp16 are equally wide, so the arithmetic dtype needs a choice; say compute='bf16' or compute='fp16'
+  bf16[B, D] * fp16[D, F]
+             ^
+""",
+    """
+axis X stands twice in one tensor; a mesh axis can shard one dimension of a tensor
+  A[B_XY, D_X] * B[D, F]
+          ^
+""",
+    """
+'B_X' is sharded already; several mesh axes are written together: B_XY
+  A[B_X_Y, D] * B[D, F]
+    ^
+""",
+    """
+conv has no option 'strid'; did you mean 'stride'?
+  conv(bf16[B, 8, 3], bf16[3, 3, O], strid=2)
+                                     ^
+""",
+    """
+stride is at least 1, not 0
+  conv(bf16[B, 8, 3], bf16[3, 3, O], stride=0)
+                                            ^
+""",
+    """
+expected stride= a whole number, found '-'; as in stride=(2, 2)
+  conv(bf16[B, 8, 3], bf16[3, 3, O], stride=-1)
+                                            ^
+""",
+    """
+gelu takes nothing after '_'; write gelu(…)
+  gelu_T(bf16[B])
+  ^
+""",
+    """
+'over' is given twice
+  gelu(bf16[B]) over vmem over hbm
+                          ^
+""",
+    """
+expected nothing after 'over', which closes the text, found 'gelu'
+  gelu(bf16[B]) over vmem; gelu(bf16[C])
+                           ^
+""",
+    """
+unexpected '>'; the result follows ->
+  A[I] * B[I] => C[]
+               ^
+""",
+    """
+unknown LaTeX command \\alpha; \\cdot, \\times, \\rightarrow and \\text{…} are read
+  A[I] \\alpha B[I]
+       ^
+""",
+    """
+expected {U_X}, partial sums over the mesh axis X
+  A[I] {V_X} * B[I]
+        ^
+""",
+    """
+2 operands and 3 types; one type for each operand
+  x • y: bf16[N], bf16[N], bf16[N]
+                           ^
+""",
+    """
+there is nothing to read; an example: bf16[B, D] * int8[D, F] -> bf16[B, F]
+""",
+]
+
+
+@pytest.mark.parametrize("expected", EXACT, ids=[text.strip().split("\n")[0][:40] for text in EXACT])
+def test_messages_are_exact(expected):
+    expected = expected[1:-1]
+    lines = expected.split("\n")
+    assert message(lines[1][2:] if len(lines) > 1 else "") == expected
+
+
+def test_only_the_line_at_fault_is_shown():
+    assert message("gelu(bf16[B])\ngelu(bf16[B, )\ngelu(bf16[C])").split("\n")[1:] == [
+        "  gelu(bf16[B, )",
+        "               ^",
+    ]
+
+
+def test_the_caret_stands_under_wide_characters_too():
+    line, caret = message("bf16[漢字, 0]").split("\n")[1:]
+    assert line == "  bf16[漢字, 0]"
+    assert len(caret) - 1 == 2 + len("bf16[") + 4 + len(", ")
+
+
+def test_a_long_line_is_cut_around_the_caret():
+    shown = message("bf16[B, D] * " * 20 + "bf16[B, ?]" + " * bf16[B, D]" * 20).split("\n")
+    assert len(shown[1]) < 110
+    assert shown[1][len(shown[2]) - 1] == "?"
+    assert shown[1].strip()[0] == shown[1].strip()[-1] == "…"
+
+
+def test_bounds_on_depth_and_length_are_said():
+    assert message("(" * 40 + "x").startswith("brackets nested more than 32 deep; split it into statements")
+    assert message("gelu(" * 4000).startswith("brackets nested more than 32 deep")
+    assert message("*".join(["x[N]"] * 200)).startswith("more than 100 operators in one statement")
+    assert message("[" + ",".join("ABCDEFGHIJ"[i % 10] + str(i) for i in range(40)) + "]").startswith(
+        "more than 32 dim"
+    )
+    assert message("x" * 200).startswith("a name of 200 characters; 100 is the most")
+    assert message("x" * 300_000).startswith("the text has 300000 characters, more than 200000 can be read")
