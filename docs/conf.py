@@ -1,5 +1,7 @@
 """Configuration of the documentation build."""
 
+import re
+
 project = "roofline"
 author = "the roofline authors"
 copyright = "the roofline authors"
@@ -20,3 +22,32 @@ html_copy_source = False
 html_show_sphinx = False
 pygments_style = "default"
 pygments_dark_style = "github-dark"
+
+_HEADING = re.compile(r"(?P<indent> *)(Parameters|Attributes)$")
+_NAMES = re.compile(r"(?P<indent> *)    (?P<names>``[^`]+``(?:, ``[^`]+``)*) +(?P<text>\S.*)")
+
+
+def as_lists(app, what, name, obj, options, lines):
+    """Turn the two columns under Parameters and Attributes, which read well as text, into lists."""
+    fresh, indent = [], None
+    for line in lines:
+        heading = _HEADING.match(line)
+        if heading:
+            indent = heading["indent"]
+            fresh += [f"{indent}**{line.strip()}**", ""]
+            continue
+        if indent is not None and line.strip() and not line.startswith(indent + " "):
+            indent = None
+        row = _NAMES.match(line) if indent is not None else None
+        if row and row["indent"] == indent:
+            fresh.append(f"{indent}- {row['names']}: {row['text']}")
+        elif indent is not None and line.strip():
+            fresh.append(f"{indent}  {line.strip()}")
+        else:
+            fresh.append(line)
+    lines[:] = fresh
+
+
+def setup(app):
+    """Register the hook."""
+    app.connect("autodoc-process-docstring", as_lists)

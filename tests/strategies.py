@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "layer norm": ("layer_norm(bf16[B, D], bf16[D], bf16[D])", ("B", "D")),
     "rms norm": ("rms_norm(bf16[B, D], bf16[D])", ("B", "D")),
     "attention": ("attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, H])", ("B", "S", "T", "N", "H")),
-    "causal attention": ("attention(bf16[B, S, N, H], bf16[B, S, N, H], bf16[B, S, N, H], causal)", ("B", "S", "N", "H")),
+    "causal": ("attention(bf16[B, S, N, H], bf16[B, S, N, H], bf16[B, S, N, H], causal)", ("B", "S", "N", "H")),
     "convolution": ("conv(bf16[B, X, Y, C], bf16[3, 3, C, O], stride=1, pad=1)", ("B", "X", "Y", "C", "O")),
     "depthwise": ("conv(bf16[B, X, Y, C], bf16[3, 3, 1, C], pad=1, depthwise)", ("B", "X", "Y", "C")),
     "transposed": ("conv_transpose(bf16[B, X, C], bf16[2, C, O], stride=2)", ("B", "X", "C", "O")),

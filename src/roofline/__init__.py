@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from roofline.bounds.solve_dtypes import solve_dtypes
     from roofline.bounds.sweep import Sweep, sweep
     from roofline.bounds.zones import Zones, zones
-    from roofline.charts import Chart, plot
+    from roofline.charts.chart import Chart
+    from roofline.charts.plot import plot
     from roofline.errors import RooflineError
     from roofline.hardware import Machine, chip, chips
     from roofline.notation import parse, program
-    from roofline.ops import build
+    from roofline.ops.build import build
     from roofline.work import Key, Op, Tensor, Work
 
 _WHERE = {
@@ -44,11 +45,12 @@ _WHERE = {
     "roofline.bounds.solve_dtypes": ("solve_dtypes",),
     "roofline.bounds.sweep": ("Sweep", "sweep"),
     "roofline.bounds.zones": ("Zones", "zones"),
-    "roofline.charts": ("Chart", "plot"),
+    "roofline.charts.chart": ("Chart",),
+    "roofline.charts.plot": ("plot",),
     "roofline.errors": ("RooflineError",),
     "roofline.hardware": ("Machine", "chip", "chips"),
     "roofline.notation": ("parse", "program"),
-    "roofline.ops": ("build",),
+    "roofline.ops.build": ("build",),
     "roofline.work": ("Key", "Op", "Tensor", "Work"),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}

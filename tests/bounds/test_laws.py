@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.strategies import CHIPS, KINDS, expressions, machines
 
 from roofline.bounds.api import bound, question
 from roofline.bounds.closed import values_of
@@ -15,7 +16,6 @@ from roofline.bounds.traffic import traffic
 from roofline.errors import UntimedError
 from roofline.hardware import Machine, override
 from roofline.sizes import is_symbol, symbol
-from tests.strategies import CHIPS, KINDS, expressions, machines
 
 ROOM = 1 + 1e-12
 Asked = tuple[str, dict[str, int]]
@@ -75,7 +75,7 @@ def test_faster_hardware_never_slows(asked: Asked, machine: Machine, times: floa
         assert better.upper <= found.upper * ROOM
 
 
-@pytest.mark.parametrize("wide,narrow", [("bf16", "int8"), ("int8", "int4"), ("fp32", "bf16")])
+@pytest.mark.parametrize(("wide", "narrow"), [("bf16", "int8"), ("int8", "int4"), ("fp32", "bf16")])
 @given(sizes=st.tuples(*[st.integers(1, 512)] * 3), machine=machines)
 @settings(max_examples=60, deadline=None)
 def test_fewer_storage_bits_never_slow(wide: str, narrow: str, sizes: tuple[int, ...], machine: Machine) -> None:
@@ -87,7 +87,7 @@ def test_fewer_storage_bits_never_slow(wide: str, narrow: str, sizes: tuple[int,
         assert after.lower <= before.lower * ROOM
 
 
-@pytest.mark.parametrize("kind", ["batched matmul", "batched dot", "softmax", "attention", "causal attention", "gelu"])
+@pytest.mark.parametrize("kind", ["batched matmul", "batched dot", "softmax", "attention", "causal", "gelu"])
 @given(factor=st.integers(2, 50), data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_work_is_linear_in_a_label_of_every_tensor(kind: str, factor: int, data: st.DataObject) -> None:

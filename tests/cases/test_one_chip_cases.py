@@ -218,7 +218,7 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
         "int8_int8": critical(INT8, set={"hbm": 8.2e11, "int8": 3.94e14}),
     },
     "s002.bigger_model": lambda: {
-        "B_crit": lambda D, I: critical(MATMUL, set={"hbm": 8.2e11, "bf16": I * 8.2e11}, D=int(D), F=int(D)),
+        "B_crit": lambda **at: critical(MATMUL, set={"hbm": 8.2e11, "bf16": at["I"] * 8.2e11}, D=at["D"], F=at["D"]),
     },
     "s002.q1.fp32": lambda: {
         "intensity": field("intensity", "fp32[B, D] . fp32[D, F] -> fp32[B, F]", set={"fp32": 1.97e14}),

@@ -31,6 +31,9 @@ LEAST_GAIN = 1.005
 #: Chips another one is compared with when no others are named.
 OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
 
+#: Arithmetic formats worth trying, widest first.
+ARITHMETIC = ("bf16", "fp8", "int8", "fp4")
+
 # Narrower storage formats worth trying for each width in bits.
 _NARROWER = {64: ("fp32", "bf16"), 32: ("bf16", "int8"), 16: ("int8", "int4"), 8: ("int4",)}
 _ROLE_WORD = {"weight": "weights", "activation": "activations", "kv": "KV", "gradient": "gradients"}
@@ -134,9 +137,9 @@ def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
         return
     inputs = [o for o in operands(asked) if o.role in _ROLE_WORD]
     known = {dtype for unit in asked.machine.units for dtype in unit.peaks}
-    for name in (n for n in ("bf16", "fp8", "int8", "fp4") if n in known):
-        formats = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
-        if formats and len(formats) == len(inputs):
+    for name in ARITHMETIC:
+        formats: dict[int, str] = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
+        if name in known and formats and len(formats) == len(inputs):
             yield from _retyped(asked.vary(compute=None), formats, f"{name} arithmetic", "a higher peak")
 
 

@@ -1,8 +1,10 @@
 """A chip's rules of thumb: ridges, critical batches, the width from which several chips stop waiting.
 
 >>> found = rules_of_thumb("v5e", set={"hbm": 8.2e11})
->>> [(r.name, round(r.value, 1)) for r in found if r.name.startswith(("ridge", "critical batch bf16 x int8"))][:2]
+>>> [(r.name, round(r.value, 1)) for r in found if r.row == "hbm"][:2]
 [('ridge bf16 over hbm', 240.2), ('ridge int8 over hbm', 479.3)]
+>>> [(r.name, round(r.value, 1)) for r in found if r.group == "critical batch"][:2]
+[('critical batch bf16 x bf16', 240.2), ('critical batch bf16 x int8', 120.1)]
 
 Each rule is a question of the ordinary kind, asked and solved like any other, so that it can be checked.
 """
@@ -15,9 +17,8 @@ from typing import Any
 
 from roofline.bounds.api import target
 from roofline.bounds.question import Question
-from roofline.errors import DTypeError
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import main_level
+from roofline.hardware.rate import find_link, main_level, ridge
 
 #: Activation and weight formats of the critical batches.
 MIXES = (("bf16", "bf16"), ("bf16", "int8"), ("bf16", "int4"), ("fp8", "fp8"), ("int8", "int8"), ("fp32", "fp32"))
@@ -27,12 +28,27 @@ _LARGE = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One figure: ``value`` in ``unit``, ``meaning`` in words."""
+    """One figure: ``value`` in ``unit``; ``group`` says what it is, ``row`` and ``column`` for which case.
 
-    name: str
+    ``meaning`` is the sentence that all rules of the group share.
+    """
+
+    group: str
+    row: str
+    column: str
     value: float
     unit: str
     meaning: str
+
+    @property
+    def name(self) -> str:
+        """The rule in a few words: ``ridge bf16 over hbm``."""
+        return f"{self.group} {self.column}" + (f" over {self.row}" if self.row else "")
+
+
+RIDGE = "from this many FLOP/B arithmetic takes longer than loading"
+BATCH = "tokens from which a wide matmul (activations x weights) is compute-bound"
+WIDTH = "contracted bf16 size from which chips that split it stop waiting for {} (one-way ring AllReduce)"
 
 
 def rules_of_thumb(on: str | Machine, **choices: Any) -> tuple[Rule, ...]:
@@ -42,57 +58,39 @@ def rules_of_thumb(on: str | Machine, **choices: Any) -> tuple[Rule, ...]:
 
 
 def _ridges(machine: Machine) -> Iterator[Rule]:
-    for unit in machine.units:
-        for memory in machine.memories:
-            if memory.bandwidth is None:
-                continue
-            for dtype, peak in unit.peaks.items():
-                yield Rule(
-                    f"ridge {dtype} over {memory.name}" + ("" if unit is machine.units[0] else f" on {unit.name}"),
-                    peak.value / memory.bandwidth.value,
-                    "FLOP/B",
-                    f"{dtype} on {unit.name} is compute-bound from this intensity when data comes from {memory.name}",
-                )
+    """peak ÷ bandwidth for every level and every dtype; the matrix unit's where both units have the dtype."""
+    for memory in (m for m in machine.memories if m.bandwidth is not None):
+        seen: set[str] = set()
+        for unit in sorted(machine.units, key=lambda u: u.kind != "matrix"):
+            for dtype in (d for d in unit.peaks if d not in seen):
+                seen.add(dtype)
+                found = ridge(machine, dtype, memory.name, unit.name)
+                if found is not None:
+                    yield Rule("ridge", memory.name, dtype, found, "FLOP/B", RIDGE)
 
 
 def _critical_batches(machine: Machine) -> Iterator[Rule]:
-    if all(m.bandwidth is None for m in machine.memories if m.name == main_level(machine).name):
+    """The batch at which a wide matmul's intensity reaches the ridge."""
+    if main_level(machine).bandwidth is None:
         return
     for left, right in MIXES:
         text = f"{left}[B, D] * {right}[D, F] -> {left}[B, F]"
-        try:
-            answer = Question(machine=machine, text=text, sizes={"B": 1, "D": _LARGE, "F": _LARGE}).answer()
-        except DTypeError:
-            continue
+        answer = Question(machine=machine, text=text, sizes={"B": 1, "D": _LARGE, "F": _LARGE}).answer()
         runs_as = next((u.dtype for u in answer.uses if u.quantity == "flops"), None)
-        if runs_as != left or answer.critical_intensity is None:
-            continue
-        per_token = answer.intensity
-        yield Rule(
-            f"critical batch {left} x {right}",
-            answer.critical_intensity / per_token,
-            "tokens",
-            f"a wide matmul of {left} activations with {right} weights is compute-bound from this many tokens",
-        )
+        if runs_as == left and answer.critical_intensity is not None:
+            batch = answer.critical_intensity / answer.intensity
+            yield Rule("critical batch", "", f"{left} x {right}", batch, "tokens", BATCH)
 
 
 def _widths(machine: Machine) -> Iterator[Rule]:
-    """Two chips that split a contraction send 2BF bytes each: AllReduce 2(n−1)/n·2BF bytes in one direction.
+    """T_math = 2BDF/(n·P) and T_comms = 2·(n−1)/n·2BF/W are equal at D = 2·(n−1)·P/W.
 
-    T_math = 2BDF/(n·P), T_comms = 2·(n−1)/n·2BF/W, so D > 2·(n−1)·P/W in bf16 (one-way ring); at n = 2 this is the
-    exchange of the book's chapter 1, D > 2·P/W.
+    At n = 2 this is the exchange of the book's chapter 1.
     """
-    link = next((item for item in machine.links if item.bandwidth is not None), None)
+    link = find_link(machine, "link")
     peak = next((u.peaks["bf16"] for u in machine.units if "bf16" in u.peaks), None)
     if link is None or link.bandwidth is None or peak is None:
         return
-    for chips in (2, 4, 8):
-        if link.domain is not None and chips > link.domain:
-            continue
-        yield Rule(
-            f"width for {chips} chips",
-            2 * (chips - 1) * peak.value / link.bandwidth.value,
-            "elements",
-            f"{chips} chips splitting a bf16 contraction stop waiting for {link.name} from this contracted size "
-            "(one-way ring AllReduce of the partial sums)",
-        )
+    for chips in (n for n in (2, 4, 8) if link.domain is None or n <= link.domain):
+        width = 2 * (chips - 1) * peak.value / link.bandwidth.value
+        yield Rule("width", "", f"{chips} chips", width, "elements", WIDTH.format(link.name))

@@ -199,7 +199,7 @@ class _Grid:
             stop = min(start + BLOCK, self.rows)
             index = np.arange(start, stop)
             sizes: dict[str, Any] = {}
-            for name in reversed(self.axes):
+            for name in reversed(list(self.axes)):
                 values = self.axes[name]
                 sizes[name] = values[index % len(values)] if len(values) > 1 else int(values[0])
                 index = index // len(values) if len(values) > 1 else index

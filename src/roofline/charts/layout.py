@@ -65,7 +65,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Lines of text in their place: ``x`` and ``y`` are the middle of the block, or of the edge that ``align`` names."""
+    """Lines of text in their place: ``x`` and ``y`` are the middle of the block, or of the edge ``align`` names."""
 
     lines: tuple[str, ...]
     x: float
@@ -225,11 +225,8 @@ def _line_label(line: Line, frame: Frame, measure: Measure) -> _Wanted:
     found: list[Candidate] = []
     if line.role in ("slope", "ceiling"):
         for start, end in pairwise(path):
-            if line.role == "slope":
-                found += beside(start, end, width, height, best=0.35, gap=4.0)
-            else:
-                for gap in (2.0, MARKER / 2 + 1):
-                    found += beside((start[0] - width, start[1]), end, width, height, best=1.0, gap=gap)
+            for gap in (3.5, MARKER / 2 + 2):
+                found += beside(start, end, width, height, best=0.35 if line.role == "slope" else 1.0, gap=gap)
     else:
         stations = _spread(path, 14)
         for index, vertex in enumerate(stations):

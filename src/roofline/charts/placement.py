@@ -1,8 +1,8 @@
 """Where labels go so that none covers another: a small deterministic search, in pixels, that knows no drawing library.
 
 Every label brings candidate places with a cost. Labels start at their cheapest place; then, a few rounds long, each
-moves to the place that is cheapest given all the others. A label that finds no free place is left out, and the
-caller lists it elsewhere.
+moves to the place that is cheapest given all the others, and one that stands badly may push a neighbour away. A label
+that finds no free place is left out, and the caller lists it elsewhere.
 
 >>> wide = [Candidate(Box(50.0, y, 80.0, 12.0), abs(y - 40)) for y in (40.0, 60.0, 20.0)]
 >>> [placed.box.y for placed in place([wide, wide, wide, wide], inside=Box(50, 40, 100, 80)) if placed]
@@ -24,6 +24,9 @@ CROSSING_COST = 60.0
 LEADER_CROSSING_COST = 25.0
 
 _ROUNDS = 6
+
+#: What a label that stands well costs at most, and how many better places one that does not may claim from others.
+_CONTENT, _TRIES = 12.0, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,11 @@ def overlap(first: Box, second: Box) -> bool:
     >>> overlap(Box(0, 0, 10, 2), Box(0, 4, 10, 2)), overlap(Box(0, 0, 10, 2), Box(0, 4, 10, 2, angle=90))
     (False, True)
     """
+    across, up = abs(first.x - second.x) * 2, abs(first.y - second.y) * 2
+    if first.angle == second.angle == 0:
+        return across < first.width + second.width and up < first.height + second.height
+    if max(across, up) >= first.width + first.height + second.width + second.height:
+        return False
     a, b = first.corners(), second.corners()
     return not any(_separates(axis, a, b) for box in (first, second) for axis in _axes(box))
 
@@ -109,12 +117,13 @@ def place(
     not cross. Labels come in order of importance.
     """
     open_to = [_possible(candidates, inside, taken, lines) for candidates in labels]
-    chosen: list[tuple[Candidate, float] | None] = [None] * len(labels)
+    chosen: list[_Choice | None] = [None] * len(labels)
     for _ in range(_ROUNDS):
         before = list(chosen)
-        for index, candidates in enumerate(open_to):
-            others = [c[0] for i, c in enumerate(chosen) if c is not None and i != index]
-            chosen[index] = min(candidates, key=lambda item: item[1] + _conflict(item[0], others), default=None)
+        for index in range(len(labels)):
+            chosen[index] = _best(index, open_to, chosen)
+        for index in range(len(labels)):
+            chosen = _made_room(index, open_to, chosen)
         if chosen == before:
             break
     kept: list[Candidate | None] = []
@@ -122,6 +131,43 @@ def place(
         free = item is not None and not any(overlap(item[0].box, other.box) for other in kept if other)
         kept.append(item[0] if item is not None and free else None)
     return kept
+
+
+#: A place with what it costs by itself.
+_Choice = tuple[Candidate, float]
+
+
+def _best(index: int, open_to: Sequence[Sequence[_Choice]], chosen: Sequence[_Choice | None]) -> _Choice | None:
+    """The cheapest place of one label given where the others are."""
+    others = [c[0] for i, c in enumerate(chosen) if c is not None and i != index]
+    return min(open_to[index], key=lambda item: item[1] + _conflict(item[0], others), default=None)
+
+
+def _made_room(index: int, open_to: Sequence[Sequence[_Choice]], chosen: list[_Choice | None]) -> list[_Choice | None]:
+    """Let a label that stands badly push one or two others away, where that helps more than it harms."""
+    if _cost([index], chosen) <= _CONTENT:
+        return chosen
+    for item in sorted(open_to[index], key=lambda item: item[1])[:_TRIES]:
+        box = item[0].box.grown(1.5)
+        pushed = [i for i, c in enumerate(chosen) if c is not None and i != index and overlap(box, c[0].box)]
+        if not 1 <= len(pushed) <= 2:
+            continue
+        trial = list(chosen)
+        trial[index] = item
+        for other in pushed:
+            trial[other] = _best(other, open_to, trial)
+        if _cost([index, *pushed], trial) < _cost([index, *pushed], chosen) - 1:
+            return trial
+    return chosen
+
+
+def _cost(indices: Sequence[int], chosen: Sequence[_Choice | None]) -> float:
+    total = 0.0
+    for index in indices:
+        item = chosen[index]
+        if item is not None:
+            total += item[1] + _conflict(item[0], [c[0] for i, c in enumerate(chosen) if c is not None and i != index])
+    return total
 
 
 def around(anchor: Vertex, width: float, height: float, *, reach: float, gap: float = 7.0) -> list[Candidate]:

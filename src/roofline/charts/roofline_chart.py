@@ -29,12 +29,18 @@ from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_number, format_quantity
 
-#: How far the axes reach beyond what is drawn, as factors: left of the first ridge, right of the last, above the
-#: highest ceiling, and round any point.
-LEFT, RIGHT, ABOVE, ROUND = 60.0, 30.0, 3.0, 6.0
+#: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several),
+#: above the highest ceiling, and round any point.
+LEFT, LEFT_OF_SEVERAL, ABOVE, ROUND = 60.0, 12.0, 3.0, 6.0
+
+#: The share of the width right of the last ridge, where the ceilings' labels stand.
+CEILING_SHARE = 0.34
 
 #: The most points whose attainable rate is written out below their name, and ridges whose unit is.
 MOST_DETAILED = 4
+
+#: The most ridges that all carry their number; of more, those of the first level do, and a note lists the others.
+MOST_NUMBERED = 6
 
 #: Letters of a line of a point's name, and lines.
 NAME_WIDTH, NAME_LINES = 36, 3
@@ -90,7 +96,7 @@ def roofline_chart(
         x=x,
         y=y,
         marks=tuple(marks),
-        notes=_notes([*bounds, *priced], roofs, points, skipped),
+        notes=(*_listed(corners), *_notes([*bounds, *priced], roofs, points, skipped)),
         theme=theme,
     )
 
@@ -157,8 +163,10 @@ def _ran_on(run: Measured, machines: Sequence[Machine]) -> int:
 
 def _axes(corners: Sequence[Corner], points: Sequence[Point]) -> tuple[Axis, Axis]:
     ridges = [corner.intensity for corner in corners]
-    low = min([min(ridges) / LEFT, *(point.x / ROUND for point in points)])
-    high = max([max(ridges) * RIGHT, *(point.x * ROUND for point in points)])
+    beyond = LEFT_OF_SEVERAL if len({(c.slope.machine, c.slope.level) for c in corners}) > 1 else LEFT
+    low = min([min(ridges) / beyond, *(point.x / ROUND for point in points)])
+    slopes = max(ridges) / low
+    high = max([max(ridges) * slopes ** (CEILING_SHARE / (1 - CEILING_SHARE)), *(point.x * ROUND for point in points)])
     floor = min([*(c.slope.bandwidth * low for c in corners), *(point.y / ROUND for point in points)])
     top = max([*(c.ceiling.peak for c in corners), *(point.y for point in points)]) * ABOVE
     return (
@@ -211,11 +219,32 @@ def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
 
 
 def _ridges(corners: Sequence[Corner], roofs: Sequence[Roof]) -> Iterator[Ridge]:
+    """A mark for every corner."""
     unit = " FLOP/B" if len(corners) <= MOST_DETAILED else ""
+    first = {id(roof.slopes[0]) for roof in roofs if roof.slopes}
     for corner in corners:
         slope, ceiling = corner.slope, corner.ceiling
-        label = f"{slope.machine.key} {ceiling.unit} {ceiling.dtype} over {slope.level}"
-        yield Ridge(corner.intensity, ceiling.peak, label, f"{format_number(corner.intensity, 3)}{unit}", slope.series)
+        numbered = len(corners) <= MOST_NUMBERED or id(slope) in first
+        yield Ridge(
+            corner.intensity,
+            ceiling.peak,
+            f"{slope.machine.key} {ceiling.unit} {ceiling.dtype} over {slope.level}",
+            f"{format_number(corner.intensity, 3)}{unit}" if numbered else "",
+            slope.series,
+        )
+
+
+def _listed(corners: Sequence[Corner]) -> list[str]:
+    """The ridges in small print, where not all can carry their number."""
+    if len(corners) <= MOST_NUMBERED:
+        return []
+    several = len({corner.slope.machine.key for corner in corners}) > 1
+    by_slope: dict[str, list[str]] = {}
+    for corner in corners:
+        slope = f"{corner.slope.machine.key} {corner.slope.level}" if several else corner.slope.level
+        number = f"{corner.ceiling.dtype} {format_number(corner.intensity, 3)}"
+        by_slope.setdefault(slope, []).append(number)
+    return ["ridges in FLOP/B: " + ", ".join(f"{slope} {' '.join(found)}" for slope, found in by_slope.items())]
 
 
 def _points(done: Sequence[Operation], machines: Sequence[Machine], roofs: Sequence[Roof]) -> Iterator[Point]:

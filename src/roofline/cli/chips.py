@@ -49,7 +49,7 @@ def command(
     from roofline.hardware import chip, chips
 
     layers = machine_files(files)
-    overrides = parse_set(set_)
+    overrides: dict[str, Any] = dict(parse_set(set_))
     if overrides and not names:
         raise InputError("--set goes with a chip", hint="as in: roofline chips v5e --set hbm=8.2e11")
     if names:

@@ -8,24 +8,20 @@ from typing import Any
 from roofline.bounds.rules import Rule, rules_of_thumb
 from roofline.hardware import Machine
 from roofline.hardware.machine import Figure
-from roofline.hardware.rate import main_level, rate
+from roofline.hardware.rate import main_level, rate, ridge
 from roofline.quantity import format_number, format_quantity
 from roofline.work import Key
-
-RULE_GROUPS = ("ridge", "critical batch", "width")
 
 
 def row_figures(machine: Machine, dtype: str) -> dict[str, float | None]:
     """The figures of one line of the list: peak for matmuls in ``dtype``, main memory, ridge."""
     main = main_level(machine)
     peak = rate(machine, Key("flops", "matrix", dtype))
-    exact = peak.value if peak is not None and not peak.note.startswith("no ") else None
-    bandwidth = main.bandwidth.value if main.bandwidth else None
     return {
-        "peak": exact,
-        "bandwidth": bandwidth,
+        "peak": peak.value if peak else None,
+        "bandwidth": main.bandwidth.value if main.bandwidth else None,
         "capacity": main.capacity.value if main.capacity else None,
-        "ridge": exact / bandwidth if exact and bandwidth else None,
+        "ridge": ridge(machine, dtype),
     }
 
 
@@ -41,15 +37,17 @@ def listing(machines: Sequence[Machine], dtype: str) -> Any:
         table.add_column(name, justify="right", no_wrap=True)
     for machine in machines:
         row = row_figures(machine, dtype)
+        used = rate(machine, Key("flops", "matrix", dtype))
+        stand_in = f" {used.dtype}" if used is not None and used.dtype != dtype else ""
         table.add_row(
             machine.key,
             machine.name,
-            _show(row["peak"], "FLOP/s"),
+            _show(row["peak"], "FLOP/s") + stand_in,
             _show(row["bandwidth"], "B/s"),
             _show(row["capacity"], "B"),
             _show(row["ridge"], "FLOP/B"),
         )
-    note = f"{len(machines)} chips; dense peaks, one-way bandwidths; blank: no source. roofline chips NAME shows one."
+    note = f"{len(machines)} chips; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as."
     return Group(table, "", note)
 
 
@@ -67,7 +65,9 @@ def detail(machine: Machine, *, sources: bool = False) -> Any:
     parts: list[Any] = [Text.assemble((machine.name, "bold"), f"  {machine.key}{_cores(machine)}"), Text(), table]
     if sources and machine.alternates:
         parts += [Text(), Text("  other sources say"), _alternates(machine)]
-    parts += [Text(), Text("  rules of thumb"), _rules(rules_of_thumb(machine))]
+    rules = rules_of_thumb(machine)
+    if rules:
+        parts += [Text(), Text("  rules of thumb"), Text(), _rules(rules)]
     if machine.notes:
         parts += [Text(), *(Text(f"  {note}", "dim") for note in machine.notes)]
     return Group(*parts)
@@ -78,7 +78,7 @@ def comparison(machines: Sequence[Machine]) -> Any:
     from rich.table import Table
 
     tables = [{(part, what): value for part, what, value, _ in _figures(machine)} for machine in machines]
-    rules = [{(r.name.split()[0], r.name): _show(r.value, r.unit) for r in rules_of_thumb(m)} for m in machines]
+    rules = [{(r.group, r.name): _show(r.value, r.unit) for r in rules_of_thumb(m)} for m in machines]
     grid = Table(box=None, padding=(0, 2), header_style="bold", pad_edge=False)
     grid.add_column("")
     for machine in machines:
@@ -162,16 +162,24 @@ def _figures(machine: Machine) -> list[tuple[str, str, str, Figure | None]]:
 
 
 def _rules(rules: Sequence[Rule]) -> Any:
+    """A small table a group: a row a memory level, a column a dtype (or mix, or number of chips)."""
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column()
-    for group in RULE_GROUPS:
-        for rule in (r for r in rules if r.name.startswith(group)):
-            table.add_row(f"    {rule.name}", _show(rule.value, rule.unit), rule.meaning if group != "ridge" else "")
-    return table
+    parts: list[Any] = []
+    for group in dict.fromkeys(rule.group for rule in rules):
+        chosen = [rule for rule in rules if rule.group == group]
+        columns = list(dict.fromkeys(rule.column for rule in chosen))
+        table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+        table.add_column(f"    {group}", no_wrap=True, min_width=18)
+        for column in columns:
+            table.add_column(column, justify="right")
+        for row in dict.fromkeys(rule.row for rule in chosen):
+            cells = {rule.column: format_number(rule.value) for rule in chosen if rule.row == row}
+            table.add_row(f"    {row}", *(cells.get(column, "") for column in columns))
+        parts += [Text(f"  {chosen[0].meaning}", "dim"), table, Text()]
+    return Group(*parts[:-1])
 
 
 def _alternates(machine: Machine) -> Any:
@@ -213,7 +221,9 @@ def _figure(figure: Figure | None) -> dict[str, Any] | None:
 
 
 def _cores(machine: Machine) -> str:
-    return f"  {machine.cores} cores" if machine.cores else ""
+    if not machine.cores:
+        return ""
+    return f"  {machine.cores} {'core' if machine.cores == 1 else 'cores'}"
 
 
 def _show(value: float | None, unit: str) -> str:

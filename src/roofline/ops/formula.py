@@ -74,12 +74,12 @@ class _Token(NamedTuple):
 class _Item(NamedTuple):
     """One item of a formula in postfix order.
 
-    ``kind`` is number, name, or what takes ``count`` values from before it: call, or an operator's sign.
+    ``kind`` is number, name, or what takes ``arity`` values from before it: call, or an operator's sign.
     """
 
     kind: str
     value: Any
-    count: int
+    arity: int
     position: int
 
 
@@ -271,11 +271,11 @@ _ALLOWED = "formulas are made of numbers, names, + - * / // ^, parentheses and "
 def _evaluate(text: str, items: Iterable[_Item], sizes: Mapping[str, Size]) -> Size:
     stack: list[Size] = []
     for item in items:
-        if item.count == 0:
+        if item.arity == 0:
             stack.append(item.value if item.kind == "number" else sizes[item.value])
             continue
-        parts = stack[-item.count :]
-        del stack[-item.count :]
+        parts = stack[-item.arity :]
+        del stack[-item.arity :]
         function = FUNCTIONS[item.value] if item.kind == "call" else _OPERATORS[item.kind]
         try:
             stack.append(_plain(function(*parts)))

@@ -1,0 +1,259 @@
+"""Elementwise, softmax, reductions, scans and norms: the formulas against numbers that count their operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from counting import Counted, Tally, largest, total
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.errors import InputError, SizeError
+from roofline.ops.copy import copy
+from roofline.ops.elementwise import COMPLEX, PER_ELEMENT, elementwise
+from roofline.ops.norm import COSTS, norm
+from roofline.ops.reduction import PER_RESULT, TRANSCENDENTALS, reduction
+from roofline.ops.scan import scan
+from roofline.ops.softmax import softmax
+from roofline.work import Op, Tensor
+
+N = Counted
+FORMULAS: dict[str, Callable[[N, N], N]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "maximum": lambda x, y: x.largest(y),
+    "minimum": lambda x, y: x.smallest(y),
+    "compare": lambda x, y: x.select(y, True),
+    "where": lambda x, y: x.select(y, False),
+    "power": lambda x, y: x.special(lambda v: v**y.value),
+    "relu": lambda x, y: x.largest(0),
+    "relu2": lambda x, y: _square(x.largest(0)),
+    "leaky_relu": lambda x, y: x.largest(x * 0.01),
+    "relu6": lambda x, y: x.largest(0).smallest(6),
+    "gelu": lambda x, y: x * 0.5 * ((x * math.sqrt(0.5)).erf() + 1),
+    "gelu_tanh": lambda x, y: x * 0.5 * (((x * x * x * 0.044715 + x) * math.sqrt(2 / math.pi)).tanh() + 1),
+    "sigmoid": lambda x, y: ((-x).exp() + 1).reciprocal(),
+    "silu": lambda x, y: x / ((-x).exp() + 1),
+    "tanh": lambda x, y: x.tanh(),
+    "exp": lambda x, y: x.exp(),
+    "log": lambda x, y: x.log(),
+    "sqrt": lambda x, y: x.sqrt(),
+    "rsqrt": lambda x, y: x.special(lambda v: v**-0.5),
+    "sin": lambda x, y: x.special(math.sin),
+    "cos": lambda x, y: x.special(math.cos),
+    "erf": lambda x, y: x.erf(),
+    "square": lambda x, y: _square(x),
+    "abs": lambda x, y: x.largest(-x.value),
+    "neg": lambda x, y: -x,
+    "reciprocal": lambda x, y: x.reciprocal(),
+    "sign": lambda x, y: x.select(0, True),
+    "floor": lambda x, y: x.smallest(0),
+    "round": lambda x, y: x.smallest(0),
+    "clip": lambda x, y: x.largest(-1).smallest(1),
+    "softplus": lambda x, y: (x.exp() + 1).log(),
+    "mish": lambda x, y: x * (x.exp() + 1).log().tanh(),
+    "hardswish": lambda x, y: x * (x + 3).largest(0).smallest(6) * (1 / 6),
+    "elu": lambda x, y: x.select((x.exp() - 1) * 0.5, True),
+    "swiglu": lambda x, y: x / ((-x).exp() + 1) * y,
+    "geglu": lambda x, y: x * 0.5 * ((x * math.sqrt(0.5)).erf() + 1) * y,
+    "dropout": lambda x, y: (x * 1.25).select(0, True),
+    "cast": lambda x, y: x,
+    "copy": lambda x, y: x,
+}
+
+
+def _square(x: N) -> N:
+    return x * x
+
+
+@pytest.mark.parametrize("function", sorted(PER_ELEMENT.keys() - {"rope"}))
+def test_a_composite_counts_its_primitive_operations(function: str) -> None:
+    tally = Tally()
+    FORMULAS[function](tally.number(0.7), tally.number(1.3))
+    cost = PER_ELEMENT[function]
+    assert (cost.arithmetic, cost.transcendentals) == (tally.arithmetic, tally.transcendentals)
+
+
+def test_rope_rotates_pairs() -> None:
+    tally = Tally()
+    first, second, sin, cos = (tally.number(v) for v in (1.0, 2.0, 0.6, 0.8))
+    first * cos - second * sin, first * sin + second * cos
+    assert 2 * PER_ELEMENT["rope"].arithmetic == tally.flops
+
+
+def test_complex_numbers_count_real_operations() -> None:
+    tally = Tally()
+    a, b, c, d = (tally.number(v) for v in (1.0, 2.0, 3.0, 4.0))
+    real, imaginary = a * c - b * d, a * d + b * c
+    assert COMPLEX["multiply"].arithmetic == tally.flops == 6
+    size = c * c + d * d
+    real / size, imaginary / size
+    assert COMPLEX["divide"].arithmetic == tally.flops
+    x = Tensor("x", (5,), "complex64")
+    assert elementwise("multiply", [x, x]).work.total("flops") == 30
+    assert elementwise("add", [x, x]).work.total("flops", "vector") == 10
+    with pytest.raises(InputError, match="gelu of complex numbers has no cost rule"):
+        elementwise("gelu", [x])
+
+
+def test_elementwise_broadcasts_and_reads_each_operand_at_its_own_size() -> None:
+    op = elementwise("add", [Tensor("b", (8,), "bf16"), Tensor("x", (4, 8), "bf16")])
+    assert op.work.total("flops") == 32
+    assert [t.traffic_bytes for t in op.reads] == [16, 64]
+    assert op.writes[0].dims == (4, 8)
+
+
+def test_elementwise_counts_the_elements_of_the_result() -> None:
+    x, y = Tensor("x", (4, 1), "bf16"), Tensor("y", (1, 8), "bf16")
+    op = elementwise("multiply", [x, y], Tensor("o", (4, 8), "bf16"))
+    assert op.dims == {"elements": 32, "transcendentals": 0}
+
+
+small = st.integers(1, 6)
+
+
+def _numbers(tally: Tally, count: int) -> list[N]:
+    return [tally.number(0.1 * (i + 1)) for i in range(count)]
+
+
+def _flops(op: Op) -> int:
+    assert {key.place for key in op.work} == {"vector"}
+    return int(op.work.total("flops"))
+
+
+@given(rows=small, n=small, log=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_softmax(rows: int, n: int, log: bool) -> None:
+    tally = Tally()
+    for _ in range(rows):
+        x = _numbers(tally, n)
+        top = largest(x)
+        shifted = [value - top for value in x]
+        exps = [value.exp() for value in shifted]
+        denominator = total(exps)
+        if log:
+            logarithm = denominator.log()
+            [value - logarithm for value in shifted]
+        else:
+            [value / denominator for value in exps]
+    x_tensor = Tensor("x", (n, rows), "fp32")
+    exact = softmax(x_tensor, axes=(0,), log=log, exact=True)
+    assert _flops(exact) == tally.flops
+    assert exact.dims["transcendentals"] == tally.transcendentals
+    assert _flops(softmax(x_tensor, axes=(0,), log=log)) == tally.flops + 2 * rows
+    assert exact.reads[0].traffic_bytes == exact.writes[0].traffic_bytes == 4 * n * rows
+
+
+def _reduced(function: str, x: list[N]) -> None:
+    n = len(x)
+    if function in ("sum", "mean"):
+        result = total(x)
+        if function == "mean":
+            result / n
+    elif function in ("max", "min", "argmax", "argmin"):
+        largest(x)
+    elif function == "prod":
+        result = x[0]
+        for value in x[1:]:
+            result = result * value
+    elif function == "norm":
+        total([value * value for value in x]).sqrt()
+    elif function == "variance":
+        mean = total(x) / n
+        total([_square(value - mean) for value in x]) / n
+    else:
+        top = largest(x)
+        total([(value - top).exp() for value in x]).log() + top
+
+
+@pytest.mark.parametrize("function", sorted(PER_RESULT))
+@given(a=small, b=small, c=small)
+@settings(max_examples=20, deadline=None)
+def test_reductions(function: str, a: int, b: int, c: int) -> None:
+    tally = Tally()
+    for _ in range(b):
+        _reduced(function, _numbers(tally, a * c))
+    op = reduction(function, Tensor("x", (a, b, c), "fp32"), axes=(0, -1))
+    assert _flops(op) == tally.flops
+    assert op.dims["transcendentals"] == tally.transcendentals
+    assert op.writes[0].dims == (b,)
+    assert op.writes[0].traffic_bytes == 4 * b
+
+
+def test_reductions_with_transcendentals_are_reductions() -> None:
+    assert TRANSCENDENTALS.keys() <= PER_RESULT.keys()
+
+
+@given(rows=small, n=small)
+@settings(max_examples=20, deadline=None)
+def test_a_scan(rows: int, n: int) -> None:
+    tally = Tally()
+    for _ in range(rows):
+        total(_numbers(tally, n))
+    assert _flops(scan("cumsum", Tensor("x", (rows, n), "bf16"))) == tally.flops
+    assert _flops(scan("cumsum", Tensor("x", (n, rows), "bf16"), axis=0)) == tally.flops
+
+
+def _normalised(function: str, x: list[N], affine: int) -> None:
+    n = len(x)
+    if function == "batch_norm":
+        [value * 2.0 + 1.0 for value in x]
+        return
+    if function == "rms_norm":
+        centred = x
+        variance = total([_square(value) for value in x]) / n
+    else:
+        mean = total(x) / n
+        centred = [value - mean for value in x]
+        variance = total([_square(value) for value in centred]) / n
+    root = (variance + 1e-6).special(lambda v: v**-0.5)
+    values = [value * root for value in centred]
+    for i in range(affine):
+        values = [value * 2.0 if i == 0 else value + 1.0 for value in values]
+
+
+@pytest.mark.parametrize("function", sorted(COSTS))
+@given(rows=small, n=small, groups=st.integers(1, 3), affine=st.integers(0, 2))
+@settings(max_examples=25, deadline=None)
+def test_norms(function: str, rows: int, n: int, groups: int, affine: int) -> None:
+    groups = groups if function == "group_norm" else 1
+    affine = min(affine, 1) if function == "rms_norm" else affine
+    tally = Tally()
+    for _ in range(rows * groups):
+        _normalised(function, _numbers(tally, n), affine)
+    x = Tensor("x", (rows, n * groups), "fp32")
+    scales = [Tensor(name, (n * groups,), "fp32", "weight") for name in ("g", "b")[:affine]]
+    op = norm(function, x, *scales, groups=groups)
+    assert _flops(op) == tally.flops
+    assert op.dims["transcendentals"] == tally.transcendentals
+    moved = sum(t.traffic_bytes for t in (*op.reads, *op.writes))
+    assert moved == 4 * n * groups * (2 * rows + affine)
+
+
+def test_groups_divide_the_channels() -> None:
+    with pytest.raises(SizeError, match="10 channels do not fall into 4 groups"):
+        norm("group_norm", Tensor("x", (2, 10), "bf16"), groups=4)
+
+
+def test_a_transposition_only_moves() -> None:
+    op = copy(Tensor("x", (2, 3, 5), "int4"), (2, 0, 1))
+    assert len(op.work) == 0
+    assert op.writes[0].dims == (5, 2, 3)
+    assert op.reads[0].traffic_bytes == op.writes[0].traffic_bytes == 15
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: reduction("total", x, axes=(0,)), "unknown reduction 'total'; reductions are: sum"),
+        (lambda x: norm("rmsnorm", x), "unknown norm 'rmsnorm'; did you mean 'rms_norm'"),
+        (lambda x: elementwise("relu_6", [x]), "unknown elementwise function 'relu_6'; did you mean 'relu6'"),
+    ],
+)
+def test_unknown_functions(call: Callable[[Tensor], Op], message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("?", r"\?")):
+        call(Tensor("x", (8,), "bf16"))
