@@ -40,7 +40,7 @@ docs-update: $(VENV)/ready-dev  ## run every example of the README and the docs,
 bench: $(VENV)/ready  ## measure against the budgets
 	$(BIN)/python benchmarks/run.py
 
-fuzz: $(VENV)/ready-dev  ## the long run of the bad-input tests
+fuzz: $(VENV)/ready-dev  ## the long run of the bad-input tests, some ten minutes
 	ROOFLINE_FUZZ=100000 $(BIN)/python -m pytest --quiet -m fuzz
 
 clean:  ## remove everything that was made

@@ -223,5 +223,6 @@ def product(values: Iterable[Size]) -> Size:
     """Multiply the values; nothing gives 1."""
     result: Size = 1
     for value in values:
-        result = result * value
+        if not (isinstance(value, int) and value == 1):
+            result = value if isinstance(result, int) and result == 1 else result * value
     return result

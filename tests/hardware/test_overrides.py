@@ -108,11 +108,11 @@ def test_a_clock_gives_the_peaks_a_source_counts_per_clock():
 def test_a_doubled_figure_is_kept_and_noted():
     note = "given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) figure?"
     machine = chip("h100", bf16="1979 TFLOPS")
-    assert note in machine.notes
+    assert note in machine.warnings
     assert peak(machine, "tensor", "bf16").value == 1979e12
-    assert any("hbm.bandwidth is exactly twice" in n for n in chip("v5e", hbm=1.638e12).notes)
-    assert any("nvlink.bandwidth is exactly twice" in n for n in chip("h100", nvlink="900 GB/s").notes)
-    assert not any("twice" in n for n in chip("h100", bf16=1.9e15).notes)
+    assert any("hbm.bandwidth is exactly twice" in n for n in chip("v5e", hbm=1.638e12).warnings)
+    assert any("nvlink.bandwidth is exactly twice" in n for n in chip("h100", nvlink="900 GB/s").warnings)
+    assert not any("twice" in n for n in chip("h100", bf16=1.9e15).warnings)
 
 
 def test_the_last_of_two_wins_and_is_listed_once():

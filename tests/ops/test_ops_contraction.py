@@ -76,7 +76,7 @@ def test_roles() -> None:
     batched = one("bf16[B, D] * bf16[B, D, F] -> bf16[B, F]", B=2, D=3, F=4)
     assert [t.role for t in weights.reads] == ["activation", "weight"]
     assert [t.role for t in batched.reads] == ["activation", "activation"]
-    first, second = build(program("h = bf16[B, D] * bf16[D, F]; bf16[F, B] * h"), {"B": 2, "D": 3, "F": 4})
+    first, second = build(program("h = bf16[B, D] * bf16[D, F]; bf16[G, F] * h"), {"B": 2, "D": 3, "F": 4, "G": 5})
     assert second.reads[1].role == "activation"
     assert second.reads[1].ident == first.writes[0].ident == "h"
 
@@ -128,7 +128,7 @@ def test_a_tile_is_a_size_and_belongs_to_a_contraction() -> None:
         tiled_traffic(one("gelu(bf16[8])"), 2, 2, 2)
 
 
-@pytest.mark.parametrize(("tile", "elements"), [((128, 128), 49152), ((256, 256), 131072)])
+@pytest.mark.parametrize(("tile", "elements"), [((128, 128), 49152), ((256, 256), 131072), ((128, 8), 128 * 304)])
 def test_padding_to_the_matrix_unit(tile: tuple[int, int], elements: int) -> None:
     op = matmul(64, n=300, k=100)
     full = padded(op, tile)
@@ -233,5 +233,6 @@ def test_heads_are_shared_evenly() -> None:
 def test_attention_says_what_it_assumes() -> None:
     op = one("attention(bf16[1, 8, 2, 4], bf16[1, 8, 2, 4], bf16[1, 8, 2, 4], causal, window=3)")
     assert op.note == (
-        "causal attention, aligned at the bottom right, each query sees at most 3 keys; fused: scores never leave the chip"
+        "causal attention, aligned at the bottom right, each query sees at most 3 keys; "
+        "fused: scores never leave the chip"
     )

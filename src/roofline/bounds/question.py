@@ -152,7 +152,7 @@ class Question:
             said += program(self.text, self.compute).assumptions
         said += [op.note for op in ops if op.note]
         said += [f"given by the caller: {item}" for item in self.machine.given]
-        said += self.machine.notes
+        said += self.machine.warnings
         if self.overlap is not None:
             said.append(f"the estimate lets {self.overlap:.0%} of the shorter times overlap")
         if self.overhead is not None:

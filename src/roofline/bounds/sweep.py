@@ -117,7 +117,7 @@ def bound_arrays(asked: Question) -> Bound:
     """Answer a question whose sizes are arrays that broadcast against each other."""
     import numpy as np
 
-    sizes = {name: check(name, value) for name, value in asked.sizes.items()}
+    sizes = {name: _floats(name, value) for name, value in asked.sizes.items()}
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
     try:
         shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
@@ -126,11 +126,23 @@ def bound_arrays(asked: Question) -> Bound:
         raise SizeError(f"the sizes do not broadcast: {shapes}", hint="use sweep() for all combinations") from None
     flat = {name: np.broadcast_to(a, shape).reshape(-1) for name, a in arrays.items()}
     rows = int(np.prod(shape))
-    parts = [
-        asked.vary(sizes={**sizes, **{n: a[start : start + BLOCK] for n, a in flat.items()}}).answer()
-        for start in range(0, rows, BLOCK)
-    ]
+    try:
+        parts = [
+            asked.vary(sizes={**sizes, **{n: a[start : start + BLOCK] for n, a in flat.items()}}).answer()
+            for start in range(0, rows, BLOCK)
+        ]
+    except SizeError:
+        for name, value in arrays.items():
+            check(name, value)  # says where in the whole array the mistake is
+        raise
     return _join(parts, sizes, rows, shape)
+
+
+def _floats(name: str, value: Any) -> Any:
+    """Take an array of numbers as float64; each block of it is checked when it is evaluated."""
+    if is_array(value) and value.dtype.kind in "iuf" and value.size:
+        return value.astype("float64", copy=False)
+    return check(name, value)
 
 
 def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[int, ...]) -> Bound:

@@ -62,7 +62,7 @@ def plot(
 
     >>> time = plot("bf16[B, 8192] * bf16[8192, 8192]", on="v5e", kind="time", B=range(1, 513))
     >>> [(knee.text, knee.label) for knee in time.ridges]
-    [('B = 255.6', 'from B = 255.6 mxu binds')]
+    [('B = 255.5', 'from B = 255.5 mxu binds')]
 
     Parameters
         ``on``          a target or several: ``"h100"``, ``["h100", "a100"]``, machines
@@ -174,6 +174,8 @@ class _Asked:
 def _targets(on: Targets) -> tuple[str | Machine | None, ...]:
     if on is None or isinstance(on, str | Machine):
         return (on,)
+    if not isinstance(on, Sequence):
+        raise InputError(f"{on!r} is not a target", hint="name a chip, as in on='h100', or several in a list")
     if not on:
         raise InputError("`on` is empty", hint="name at least one machine, as in on='h100'")
     return tuple(on)
@@ -269,6 +271,8 @@ def _curves(asked: _Asked, unknown: str) -> dict[str, Series]:
     machines = asked.machines()
     found: list[tuple[list[str], Series]] = []
     for index, line in enumerate(asked.lines):
+        if unknown not in asked.sizes_of(line) and unknown in asked.sizes:
+            raise SizeError(f"{line!r} has no size {unknown} to draw it over", hint=f"call one of its sizes {unknown}")
         for machine in machines:
             for curve in series(line, unknown, sizes=asked.sizes_of(line), on=machine, **asked.choices_on(machine)):
                 own = [asked.name(index) or str(line)] if len(asked.lines) > 1 or asked.names else []

@@ -29,12 +29,12 @@ from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_number, format_quantity
 
-#: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several),
-#: above the highest ceiling, and round any point.
-LEFT, LEFT_OF_SEVERAL, ABOVE, ROUND = 60.0, 12.0, 3.0, 6.0
+#: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several), and
+#: round any point.
+LEFT, LEFT_OF_SEVERAL, ROUND = 60.0, 12.0, 6.0
 
-#: The share of the width right of the last ridge, where the ceilings' labels stand.
-CEILING_SHARE = 0.34
+#: The share of the width right of the last ridge, where the ceilings' labels stand, and of the height above the roof.
+CEILING_SHARE, HEADROOM = 0.34, 0.12
 
 #: The most points whose attainable rate is written out below their name, and ridges whose unit is.
 MOST_DETAILED = 4
@@ -81,7 +81,7 @@ def roofline_chart(
         raise InputError(
             f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14"
         )
-    points = [*_points(done, machines, roofs), *_run_points(runs, priced)]
+    points = [*_points(done, machines), *_run_points(runs, priced)]
     x, y = _axes(corners, points)
     marks: list[Mark] = [
         *(_regions(zones, x) if zones else ()),
@@ -168,7 +168,8 @@ def _axes(corners: Sequence[Corner], points: Sequence[Point]) -> tuple[Axis, Axi
     slopes = max(ridges) / low
     high = max([max(ridges) * slopes ** (CEILING_SHARE / (1 - CEILING_SHARE)), *(point.x * ROUND for point in points)])
     floor = min([*(c.slope.bandwidth * low for c in corners), *(point.y / ROUND for point in points)])
-    top = max([*(c.ceiling.peak for c in corners), *(point.y for point in points)]) * ABOVE
+    top = max([*(c.ceiling.peak for c in corners), *(point.y for point in points)])
+    top *= (top / floor) ** (HEADROOM / (1 - HEADROOM))
     return (
         Axis("arithmetic intensity", "FLOP/B", "log", (low, high)),
         Axis("attainable FLOP/s", "FLOP/s", "log", (floor, top)),
@@ -176,13 +177,15 @@ def _axes(corners: Sequence[Corner], points: Sequence[Point]) -> tuple[Axis, Axi
 
 
 def _regions(zones: Zones, x: Axis) -> list[Region]:
+    """Memory-bound at every bandwidth, at some, at none; the middle one is absent where there is one bandwidth."""
     fast, slow = (format_quantity(zones.bandwidths[i], "B/s") for i in (0, -1))
     low, high = x.limits
-    return [
+    found = [
         Region(f"memory-bound even at {fast}", low, zones.red_below, "red"),
         Region(f"memory-bound at {slow} only", zones.red_below, zones.green_from, "yellow"),
         Region("compute-bound", zones.green_from, high, "green"),
     ]
+    return [region for region in found if region.x0 < region.x1]
 
 
 def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
@@ -192,7 +195,7 @@ def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
         corners = list(roof.corners())
         units = {ceiling.unit for ceiling in roof.ceilings}
         for slope in roof.slopes:
-            last = max(c.intensity for c in corners if c.slope is slope)
+            last = max((c.intensity for c in corners if c.slope is slope), default=x.limits[1])
             written = f"{slope.level} {format_quantity(slope.bandwidth, 'B/s')}"
             xs = (x.limits[0], last)
             yield Line(
@@ -205,7 +208,7 @@ def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
                 f"{roof.machine.key} · {written}" if several else written,
             )
         for ceiling in roof.ceilings:
-            first = min(c.intensity for c in corners if c.ceiling is ceiling)
+            first = min((c.intensity for c in corners if c.ceiling is ceiling), default=x.limits[0])
             written = f"{ceiling.dtype} {format_quantity(ceiling.peak, 'FLOP/s')}"
             yield Line(
                 f"{roof.machine.key} {ceiling.unit} {ceiling.dtype}",
@@ -247,7 +250,7 @@ def _listed(corners: Sequence[Corner]) -> list[str]:
     return ["ridges in FLOP/B: " + ", ".join(f"{slope} {' '.join(found)}" for slope, found in by_slope.items())]
 
 
-def _points(done: Sequence[Operation], machines: Sequence[Machine], roofs: Sequence[Roof]) -> Iterator[Point]:
+def _points(done: Sequence[Operation], machines: Sequence[Machine]) -> Iterator[Point]:
     """A marker for every operation on every machine; its name stands once, beside the highest."""
     order = list(dict.fromkeys(operation.name for operation in done))
     highest = {name: max((o for o in done if o.name == name), key=lambda o: o.attainable) for name in order}
@@ -305,6 +308,8 @@ def _notes(
     if not answers:
         said.append("dense data-sheet peaks and one-way bandwidths")
         said += [f"given by the caller: {item}" for roof in roofs for item in roof.machine.given]
+    said += [f"no bandwidth is known for these levels of {roof.machine.name}" for roof in roofs if not roof.slopes]
+    said += [f"no peak is known for these dtypes on {roof.machine.name}" for roof in roofs if not roof.ceilings]
     said += [ceiling.note for roof in roofs for ceiling in roof.ceilings if ceiling.note]
     faster = [point.label for point in points if point.share is not None and point.share > 1]
     said += [

@@ -87,7 +87,8 @@ def _check(unknown: str, sizes: Mapping[str, Any]) -> None:
             f"nothing varies: size {unknown} is not given", hint=suggest(unknown, sizes, what="sizes given")
         )
     given = sizes[unknown]
-    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) < 2:
+    single = isinstance(given, str) or not hasattr(given, "__len__")
+    if single or len({float(value) for value in given}) < 2:
         hint = f"a curve needs several, as in {unknown}=range(1, 512)"
         raise SizeError(f"size {unknown} has one value, {given!r}", hint=hint)
 
@@ -101,7 +102,8 @@ def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[
         zip(*(table[name].astype(int).tolist() for name in others), strict=True) if others else [()]
     )
     if len(keys) > MOST_CURVES:
-        hint = f"give fewer values to {', '.join(others)}"
+        several = [name for name in others if len(set(table[name].tolist())) > 1]
+        hint = f"give fewer values to {', '.join(several)}"
         raise SizeError(f"{len(keys)} curves are more than a chart can tell apart ({MOST_CURVES})", hint=hint)
     groups = []
     for key in keys:

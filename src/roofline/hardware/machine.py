@@ -123,7 +123,7 @@ class Machine:
 
     ``unit`` and ``over`` are the caller's choices (``--unit vector``, ``--over vmem``): they change how ``matrix``
     and ``main`` resolve, never the Work. ``use_achievable`` multiplies rates by the measured fractions where known.
-    ``given`` lists the figures the caller set (``hbm.bandwidth``), ``alternates`` what other sources say,
+    ``given`` lists the figures the caller set (``hbm.bandwidth``), ``warnings`` what is odd about them, ``alternates`` what other sources say,
     ``match`` the names a driver reports the device under.
     """
 
@@ -139,6 +139,7 @@ class Machine:
     over: str | None = None
     use_achievable: bool = False
     given: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
     prices: Mapping[str, Figure] = field(default_factory=_empty)
     family: str = ""

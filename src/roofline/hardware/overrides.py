@@ -14,7 +14,7 @@
 >>> fast = override(chip("v5e"), {"hbm": "8.2e11", "peak": {"int8": "394 TOPS"}, "vmem.bandwidth": 2e13})
 >>> fast.given
 ('hbm.bandwidth', 'mxu.int8', 'vmem.bandwidth')
->>> print(override(chip("h100"), {"bf16": "1979 TFLOPS"}).notes[-1])
+>>> print(override(chip("h100"), {"bf16": "1979 TFLOPS"}).warnings[-1])
 given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) figure?
 >>> override(chip("h100"), {"hmb": 1e12})
 Traceback (most recent call last):
@@ -229,10 +229,10 @@ def _put(parts: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
 
 def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Machine:
     given = tuple(dict.fromkeys([*machine.given, path]))
-    notes = machine.notes
+    warnings = machine.warnings
     if old is not None and old.basis != "given" and abs(new.value / (2 * old.value) - 1) <= 0.01:
-        notes = (*notes, f"given {path} is exactly twice the catalog's figure: a sparse (or duplex) figure?")
-    return replace(machine, given=given, notes=notes)
+        warnings = (*warnings, f"given {path} is exactly twice the catalog's figure: a sparse (or duplex) figure?")
+    return replace(machine, given=given, warnings=warnings)
 
 
 def keys(machine: Machine) -> list[str]:

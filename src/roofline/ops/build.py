@@ -60,22 +60,22 @@ def build(
 
 
 def _single_device(program: Program) -> None:
-    for step in program.steps:
-        if step.kind == "collective" and not has_rule("collective"):
-            raise NotationError(
-                f"{step.function} moves data between chips: it needs a mesh, and this is one chip",
-                text=program.text,
-                position=step.span.start,
-                hint="leave it out to ask about one chip's part",
-            )
-        if program.axes and not has_rule("collective"):
-            axis = program.axes[0]
-            raise NotationError(
-                f"the tensors are sharded over {', '.join(program.axes)}: that needs a mesh, and this is one chip",
-                text=program.text,
-                position=step.span.start,
-                hint=f"leave _{axis} out, and give the sizes one chip holds",
-            )
+    collectives = [step for step in program.steps if step.kind == "collective"]
+    if not (collectives or program.axes) or has_rule("collective"):
+        return
+    if collectives:
+        raise NotationError(
+            f"{collectives[0].function} moves data between chips: it needs a mesh, and this is one chip",
+            text=program.text,
+            position=collectives[0].span.start,
+            hint="leave it out to ask about one chip's part",
+        )
+    raise NotationError(
+        f"the tensors are sharded over {', '.join(program.axes)}: that needs a mesh, and this is one chip",
+        text=program.text,
+        position=program.steps[0].span.start,
+        hint=f"leave _{program.axes[0]} out, and give the sizes one chip holds",
+    )
 
 
 def _arithmetic(compute: str) -> str:
@@ -138,6 +138,8 @@ def _contradiction(program: Program, name: str, value: Any) -> None:
 
 def _broadcast(known: Mapping[str, Size], arrays: list[str]) -> None:
     for name in arrays[1:]:
+        if known[name].shape == known[arrays[0]].shape:
+            continue
         try:
             known[arrays[0]] + known[name]
         except ValueError:

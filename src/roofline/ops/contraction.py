@@ -20,7 +20,7 @@ from roofline import dtypes
 from roofline.notation.structure import Step
 from roofline.ops.context import Context, weight_or_activation
 from roofline.ops.registry import register
-from roofline.sizes import Size
+from roofline.sizes import Size, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -53,7 +53,8 @@ def contraction(
     Source: "How To Scale Your Model", chapter 1; Golub and Van Loan, Matrix Computations, section 1.1.
     """
     multiply, add = real_flops(left.dtype, right.dtype)
-    flops = batch * m * n * ((multiply + add) * k - (add if exact else 0))
+    each = (multiply + add) * k
+    flops = product((m, n, each - add if exact else each, batch))
     return Op(
         name=name,
         kind="contraction",

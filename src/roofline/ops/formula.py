@@ -57,10 +57,9 @@ FUNCTIONS: Mapping[str, Callable[..., Size]] = {
 }
 _MANY = ("max", "min")
 
-_TOKEN = re.compile(
+_TOKEN = (
     r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|(?P<name>[^\W\d]\w*)"
-    r"|(?P<sign>\*\*|//|[-+*/^(),·×−])|(?P<end>\Z)|(?P<other>.))",
-    re.DOTALL,
+    r"|(?P<sign>\*\*|//|[-+*/^(),·×−])|(?P<end>\Z)|(?P<other>.))"
 )
 _SPELLED = {"^": "**", "·": "*", "×": "*", "−": "-"}
 
@@ -143,7 +142,7 @@ class _Reader:
         if len(text) > LONGEST:
             raise NotationError(f"a formula of {len(text)} characters", hint=f"at most {LONGEST} are read")
         self.text = text
-        self.tokens = [_token(found) for found in _TOKEN.finditer(text)]
+        self.tokens = [_token(found) for found in re.finditer(_TOKEN, text, re.DOTALL)]
         self.items: list[_Item] = []
         self.at = 0
         self.depth = 0
@@ -221,6 +220,8 @@ class _Reader:
     def call(self, name: _Token) -> None:
         if name.text not in FUNCTIONS:
             hint = suggest(name.text, FUNCTIONS, what="functions")
+            if not hint.startswith("did"):
+                hint = f"a product is written {name.text}*(…); {hint}"
             raise self.fail(f"unknown function '{name.text}'", name.position, hint)
         count = 1
         self.sum()

@@ -1,7 +1,7 @@
 """A window sliding along one dimension: how many results it gives, how many of its taps meet an element.
 
 Letters, as in the PyTorch documentation of ConvNd: L elements, window of k taps, stride s, dilation d, p padded
-positions on each side, O results. Tap t of result o lies at position o·s − p + t·d, which is an element when it is in
+positions on each side, R results. Tap t of result o lies at position o·s − p + t·d, which is an element when it is in
 0 … L − 1 and padding otherwise.
 """
 
@@ -58,14 +58,14 @@ class Window(NamedTuple):
         require(found >= 1, f"nothing is left of a size of {show(L)}", "pad less")
         return found
 
-    def taps(self, L: Size, O: Size) -> Size:  # noqa: E741
-        """Count the taps of O results that meet one of L elements: Σ over t of the results whose tap t does.
+    def taps(self, L: Size, R: Size) -> Size:
+        """Count the taps of R results that meet one of L elements: Σ over t of the results whose tap t does.
 
         >>> Window(3, pad=1).taps(4, 4)                       # of 12, the first and the last meet padding
         10
         """
         if self.pad == 0:
-            return O * self.k
+            return R * self.k
         if not isinstance(self.k, int):
             raise SizeError(
                 f"which taps of a window of {show(self.k)} meet padding is counted for a number only",
@@ -73,13 +73,13 @@ class Window(NamedTuple):
             )
         if self.k > MOST_TAPS:
             raise SizeError(f"taps of a window of {self.k} are not told apart", hint="count padded positions")
-        low = self._low(L, O)
+        low = self._low(L, R)
         total: Size = 0
         for offset in range(0, self.dilation * self.k, self.dilation):
-            total = total + _between(low - offset, L - 1 + low - offset, self.stride, O)
+            total = total + _between(low - offset, L - 1 + low - offset, self.stride, R)
         return total
 
-    def reached(self, L: Size, O: Size) -> Size:  # noqa: E741
+    def reached(self, L: Size, R: Size) -> Size:
         """Count results with at least one tap on an element.
 
         Windows that overlap the elements all have one, unless the taps are wider apart than the elements are
@@ -88,11 +88,11 @@ class Window(NamedTuple):
         >>> Window(1, pad=2).reached(3, 7), Window(2, pad=1, dilation=2).reached(1, 1)
         (3, 0)
         """
-        low = self._low(L, O)
-        return minimum(self.taps(L, O), _between(low - self.dilation * (self.k - 1), L - 1 + low, self.stride, O))
+        low = self._low(L, R)
+        return minimum(self.taps(L, R), _between(low - self.dilation * (self.k - 1), L - 1 + low, self.stride, R))
 
-    def covered(self, L: Size, O: Size) -> Size:  # noqa: E741
-        """Count the elements that at least one tap of O results meets.
+    def covered(self, L: Size, R: Size) -> Size:
+        """Count the elements that at least one tap of R results meets.
 
         With stride or dilation 1 the taps cover a whole stretch, or else never meet twice.
 
@@ -102,15 +102,15 @@ class Window(NamedTuple):
         if self.stride > 1 and self.dilation > 1:
             message = "the exact count of a transposed convolution knows stride or dilation, not both"
             raise InputError(message, hint="leave out exact: 2 FLOPs per multiply-add")
-        low = self._low(L, O)
-        end = minimum(L, (O - 1) * self.stride + self.dilation * (self.k - 1) - low + 1)
-        return minimum(self.taps(L, O), end)
+        low = self._low(L, R)
+        end = minimum(L, (R - 1) * self.stride + self.dilation * (self.k - 1) - low + 1)
+        return minimum(self.taps(L, R), end)
 
-    def _low(self, L: Size, O: Size) -> Size:  # noqa: E741
+    def _low(self, L: Size, R: Size) -> Size:
         """Padded positions before the first element; ``same`` puts the odd one after the last."""
         if self.pad != "same":
             return self.pad
-        return floor_div(maximum(0, (O - 1) * self.stride + self.dilation * (self.k - 1) + 1 - L), 2)
+        return floor_div(maximum(0, (R - 1) * self.stride + self.dilation * (self.k - 1) + 1 - L), 2)
 
 
 def windows(
@@ -143,7 +143,7 @@ def each(name: str, value: Size | Sequence[Size], spatial: int, least: int = 1) 
     return tuple(0 if least == 0 and item == 0 else check(name, item) for item in values)
 
 
-def _between(low: Size, high: Size, stride: int, O: Size) -> Size:  # noqa: E741
-    """Count results o in 0 … O − 1 with low ≤ o·stride ≤ high."""
-    first, last = maximum(0, ceil_div(low, stride)), minimum(O - 1, floor_div(high, stride))
+def _between(low: Size, high: Size, stride: int, R: Size) -> Size:
+    """Count results o in 0 … R − 1 with low ≤ o·stride ≤ high."""
+    first, last = maximum(0, ceil_div(low, stride)), minimum(R - 1, floor_div(high, stride))
     return maximum(0, last - first + 1)

@@ -1,0 +1,87 @@
+"""``roofline plot``: roofline, throughput and time charts, to a file or in the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import TARGET, WORK, question_arguments, split_words, with_options
+from roofline.cli.output import show_json
+from roofline.errors import InputError
+
+
+@click.command("plot")
+@click.argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
+@click.option("--vary", metavar="SIZE[=VALUES]", help="The size along the horizontal axis: B, or B=1:511.")
+@click.option("--kind", type=click.Choice(["roofline", "throughput", "time"]), help="What to draw; found by itself.")
+@click.option("--on", "targets", multiple=True, metavar="TARGET", help="A machine, or several: --on h100 --on a100.")
+@with_options(TARGET[1:], WORK)
+@click.option("--name", "names", multiple=True, metavar="TEXT", help="A name for each expression, in order.")
+@click.option("--ceiling", "dtypes", multiple=True, metavar="DTYPE", help="Roofline: a ceiling for each dtype.")
+@click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Roofline: a slope for each memory level.")
+@click.option("--bandwidth", "bandwidths", multiple=True, metavar="B/s", help="Roofline: coloured regions between two.")
+@click.option("--measured", metavar="FILE", help="Roofline: measured points, CSV of name,flops,bytes,seconds.")
+@click.option("--title", default="", help="A title in place of the one made up.")
+@click.option("--dark", is_flag=True, help="Light on dark.")
+@click.option("-o", "--output", metavar="FILE", help="Write .svg, .png or .pdf; without it, draw in the terminal.")
+@click.option("--width", type=click.IntRange(300, 4000), metavar="PIXELS", help="Width of the picture.")
+@click.option("--json", "as_json", is_flag=True, help="Print what is drawn as JSON: every line and point.")
+def command(
+    words: tuple[str, ...],
+    vary: str | None,
+    output: str | None,
+    width: int | None,
+    as_json: bool,
+    dark: bool,
+    **options: Any,
+) -> None:
+    """Roofline of machines with operations as points; or throughput or time over a size.
+
+    \b
+    roofline plot --on h100 --on a100 "bf16[512, 8192] @ bf16[8192, 8192]" -o roof.png
+    roofline plot "bf16[B, D] * bf16[D, F]" --on v5e --vary B=1:511 D=1024,4096 F=D -o knees.svg
+    roofline plot "fp16[B, D] * fp16[D, F]" --on a100 --kind time --vary B=1:512 D=5120 F=5120
+    """
+    from roofline.charts.plot import plot
+
+    expressions, sizes = split_words(words)
+    over = _vary(vary, sizes)
+    drawing = {
+        name: options.pop(name) for name in ("names", "dtypes", "levels", "bandwidths", "measured", "title", "kind")
+    }
+    targets = options.pop("targets")
+    arguments = question_arguments({**options, "on": None})
+    chart = plot(
+        *expressions,
+        on=list(targets) or None,
+        vary=over,
+        sizes=sizes,
+        theme="dark" if dark else "light",
+        **drawing,
+        **{name: value for name, value in arguments.items() if value not in (None, False, {}, ())},
+    )
+    if width is not None:
+        chart = chart.with_size(width, round(width * chart.height / chart.width))
+    if as_json:
+        show_json(chart.to_dict())
+    elif output is not None:
+        chart.save(output)
+        click.echo(f"wrote {output}")
+    else:
+        click.echo(chart.to_text())
+
+
+def _vary(text: str | None, sizes: dict[str, Any]) -> str | None:
+    """Read ``--vary B=1:511`` into the sizes and return the name."""
+    if text is None:
+        return None
+    _, given = split_words([text]) if "=" in text else ([], {text: None})
+    if not given:
+        raise InputError(f"--vary {text!r} is not a size", hint="for instance --vary B=1:511")
+    name = next(iter(given))
+    if given[name] is not None:
+        if name in sizes:
+            raise InputError(f"size {name} is given twice", hint=f"leave {name} out of the rest")
+        sizes[name] = given[name]
+    return name

@@ -1,0 +1,85 @@
+"""The charts of the documentation and some that are crowded: what every drawing test goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roofline.charts import Chart, plot
+
+WEIGHTS_INT8 = "bf16[B, D] * int8[D, F] -> bf16[B, F]"
+MATMUL = "bf16[512, 8192] @ bf16[8192, 8192]"
+SOFTMAX = "softmax(fp32[8, 32, 2048, 2048])"
+
+RUNS = (
+    ("up projection", 137e9, "201 MB", "210 us"),
+    ("softmax", 2.7e9, "2.15 GB", "890 us", "fp32"),
+    ("attention", "275 GFLOP", "67 MB", "0.61 ms"),
+    ("decode qkv", "1.3 GFLOP", "100 MB", "41 us"),
+)
+
+
+def exercise_3() -> Chart:
+    return plot(WEIGHTS_INT8, on="v5e", set={"hbm": 8.2e11}, vary="B", B=range(1, 512), D=[1024, 4096], F="D")
+
+
+def two_chips() -> Chart:
+    return plot(MATMUL, SOFTMAX, on=["h100", "a100"])
+
+
+def two_bandwidths() -> Chart:
+    lines = ("bf16[64, 8192] @ bf16[8192, 8192]", "bf16[1024, 8192] @ bf16[8192, 8192]")
+    return plot(*lines, on="v5e", bandwidths=("4.1e11 B/s", "8.2e11 B/s"), names=["Algo 1", "Algo 2"])
+
+
+def levels() -> Chart:
+    return plot(on="v5e", dtypes=["bf16", "int8", "vector/fp32"], levels=["hbm", "vmem", "pcie"])
+
+
+def a100_time() -> Chart:
+    sizes = {"B": range(1, 513)}
+    return plot("fp16[B, 5120] * fp16[5120, 5120]", on="a100", set={"hbm": 1.5e12}, kind="time", sizes=sizes)
+
+
+def measured() -> Chart:
+    return plot(on="h100", measured=RUNS)
+
+
+def four_chips() -> Chart:
+    chips = ["v5e", "v5p", "h100", "a100"]
+    return plot("bf16[B, D] * bf16[D, F]", on=chips, vary="B", B=range(1, 1025), D=8192, F="D")
+
+
+def times_of_two() -> Chart:
+    sizes = {"B": [2**i for i in range(13)], "D": 8192, "F": "D"}
+    return plot("bf16[B, D] * bf16[D, F]", on=["v5e", "h100"], kind="time", sizes=sizes)
+
+
+def fifteen_matmuls() -> Chart:
+    lines = [f"bf16[{b}, 4096] @ bf16[4096, {n}]" for b in (1, 8, 64, 512, 4096) for n in (1024, 4096, 16384)]
+    return plot(*lines, on="h100")
+
+
+def batches() -> Chart:
+    return plot(WEIGHTS_INT8, on="v5e", B=[1, 16, 64, 128, 256, 1024], D=8192, F="D")
+
+
+def program() -> Chart:
+    return plot("h = bf16[512, 4096] * bf16[4096, 16384]; g = gelu(h); g * bf16[16384, 4096]", on="h100")
+
+
+ALL: dict[str, Callable[[], Chart]] = {
+    make.__name__: make
+    for make in (
+        exercise_3,
+        two_chips,
+        two_bandwidths,
+        levels,
+        a100_time,
+        measured,
+        four_chips,
+        times_of_two,
+        fifteen_matmuls,
+        batches,
+        program,
+    )
+}

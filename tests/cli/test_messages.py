@@ -1,0 +1,94 @@
+"""Bad input: exit code 2, one clear message that says what would be right, no traceback. The text is an interface."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline.cli import main
+
+MATMUL = "bf16[B, D] * bf16[D, F]"
+SIZES = ["B=8", "D=16", "F=32"]
+
+MESSAGES = [
+    (["bound", MATMUL, "--on", "v5e", "B=0"], "size B is 0; a size is a whole number of at least 1"),
+    (["bound", MATMUL, "--on", "v5e", "B=-3"], "size B is -3; a size is a whole number of at least 1"),
+    (["bound", MATMUL, "--on", "v5e", "B=2.5"], "size B is 2.5; a size is a whole number of at least 1"),
+    (["bound", MATMUL, "--on", "v5e", "B=nan"], "size B is nan; a size is a whole number of at least 1"),
+    (["bound", MATMUL, "--on", "v5e", "B=1e400"], "size B is inf; a size is a whole number of at least 1"),
+    (["bound", MATMUL, "--on", "v5e", "B=2e30"], "sizes go up to 1e30"),
+    (["bound", MATMUL, "--on", "v5e", "B=1,0"], "size B is 0.0 at index 1; a size is a whole number of at least 1"),
+    (["bound", MATMUL, "--on", "v5e", "B=x"], "size B is a formula of x, which has no value"),
+    (["bound", MATMUL, "--on", "v5e", "B=D", "D=B"], "size B depends on itself (B = D)"),
+    (["bound", MATMUL, "--on", "v5e", "B="], "size B has no value; for instance B=64"),
+    (["bound", MATMUL, "--on", "v5e", "B=1", "B=2"], "size B is given twice; give it once"),
+    (["bound", MATMUL, "--on", "v5e", "Q=3"], "size Q stands nowhere in the expression; sizes are: B, D, F"),
+    (["bound", MATMUL, *SIZES], "no machine to run on; say on='h100' (roofline chips lists them)"),
+    (["bound", MATMUL, "--on", "h10", *SIZES], "unknown chip 'h10'; did you mean 'h100'?"),
+    (["bound", MATMUL, "--on", "v5e", "--unit", "vecto"], "TPU v5e has no unit 'vecto'; did you mean 'vector'?"),
+    (["bound", MATMUL, "--on", "v5e", "--over", "vmen"], "TPU v5e has no memory level 'vmen'; did you mean 'vmem'?"),
+    (["bound", MATMUL, "--on", "v5e", "--set", "hmb=3"], "TPU v5e has no figure 'hmb'; did you mean 'hbm'?"),
+    (
+        ["bound", MATMUL, "--on", "v5e", "--set", "hbm"],
+        "--set 'hbm' is not FIGURE=VALUE; for instance --set hbm=8.2e11",
+    ),
+    (["bound", MATMUL, "--on", "v5e", "--set", "hbm=-3"], "expected a bandwidth in bytes per second above 0"),
+    (["bound", MATMUL, "--on", "v5e", "--policy", "fusd"], "unknown byte policy 'fusd'; did you mean 'fused'?"),
+    (["bound", MATMUL, "--on", "v5e", "--tile", "1,2", *SIZES], "--tile '1,2' is not three sizes; bm,bn,bk"),
+    (["bound", MATMUL, "--on", "v5e", "--overlap", "2", *SIZES], "overlap 2.0 is not a fraction; 0 is no overlap"),
+    (["bound", MATMUL, "--on", "v5e", "--overhead", "-5us", *SIZES], "'-5us' is negative; expected a time above 0"),
+    (["bound", MATMUL, "--on", "h100", "--pad", *SIZES], "has no tile size for its matrix unit"),
+    (["bound", MATMUL, "--on", "no.toml", *SIZES], "cannot read 'no.toml': No such file or directory"),
+    (["bound", MATMUL, "--on", "v5e", "--compute", "bf17"], "unknown dtype 'bf17'; did you mean 'bf16'?"),
+    (["bound", "bf61[B, D] * bf16[D, F]", "--on", "v5e"], "unknown dtype 'bf61'; did you mean 'bf16'?\n  bf61"),
+    (["bound", "fp16[B] + bf16[B]", "--on", "v5e"], "fp16 and bf16 are equally wide"),
+    (["bound", "--flops", "1e12", "--intensity", "3", "--on", "h100"], "an intensity stands alone"),
+    (["bound", "--flops", "2*(x", "--on", "h100", "x=3"], "expected ')'\n  2*(x\n      ^"),
+    (["bound", "--flops", "-1", "--on", "h100"], "flops is -1; an amount of work is a finite number above 0"),
+    (["bound", "--intensity", "3", "--dtype", "fp9", "--on", "h100"], "unknown dtype 'fp9'; did you mean 'fp8'?"),
+    (["bound", "--dtype", "bf16", "--on", "h100"], "ask about either an expression or raw work"),
+    (["bound", MATMUL, "--dtype", "bf16", "--on", "h100"], "dtype= goes with raw work"),
+    (["bound", "", "--on", "h100"], "the expression is empty"),
+    (["bound", MATMUL, MATMUL, "--on", "h100"], "one expression at a time, not 2"),
+    (["solve", MATMUL, "--for", "Q", "--on", "v5e"], "nothing here is called 'Q'; unknowns are: B, D, F"),
+    (
+        ["solve", MATMUL, "--for", "dtype:9", "--on", "v5e", *SIZES],
+        "no operand 9; operands are: 0 (bf16[B, D])",
+    ),
+    (["solve", MATMUL, "--for", "dtype:x", "--on", "v5e"], "does not name an operand; dtype:0 is the first"),
+    (["solve", MATMUL, "--for", "B", "--bandwidth", "3", "--on", "v5e"], "--bandwidth goes with --for intensity"),
+    (["advise", MATMUL, "--on", "v5e"], "advice needs plain numbers; give every size one value"),
+    (["sweep", MATMUL, "--on", "v5e", "B=1:4", "D=3"], "size F has no value while B is an array"),
+    (["sweep", MATMUL, "--on", "v5e", "B=4:1", "D=3", "F=3"], "size B has an empty range 4:1; as in 1:512"),
+    (["sweep", MATMUL, "--on", "v5e", "--columns", "lowr", *SIZES], "no column 'lowr'; did you mean 'lower'?"),
+    (["sweep", MATMUL, "--on", "v5e", "-o", "x.xls", *SIZES], "cannot write a table to 'x.xls'"),
+    (["sweep", MATMUL, "--on", "v5e", "-o", "no/x.csv", *SIZES], "the folder no does not exist"),
+    (
+        ["plot", MATMUL, "--on", "v5e", "-o", "x.gif", *SIZES],
+        "a chart cannot be saved as .gif; end the name in .svg, .png or .pdf",
+    ),
+    (["plot", MATMUL, "--on", "v5e", "--vary", "B=", "D=1", "F=1"], "size B has no value"),
+    (["chips", "xyz"], "unknown chip 'xyz'"),
+    (["chips", "--filter", "zzz"], "no chip holds 'zzz'"),
+    (["chips", "--set", "hbm=1"], "--set goes with a chip"),
+    (["bound", MATMUL, "--nonsense"], "No such option '--nonsense'"),
+    (["boun"], "no command 'boun'; did you mean 'bound'?"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MESSAGES, ids=[" ".join(w)[:60] for w, _ in MESSAGES])
+def test_message(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+
+
+def test_a_right_question_ends_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", MATMUL, "--on", "v5e", *SIZES]) == 0
+    assert "at best" in capsys.readouterr().out
+
+
+def test_nothing_that_can_be_timed_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", "--flops", "1e12", "--dtype", "int64", "--on", "v5e"]) == 2
+    assert "not timed: flops on matrix in int64 (1e+12); TPU v5e has no figure for it" in capsys.readouterr().err

@@ -1,0 +1,242 @@
+"""Convolutions, transposed ones and pooling: the formulas against nested loops over every result and tap."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from roofline.errors import InputError, SizeError
+from roofline.notation import program
+from roofline.ops import build
+from roofline.ops.convolution import conv_transpose, convolution
+from roofline.ops.pooling import pool
+from roofline.ops.windows import MOST_TAPS, Window, windows
+from roofline.work import Op, Tensor
+
+one_dim = st.tuples(
+    st.integers(1, 8), st.integers(1, 4), st.integers(1, 3), st.integers(0, 4) | st.just("same"), st.integers(1, 3)
+)
+one_spread = st.tuples(st.integers(1, 6), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3), st.integers(1, 3))
+
+
+def taps(L: int, k: int, s: int, p: int | str, d: int) -> list[list[int]]:
+    """For each result of one dimension, the positions of its taps, as the definition has it."""
+    if p == "same":
+        results = -(-L // s)
+        before = max(0, (results - 1) * s + d * (k - 1) + 1 - L) // 2
+        return [[o * s - before + t * d for t in range(k)] for o in range(results)]
+    found = []
+    start = -p
+    while start + d * (k - 1) < L + p:
+        found.append([start + t * d for t in range(k)])
+        start += s
+    return found
+
+
+@given(dims=st.lists(one_dim, min_size=1, max_size=2), B=st.integers(1, 2), groups=st.integers(1, 2),
+       cin=st.integers(1, 2), cout=st.integers(1, 2))  # fmt: skip
+@settings(max_examples=100, deadline=None)
+def test_convolution(dims: list, B: int, groups: int, cin: int, cout: int) -> None:
+    padding = dims[0][3]
+    dims = [(L, k, s, padding if "same" in (p, padding) else p, d) for L, k, s, p, d in dims]
+    every = [taps(*dim) for dim in dims]
+    assume(all(every))
+    multiplies = valid = adds = valid_adds = 0
+    for _ in range(B * groups * cout):
+        for result in product(*every):
+            count = valid_count = 0
+            for position in product(*result):
+                inside = all(0 <= at < L for at, (L, *_) in zip(position, dims, strict=True))
+                count += cin
+                valid_count += cin * inside
+            multiplies, valid = multiplies + count, valid + valid_count
+            adds, valid_adds = adds + count - 1, valid_adds + max(0, valid_count - 1)
+    lengths, kernel, stride, pad, dilation = zip(*dims, strict=True)
+    x = Tensor("x", (B, *lengths, groups * cin), "bf16")
+    w = Tensor("w", (*kernel, cin, groups * cout), "int8", "weight")
+    bias = Tensor("b", (groups * cout,), "fp32", "weight")
+    options = {
+        "stride": stride,
+        "pad": "same" if padding == "same" else pad,
+        "dilation": dilation,
+        "groups": groups,
+        "compute": "bf16",
+    }
+
+    def flops(**more: bool) -> int:
+        return int(convolution(x, w, bias, **options, **more).work.total("flops", "matrix"))
+
+    assert flops() == 2 * multiplies
+    assert flops(exact=True) == multiplies + adds
+    assert flops(count_padding=False) == 2 * valid
+    assert flops(count_padding=False, exact=True) == valid + valid_adds
+    op = convolution(x, w, bias, **options)
+    results = [len(found) for found in every]
+    assert op.writes[0].dims == (B, *results, groups * cout)
+    size = B * int(np.prod(results)) * groups * cout
+    assert op.work.total("flops", "vector") == size
+    assert [t.traffic_bytes for t in (*op.reads, *op.writes)] == [
+        2 * B * int(np.prod(lengths)) * groups * cin,
+        int(np.prod(kernel)) * cin * groups * cout,
+        4 * groups * cout,
+        2 * size,
+    ]
+    assert 2 * op.dims["m"] * op.dims["n"] * op.dims["k"] * op.dims["batch"] == 2 * multiplies
+
+
+@given(dims=st.lists(one_spread, min_size=1, max_size=2), extra=st.integers(0, 2), B=st.integers(1, 2),
+       groups=st.integers(1, 2), cin=st.integers(1, 2), cout=st.integers(1, 2))  # fmt: skip
+@settings(max_examples=100, deadline=None)
+def test_transposed_convolution(dims: list, extra: int, B: int, groups: int, cin: int, cout: int) -> None:
+    results = [(L - 1) * s - 2 * p + d * (k - 1) + extra + 1 for L, k, s, p, d in dims]
+    assume(all(size >= 1 for size in results))
+    every: Counter = Counter()
+    for place in product(*(range(L) for L, *_ in dims)):
+        for tap in product(*(range(k) for _, k, *_ in dims)):
+            at = tuple(i * s - p + t * d for i, t, (_, _, s, p, d) in zip(place, tap, dims, strict=True))
+            every[at] += cin
+    kept = {at: n for at, n in every.items() if all(0 <= a < size for a, size in zip(at, results, strict=True))}
+    times = B * groups * cout
+    lengths, kernel, stride, pad, dilation = zip(*dims, strict=True)
+    x = Tensor("x", (B, *lengths, groups * cin), "bf16")
+    w = Tensor("w", (*kernel, groups * cin, cout), "bf16", "weight")
+
+    def flops(**more: bool) -> int:
+        op = conv_transpose(x, w, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=extra, **more)
+        assert op.writes[0].dims == (B, *results, groups * cout)
+        return int(op.work.total("flops", "matrix"))
+
+    assert flops() == 2 * times * sum(every.values())
+    assert flops(count_padding=False) == 2 * times * sum(kept.values())
+    if all(s == 1 or d == 1 for _, _, s, _, d in dims):
+        assert flops(exact=True) == times * sum(2 * n - 1 for n in every.values())
+        assert flops(exact=True, count_padding=False) == times * sum(2 * n - 1 for n in kept.values())
+    else:
+        with pytest.raises(InputError, match="stride or dilation, not both"):
+            flops(exact=True)
+
+
+@given(dims=st.lists(one_dim, min_size=1, max_size=2), B=st.integers(1, 2), C=st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_pooling(dims: list, B: int, C: int) -> None:
+    dims = [(L, k, s, 0 if p == "same" else p, d) for L, k, s, p, d in dims]
+    every = [taps(*dim) for dim in dims]
+    assume(all(every))
+    counted = valid = 0
+    for result in product(*every):
+        met = sum(all(0 <= at < L for at, (L, *_) in zip(position, dims, strict=True)) for position in product(*result))
+        counted += len(list(product(*result))) - 1
+        valid += max(0, met - 1)
+    lengths, window, stride, pad, dilation = zip(*dims, strict=True)
+    x = Tensor("x", (B, *lengths, C), "bf16")
+    op = pool(x, window=window, stride=stride, pad=pad, dilation=dilation)
+    assert op.work.total("flops", "vector") == B * C * counted
+    assert op.writes[0].dims == (B, *(len(found) for found in every), C)
+    only = pool(x, window=window, stride=stride, pad=pad, dilation=dilation, count_padding=False)
+    assert only.work.total("flops", "vector") == B * C * valid
+
+
+def test_the_stride_of_a_pool_is_its_window() -> None:
+    assert pool(Tensor("x", (1, 9, 9, 1), "bf16"), window=3).writes[0].dims == (1, 3, 3, 1)
+
+
+@given(dim=one_dim)
+@settings(max_examples=60, deadline=None)
+def test_taps_of_arrays_are_those_of_each_element(dim: tuple) -> None:
+    L, k, s, p, d = dim
+    window = Window(k, s, p, d)
+    many = np.arange(L, L + 5, dtype=float)
+    assume(all(taps(int(size), k, s, p, d) for size in many))
+    expected = [window.taps(int(size), window.results(int(size))) for size in many]
+    assert np.array_equal(window.taps(many, window.results(many)), expected)
+
+
+# ---- errors
+
+
+def build_one(text: str, **options: bool) -> Op:
+    return build(program(text), {}, **options)[0]
+
+
+def test_uncounted_padding_needs_a_plain_kernel() -> None:
+    text = "conv(bf16[1, 32, 3], bf16[K, 3, 8], pad=1)"
+    with pytest.raises(SizeError, match="which taps of a window of K meet padding is counted for a number only"):
+        build_one(text, count_padding=False)
+    assert (
+        build_one("conv(bf16[1, 32, 3], bf16[K, 3, 8])", count_padding=False).work
+        == build_one("conv(bf16[1, 32, 3], bf16[K, 3, 8])").work
+    )
+    wide = Tensor("w", (MOST_TAPS + 1, 1, 1), "bf16")
+    with pytest.raises(SizeError, match="taps of a window of 10001 are not told apart"):
+        convolution(Tensor("x", (1, 10**6, 1), "bf16"), wide, pad=1, count_padding=False)
+
+
+def x_of(*dims: int) -> Tensor:
+    return Tensor("x", dims, "bf16")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: convolution(x_of(1, 3, 4), x_of(5, 4, 8)), "a window of 5 does not fit a size of 3; pad more"),
+        (lambda: convolution(x_of(1, 9, 6), x_of(3, 2, 8), groups=4), "6 channels do not fall into 4 groups"),
+        (lambda: convolution(x_of(1, 9, 8), x_of(3, 2, 6), groups=4), "6 output channels do not fall into 4 groups"),
+        (lambda: convolution(x_of(1, 9, 8), x_of(3, 4, 8)), "x has 8 channels, the kernel is for 4"),
+        (lambda: convolution(x_of(1, 9, 8), x_of(3, 8, 8), stride=(2, 2)), "stride has 2 numbers for 1 spatial"),
+        (lambda: convolution(x_of(1, 9, 8), x_of(3, 8, 8), stride=0), "size stride is 0"),
+        (lambda: convolution(x_of(1, 9, 8), x_of(3, 8, 8), pad=-1), "size pad is -1"),
+        (lambda: conv_transpose(x_of(1, 1, 8), x_of(1, 8, 8), pad=2), "nothing is left of a size of 1; pad less"),
+        (lambda: conv_transpose(x_of(1, 9, 8), x_of(3, 4, 8)), "x has 8 channels, the kernel is for 4"),
+        (lambda: pool(x_of(1, 3, 4), window=5), "a window of 5 does not fit a size of 3"),
+    ],
+)
+def test_messages(call: object, message: str) -> None:
+    with pytest.raises(SizeError, match=message):
+        call()  # type: ignore[operator]
+
+
+def test_an_array_with_one_size_too_small_is_an_error() -> None:
+    x = Tensor("x", (1, np.array([8.0, 3.0]), 4), "bf16")
+    with pytest.raises(SizeError, match="a window of 5 does not fit a size of 3…8"):
+        convolution(x, Tensor("w", (5, 4, 8), "bf16"))
+
+
+def test_one_number_stands_for_each_dimension() -> None:
+    assert windows((3, 5), stride=2, pad="same") == (Window(3, 2, "same"), Window(5, 2, "same"))
+
+
+# ---- worked figures
+
+
+def test_vgg16_convolutions() -> None:
+    """VGG16 at 224×224 (arXiv:1409.1556, configuration D) has 15,346,630,656 multiply-adds in its convolutions."""
+    layers = [(224, 3, 64), (224, 64, 64), (112, 64, 128), (112, 128, 128), (56, 128, 256), (56, 256, 256)]
+    layers += [(56, 256, 256), (28, 256, 512), (28, 512, 512), (28, 512, 512)] + [(14, 512, 512)] * 3
+    convolutions = [build_one(f"conv(fp32[1,{s},{s},{c}], fp32[3,3,{c},{o}], same)") for s, c, o in layers]
+    linear = [build_one(f"fp32[1,{i}] @ fp32[{i},{o}]") for i, o in ((25088, 4096), (4096, 4096), (4096, 1000))]
+    assert sum(op.work.total("flops") for op in convolutions) == 2 * 15_346_630_656
+    assert sum(op.work.total("flops") for op in (*convolutions, *linear)) == 30_940_528_640
+    weights = sum(t.elements for op in (*convolutions, *linear) for t in op.reads if t.role == "weight")
+    biases = sum(op.writes[0].dims[-1] for op in (*convolutions, *linear))
+    assert weights + biases == 138_357_544
+
+
+def test_mobilenet_separable_block() -> None:
+    """A depthwise 3×3 and a pointwise layer cost 1/O + 1/9 of the full convolution (arXiv:1704.04861, section 3.1)."""
+    full = build_one("conv(bf16[1,14,14,512], bf16[3,3,512,512], same)").work.total("flops")
+    depthwise = build_one("conv(bf16[1,14,14,512], bf16[3,3,1,512], same, depthwise)")
+    pointwise = build_one("conv(bf16[1,14,14,512], bf16[1,1,512,512])")
+    assert depthwise.dims == {"m": 196, "n": 1, "k": 9, "batch": 512}
+    assert depthwise.work.total("flops") + pointwise.work.total("flops") == pytest.approx(full * (1 / 512 + 1 / 9))
+
+
+def test_padded_positions_are_said_to_count() -> None:
+    text = "conv(bf16[1, 8, 8, 3], bf16[3, 3, 3, 16], pad=1)"
+    assert build_one(text).note == "padded positions of a convolution are counted"
+    assert build_one(text, count_padding=False).note == "padded positions of a convolution are not counted"
+    assert build_one("conv(bf16[1, 8, 8, 3], bf16[3, 3, 3, 16])").note == ""
