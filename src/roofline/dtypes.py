@@ -209,7 +209,7 @@ def arithmetic(dtypes: Iterable[str]) -> str:
     'fp8'
     >>> arithmetic(["bf16", "fp16"])
     Traceback (most recent call last):
-    roofline.errors.DTypeError: bf16 and fp16 are equally wide, so the arithmetic dtype needs a choice; say compute='bf16' or compute='fp16'
+    roofline.errors.DTypeError: bf16 and fp16 are equally wide, so the arithmetic dtype needs a choice; say ...
     """
     formats = [get(name) for name in dtypes]
     widest = formats[0].arithmetic

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.strategies import CHIPS, KINDS, expressions, machines
 
 from roofline.bounds.api import bound, question
 from roofline.bounds.closed import values_of
@@ -16,6 +15,7 @@ from roofline.bounds.traffic import traffic
 from roofline.errors import UntimedError
 from roofline.hardware import Machine, override
 from roofline.sizes import is_symbol, symbol
+from tests.strategies import CHIPS, KINDS, expressions, machines
 
 ROOM = 1 + 1e-12
 Asked = tuple[str, dict[str, int]]

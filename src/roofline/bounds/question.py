@@ -18,7 +18,7 @@ from roofline.errors import InputError, QuantityError, SizeError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import level, main_level, rate, unit_for
 from roofline.notation import canonical, program
-from roofline.ops import build, formula, padded, raw
+from roofline.ops import build, formula, padded, raw, tile_bytes
 from roofline.quantity import format_quantity, parse
 from roofline.sizes import check, is_array, is_symbol
 from roofline.work import Op
@@ -160,7 +160,22 @@ class Question:
         if needed is not None and needed.fits is False:
             total, capacity = format_quantity(needed.total, "B"), format_quantity(needed.capacity or 0, "B")
             said.append(f"does not fit: the operands need {total}, {needed.level} holds {capacity}")
+        said += self._tile_said(ops)
         return list(dict.fromkeys(said))
+
+    def _tile_said(self, ops: Sequence[Op]) -> list[str]:
+        """Say where a tile is larger than the innermost memory of the core that works on it."""
+        inner = [m for m in self.machine.memories if m.capacity is not None and not m.link]
+        if self.tile is None or len(inner) < 2:
+            return []
+        memory = inner[-1]
+        holds = memory.per_core or memory.capacity
+        needs = max((tile_bytes(op, *self.tile) for op in ops if op.kind == "contraction"), default=0)
+        if holds is None or needs <= holds.value:
+            return []
+        where = f"{memory.name} of one core" if memory.per_core else memory.name
+        need, capacity = format_quantity(needs, "B"), format_quantity(holds.value, "B")
+        return [f"does not fit: a tile needs {need}, {where} holds {capacity}"]
 
 
 _AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}

@@ -79,7 +79,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
 def _size_names(asked: Question) -> list[str]:
     """Names of the sizes a question has, set or not."""
     if asked.raw:
-        return [n for v in asked.raw.values() if isinstance(v, str) for n in formula_names(v)]
+        amounts = [v for k, v in asked.raw.items() if k != "dtype" and isinstance(v, str)]
+        return list(dict.fromkeys(name for text in amounts for name in formula_names(text)))
     return list(program(asked.text, asked.compute).labels)
 
 

@@ -18,6 +18,7 @@ from roofline.charts.layout import LINE_SPACING, Frame, Layout, Text, layout, ri
 from roofline.charts.marks import Line, Mark, Point, Region, Ridge
 from roofline.charts.themes import DASHES, SHAPES, THEMES, Theme
 from roofline.charts.ticks import minor_ticks
+from roofline.errors import InputError
 
 #: Pixels an inch: a picture 720 wide is 7.2 inches of matplotlib's.
 DPI = 100
@@ -40,8 +41,12 @@ _PALE = 0.22
 def write(chart: Chart, path: str, scale: float) -> None:
     """Draw to a file whose ending is a known format."""
     ending = path.rsplit(".", 1)[1].lower()
-    with open(path, "wb") as file:
-        file.write(render(chart, ending, scale))
+    drawn = render(chart, ending, scale)
+    try:
+        with open(path, "wb") as file:
+            file.write(drawn)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}", hint="save the chart somewhere else") from None
 
 
 def svg(chart: Chart) -> str:

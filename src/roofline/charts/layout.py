@@ -160,7 +160,7 @@ def _surroundings(
     bottom = MARGIN
     for line, role in reversed(
         (
-            *((t, "text") for t in wrap(" · ".join(key), room, SMALL + 0.5, measure)),
+            *((t, "text") for t in wrap(" · ".join(key), room, SMALL, measure)),
             *((t, "muted") for t in _shortened(wrap("; ".join(chart.notes), room, SMALL, measure))),
         )
     ):

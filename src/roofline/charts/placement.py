@@ -25,6 +25,9 @@ LEADER_CROSSING_COST = 25.0
 
 _ROUNDS = 6
 
+#: Boxes that share less than this touch, and do not overlap.
+_TOUCH = 1e-6
+
 #: What a label that stands well costs at most, and how many better places one that does not may claim from others.
 _CONTENT, _TRIES = 12.0, 12
 
@@ -71,7 +74,7 @@ def overlap(first: Box, second: Box) -> bool:
     """
     across, up = abs(first.x - second.x) * 2, abs(first.y - second.y) * 2
     if first.angle == second.angle == 0:
-        return across < first.width + second.width and up < first.height + second.height
+        return across < first.width + second.width - _TOUCH and up < first.height + second.height - _TOUCH
     if max(across, up) >= first.width + first.height + second.width + second.height:
         return False
     a, b = first.corners(), second.corners()
@@ -266,4 +269,4 @@ def _axes(box: Box) -> tuple[Vertex, Vertex]:
 def _separates(axis: Vertex, a: Sequence[Vertex], b: Sequence[Vertex]) -> bool:
     along_a = [x * axis[0] + y * axis[1] for x, y in a]
     along_b = [x * axis[0] + y * axis[1] for x, y in b]
-    return max(along_a) <= min(along_b) or max(along_b) <= min(along_a)
+    return max(along_a) <= min(along_b) + _TOUCH or max(along_b) <= min(along_a) + _TOUCH

@@ -115,23 +115,35 @@ class _Asked:
         return self.names[index] if self.names else None
 
     def sizes_of(self, line: str | None) -> dict[str, Any]:
-        """The sizes a line uses: all of them, unless other lines are drawn beside it."""
+        """The sizes a line has: all of them, unless other lines are drawn beside it."""
         if line is None or len(self.lines) == 1:
             return self.sizes
         from roofline.notation import program
+
+        labels = program(line, self.choices.get("compute")).labels
+        found = {name: self.sizes[name] for name in self.sizes if name in labels}
+        for name, value in found.items():
+            needed = self.needed_by(value)
+            if not any(_has_several(self.sizes.get(other)) for other in needed):
+                found[name] = resolve_sizes({other: self.sizes.get(other) for other in (name, *needed)})[name]
+        return found
+
+    def needed_by(self, formula: Any) -> list[str]:
+        """The sizes a formula stands on, directly or through others."""
         from roofline.ops import formula_names
 
-        wanted = list(program(line, self.choices.get("compute")).labels)
-        for name in wanted:
-            formula = self.sizes.get(name)
-            wanted += [n for n in formula_names(formula) if n not in wanted] if isinstance(formula, str) else []
-        return {name: value for name, value in self.sizes.items() if name in wanted}
+        needed = list(formula_names(formula)) if isinstance(formula, str) else []
+        for name in needed:
+            further = self.sizes.get(name)
+            needed += [n for n in formula_names(further) if n not in needed] if isinstance(further, str) else []
+        return needed
 
     def check_sizes(self) -> None:
         """Raise where a size is used by no line; a single line's own question says so itself."""
         if len(self.lines) < 2:
             return
-        used = {name for line in self.lines for name in self.sizes_of(line)}
+        stated = {name for line in self.lines for name in self.sizes_of(line)}
+        used = stated | {name for stands in stated for name in self.needed_by(self.sizes[stands])}
         extra = next((name for name in self.sizes if name not in used), None)
         if extra is not None:
             raise SizeError(f"size {extra} is used by none of the expressions", hint=suggest(extra, used, what="sizes"))

@@ -9,7 +9,7 @@
 ...     marks=(
 ...         Line("hbm", (1.0, 240.0), (8.2e11, 1.97e14), "slope", text="hbm 820 GB/s"),
 ...         Line("bf16", (240.0, 10000.0), (1.97e14, 1.97e14), "ceiling", text="bf16 197 TFLOP/s"),
-...         Ridge(240.0, 1.97e14, "ridge", "240 FLOP/B"),
+...         Ridge(240.0, 1.97e14, "bf16 over hbm", "240 FLOP/B"),
 ...     ),
 ... )
 >>> print(to_text(roof, 50, 7))
@@ -27,7 +27,7 @@ attainable FLOP/s
              arithmetic intensity, FLOP/B
 1 hbm 820 GB/s
 2 bf16 197 TFLOP/s
-◇ 240 FLOP/B
+◇ 240 FLOP/B: bf16 over hbm
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ def _marked(chart: Chart, canvas: _Canvas) -> Iterator[tuple[str, int | None]]:
         if cell is not None:
             canvas.put(cell, sign, line.series)
         yield f"{sign} {line.text or line.label}", line.series
-    for text, series in dict.fromkeys((r.text or r.label, r.series) for r in chart.ridges):
-        yield f"{_RIDGE} {text}", series
+    for ridge in chart.ridges:
+        yield f"{_RIDGE} {ridge.label if ridge.text in ridge.label else f'{ridge.text}: {ridge.label}'}", ridge.series
     for point in chart.points:
         yield f"{letters[point.label]} {_described(point, chart)}", point.series
     for region in chart.regions:
@@ -206,6 +206,8 @@ def _with_axes(chart: Chart, canvas: _Canvas, margin: int, color: bool) -> list[
         f"{beside.get(row, ''):>{margin - 2}} {'┤' if row in beside else '│'}{canvas.row(row, color)}"
         for row in range(canvas.rows)
     ]
+    title = axis_title(chart.x)
+    room = max(0, canvas.columns + margin - len(title))
     foot = ["─"] * canvas.columns
     below = [" "] * (canvas.columns + margin)
     free = 0
@@ -219,7 +221,7 @@ def _with_axes(chart: Chart, canvas: _Canvas, margin: int, color: bool) -> list[
         if start >= free:
             below[start : start + len(text)] = text
             free = start + len(text) + 1
-    return [*rows, " " * (margin - 1) + "└" + "".join(foot), "".join(below), " " * margin + axis_title(chart.x)]
+    return [*rows, " " * (margin - 1) + "└" + "".join(foot), "".join(below), " " * min(margin, room) + title]
 
 
 def _columns_of(region: Region, chart: Chart, columns: int) -> range:

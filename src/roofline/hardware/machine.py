@@ -123,8 +123,8 @@ class Machine:
 
     ``unit`` and ``over`` are the caller's choices (``--unit vector``, ``--over vmem``): they change how ``matrix``
     and ``main`` resolve, never the Work. ``use_achievable`` multiplies rates by the measured fractions where known.
-    ``given`` lists the figures the caller set (``hbm.bandwidth``), ``warnings`` what is odd about them, ``alternates`` what other sources say,
-    ``match`` the names a driver reports the device under.
+    ``given`` lists the figures the caller set (``hbm.bandwidth``), ``warnings`` what is odd about them,
+    ``alternates`` what other sources say, ``match`` the names a driver reports the device under.
     """
 
     key: str

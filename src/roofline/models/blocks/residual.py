@@ -1,0 +1,124 @@
+"""Norms, residual additions and branches that run side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.models.description import Block, Cached, Weight
+from roofline.models.trace import Trace
+from roofline.sizes import Size
+from roofline.work import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Norm(Block):
+    """RMS or layer norm over the hidden state; ``restarts`` makes its result the residual stream (post-norm)."""
+
+    width: int
+    function: str = "rms_norm"
+    shift: bool = False
+    restarts: bool = False
+
+    def weights(self) -> tuple[Weight, ...]:
+        scale = (Weight("", (self.width,), "norm"),)
+        return (*scale, Weight("bias", (self.width,), "norm")) if self.shift else scale
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        out = trace.norm(self.function, x, self.weights(), "", x.dims[0], self.width)
+        if self.restarts:
+            trace.stream = out
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Residual(Block):
+    """Add a branch's result to the residual stream."""
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        trace.stream = trace.elementwise("add", (x, trace.stream), "")
+        return trace.stream
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(Block):
+    """Branches that all start from the residual stream and are added."""
+
+    branches: tuple[tuple[Block, ...], ...]
+
+    def weights(self) -> tuple[Weight, ...]:
+        return tuple(
+            Weight(f"{block.name}.{weight.name}".rstrip("."), *weight[1:])
+            for branch in self.branches
+            for block in branch
+            for weight in block.weights()
+        )
+
+    def active(self) -> int:
+        return sum(block.active() for branch in self.branches for block in branch)
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        return tuple(part for branch in self.branches for block in branch for part in block.cache(length))
+
+    @property
+    def kv_per_token(self) -> float:  # type: ignore[override]
+        return sum(block.kv_per_token for branch in self.branches for block in branch)
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        ends = []
+        for branch in self.branches:
+            end = trace.stream
+            for block in branch:
+                trace.enter(block.name)
+                end = block.run(trace, end)
+            ends.append(end)
+        total = ends[0]
+        for number, end in enumerate(ends[1:], 1):
+            trace.enter("")
+            total = trace.elementwise("add", (total, end), f"sum{number}" if number > 1 else "sum")
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Positions(Block):
+    """A learned table of positions (or of token types) that is added to the embedding: one row for each new token."""
+
+    rows: int
+    width: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        return (Weight("", (self.rows, self.width), "embedding"),)
+
+    def active(self) -> int:
+        return self.width
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        from dataclasses import replace
+
+        from roofline.ops.embedding import embedding
+
+        (table, *_), _ = trace.stored(self.weights()[0])
+        new = trace.step.new
+        index = Tensor(trace.place("index"), (new,), "int32", "index")
+        rows = trace.made("rows", new, self.width)
+        trace.add(replace(embedding(table, index, rows), name=""), "gather")
+        trace.stream = trace.elementwise("add", (x, rows), "add", like=x)
+        return trace.stream
+
+
+@dataclass(frozen=True, slots=True)
+class Dense(Block):
+    """A matrix and its activation for the tokens whose output is wanted (a pooler, a head's transform)."""
+
+    inputs: int
+    outputs: int
+    activation: str = ""
+    bias: bool = True
+
+    def weights(self) -> tuple[Weight, ...]:
+        matrix = (Weight("", (self.outputs, self.inputs), "linear"),)
+        return (*matrix, Weight("bias", (self.outputs,), "bias")) if self.bias else matrix
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        matrix, *bias = self.weights()
+        out = trace.linear(matrix, x, x.dims[0], bias=bias[0] if bias else None)
+        return trace.elementwise(self.activation, (out,), "activation") if self.activation else out

@@ -1,0 +1,226 @@
+"""The ``quantization_config`` of a ``config.json``: which modules are stored in which format, and which are not.
+
+Understood: ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt`` (FP8,
+NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``. Anything else is an error that lists these.
+
+>>> found = read({"quant_method": "fp8", "weight_block_size": [128, 128]})
+>>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
+('fp8_e4m3', None)
+>>> found = read({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]})
+>>> found.storage("model.layers.3.self_attn.q_proj", "linear") is None
+True
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.errors import InputError, suggest
+from roofline.models.storage import Storage
+
+_LAYER = re.compile(r"(?<=layers\.)(\d+|\{[\d,-]+\})(?=\.|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """Patterns of module paths, with the layer number taken out so that a list of thousands stays a few."""
+
+    exact: Mapping[str, frozenset[int] | None]
+    wild: tuple[tuple[re.Pattern[str], frozenset[int] | None], ...]
+
+    def hold(self, path: str) -> bool:
+        """Say whether a module, or one it stands in, is named."""
+        number = _LAYER.search(path)
+        layer = int(number[1]) if number else -1
+        generic = _LAYER.sub("#", path)
+        parts = generic.split(".")
+        for end in range(len(parts), 0, -1):
+            name = ".".join(parts[:end])
+            if name in self.exact and (self.exact[name] is None or layer in (self.exact[name] or ())):
+                return True
+        return any(
+            (layers is None or layer in layers) and pattern.match(path if layers is None else generic)
+            for pattern, layers in self.wild
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """What a checkpoint's quantisation changes: by module, the keys and values, and a sentence about it."""
+
+    method: str
+    default: Storage | None = None
+    experts: Storage | None = None
+    listed: tuple[tuple[Modules, Storage], ...] = ()
+    kept: Modules = field(default_factory=lambda: Modules({}, ()))
+    kv: str | None = None
+
+    def storage(self, path: str, kind: str) -> Storage | None:
+        """Storage of a module's weight, None where it stays in the model's own format."""
+        if kind not in ("linear", "expert", "head"):
+            return None
+        for modules, storage in self.listed:
+            if modules.hold(path):
+                return storage
+        if kind == "head" or self.kept.hold(path):
+            return None
+        return self.experts if kind == "expert" and self.experts else self.default
+
+
+def read(section: Mapping[str, Any], expert_dtype: str | None = None) -> Quantisation:
+    """Read a section; ``expert_dtype`` is DeepSeek-V4's own field for it."""
+    method = section.get("quant_method") or ("modelopt" if "quant_algo" in section else None)
+    algorithm = str(section.get("quant_algo") or "").upper()
+    if algorithm and method == "fp8":
+        method = "modelopt"
+    if method not in _METHODS:
+        raise InputError(
+            f"quantisation method {method!r} is not understood", hint=suggest(str(method), _METHODS, what="methods")
+        )
+    return _METHODS[method](section, expert_dtype)
+
+
+def _fp8(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
+    block = section.get("weight_block_size")
+    dtype = "fp8_e5m2" if section.get("fmt") == "e5m2" else "fp8_e4m3"
+    scale = "fp8_e8m0" if section.get("scale_fmt") == "ue8m0" else "fp32"
+    storage = Storage(dtype, scale, (block[0], block[1]) if block else (0, 0), "fp8")
+    wanted = section.get("expert_dtype") or expert_dtype
+    if wanted not in (None, "fp8", "fp4"):
+        raise InputError(f"expert_dtype {wanted!r} is not understood", hint="known are fp8 and fp4")
+    experts = Storage("mxfp4", compute="fp8") if wanted == "fp4" else None
+    kept = section.get("modules_to_not_convert") or section.get("ignored_layers") or []
+    return Quantisation("fp8", storage, experts, kept=_modules(kept), kv=_kv(section))
+
+
+def _compressed(section: Mapping[str, Any], _: str | None) -> Quantisation:
+    groups = section.get("config_groups") or {}
+    listed, default = [], None
+    for group in groups.values():
+        storage = _group(group)
+        targets = group.get("targets") or ["Linear"]
+        if any(target == "Linear" or target.startswith("class:") for target in targets):
+            default = storage
+        else:
+            listed.append((_modules(targets), storage))
+    if default is None and not listed:
+        raise InputError("the quantisation section has no config_groups", hint="each names its weights' format")
+    kept = _modules(section.get("ignore") or [])
+    return Quantisation("compressed-tensors", default, listed=tuple(listed), kept=kept, kv=_kv(section))
+
+
+def _group(group: Mapping[str, Any]) -> Storage:
+    weights, inputs = group.get("weights") or {}, group.get("input_activations")
+    bits, kind, size = weights.get("num_bits"), weights.get("type"), weights.get("group_size") or 0
+    narrow = None if not inputs else f"{'fp' if inputs.get('type') == 'float' else 'int'}{inputs.get('num_bits')}"
+    if (bits, kind) == (8, "float"):
+        return Storage("fp8_e4m3", "fp32", (0, 0), narrow or "")
+    if (bits, kind) == (4, "float"):
+        return Storage("mxfp4" if size == 32 else "nvfp4", compute=narrow or "")
+    if kind == "int" and bits in (2, 4, 8):
+        return Storage(f"int{bits}", "bf16", (1, size), narrow or "")
+    raise InputError(f"weights of {bits} bits of type {kind!r} are not understood", hint="8 or 4 float, 8, 4 or 2 int")
+
+
+_ALGORITHMS = {
+    "FP8": Storage("fp8_e4m3", "fp32", (0, 0), "fp8"),
+    "NVFP4": Storage("nvfp4", compute="fp4"),
+    "W4A16_NVFP4": Storage("nvfp4"),
+    "MXFP8": Storage("mxfp8", compute="fp8"),
+    "W4A8_NVFP4": Storage("nvfp4", compute="fp8"),
+    "W4A16_AWQ": Storage("int4", "bf16", (1, 128)),
+    "INT8": Storage("int8", "fp32", (1, 0), "int8"),
+}
+
+
+def _modelopt(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
+    name = str(section.get("quant_algo") or "").upper()
+    kept = _modules(section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert") or [])
+    by_storage: dict[Storage, list[str]] = {}
+    for path, entry in (section.get("quantized_layers") or {}).items():
+        by_storage.setdefault(_algorithm(str(entry.get("quant_algo"))), []).append(path)
+    listed = tuple((_modules(paths), storage) for storage, paths in by_storage.items())
+    if name != "MIXED_PRECISION":
+        return Quantisation("modelopt", _algorithm(name), listed=listed, kept=kept, kv=_kv(section))
+    if not listed:
+        raise InputError("the quantisation section says mixed precision and lists no layers", hint="it needs quantized_layers")
+    rest = _fp8(section, expert_dtype) if section.get("quant_method") == "fp8" else None
+    if rest is not None:  # the modules it ignores are those NVFP4 leaves in the checkpoint's own fp8
+        return Quantisation("modelopt", rest.default, listed=listed, kv=_kv(section))
+    return Quantisation("modelopt", None, listed=listed, kept=kept, kv=_kv(section))
+
+
+def _algorithm(name: str) -> Storage:
+    if name.upper() not in _ALGORITHMS:
+        raise InputError(f"quant_algo {name!r} is not understood", hint=suggest(name, _ALGORITHMS, what="algorithms"))
+    return _ALGORITHMS[name.upper()]
+
+
+def _mxfp4(section: Mapping[str, Any], _: str | None) -> Quantisation:
+    kept = _modules(section.get("modules_to_not_convert") or [])
+    return Quantisation("mxfp4", None, Storage("mxfp4"), kept=kept)
+
+
+def _integer(section: Mapping[str, Any], _: str | None) -> Quantisation:
+    bits, size = section.get("bits") or section.get("w_bit"), section.get("group_size") or section.get("q_group_size") or 0
+    if bits not in (2, 4, 8):
+        raise InputError(f"quantisation to {bits!r} bits is not understood", hint="known are 2, 4 and 8")
+    kept = _modules(section.get("modules_to_not_convert") or [])
+    return Quantisation(str(section["quant_method"]), Storage(f"int{bits}", "fp16", (1, max(size, 0))), kept=kept)
+
+
+_METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
+    "fp8": _fp8,
+    "compressed-tensors": _compressed,
+    "modelopt": _modelopt,
+    "mxfp4": _mxfp4,
+    "gptq": _integer,
+    "awq": _integer,
+}
+
+
+def _kv(section: Mapping[str, Any]) -> str | None:
+    scheme = section.get("kv_cache_scheme") or section.get("kv_cache_quant_algo")
+    if isinstance(scheme, str):
+        return {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8"}.get(scheme.upper())
+    if not isinstance(scheme, Mapping):
+        return None
+    return {(8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8"}.get(
+        (scheme.get("num_bits"), scheme.get("type"))
+    )
+
+
+def _modules(patterns: Iterable[str]) -> Modules:
+    exact: dict[str, set[int] | None] = {}
+    wild: dict[str, set[int] | None] = {}
+    for pattern in patterns:
+        expression = pattern.startswith("re:")
+        number = None if expression else _LAYER.search(pattern)
+        generic = _LAYER.sub("#", pattern) if number else pattern
+        table = wild if expression or "*" in generic else exact
+        if number is None:
+            table[generic] = None
+        elif table.setdefault(generic, set()) is not None:
+            table[generic] |= _numbers(number[1])  # type: ignore[operator]
+    return Modules(
+        {name: None if layers is None else frozenset(layers) for name, layers in exact.items()},
+        tuple((_regex(name), None if layers is None else frozenset(layers)) for name, layers in wild.items()),
+    )
+
+
+def _numbers(text: str) -> set[int]:
+    """Read ``7`` or ``{0-5,8}``, the form the shipped configurations shorten their lists to."""
+    found: set[int] = set()
+    for part in text.strip("{}").split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    if pattern.startswith("re:"):
+        return re.compile(pattern[3:] + r"(?:\..*)?$")
+    return re.compile(re.escape(pattern).replace(r"\*", ".*") + r"(?:\..*)?$")

@@ -1,0 +1,91 @@
+"""Advice: each line equals a fresh bound, gains are real, both lists of the seeds are covered."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from roofline import advise, bound
+from roofline.bounds.advise import OTHER_CHIPS
+from roofline.errors import InputError, UntimedError
+from roofline.hardware import Machine
+from tests.strategies import expressions, machines
+
+PROGRAM = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); g * bf16[F, D]"
+
+
+@given(expressions(), machines)
+@settings(max_examples=80, deadline=None)
+def test_every_line_is_a_fresh_answer_and_a_gain(asked: tuple[str, dict[str, int]], machine: Machine) -> None:
+    try:
+        answer = bound(asked[0], on=machine, sizes=asked[1])
+    except UntimedError:
+        return
+    found = advise(answer)
+    assert [item.gain for item in found] == sorted((item.gain for item in found), reverse=True)
+    for item in found:
+        again = item.after.question
+        arguments = {
+            **again.changes().pop("raw", {}),
+            "policy": again.policy,
+            "tile": again.tile,
+            "compute": again.compute,
+            "exact": again.exact,
+        }
+        arguments.pop("unit", None)
+        if not again.raw:
+            fresh = bound(again.text, on=again.machine, sizes=dict(again.sizes), **arguments)
+            assert fresh.lower == item.after.lower
+        assert item.gain == pytest.approx(answer.lower / item.after.lower * item.more)
+        assert item.gain > 1
+
+
+def changes(line: str, on: str, **options: object) -> set[str]:
+    return {item.change for item in advise(bound(line, on=on, **options), chips=OTHER_CHIPS)}
+
+
+def test_the_seeds_memory_bound_list_is_covered() -> None:
+    found = changes(PROGRAM, "a100", B=8, D=4096, F=16384)
+    assert "memory at twice the bandwidth" in found  # a platform with more bandwidth
+    assert {"int8 weights", "int4 weights"} <= found  # a higher intensity
+    assert any(change.startswith("B = ") for change in found)  # reuse of weights
+    assert any("H200" in change for change in found)
+    small = changes("bf16[B, D] * bf16[D, F]", "v5e", B=64, D=1024, F=1024)
+    assert "operands in vmem" in small  # on-chip memory
+    fused = changes("h = bf16[B, D] + bf16[B, D]; relu(h)", "h100", B=4096, D=4096)
+    assert "fuse elementwise operations" in fused
+
+
+def test_the_seeds_compute_bound_list_is_covered() -> None:
+    found = changes("bf16[B, D] * bf16[D, F]", "h100", B=8192, D=8192, F=8192)
+    assert "twice the bf16 peak" in found  # a platform with more compute
+    assert "half the FLOPs" in found  # a lighter model
+    assert "fp8 arithmetic" in found
+    assert "causal attention" in changes(
+        "attention(bf16[1, S, 32, 128], bf16[1, S, 32, 128], bf16[1, S, 32, 128], full)", "h100", S=8192
+    )
+    assert "the matrix unit" in changes("bf16[B, D] * bf16[D, F]", "h100", unit="vector", B=512, D=4096, F=4096)
+
+
+def test_tiles_get_larger() -> None:
+    found = changes("bf16[m, k] * bf16[k, n]", "h100", tile=(128, 128, 64), m=4096, k=4096, n=4096)
+    assert "tiles of 256 x 256" in found
+
+
+def test_a_batch_to_the_ridge_is_the_smallest() -> None:
+    answer = bound("bf16[B, D] * int8[D, F]", on="v5e", B=64, D=8192, F=8192)
+    line = next(item for item in advise(answer) if item.change == "B = 128")
+    assert line.after.kind == "compute-bound"
+    assert bound("bf16[B, D] * int8[D, F]", on="v5e", B=127, D=8192, F=8192).kind == "memory-bound"
+    assert line.more == 2
+
+
+def test_formats_without_a_peak_are_not_advised() -> None:
+    found = changes("bf16[B, D] * bf16[D, F]", "a100", B=8192, D=8192, F=8192)
+    assert "int8 arithmetic" in found
+    assert "fp8 arithmetic" not in found
+
+
+def test_advice_needs_numbers() -> None:
+    with pytest.raises(InputError, match="advice needs plain numbers; give every size one value"):
+        advise(bound("bf16[B, D] * bf16[D, F]", on="h100"))

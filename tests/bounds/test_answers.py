@@ -1,0 +1,195 @@
+"""Bounds, sweeps and their forms: policies, levels, units, estimates, JSON, HTML, one line, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import roofline
+from roofline import bound, chip, sweep
+from roofline.errors import HardwareError, InputError, SizeError, UntimedError
+
+MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+SIZES: dict[str, Any] = {"B": 64, "D": 8192, "F": 8192}
+
+
+def test_the_design_s_example() -> None:
+    answer = bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", **SIZES)
+    assert answer.flops == 2 * 64 * 8192 * 8192
+    assert answer.bytes == {"hbm": 2 * 64 * 8192 + 8192 * 8192 + 2 * 64 * 8192}
+    assert answer.times["mxu"] == pytest.approx(43.6e-6, rel=1e-3)
+    assert answer.times["hbm"] == pytest.approx(84.5e-6, rel=1e-3)
+    assert answer.upper == sum(answer.times.values())
+    assert answer.utilisation == pytest.approx(0.516, rel=1e-3)
+
+
+def test_another_level_and_unit() -> None:
+    near = bound(MATMUL, on="v5e", over="vmem", **SIZES)
+    assert near.bound_by == "mxu"
+    assert "vmem" in near.bytes
+    far = bound(MATMUL, on="v5e", over="pcie", **SIZES)
+    assert far.lower == pytest.approx(sum(far.bytes.values()) / 16e9)
+    vector = bound(MATMUL, on="h100", unit="vector", **SIZES)
+    assert vector.times["cuda"] == pytest.approx(vector.flops / 133.8e12)
+    assert bound(MATMUL + " on v5e over vmem", **SIZES).lower == near.lower
+
+
+def test_what_does_not_fit_is_said() -> None:
+    answer = bound(MATMUL, on="v5e", over="vmem", **SIZES)
+    assert answer.footprint is not None
+    assert answer.footprint.fits is False
+    assert "does not fit: the operands need 136 MB, vmem holds 134 MB" in answer.assumptions
+
+
+def test_a_tile_that_does_not_fit_is_said() -> None:
+    answer = bound(MATMUL, on="h100", tile=(8192, 8192, 8192), B=8192, D=8192, F=8192)
+    assert any(
+        said.startswith("does not fit: a tile needs 403 MB, smem of one core holds") for said in answer.assumptions
+    )
+
+
+def test_tiles_load_again() -> None:
+    answer = bound(MATMUL, on="v5e", tile=(512, 512, 512), B=4096, D=4096, F=4096)
+    assert answer.bytes["hbm"] == 570_425_344
+
+
+def test_estimates_lie_between_the_bounds() -> None:
+    half = bound(MATMUL, on="v5e", overlap=0.5, **SIZES)
+    assert half.estimate == pytest.approx((half.lower + half.upper) / 2)
+    late = bound(MATMUL, on="v5e", overlap=1, overhead="5us", **SIZES)
+    assert late.estimate == pytest.approx(late.lower + 5e-6)
+    assert bound(MATMUL, on="v5e", **SIZES).estimate is None
+
+
+def test_achievable_rates_are_slower_and_said() -> None:
+    plain, achieved = (bound(MATMUL, on="h100", achievable=a, B=8192, D=8192, F=8192) for a in (False, True))
+    assert achieved.lower == pytest.approx(plain.lower / 0.803)
+    assert any("0.803 of the data-sheet figure" in said for said in achieved.assumptions)
+
+
+def test_padding_to_the_matrix_unit() -> None:
+    answer = bound("bf16[B, 100] * bf16[100, 300]", on="v5e", pad=True, B=8)
+    assert answer.flops == 2 * 8 * 128 * 384
+
+
+def test_an_amount_without_a_rate_makes_it_incomplete() -> None:
+    answer = bound("int64[B] + int64[B]", on="v5e", B=1024)
+    assert answer.incomplete == ("not timed: flops on vector in int64 (1024); TPU v5e has no figure for it",)
+    assert answer.bound_by == "hbm"
+    with pytest.raises(UntimedError, match="not timed: flops on matrix in int64"):
+        bound(flops=1e12, dtype="int64", on="v5e")
+
+
+def test_a_machine_s_fused_and_minimal_bytes() -> None:
+    line = "h = bf16[B, D] * bf16[D, F]; gelu(h)"
+    each, fused, minimal = (
+        sum(bound(line, on="h100", policy=policy, **SIZES).bytes.values()) for policy in ("each-op", "fused", "minimal")
+    )
+    hidden = 2 * 64 * 8192
+    assert each - fused == 2 * hidden
+    assert fused == minimal
+
+
+def test_three_bounds_of_a_program_are_apart() -> None:
+    answer = bound("h = bf16[B, D] * bf16[D, F]; softmax(h)", on="v5e", B=4096, D=8192, F=8192)
+    assert answer.lower < answer.op_by_op < answer.upper
+    assert len(answer.ops) == 2
+
+
+def test_two_chips_own_figures() -> None:
+    assert bound(MATMUL, on=chip("v5e", hbm="8.1e11 B/s"), **SIZES).times["hbm"] == pytest.approx(
+        sum(bound(MATMUL, on="v5e", **SIZES).bytes.values()) / 8.1e11
+    )
+    sparse = bound(MATMUL, on="h100", set={"bf16": 1978.8e12}, **SIZES)
+    assert any("exactly twice the catalog's figure" in said for said in sparse.assumptions)
+
+
+def test_json_is_plain_and_complete() -> None:
+    for asked in (SIZES, {}, {**SIZES, "B": np.array([1, 64])}):
+        data = bound(MATMUL, on="v5e", **asked).to_dict()
+        assert json.loads(json.dumps(data, allow_nan=False)) == data
+        assert set(data) >= {
+            "schema", "expression", "target", "sizes", "flops", "bytes", "wire", "intensity", "critical_intensity",
+            "times", "lower", "op_by_op", "upper", "bound_by", "attainable", "ops", "footprint", "assumptions",
+            "incomplete",
+        }  # fmt: skip
+    assert data["bound_by"] == ["hbm", "hbm"]
+    assert len(data["times"]["hbm"]) == 2
+    formulas = bound(MATMUL, on="v5e").to_dict()["formulas"]
+    assert formulas["flops"] == "2*B*D*F"
+    assert formulas["intensity"] == "B*D*F/(B*D + B*F + D*F)"
+
+
+def test_html_names_what_binds() -> None:
+    page = bound(MATMUL, on="v5e", **SIZES)._repr_html_()
+    assert "<td>hbm</td>" in page
+    assert "binds" in page
+    assert "2 FLOPs per multiply-add" in page
+
+
+def test_a_sweep_is_the_bounds_of_its_rows() -> None:
+    table = sweep(MATMUL, on="v5e", B=[1, 100, 300], D=[512, 8192], F="2*D", columns=roofline.bounds.sweep.COLUMNS)
+    assert len(table) == 6
+    for index in range(6):
+        row = table.row(index)
+        assert table["lower"][index] == pytest.approx(row.lower, rel=1e-12)
+        assert table["time.mxu"][index] == pytest.approx(row.times["mxu"], rel=1e-12)
+        assert table["bound_by"][index] == row.bound_by
+        assert table["F"][index] == 2 * table["D"][index]
+
+
+def test_a_sweep_over_blocks_is_in_order() -> None:
+    table = sweep("bf16[B, D] * bf16[D, D2]", on="v5e", B=range(1, 301), D=range(1, 201), D2=64, columns=("flops",))
+    assert len(table) == 60_000
+    assert (table["flops"] == 2 * table["B"] * table["D"] * 64).all()
+    assert table["B"][0] == 1
+    assert table["D"][199] == 200
+    assert table["B"][200] == 2
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "npz"])
+def test_a_sweep_is_saved(tmp_path: Path, suffix: str) -> None:
+    table = sweep(MATMUL, on="v5e", B=[1, 300], D=8192, F=8192)
+    path = tmp_path / f"grid.{suffix}"
+    table.save(str(path))
+    if suffix == "csv":
+        lines = path.read_text().splitlines()
+        assert lines[0] == "B,D,F,lower,upper,attainable,intensity,bound_by"
+        assert lines[2].endswith("mxu")
+    elif suffix == "json":
+        assert json.loads(path.read_text())["columns"]["bound_by"] == ["hbm", "mxu"]
+    else:
+        assert np.load(path)["bound_by"].tolist() == ["hbm", "mxu"]
+
+
+def test_arrays_that_do_not_fit_together() -> None:
+    with pytest.raises(SizeError, match="the sizes do not broadcast"):
+        bound(MATMUL, on="v5e", B=np.arange(1, 3), D=np.arange(1, 4), F=4)
+    with pytest.raises(SizeError, match=r"size B is 0\.0 at index 20001"):
+        bound(MATMUL, on="v5e", B=np.where(np.arange(30_000) == 20_001, 0, 8), D=8, F=8)
+    with pytest.raises(SizeError, match="size F has no value while B is an array"):
+        bound(MATMUL, on="v5e", B=np.arange(1, 3), D=4)
+
+
+def test_arrays_keep_their_shape() -> None:
+    answer = bound(MATMUL, on="v5e", B=np.arange(1, 4)[:, None], D=np.arange(1, 3), F=4)
+    assert answer.lower.shape == (3, 2)
+    assert answer.bound_by.codes.shape == (3, 2)
+
+
+def test_messages() -> None:
+    with pytest.raises(InputError, match="no machine to run on"):
+        bound(MATMUL, **SIZES)
+    with pytest.raises(InputError, match="size B is given twice"):
+        bound(MATMUL, on="v5e", sizes={"B": 1}, B=2)
+    with pytest.raises(HardwareError, match="no measurement"):
+        bound(MATMUL, on="this", **SIZES)
+
+
+def test_public_names_exist() -> None:
+    for name in roofline.__all__:
+        assert getattr(roofline, name) is not None

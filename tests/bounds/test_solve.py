@@ -1,0 +1,127 @@
+"""Where it flips: exact values, closed forms against numbers, always and never, rates as unknowns."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline import bound, solve, solve_dtypes, zones
+from roofline.errors import InputError, SizeError
+
+MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+
+
+@given(
+    left=st.sampled_from(["bf16", "int8", "fp8"]),
+    right=st.sampled_from(["bf16", "int8", "int4"]),
+    width=st.integers(500, 30_000),
+    depth=st.integers(500, 30_000),
+    chip=st.sampled_from(["v5e", "h100", "a100", "mi300x", "v6e"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_pick_is_the_first_size_at_which_it_flips(left: str, right: str, width: int, depth: int, chip: str) -> None:
+    line, sizes = f"{left}[B, D] * {right}[D, F] -> {left}[B, F]", {"D": 2 * depth, "F": 2 * width}
+    compute = "bf16" if {left, right} == {"fp8", "int8"} else None
+    found = solve(line, "B", on=chip, compute=compute, sizes=sizes)
+    if found.pick is None:
+        assert found.verdict.startswith("always")
+        kinds = {bound(line, on=chip, compute=compute, B=b, sizes=sizes).kind for b in (1, 10**4, 10**8)}
+        assert len(kinds) == 1
+        return
+    at = {b: bound(line, on=chip, compute=compute, B=b, sizes=sizes) for b in (found.pick - 1, found.pick) if b}
+    assert at[found.pick].kind == "compute-bound"
+    if found.pick > 1:
+        assert at[found.pick - 1].kind == "memory-bound"
+    assert found.pick - 1 <= found.value <= found.pick
+
+
+def test_the_limit_is_what_large_sizes_tend_to() -> None:
+    found = solve(MATMUL, "B", on="v5e", set={"hbm": 8.2e11})
+    huge = solve(MATMUL, "B", on="v5e", set={"hbm": 8.2e11}, D=10**12, F=10**12)
+    assert found.limit == pytest.approx(1.97e14 / 8.2e11, rel=1e-12)
+    assert huge.value == pytest.approx(found.limit, rel=1e-6)
+    assert str(found.limit_form) == "P_bf16/W_hbm"
+    assert str(found.valid) == "D*F*W_hbm - D*P_bf16 - F*P_bf16 > 0"
+
+
+@pytest.mark.parametrize(
+    ("line", "unknown", "sizes", "verdict"),
+    [
+        ("int8[B, D] * int8[B, D, F] -> int8[B, F]", "B", {"D": 4096, "F": 4096}, "always memory-bound"),
+        (MATMUL, "B", {"D": 256, "F": 256}, "always memory-bound"),
+        ("gelu(bf16[B, F])", "B", {"F": 4096}, "always memory-bound"),
+        ("bf16[N] . bf16[N] -> bf16[]", "N", {}, "always memory-bound"),
+    ],
+)
+def test_never_is_an_answer(line: str, unknown: str, sizes: dict[str, int], verdict: str) -> None:
+    found = solve(line, unknown, on="v5e", sizes=sizes)
+    assert (found.verdict, found.value, found.pick) == (verdict, None, None)
+
+
+def test_the_intensity_limit_says_why() -> None:
+    found = solve("int8[B, D] * int8[B, D, F] -> int8[B, F]", "B", on="v5e")
+    assert found.intensity_limit == 2
+    assert found.verdict == "always memory-bound, for large sizes"
+
+
+@pytest.mark.parametrize("unknown", ["hbm", "bandwidth", "bf16", "peak"])
+def test_a_rate_is_solved_for(unknown: str) -> None:
+    sizes = {"B": 64, "D": 8192, "F": 8192}
+    found = solve(MATMUL, unknown, on="v5e", sizes=sizes)
+    figure = {"bandwidth": "hbm", "peak": "bf16"}.get(unknown, unknown)
+    for factor, kind in ((0.999, found.before), (1.001, found.after)):
+        assert bound(MATMUL, on="v5e", set={figure: found.value * factor}, sizes=sizes).bound_by == kind
+    assert found.unit in ("B/s", "FLOP/s")
+    assert found.pick is None
+
+
+def test_tiles_and_windows_go_to_bisection() -> None:
+    found = solve("sum_T(fp32[B, T])", "T", on="h100", B=64, tile=(8, 8, 8))
+    assert found.verdict == "always memory-bound"
+    tiled = solve(MATMUL, "B", on="v5e", tile=(512, 512, 128), D=8192, F=8192)
+    assert tiled.method == "bisection"
+    low, high = (
+        bound(MATMUL, on="v5e", tile=(512, 512, 128), B=b, D=8192, F=8192).kind for b in (tiled.pick - 1, tiled.pick)
+    )
+    assert (low, high) == ("memory-bound", "compute-bound")
+
+
+def test_attention_flips_from_memory_to_compute() -> None:
+    line = "attention(bf16[8, T, 32, 128], bf16[8, S, 32, 128], bf16[8, S, 32, 128], full)"
+    found = solve(line, "T", on="v5e", set={"hbm": 8.2e11}, S=4096)
+    before, after = (bound(line, on="v5e", set={"hbm": 8.2e11}, S=4096, T=t).kind for t in (found.pick - 1, found.pick))
+    assert (before, after) == ("memory-bound", "compute-bound")
+
+
+def test_raw_formulas_have_unknowns_too() -> None:
+    found = solve(None, "B", flops="2*B*D*F", bytes="2*(B*D + D*F + B*F)", on="h100", D=8192, F=8192)
+    assert found.value == pytest.approx(solve(MATMUL, "B", on="h100", D=8192, F=8192).value, rel=1e-12)
+
+
+def test_dtypes_flip_at_the_format_that_saves_enough() -> None:
+    found = solve_dtypes("bf16[B, D] * bf16[D, F]", 1, on="h100", B=200, D=8192, F=8192)
+    assert found.flips_at == "fp8"
+    for row in found.rows:
+        line = f"bf16[B, D] * {row.dtype}[D, F] -> bf16[B, F]"
+        fresh = bound(line, on="h100", compute="bf16", B=200, D=8192, F=8192)
+        assert row.bound.lower == fresh.lower
+
+
+@given(st.floats(1e9, 1e13), st.floats(1e9, 1e13), st.floats(0.1, 1e5))
+@settings(max_examples=50, deadline=None)
+def test_zones_agree_with_bounds(first: float, second: float, intensity: float) -> None:
+    found = zones("v5e", [first, second])
+    kinds = {bound(intensity=intensity, on="v5e", set={"hbm": b}).kind for b in (first, second)}
+    expected = {"red": {"memory-bound"}, "green": {"compute-bound"}, "yellow": {"memory-bound", "compute-bound"}}
+    margin = min(abs(intensity / r - 1) for r in found.ridges)
+    assert margin < 1e-9 or kinds == expected[found.zone(intensity)]
+
+
+def test_messages() -> None:
+    with pytest.raises(SizeError, match="nothing here is called 'Q'"):
+        solve(MATMUL, "Q", on="v5e")
+    with pytest.raises(InputError, match="nothing to solve for"):
+        solve(MATMUL, on="v5e")
+    with pytest.raises(InputError, match="'vmem' plays no part in this on TPU v5e; what plays a part: mxu, bf16, hbm"):
+        solve(MATMUL, "vmem", on="v5e")

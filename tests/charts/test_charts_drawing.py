@@ -1,0 +1,150 @@
+"""Drawing: every label is inside, none covers another, and files come out the same each time in every format."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import combinations
+
+import pytest
+from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
+
+from roofline.charts import plot
+from roofline.charts.draw import placed
+from roofline.charts.layout import MARKER
+from roofline.charts.placement import Box, overlap
+from roofline.charts.themes import DASHES, THEMES, contrast
+from roofline.errors import InputError
+
+SIZES = [(600, 400), (720, 480), (1200, 720)]
+
+
+def inside(box, width, height):
+    return all(0 <= x <= width and 0 <= y <= height for x, y in box.corners())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", ALL)
+def test_no_text_covers_another_or_leaves_the_picture(name, size):
+    chart = ALL[name]().with_size(*size)
+    found = placed(chart)
+    for first, second in combinations((*found.around, *found.labels), 2):
+        assert not overlap(first.box, second.box), (first.lines, second.lines)
+    for text in (*found.around, *found.labels):
+        assert inside(text.box, *size), text.lines
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", ALL)
+def test_no_label_covers_a_marker(name, size):
+    chart = ALL[name]().with_size(*size)
+    found = placed(chart)
+    markers = [Box(*found.frame.at(mark.x, mark.y), MARKER, MARKER) for mark in (*chart.points, *chart.ridges)]
+    for label in found.labels:
+        assert not any(overlap(label.box, marker) for marker in markers), label.lines
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "fifteen_matmuls"])
+def test_every_label_finds_a_place_at_600_pixels(name):
+    chart = ALL[name]().with_size(600, 400)
+    wanted = sorted(m.text for m in (*chart.lines, *chart.points, *chart.ridges) if m.text)
+    drawn = [" ".join(text.lines) for text in placed(chart).labels if text.series is not None]
+    assert sorted(drawn) == [text.replace("\n", " ") for text in wanted]
+
+
+def test_points_that_find_no_place_are_numbered_in_a_key():
+    found = placed(fifteen_matmuls().with_size(600, 400))
+    texts = " ".join(line for text in sorted(found.around, key=lambda t: -t.y) for line in text.lines)
+    for number, point in enumerate(fifteen_matmuls().points, 1):
+        assert f"{number} {point.label}" in texts
+
+
+def test_the_check_for_overlaps_can_fail():
+    assert overlap(Box(0, 0, 10, 10), Box(9, 9, 10, 10))
+    assert not overlap(Box(0, 0, 10, 10), Box(11, 0, 10, 10))
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_files_are_the_same_each_time(tmp_path, ending):
+    first, second = tmp_path / f"first.{ending}", tmp_path / f"second.{ending}"
+    two_chips().save(first)
+    two_chips().save(second)
+    assert first.read_bytes() == second.read_bytes()
+    assert len(first.read_bytes()) > 5000
+    start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[ending]
+    assert first.read_bytes().startswith(start)
+
+
+def test_an_svg_carries_no_date_and_no_fonts(tmp_path):
+    drawn = exercise_3()._repr_svg_()
+    assert "<dc:date>" not in drawn
+    assert "font-family" not in drawn
+    assert "<path" in drawn
+
+
+def test_the_users_settings_change_nothing_and_are_left_alone():
+    import matplotlib
+
+    plain = two_chips()._repr_svg_()
+    with matplotlib.rc_context(
+        {"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "mine", "lines.linewidth": 9}
+    ):
+        assert two_chips()._repr_svg_() == plain
+        assert matplotlib.rcParams["font.size"] == 30
+        assert matplotlib.rcParams["svg.hashsalt"] == "mine"
+
+
+def test_a_png_has_the_pixels_asked_for(tmp_path):
+    import struct
+
+    path = tmp_path / "x.png"
+    for scale in (1, 2):
+        two_chips().with_size(600, 400).save(path, scale=scale)
+        assert struct.unpack(">II", path.read_bytes()[16:24]) == (600 * scale, 400 * scale)
+
+
+def test_dark_differs_from_light(tmp_path):
+    chart = exercise_3()
+    assert THEMES["dark"].background in chart.with_theme("dark")._repr_svg_()
+    assert THEMES["dark"].background not in chart._repr_svg_()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("x.gif", "a chart cannot be saved as .gif; end the name in .svg, .png or .pdf"),
+        ("x", "'x' has no ending that says a format; end the name in .svg, .png or .pdf"),
+        ("no/such/x.svg", "there is no folder 'no/such' to save the chart in"),
+    ],
+)
+def test_paths_that_cannot_be_saved_to(path, message):
+    with pytest.raises(InputError) as caught:
+        exercise_3().save(path)
+    assert message in str(caught.value)
+
+
+def test_a_folder_that_is_named_like_a_picture(tmp_path):
+    (tmp_path / "x.svg").mkdir()
+    with pytest.raises(InputError, match=r"cannot write .*x\.svg: Is a directory"):
+        exercise_3().save(tmp_path / "x.svg")
+
+
+def test_text_is_readable_in_both_themes():
+    for theme in THEMES.values():
+        for color in (*theme.series, theme.text, theme.muted):
+            assert contrast(color, theme.background) >= 4.5
+        for name, wash in theme.regions.items():
+            assert contrast(theme.region_text[name], wash) >= 4.5
+            assert all(contrast(color, wash) >= 4.0 for color in theme.series)
+
+
+def test_series_differ_in_more_than_colour():
+    chart = plot("bf16[B, 8192] * bf16[8192, 8192]", on=["v5e", "v5p", "h100", "a100"], vary="B", B=range(1, 99))
+    dashes = [line.dash % len(DASHES) for line in chart.lines]
+    assert len(set(dashes)) == len(dashes)
+
+
+def test_importing_charts_loads_no_drawing_library():
+    code = "import sys, roofline.charts; print(*{'matplotlib', 'numpy', 'sympy', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

@@ -1,0 +1,116 @@
+"""Measured points: read from a CSV or from values, drawn below their bound, refused with the place named."""
+
+from __future__ import annotations
+
+import pytest
+from charts_to_draw import RUNS
+
+from roofline.bounds.api import bound
+from roofline.charts import Measured, plot, read_measured
+from roofline.errors import InputError
+
+
+def written(folder, text):
+    path = folder / "runs.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_with_units_a_dtype_and_quotes(tmp_path):
+    path = written(
+        tmp_path, 'name,flops,bytes,seconds,dtype\n"up, gate",137 GFLOP,"201 MB",210 us,bf16\n\nx,1e9,1e6,1e-3,\n'
+    )
+    assert read_measured(path) == (
+        Measured("up, gate", 137e9, 201e6, pytest.approx(210e-6), "bf16"),
+        Measured("x", 1e9, 1e6, 1e-3, "bf16"),
+    )
+
+
+def test_columns_stand_in_any_order_and_case(tmp_path):
+    path = written(tmp_path, "Seconds, name ,BYTES,flops\n1 ms,x,1 MB,1 GFLOP\n")
+    assert read_measured(str(path)) == (Measured("x", 1e9, 1e6, 1e-3),)
+
+
+def test_a_point_stands_below_its_bound():
+    chart = plot(on="h100", measured=RUNS)
+    for (_, flops, moved, _, *dtype), point in zip(RUNS, chart.points, strict=True):
+        answer = bound(flops=flops, bytes=moved, dtype=(dtype or ["bf16"])[0], on="h100")
+        assert point.kind == "measured"
+        assert point.roof == answer.attainable
+        assert point.x == pytest.approx(answer.intensity)
+    assert chart.points[0].y == pytest.approx(137e9 / 210e-6)
+    assert chart.points[0].text == "up projection\n66 % of the roof"
+    assert chart.points[0].share == pytest.approx(137e9 / 989.4e12 / 210e-6)
+
+
+def test_a_run_faster_than_its_bound_is_said():
+    chart = plot(on="h100", measured=[("cached", 1e9, "1 GB", "0.1 ms")])
+    assert chart.points[0].share > 1
+    assert any(note.startswith("cached ran faster than its bound") for note in chart.notes)
+
+
+def test_with_several_machines_a_run_names_its_own():
+    chart = plot(on=["h100", "a100"], measured=[("x", 1e12, 1e9, "10 ms", "bf16", "a100")])
+    assert (chart.points[0].on, chart.points[0].series) == ("a100", 1)
+    assert chart.points[0].roof == 312e12
+
+
+def test_with_several_machines_a_run_that_names_none_is_an_error():
+    with pytest.raises(InputError, match="it is not said which machine 'x' ran on; add a column 'on'"):
+        plot(on=["h100", "a100"], measured=[("x", 1e12, 1e9, "10 ms")])
+    with pytest.raises(InputError, match="'x' ran on 'a10', which is not in this chart; did you mean 'a100'"):
+        plot(on=["h100", "a100"], measured=[("x", 1e12, 1e9, "10 ms", "bf16", "a10")])
+
+
+HEADER = "name,flops,bytes,seconds\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "runs.csv is empty; write it as name,flops,bytes,seconds"),
+        ("\n\n", "runs.csv is empty"),
+        (HEADER, "runs.csv has a header and no runs"),
+        ("name,flops,bytes\nx,1,1\n", "runs.csv:1: column seconds is missing; the header is name,flops,bytes,seconds"),
+        ("name,flop,bytes,seconds\nx,1,1,1\n", "runs.csv:1: unknown column 'flop'; did you mean 'flops'?"),
+        ("name,name,flops,bytes,seconds\nx,x,1,1,1\n", "runs.csv:1: column name stands twice"),
+        (HEADER + "x,1e9,1e6,1e-3\ny,1e9,1e6,0\n", "runs.csv:3: seconds '0' is zero; expected a time above 0"),
+        (HEADER + "x,1e9,1e6,-1 ms\n", "runs.csv:2: seconds '-1 ms' is negative"),
+        (HEADER + "x,1e9,1e6,nan\n", "runs.csv:2: seconds 'nan' is not finite"),
+        (HEADER + "x,1e9,,1e-3\n", "runs.csv:2: bytes is missing; give it, in B"),
+        (HEADER + "x,1e9,1e6,3 GB\n", "runs.csv:2: seconds '3 GB' is a capacity in bytes; expected a time"),
+        (HEADER + "x,1e9,1e6\n", "runs.csv:2: 3 values in 4 columns; leave no figure out"),
+        (HEADER + "x,1,000,1e6,1\n", "runs.csv:2: 5 values in 4 columns; quote a figure that holds a comma"),
+        (HEADER + ",1e9,1e6,1\n", "runs.csv:2: the run has no name"),
+        ("name,flops,bytes,seconds,dtype\nx,1e9,1e6,1,bf61\n", "2: unknown dtype 'bf61'; did you mean 'bf16'?"),
+        (HEADER + '"x,1e9,1e6,1\n', "is not a CSV file"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_refused_at_its_line(tmp_path, text, message):
+    with pytest.raises(InputError) as caught:
+        read_measured(written(tmp_path, text))
+    assert message in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(InputError, match=r"cannot read .*none\.csv: No such file"):
+        read_measured(tmp_path / "none.csv")
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"binary\.csv is not a CSV file"):
+        read_measured(tmp_path / "binary.csv")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], "there are no measured points"),
+        (7, "7 holds no measured points"),
+        ([("x", 1)], "point 1: ('x', 1) is not a run; give (name, flops, bytes, seconds)"),
+        ([{"name": "x", "flops": 1}], "point 1: bytes is missing"),
+        ([("x", 1e9, 1e6, float("nan"))], "point 1: seconds nan is not finite"),
+    ],
+)
+def test_bad_values_are_refused(values, message):
+    with pytest.raises(InputError) as caught:
+        read_measured(values)
+    assert message in str(caught.value)

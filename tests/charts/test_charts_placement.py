@@ -1,0 +1,58 @@
+"""Laws of label placement: whatever is placed is inside, covers nothing, and comes out the same each time."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.charts.placement import Box, around, beside, crosses, crosses_line, overlap, place
+
+FRAME = Box(200, 150, 400, 300)
+anchors = st.tuples(st.integers(5, 395), st.integers(5, 295))
+labels = st.lists(st.tuples(anchors, st.integers(8, 120), st.sampled_from([14, 28, 42])), max_size=14)
+
+
+@settings(max_examples=60)
+@given(labels, st.lists(anchors, max_size=6))
+def test_placed_labels_are_free_and_inside(wanted, markers):
+    taken = [Box(x, y, 10, 10) for x, y in markers]
+    options = [around(anchor, width, height, reach=120) for anchor, width, height in wanted]
+    found = place(options, inside=FRAME, taken=taken)
+    boxes = [candidate.box for candidate in found if candidate is not None]
+    assert not any(overlap(a, b) for a, b in combinations(boxes, 2))
+    assert not any(overlap(box, marker) for box in boxes for marker in taken)
+    assert all(0 <= x <= 400 and 0 <= y <= 300 for box in boxes for x, y in box.corners())
+    assert place(options, inside=FRAME, taken=taken) == found
+
+
+def test_a_label_makes_room_for_one_that_has_fewer_places():
+    free = around((200, 150), 60, 14, reach=60)
+    only = [candidate for candidate in free if candidate.box == free[0].box]
+    found = place([free, only], inside=FRAME)
+    assert None not in found
+
+
+def test_a_label_with_no_place_is_left_out():
+    same = around((200, 150), 60, 14, reach=0)[:1]
+    assert [candidate is None for candidate in place([same, same], inside=FRAME)] == [False, True]
+
+
+@given(anchors, anchors, st.integers(10, 60))
+def test_a_label_beside_a_line_does_not_cross_it(start, end, width):
+    for candidate in beside(start, end, width, 14):
+        assert not crosses((start, end), candidate.box)
+
+
+@given(anchors, anchors, anchors, anchors)
+def test_crossing_is_mutual(a, b, c, d):
+    assert crosses_line((a, b), (c, d)) == crosses_line((c, d), (a, b))
+
+
+@given(anchors, st.integers(1, 80), st.integers(-90, 90), anchors, st.integers(1, 80), st.integers(-90, 90))
+def test_overlap_is_mutual_and_seen_by_points_inside(first, a, turn, second, b, other):
+    one, two = Box(*first, a, 14, turn), Box(*second, b, 14, other)
+    assert overlap(one, two) == overlap(two, one)
+    if (one.x, one.y) == (two.x, two.y):
+        assert overlap(one, two)

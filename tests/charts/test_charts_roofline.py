@@ -1,0 +1,177 @@
+"""The roofline's specification: its ridges, slopes, ceilings and points are what ``bound`` and ``ridge`` say."""
+
+from __future__ import annotations
+
+import pytest
+from charts_to_draw import MATMUL, SOFTMAX, two_bandwidths
+
+from roofline.bounds.api import bound
+from roofline.charts import plot, roofline_chart
+from roofline.errors import HardwareError, InputError, SizeError
+from roofline.hardware import chip, override
+from roofline.hardware.rate import ridge
+
+
+def test_ridge_of_the_v5e_with_the_books_bandwidth():
+    chart = plot(on="v5e", set={"hbm": 8.2e11})
+    assert chart.ridges[0].x == pytest.approx(240.24, abs=0.01)
+    assert chart.ridges[0].y == 1.97e14
+    assert chart.ridges[0].text == "240 FLOP/B"
+
+
+def test_one_ridge_per_dtype_and_level():
+    machine = chip("v5e")
+    chart = plot(on=machine, dtypes=["bf16", "int8"], levels=["hbm", "vmem"])
+    found = {mark.label: mark.x for mark in chart.ridges}
+    assert found == {
+        f"v5e mxu {dtype} over {level}": ridge(machine, dtype, level)
+        for dtype in ("bf16", "int8")
+        for level in ("hbm", "vmem")
+    }
+
+
+def test_slopes_rise_with_the_bandwidth_and_end_at_their_last_ridge():
+    chart = plot(on="v5e", dtypes=["bf16", "int8"])
+    slope = chart.line("v5e hbm")
+    assert [y / x for x, y in zip(slope.x, slope.y, strict=True)] == pytest.approx([8.19e11] * 2)
+    assert slope.x[1] == max(mark.x for mark in chart.ridges)
+
+
+def test_ceilings_start_at_their_first_ridge_and_are_level():
+    chart = plot(on="v5e", dtypes=["bf16"], levels=["hbm", "vmem"])
+    ceiling = chart.line("v5e mxu bf16")
+    assert ceiling.x[0] == pytest.approx(min(mark.x for mark in chart.ridges))
+    assert ceiling.y == (1.97e14, 1.97e14)
+
+
+@pytest.mark.parametrize("target", ["h100", "a100", "v5e", "gtx-1080-ti", "mi300x"])
+@pytest.mark.parametrize("line", [MATMUL, SOFTMAX, "fp32[4096] + fp32[4096]"])
+def test_a_point_is_the_bound(target, line):
+    answer = bound(line, on=target)
+    point = plot(line, on=target).points[0]
+    assert (point.x, point.y, point.bound_by) == (answer.intensity, answer.attainable, answer.bound_by)
+    assert point.kind == "bound"
+    assert point.share is None
+
+
+def test_ceilings_of_the_points_come_without_being_asked_for():
+    labels = [line.label for line in plot(MATMUL, SOFTMAX, on="h100").lines]
+    assert labels == ["h100 hbm", "h100 tensor bf16", "h100 cuda fp32"]
+
+
+def test_dtypes_that_are_asked_for_stand_beside_those_of_the_points():
+    labels = [line.label for line in plot(MATMUL, on="h100", dtypes=["fp8"]).lines]
+    assert labels == ["h100 hbm", "h100 tensor fp8", "h100 tensor bf16"]
+
+
+def test_several_chips_have_a_roof_and_a_point_each_in_their_own_colour():
+    chart = plot(MATMUL, on=["h100", "a100"])
+    assert [(p.on, p.series) for p in chart.points] == [("h100", 0), ("a100", 1)]
+    assert chart.points[1].y == bound(MATMUL, on="a100").attainable
+    assert {line.series for line in chart.lines if line.label.startswith("a100")} == {1}
+    assert [bool(point.text) for point in chart.points] == [True, False]
+
+
+def test_one_chip_with_two_bandwidths_given_as_machines():
+    slow, fast = chip("v5e", hbm="4e11 B/s"), chip("v5e", hbm="8e11 B/s")
+    chart = roofline_chart([slow, fast], [bound(MATMUL, on=fast), bound(MATMUL, on=slow)])
+    assert [point.series for point in chart.points] == [1, 0]
+
+
+def test_seed_1080_ti_vgg16_and_mobilenet():
+    machine = chip("gtx-1080-ti", fp32=11.3e12, dram=484e9)
+    answers = [bound(intensity=i, dtype="fp32", on=machine) for i in (25, 7)]
+    chart = roofline_chart([machine], answers, names={0: "VGG16", 1: "MobileNet"})
+    assert [(p.label, p.x, round(p.y / 1e12, 2)) for p in chart.points] == [("VGG16", 25, 11.3), ("MobileNet", 7, 3.39)]
+    assert chart.ridges[0].x == pytest.approx(23.35, abs=0.01)
+
+
+def test_a_program_has_a_point_for_each_operation():
+    chart = plot("h = bf16[512, 4096] * bf16[4096, 16384]; gelu(h)", on="h100")
+    assert [point.bound_by for point in chart.points] == ["tensor", "hbm"]
+    assert "->" not in chart.points[0].label
+
+
+def test_a_size_with_several_values_has_a_point_for_each():
+    chart = plot("bf16[B, D] * bf16[D, F]", on="v5e", B=[1, 64, 512], D=4096, F="D")
+    assert [p.label for p in chart.points] == ["B = 1", "B = 64", "B = 512"]
+    assert chart.points[1].x == bound("bf16[B, D] * bf16[D, F]", on="v5e", B=64, D=4096, F=4096).intensity
+
+
+def test_two_bandwidths_colour_three_regions():
+    chart = two_bandwidths()
+    assert [(r.color, round(r.x1, 1)) for r in chart.regions[:2]] == [("red", 240.2), ("yellow", 480.5)]
+    assert chart.regions[2].color == "green"
+    assert [r.x0 for r in chart.regions[1:]] == [r.x1 for r in chart.regions[:2]]
+    assert [round(mark.x, 1) for mark in chart.ridges] == [240.2, 480.5]
+
+
+def test_algorithms_stand_under_both_bandwidths():
+    chart = two_bandwidths()
+    first = [point.y for point in chart.points if point.label == "Algo 1"]
+    slow = bound("bf16[64, 8192] @ bf16[8192, 8192]", on=override(chip("v5e"), {"hbm": 4.1e11}))
+    assert first == pytest.approx([2 * slow.attainable, slow.attainable])
+
+
+def test_one_bandwidth_leaves_no_yellow():
+    assert [r.color for r in plot(on="h100", bandwidths=["3 TB/s"]).regions] == ["red", "green"]
+
+
+def test_limits_hold_everything():
+    chart = plot(MATMUL, SOFTMAX, on=["h100", "a100"], levels=["hbm", "pcie"])
+    for mark in (*chart.points, *chart.ridges):
+        assert chart.x.limits[0] < mark.x < chart.x.limits[1]
+        assert chart.y.limits[0] < mark.y < chart.y.limits[1]
+
+
+def test_notes_say_the_conventions_and_what_was_given():
+    notes = plot(MATMUL, on="h100", set={"hbm": "3 TB/s"}).notes
+    assert "2 FLOPs per multiply-add" in notes
+    assert any("hbm.bandwidth" in note for note in notes)
+
+
+def test_a_dtype_that_runs_as_another_is_said():
+    assert any("fp8" in note and "fp16" in note for note in plot(on="a100", dtypes=["fp8"]).notes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        (
+            {"on": "h100", "dtypes": ["bf61"]},
+            InputError,
+            "no peak for 'bf61' on NVIDIA H100 SXM5 80GB; did you mean 'bf16'",
+        ),
+        ({"on": "h100", "levels": ["hmb"]}, HardwareError, "no memory level 'hmb'; did you mean 'hbm'?"),
+        (
+            {"on": "a100", "levels": ["l2"]},
+            InputError,
+            "no bandwidth is known for l2 of NVIDIA A100 SXM4 80GB",
+        ),
+        ({"on": ["h100", "a100"], "bandwidths": [1e12]}, InputError, "bandwidths go with one machine; draw h100 alone"),
+        ({"on": "h100", "bandwidths": [1e12], "levels": ["l2"]}, InputError, "two ways to say the slopes"),
+        ({"on": []}, InputError, "`on` is empty; name at least one machine"),
+        ({"on": 5}, InputError, "5 is not a target; name a chip"),
+        ({}, InputError, "no machine to run on; say on='h100'"),
+    ],
+)
+def test_messages(arguments, kind, message):
+    with pytest.raises(kind) as caught:
+        plot(**arguments)
+    assert message in str(caught.value)
+
+
+def test_open_sizes_are_an_error_that_names_one():
+    with pytest.raises(SizeError, match="size B has no value; a point needs numbers, as in B=64"):
+        plot("bf16[B, D] * bf16[D, F]", on="h100", D=8, F=8)
+
+
+def test_a_level_only_one_machine_has_is_drawn_there_and_said():
+    chart = plot(on=["a100", "h100"], levels=["l2"])
+    assert [line.label for line in chart.lines if line.role == "slope"] == ["h100 l2"]
+    assert any("no bandwidth is known for these levels of NVIDIA A100" in note for note in chart.notes)
+
+
+def test_a_bound_of_another_machine_is_an_error():
+    with pytest.raises(InputError, match="a bound on TPU v5e has no roof in this chart"):
+        roofline_chart([chip("h100")], [bound(MATMUL, on="v5e")])

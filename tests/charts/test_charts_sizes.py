@@ -1,0 +1,156 @@
+"""Throughput and time over a size: the curves are what ``bound`` says, and the knees are where ``solve`` puts them."""
+
+from __future__ import annotations
+
+import pytest
+from charts_to_draw import WEIGHTS_INT8, a100_time, exercise_3, times_of_two
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.bounds.api import bound
+from roofline.bounds.solve import solve
+from roofline.charts import plot
+from roofline.errors import InputError, SizeError
+
+
+def test_exercise_3_has_its_two_knees_at_the_peak():
+    chart = exercise_3()
+    assert [round(knee.x, 1) for knee in chart.ridges] == [226.3, 136.1]
+    assert [knee.y for knee in chart.ridges] == pytest.approx([1.97e14, 1.97e14])
+    assert [knee.text for knee in chart.ridges] == ["B = 226.3", "B = 136.1"]
+
+
+def test_exercise_3_draws_the_formula_of_the_book():
+    chart = exercise_3()
+    for width in (1024, 4096):
+        line = chart.line(f"D = F = {width}")
+        for size, rate in zip(line.x, line.y, strict=True):
+            flops = 2 * size * width * width
+            moved = 2 * size * width + width * width + 2 * size * width
+            assert rate == pytest.approx(flops / max(flops / 1.97e14, moved / 8.2e11), rel=1e-9)
+
+
+def test_a_curve_is_the_bound_at_every_size_given():
+    line = exercise_3().line("D = F = 4096")
+    for size in (1, 136, 137, 511):
+        answer = bound(WEIGHTS_INT8, on="v5e", set={"hbm": 8.2e11}, B=size, D=4096, F=4096)
+        assert line.y[line.x.index(size)] == pytest.approx(answer.attainable, rel=1e-12)
+
+
+def test_peak_is_drawn():
+    peak = exercise_3().line("peak mxu bf16")
+    assert peak.y == (1.97e14, 1.97e14)
+
+
+@settings(max_examples=25)
+@given(st.integers(400, 9000), st.sampled_from(["v5e", "h100", "a100"]))
+def test_knees_are_where_solve_puts_them(width, target):
+    chart = plot("bf16[B, D] * bf16[D, F]", on=target, vary="B", B=[1, 100_000], D=width, F="D")
+    exact = solve("bf16[B, D] * bf16[D, F]", "B", on=target, D=width, F=width)
+    found = [knee.x for knee in chart.ridges]
+    expected = [exact.value] if exact.value is not None and exact.value < 100_000 else []
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_knee_of_a_curved_time_is_found_between_far_apart_sizes():
+    line = "attention(bf16[1, S, 8, 128], bf16[1, S, 8, 128], bf16[1, S, 8, 128])"
+    coarse = plot(line, on="h100", kind="time", S=[1, 5000])
+    fine = plot(line, on="h100", kind="time", S=range(1, 5000))
+    assert [k.label for k in coarse.ridges] == [k.label for k in fine.ridges]
+    assert [k.x for k in coarse.ridges] == pytest.approx([k.x for k in fine.ridges])
+    assert coarse.ridges
+
+
+def test_a100_one_token_and_208_differ_by_8_percent():
+    lower = a100_time().line("lower")
+    at = dict(zip(lower.x, lower.y, strict=True))
+    assert at[208] / at[1] == pytest.approx(1.08, abs=0.005)
+
+
+def test_time_lines_are_the_bound():
+    chart = a100_time()
+    answer = bound("fp16[B, 5120] * fp16[5120, 5120]", on="a100", set={"hbm": 1.5e12}, B=300)
+    row = chart.line("lower").x.index(300)
+    assert chart.line("lower").y[row] == pytest.approx(answer.lower)
+    assert chart.line("upper").y[row] == pytest.approx(answer.upper)
+    for resource in ("tensor", "hbm"):
+        assert chart.line(resource).y[row] == pytest.approx(answer.times[resource])
+
+
+def test_the_crossing_lies_on_both_lines():
+    chart = a100_time()
+    knee = chart.ridges[0]
+    row = chart.line("tensor").x.index(knee.x)
+    assert chart.line("tensor").y[row] == pytest.approx(knee.y)
+    assert chart.line("hbm").y[row] == pytest.approx(knee.y)
+    assert knee.label == "from B = 226.4 tensor binds"
+
+
+def test_several_curves_have_lower_and_upper_each():
+    labels = [line.label for line in times_of_two().lines]
+    assert labels == ["v5e", "v5e, upper", "h100", "h100, upper"]
+
+
+def test_lower_is_never_above_upper():
+    chart = times_of_two()
+    for name in ("v5e", "h100"):
+        pairs = zip(chart.line(name).y, chart.line(f"{name}, upper").y, strict=True)
+        assert all(low <= high for low, high in pairs)
+
+
+def test_axes_are_log_where_sizes_are_spread_by_factors():
+    assert times_of_two().x.scale == times_of_two().y.scale == "log"
+    assert exercise_3().x.scale == "linear"
+    assert exercise_3().x.limits == (0.0, 511.0)
+
+
+def test_raw_work_can_be_a_formula_of_the_size():
+    chart = plot(flops="2*B*D*D", bytes="2*D*D + 4*B*D", on="h100", vary="B", B=range(1, 999), D=4096)
+    same = plot("bf16[B, D] * bf16[D, F]", on="h100", vary="B", B=range(1, 999), D=4096, F="D")
+    assert chart.lines[0].y == pytest.approx(same.lines[0].y)
+
+
+def test_expressions_side_by_side_use_the_sizes_they_have():
+    chart = plot("bf16[B, D] * bf16[D, F]", "gelu(bf16[B, F])", on="h100", vary="B", B=[1, 64, 512], D=512, F="4*D")
+    assert [line.label for line in chart.lines[:2]] == ["bf16[B, D] * bf16[D, F]", "gelu(bf16[B, F])"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"vary": "B", "B": 64, "D": 8, "F": 8}, SizeError, "size B has one value, 64; a curve needs several"),
+        ({"vary": "B", "B": [7, 7], "D": 8, "F": 8}, SizeError, "size B has one value, [7, 7]"),
+        ({"vary": "C", "B": [1, 2], "D": 8, "F": 8}, SizeError, "nothing varies: size C is not given"),
+        ({"kind": "time", "B": 64, "D": 8, "F": 8}, SizeError, "which size to draw over: no size has several values"),
+        ({"kind": "time", "B": [1, 2], "D": [8, 9], "F": 8}, SizeError, "B, D have several values; say vary='B'"),
+        ({"kind": "tim", "B": 64, "D": 8, "F": 8}, InputError, "unknown kind of chart 'tim'; did you mean 'time'?"),
+        ({"kind": "roofline", "vary": "B", "B": [1, 2]}, InputError, "drawn over intensity, not over a size"),
+        ({"vary": "B", "B": [1, 2], "D": 8}, SizeError, "F"),
+        ({"vary": "B", "B": [0, 2], "D": 8, "F": 8}, SizeError, "size B is 0"),
+        ({"vary": "B", "B": [1, 2], "D": list(range(1, 20)), "F": 8}, SizeError, "19 curves are more"),
+        ({"vary": "B", "B": [1, 2], "D": 8, "F": 8, "levels": ["hbm"]}, InputError, "levels goes with a roofline"),
+        ({"B": list(range(1, 200)), "D": 8, "F": 8}, SizeError, "199 points are more than a chart can hold (64)"),
+        ({"B": 1, "D": 8, "F": 8, "names": ["a", "b"]}, InputError, "2 names for 1 expressions"),
+        ({"B": 1, "D": 8, "F": 8, "sizes": {"B": 2}}, SizeError, "size B is given twice"),
+        ({"B": 1, "D": 8, "F": 8, "theme": "drak"}, InputError, "unknown theme 'drak'; did you mean 'dark'?"),
+    ],
+)  # fmt: skip
+def test_messages(arguments, kind, message):
+    with pytest.raises(kind) as caught:
+        plot("bf16[B, D] * bf16[D, F]", on="h100", **arguments)
+    assert message in str(caught.value)
+
+
+def test_a_size_no_expression_has_is_an_error():
+    with pytest.raises(SizeError, match="size Q is used by none of the expressions"):
+        plot("bf16[B, 8] * bf16[8, 8]", "gelu(bf16[B, 8])", on="h100", vary="B", B=[1, 2], Q=3)
+
+
+def test_an_expression_without_the_size_drawn_over_is_an_error():
+    with pytest.raises(SizeError, match="has no size B to draw it over"):
+        plot("bf16[B, 8] * bf16[8, 8]", "gelu(bf16[K, 8])", on="h100", vary="B", B=[1, 2], K=3)
+
+
+def test_nothing_to_draw_over_a_size_is_an_error():
+    with pytest.raises(InputError, match="nothing to draw over a size; give an expression"):
+        plot(on="h100", vary="B", B=[1, 2])

@@ -1,0 +1,81 @@
+"""A chart is a value: it can be looked into, changed by copies, and written out under stable keys."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError
+
+import pytest
+from charts_to_draw import ALL, exercise_3, two_bandwidths, two_chips
+
+from roofline.charts import Axis
+from roofline.charts.ticks import ticks
+from roofline.errors import InputError
+
+
+def test_methods_return_copies():
+    chart = exercise_3()
+    changed = chart.with_title("Exercise 3", "TPU v5e").with_size(600, 400).with_theme("dark")
+    assert (changed.title, changed.subtitle, changed.width, changed.theme) == ("Exercise 3", "TPU v5e", 600, "dark")
+    assert (chart.title, chart.width, chart.theme) == ("Attainable throughput over B", 720, "light")
+    assert changed.marks == chart.marks
+
+
+def test_a_chart_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        exercise_3().title = "x"
+
+
+def test_repr_is_one_line():
+    assert repr(two_chips()) == (
+        "<Chart 'Roofline of NVIDIA H100 SXM5 80GB and NVIDIA A100 SXM4 80GB':"
+        " roofline with 6 lines, 4 points, 4 ridges>"
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_to_dict_is_json_without_nan(name):
+    record = ALL[name]().to_dict()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["schema"] == "roofline/chart/1"
+    assert list(record) == ["schema", "kind", "title", "subtitle", "x", "y", "marks", "notes"]
+
+
+def test_to_dict_names_its_marks():
+    marks = [mark["mark"] for mark in two_bandwidths().to_dict()["marks"]]
+    assert sorted(set(marks)) == ["line", "point", "region", "ridge"]
+
+
+def test_looking_a_line_up():
+    assert exercise_3().line("D = F = 1024").role == "curve"
+    with pytest.raises(InputError, match="no line 'D = F = 102' in this chart; did you mean 'D = F = 1024'"):
+        exercise_3().line("D = F = 102")
+
+
+def test_the_same_question_gives_an_equal_specification():
+    assert exercise_3().to_dict() == exercise_3().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("axis", "expected"),
+    [
+        (Axis("", "FLOP/s", "log", (1e12, 2e15)), ["1 TFLOP/s", "10 TFLOP/s", "100 TFLOP/s", "1 PFLOP/s"]),
+        (Axis("", "FLOP/s", "log", (2e13, 3e14)), ["20 TFLOP/s", "50 TFLOP/s", "100 TFLOP/s", "200 TFLOP/s"]),
+        (Axis("", "FLOP/B", "log", (0.1, 2000.0)), ["0.1", "1", "10", "100", "1,000"]),
+        (Axis("", "s", "linear", (0.0, 1.3e-4)), ["0 s", "20 µs", "40 µs", "60 µs", "80 µs", "100 µs", "120 µs"]),
+        (Axis("", "FLOP/s", "linear", (0.0, 2.3e14)), ["0", "50 TFLOP/s", "100 TFLOP/s", "150 TFLOP/s", "200 TFLOP/s"]),
+        (Axis("", "", "linear", (900.0, 1000.0)), ["900", "920", "940", "960", "980", "1,000"]),
+    ],
+)  # fmt: skip
+def test_ticks_are_what_an_engineer_would_write(axis, expected):
+    assert [text for _, text in ticks(axis)] == expected
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_axis_has_at_least_two_ticks_in_order(name):
+    chart = ALL[name]()
+    for axis in (chart.x, chart.y):
+        values = [value for value, _ in ticks(axis)]
+        assert len(values) >= 2
+        assert values == sorted(set(values))
+        assert all(axis.limits[0] * (1 - 1e-9) <= value <= axis.limits[1] * (1 + 1e-9) for value in values)
