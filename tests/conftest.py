@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "2000"))
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), "roofline-matplotlib"))
 os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no-such-folder")
 
 # The same examples on every run of `make test`; fresh ones under `make fuzz`.

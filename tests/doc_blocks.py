@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,11 @@ from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = {"COLUMNS": "100", "LINES": "40", "NO_COLOR": "1", "TERM": "dumb", "XDG_CONFIG_HOME": os.devnull}
+MATPLOTLIB = os.path.join(tempfile.gettempdir(), "roofline-matplotlib")
+ENVIRONMENT = {
+    "COLUMNS": "100", "LINES": "40", "NO_COLOR": "1", "TERM": "dumb", "XDG_CONFIG_HOME": os.devnull,
+    "MPLCONFIGDIR": MATPLOTLIB,
+}  # fmt: skip
 COLOURS = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS")
 DOCTEST_OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 

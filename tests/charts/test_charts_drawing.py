@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from itertools import combinations
 
 import pytest
 from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
 
 from roofline.charts import plot
+from roofline.charts.chart import SMALLEST
 from roofline.charts.draw import placed
 from roofline.charts.layout import MARKER
 from roofline.charts.placement import Box, overlap
@@ -23,11 +25,15 @@ def inside(box, width, height):
     return all(0 <= x <= width and 0 <= y <= height for x, y in box.corners())
 
 
+@cache
+def laid_out(name, size):
+    return placed(ALL[name]().with_size(*size))
+
+
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", ALL)
 def test_no_text_covers_another_or_leaves_the_picture(name, size):
-    chart = ALL[name]().with_size(*size)
-    found = placed(chart)
+    found = laid_out(name, size)
     for first, second in combinations((*found.around, *found.labels), 2):
         assert not overlap(first.box, second.box), (first.lines, second.lines)
     for text in (*found.around, *found.labels):
@@ -37,8 +43,7 @@ def test_no_text_covers_another_or_leaves_the_picture(name, size):
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", ALL)
 def test_no_label_covers_a_marker(name, size):
-    chart = ALL[name]().with_size(*size)
-    found = placed(chart)
+    chart, found = ALL[name](), laid_out(name, size)
     markers = [Box(*found.frame.at(mark.x, mark.y), MARKER, MARKER) for mark in (*chart.points, *chart.ridges)]
     for label in found.labels:
         assert not any(overlap(label.box, marker) for marker in markers), label.lines
@@ -48,12 +53,22 @@ def test_no_label_covers_a_marker(name, size):
 def test_every_label_finds_a_place_at_600_pixels(name):
     chart = ALL[name]().with_size(600, 400)
     wanted = sorted(m.text for m in (*chart.lines, *chart.points, *chart.ridges) if m.text)
-    drawn = [" ".join(text.lines) for text in placed(chart).labels if text.series is not None]
+    drawn = [" ".join(text.lines) for text in laid_out(name, (600, 400)).labels if text.series is not None]
     assert sorted(drawn) == [text.replace("\n", " ") for text in wanted]
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
+    chart = ALL[name]().with_size(*SMALLEST)
+    found = placed(chart)
+    assert min(found.frame.width, found.frame.height) >= 80
+    assert chart._repr_svg_()
+    for text in (*found.around, *found.labels):
+        assert inside(text.box, *SMALLEST), text.lines
+
+
 def test_points_that_find_no_place_are_numbered_in_a_key():
-    found = placed(fifteen_matmuls().with_size(600, 400))
+    found = laid_out("fifteen_matmuls", (600, 400))
     texts = " ".join(line for text in sorted(found.around, key=lambda t: -t.y) for line in text.lines)
     for number, point in enumerate(fifteen_matmuls().points, 1):
         assert f"{number} {point.label}" in texts

@@ -110,6 +110,12 @@ def test_raw_work_can_be_a_formula_of_the_size():
     assert chart.lines[0].y == pytest.approx(same.lines[0].y)
 
 
+def test_a_formula_may_stand_on_a_size_the_expression_does_not_have():
+    chart = plot("bf16[B, D] * bf16[D, F]", "gelu(bf16[B, F])", on="h100", vary="B", B=[1, 64], D=512, F="4*D")
+    answer = bound("gelu(bf16[B, F])", on="h100", B=64, F=2048)
+    assert chart.lines[1].y[-1] == pytest.approx(answer.attainable)
+
+
 def test_expressions_side_by_side_use_the_sizes_they_have():
     chart = plot("bf16[B, D] * bf16[D, F]", "gelu(bf16[B, F])", on="h100", vary="B", B=[1, 64, 512], D=512, F="4*D")
     assert [line.label for line in chart.lines[:2]] == ["bf16[B, D] * bf16[D, F]", "gelu(bf16[B, F])"]

@@ -151,7 +151,7 @@ class Question:
             said.append(f"{_POLICY_TEXT[self.policy]}; data starts in {where}")
             said += program(self.text, self.compute).assumptions
         said += [op.note for op in ops if op.note]
-        said += [f"given by the caller: {item}" for item in self.machine.given]
+        said += [f"given by the caller: {_given(self.machine, path)}" for path in self.machine.given]
         said += self.machine.warnings
         if self.overlap is not None:
             said.append(f"the estimate lets {self.overlap:.0%} of the shorter times overlap")
@@ -170,12 +170,25 @@ class Question:
             return []
         memory = inner[-1]
         holds = memory.per_core or memory.capacity
-        needs = max((tile_bytes(op, *self.tile) for op in ops if op.kind == "contraction"), default=0)
-        if holds is None or needs <= holds.value:
+        needed = [tile_bytes(op, *self.tile) for op in ops if op.kind == "contraction"]
+        plain = [amount for amount in needed if isinstance(amount, int | float)]
+        if holds is None or max(plain, default=0) <= holds.value:
             return []
         where = f"{memory.name} of one core" if memory.per_core else memory.name
-        need, capacity = format_quantity(needs, "B"), format_quantity(holds.value, "B")
+        need, capacity = format_quantity(max(plain), "B"), format_quantity(holds.value, "B")
         return [f"does not fit: a tile needs {need}, {where} holds {capacity}"]
+
+
+def _given(machine: Machine, path: str) -> str:
+    """Say a figure the caller set, by its path (``hbm.bandwidth``, ``tensor.bf16``)."""
+    head, _, part = path.rpartition(".")
+    for unit in machine.units:
+        if unit.name == head and part in unit.peaks:
+            return f"{part} on {head} at {format_quantity(unit.peaks[part].value, 'FLOP/s')}"
+    for item in (*machine.memories, *machine.links):
+        if item.name == head and part == "bandwidth" and item.bandwidth is not None:
+            return f"{head} at {format_quantity(item.bandwidth.value, 'B/s')}"
+    return path
 
 
 _AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}

@@ -39,9 +39,10 @@ def one_line(answer: Bound) -> str:
 def headline(answer: Bound) -> list[str]:
     """The sentences under the table: the bounds, the intensity, what flips."""
     if is_symbol(answer.lower):
-        return [f"lower bound {answer.lower} s", f"intensity {answer.intensity} FLOP/B"]
+        lines = [f"lower bound  {answer.lower} s", f"upper bound  {answer.upper} s"]
+        return lines if answer.intensity is None else [*lines, f"intensity    {answer.intensity} FLOP/B"]
     low, high = show(answer.lower, "s"), show(answer.upper, "s")
-    line = f"at best {low} if all overlaps, {high} if nothing does"
+    line = f"at best {low} if all overlaps, {high} if nothing does" if len(answer.times) > 1 else f"at best {low}"
     if len(answer.ops) > 1:
         line += f", {show(answer.op_by_op, 's')} if each operation overlaps within itself"
     lines = [line]

@@ -40,6 +40,7 @@ from roofline.bounds.solution import Solution
 from roofline.errors import InputError, SizeError, suggest
 from roofline.notation import program
 from roofline.ops import formula_names
+from roofline.quantity import format_quantity
 from roofline.sizes import is_symbol, symbol
 
 #: The largest size tried when a flip is looked for numerically.
@@ -241,7 +242,8 @@ class _Search:
     def _words(self, value: float, before: str, after: str) -> str:
         if not self.unit and value <= 1:
             return f"always {self._kind(after)}"
-        return f"{self._kind(before)} below, {self._kind(after)} from {self.name} = {value:.6g}"
+        at = format_quantity(value, self.unit) if self.unit else f"{value:.6g}"
+        return f"{self._kind(before)} below, {self._kind(after)} from {self.name} = {at}"
 
 
 def _halve(at: Any, low: int, high: int) -> list[Flip]:

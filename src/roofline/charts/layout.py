@@ -28,6 +28,15 @@ MARKER = 11.0
 #: How far a label may stand from its point, in pixels.
 REACH = 160.0
 
+#: Names a chart may carry, and those of them that may stand away from their points, joined by a thin line.
+MOST_NAMES, MOST_LEADERS = 10, 4
+
+#: The height a picture keeps for its plotting area with its axis titles and ticks, in pixels.
+LEAST_FRAME = 150.0
+
+#: Ticks of an axis.
+MOST_TICKS = 9
+
 #: Lines of small print below a picture.
 MOST_NOTES = 3
 
@@ -103,17 +112,20 @@ class _Wanted:
 def layout(chart: Chart, measure: Measure) -> Layout:
     """Lay a chart out.
 
-    Labels of points that find no place beside their point become numbers, explained in a key below the picture.
+    Where a point's name finds no place, or too many names stand far from their points, the names become numbers,
+    explained in a key below the picture.
     """
-    plain, missing = _attempt(chart, measure, ())
     names = list(dict.fromkeys(point.text for point in chart.points if point.text))
-    key: list[str] = []
-    if any(text in names for text in missing):
-        chart = replace(chart, marks=tuple(_numbered(mark, names) for mark in chart.marks))
-        key = [f"{number} {_one_line(text)}" for number, text in enumerate(names, 1)]
-        plain, missing = _attempt(chart, measure, key)
-        missing = [text for text in missing if not text.isdigit()]
-    return _attempt(chart, measure, (*key, *missing))[0] if missing else plain
+    if len(names) <= MOST_NAMES:
+        plain, missing = _attempt(chart, measure, ())
+        led = sum(text.leader is not None for text in plain.labels)
+        if led <= MOST_LEADERS and not any(text in names for text in missing):
+            return _attempt(chart, measure, missing)[0] if missing else plain
+    numbered = replace(chart, marks=tuple(_numbered(mark, names) for mark in chart.marks))
+    key = [f"{number} {_one_line(text)}" for number, text in enumerate(names, 1)]
+    plain, missing = _attempt(numbered, measure, key)
+    unplaced = [text for text in missing if not text.isdigit()]
+    return _attempt(numbered, measure, (*key, *unplaced))[0] if unplaced else plain
 
 
 def _numbered(mark: Mark, names: Sequence[str]) -> Mark:
@@ -158,12 +170,13 @@ def _surroundings(
         texts.append(Text((line,), MARGIN, top - size * LINE_SPACING / 2, size, "left", bold, role=role))
         top -= size * LINE_SPACING + (2 if bold else 0)
     bottom = MARGIN
-    for line, role in reversed(
-        (
-            *((t, "text") for t in wrap(" · ".join(key), room, SMALL, measure)),
-            *((t, "muted") for t in _shortened(wrap("; ".join(chart.notes), room, SMALL, measure))),
-        )
-    ):
+    rows = int((top - bottom - LEAST_FRAME) / (SMALL * LINE_SPACING))
+    small = [
+        *((t, "text") for t in _key_lines(key, room, measure)),
+        *((t, "muted") for t in _shortened(wrap("; ".join(chart.notes), room, SMALL, measure), MOST_NOTES)),
+    ]
+    roles = [role for _, role in small]
+    for line, role in reversed(list(zip(_shortened([t for t, _ in small], rows), roles, strict=False))):
         texts.append(Text((line,), MARGIN, bottom + SMALL * LINE_SPACING / 2, SMALL, "left", role=role))
         bottom += SMALL * LINE_SPACING
     bottom += GAP if bottom > MARGIN else 0
@@ -174,9 +187,9 @@ def _surroundings(
     top -= GAP
     texts.append(Text((axis_title(chart.y),), MARGIN, top - TEXT * LINE_SPACING / 2, TEXT, "left", role="muted"))
     top -= TEXT * LINE_SPACING + GAP
-    y_ticks = ticks(chart.y, most=max(3, int((top - bottom) / 34)))
+    y_ticks = ticks(chart.y, most=min(MOST_TICKS, max(3, int((top - bottom) / 34))))
     left = MARGIN + max((measure(text, TEXT, False) for _, text in y_ticks), default=0.0) + GAP
-    x_ticks = ticks(chart.x, most=max(3, int((chart.width - left) / 75)))
+    x_ticks = ticks(chart.x, most=min(MOST_TICKS, max(3, int((chart.width - left) / 75))))
     right = chart.width - MARGIN - max((measure(text, TEXT, False) / 2 for _, text in x_ticks[-1:]), default=0.0)
     frame = Frame(left, bottom, right - left, top - bottom, chart.x, chart.y)
     texts = [replace(t, x=left + frame.width / 2) if t.align == "center" else t for t in texts]
@@ -329,7 +342,7 @@ def block(lines: Sequence[str], size: float, measure: Measure, *, bold: bool = F
 def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool = False) -> list[str]:
     """Break text between words into lines no wider than ``width``; a word that is wider stands alone."""
     lines: list[str] = []
-    for word in text.split():
+    for word in filter(None, text.split(" ")):
         longer = f"{lines[-1]} {word}" if lines else word
         if lines and measure(longer, size, bold) <= width:
             lines[-1] = longer
@@ -338,13 +351,18 @@ def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool =
     return lines
 
 
-def _shortened(lines: list[str]) -> list[str]:
-    """Keep the first lines of the small print; a chart's notes hold it all."""
+def _shortened(lines: list[str], most: int) -> list[str]:
+    """Keep the first lines of the small print; a chart's notes and marks hold it all."""
     return (
-        lines
-        if len(lines) <= MOST_NOTES
-        else [*lines[: MOST_NOTES - 1], lines[MOST_NOTES - 1].rsplit(" ", 1)[0] + " …"]
+        lines if len(lines) <= most else [*lines[: max(most, 1) - 1], lines[max(most, 1) - 1].rsplit(" ", 1)[0] + " …"]
     )
+
+
+def _key_lines(key: Sequence[str], room: float, measure: Measure) -> list[str]:
+    """The key in rows that break between its items, and within one only where it is longer than a row."""
+    hard = "\N{NO-BREAK SPACE}"
+    items = [item if measure(item, SMALL, False) > room else item.replace(" ", hard) for item in key]
+    return [line.replace(hard, " ") for line in wrap(f"{hard}· ".join(items), room, SMALL, measure)]
 
 
 def _one_line(text: str) -> str:

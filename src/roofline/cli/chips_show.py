@@ -171,10 +171,10 @@ def _rules(rules: Sequence[Rule]) -> Any:
     for group in dict.fromkeys(rule.group for rule in rules):
         chosen = [rule for rule in rules if rule.group == group]
         columns = list(dict.fromkeys(rule.column for rule in chosen))
-        table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+        table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
         table.add_column(f"    {group}", no_wrap=True, min_width=18)
         for column in columns:
-            table.add_column(column, justify="right")
+            table.add_column(column, justify="right", no_wrap=True)
         for row in dict.fromkeys(rule.row for rule in chosen):
             cells = {rule.column: format_number(rule.value) for rule in chosen if rule.row == row}
             table.add_row(f"    {row}", *(cells.get(column, "") for column in columns))

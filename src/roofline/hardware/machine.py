@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from roofline.hardware.network import Mesh
 
 
 def _empty() -> Mapping[str, Any]:
@@ -74,8 +77,10 @@ class Link:
     """A way to other chips.
 
     ``bandwidth`` is one-way bytes/s of one of the ``links`` (of all together where ``links`` is None), ``latency``
-    the time of one hop, ``domain`` the most chips it joins. ``topology`` is switch, mesh, torus2d, torus3d, pair or
-    network; ``axes`` the largest torus and ``wrap`` when its axes close.
+    the time of one hop, ``domain`` the most chips it joins. ``topology`` is switch, fat-tree, mesh, ring, torus2d,
+    torus3d, pair or network; ``axes`` is the largest torus, ``wrap`` says when its axes close, ``slices`` which sizes
+    they may have and ``host`` which block of chips shares a host. ``reduces`` says that its switches add up what
+    passes them; ``switches`` counts those of one unit, each with ``ports`` downwards of ``port_bandwidth``.
     """
 
     name: str
@@ -88,6 +93,12 @@ class Link:
     label: str = ""
     axes: tuple[int, ...] = ()
     wrap: str = ""
+    slices: str = ""
+    host: tuple[int, ...] = ()
+    reduces: bool = False
+    switches: int | None = None
+    ports: int | None = None
+    port_bandwidth: Figure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +160,8 @@ class Machine:
     match: tuple[str, ...] = ()
     alternates: tuple[Alternate, ...] = ()
     file: str = ""
+    slices: int = 1
+    mesh: Mesh | None = None
 
     def __repr__(self) -> str:
         shape = ":" + "x".join(map(str, self.shape)) if self.shape else ""

@@ -10,7 +10,7 @@ and memory all follow from it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from roofline.sizes import Size
 
@@ -59,8 +59,6 @@ class Block:
     """One part of a layer. ``name`` is its module's name in the checkpoint."""
 
     name: str
-    #: Elements of keys and values that one more token adds while no window is full.
-    kv_per_token: ClassVar[float] = 0
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -73,6 +71,10 @@ class Block:
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """What a sequence of ``length`` tokens keeps between steps."""
         return ()
+
+    def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
+        return 0
 
     def active(self) -> int:
         """Parameters that one token uses."""

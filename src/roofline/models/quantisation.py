@@ -138,7 +138,9 @@ _ALGORITHMS = {
 
 def _modelopt(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
     name = str(section.get("quant_algo") or "").upper()
-    kept = _modules(section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert") or [])
+    kept = _modules(
+        section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert") or []
+    )
     by_storage: dict[Storage, list[str]] = {}
     for path, entry in (section.get("quantized_layers") or {}).items():
         by_storage.setdefault(_algorithm(str(entry.get("quant_algo"))), []).append(path)
@@ -146,7 +148,9 @@ def _modelopt(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisat
     if name != "MIXED_PRECISION":
         return Quantisation("modelopt", _algorithm(name), listed=listed, kept=kept, kv=_kv(section))
     if not listed:
-        raise InputError("the quantisation section says mixed precision and lists no layers", hint="it needs quantized_layers")
+        raise InputError(
+            "the quantisation section says mixed precision and lists no layers", hint="it needs quantized_layers"
+        )
     rest = _fp8(section, expert_dtype) if section.get("quant_method") == "fp8" else None
     if rest is not None:  # the modules it ignores are those NVFP4 leaves in the checkpoint's own fp8
         return Quantisation("modelopt", rest.default, listed=listed, kv=_kv(section))
@@ -165,7 +169,10 @@ def _mxfp4(section: Mapping[str, Any], _: str | None) -> Quantisation:
 
 
 def _integer(section: Mapping[str, Any], _: str | None) -> Quantisation:
-    bits, size = section.get("bits") or section.get("w_bit"), section.get("group_size") or section.get("q_group_size") or 0
+    bits, size = (
+        section.get("bits") or section.get("w_bit"),
+        section.get("group_size") or section.get("q_group_size") or 0,
+    )
     if bits not in (2, 4, 8):
         raise InputError(f"quantisation to {bits!r} bits is not understood", hint="known are 2, 4 and 8")
     kept = _modules(section.get("modules_to_not_convert") or [])

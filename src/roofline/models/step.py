@@ -14,6 +14,7 @@ class Step:
     ``activations`` and ``kv`` are formats; ``full`` counts every pair of query and key, masked or not, as most
     counters do; ``absorbed`` runs latent attention on the latents rather than on keys and values made from them;
     ``unfused`` writes attention's scores to memory; ``wanted`` is the number of output rows of one sequence.
+    ``skew`` is the share of the routed tokens that each expert gets, where it is not the same for all.
     """
 
     batch: Size
@@ -25,6 +26,7 @@ class Step:
     full: bool = False
     absorbed: bool = False
     unfused: bool = False
+    skew: tuple[float, ...] | None = None
 
     @property
     def tokens(self) -> Size:

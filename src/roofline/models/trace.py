@@ -48,7 +48,7 @@ class Trace:
 
     def made(self, part: str, *dims: Size, dtype: str = "", role: str = "activation") -> Tensor:
         """A tensor that the current block makes."""
-        return Tensor(self.place(part), dims, dtype or self.step.activations, role)
+        return Tensor(f"{self.place(part)}.out", dims, dtype or self.step.activations, role)
 
     def stored(
         self, weight: Weight, touched: Size | None = None, block: str | None = None
@@ -96,7 +96,13 @@ class Trace:
         return out
 
     def elementwise(
-        self, function: str, inputs: Sequence[Tensor], part: str, like: Tensor | None = None, role: str = "activation", dtype: str = ""
+        self,
+        function: str,
+        inputs: Sequence[Tensor],
+        part: str,
+        like: Tensor | None = None,
+        role: str = "activation",
+        dtype: str = "",
     ) -> Tensor:
         """Apply a function element by element; the result is shaped as ``like``, or as the first input."""
         dims = (like or inputs[0]).dims
@@ -119,7 +125,9 @@ class Trace:
         for index in range(len(self.ops) - 1, -1, -1):
             op = self.ops[index]
             if any(written.ident == tensor.ident for written in op.writes):
-                writes = tuple(replace(w, role="kv", dtype=self.step.kv) if w.ident == tensor.ident else w for w in op.writes)
+                writes = tuple(
+                    replace(w, role="kv", dtype=self.step.kv) if w.ident == tensor.ident else w for w in op.writes
+                )
                 self.ops[index] = replace(op, writes=writes)
                 break
         return kept

@@ -59,9 +59,8 @@ class Parallel(Block):
     def cache(self, length: Size) -> tuple[Cached, ...]:
         return tuple(part for branch in self.branches for block in branch for part in block.cache(length))
 
-    @property
-    def kv_per_token(self) -> float:  # type: ignore[override]
-        return sum(block.kv_per_token for branch in self.branches for block in branch)
+    def kv_per_token(self) -> float:
+        return sum(block.kv_per_token() for branch in self.branches for block in branch)
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
         ends = []

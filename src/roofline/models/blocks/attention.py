@@ -1,0 +1,215 @@
+"""Attention over keys and values that are cached: MHA, GQA and MQA, with windows, chunks, gates and selection.
+
+>>> block = Attention("self_attn", 4096, 32, 8, 128, 128)
+>>> [(weight.name, weight.shape) for weight in block.weights()][:2]
+[('q_proj', (4096, 4096)), ('k_proj', (1024, 4096))]
+>>> block.kv_per_token()
+2048
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from roofline.models.blocks.scores import chunked_pairs, scores, selected_pairs, visible_pairs
+from roofline.models.description import Block, Cached, Weight
+from roofline.models.step import is_zero
+from roofline.models.trace import Trace
+from roofline.sizes import Size, ceil_div, floor_div, minimum
+from roofline.work import Op, Tensor, Work
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSelector:
+    """Picks for every query the blocks of keys it attends to, by a small attention of its own (MiniMax-M3)."""
+
+    heads: int
+    width: int
+    block: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attention(Block):
+    """Queries of ``heads`` heads over ``kv_heads`` heads of keys (``key`` wide) and values (``value`` wide).
+
+    ``norm`` is None, ``head`` (one scale for a head), ``full`` (over all heads together), or ``plain`` (no scale);
+    ``value_norm`` normalises values without a scale. ``window`` counts the query itself; ``chunk`` cuts the sequence.
+    ``gate`` multiplies the result by a sigmoid: ``head`` (one number for a head) or ``full``, with a matrix of its
+    own, or ``query``, where the query's matrix has a second half for it. ``shared_kv`` makes values from the keys'
+    matrix. ``rotary`` is the part of a head that is rotated. ``names`` are the projections' names.
+    """
+
+    inputs: int
+    heads: int
+    kv_heads: int
+    key: int
+    value: int
+    bias: bool = False
+    out_bias: bool = False
+    norm: str | None = None
+    norm_function: str = "rms_norm"
+    value_norm: bool = False
+    window: int | None = None
+    chunk: int | None = None
+    sinks: bool = False
+    gate: str | None = None
+    shared_kv: bool = False
+    rotary: int = 0
+    causal: bool = True
+    selector: BlockSelector | None = None
+    names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+    def weights(self) -> tuple[Weight, ...]:
+        q, k, v, o = self.names
+        rows = self.heads * self.key * (2 if self.gate == "query" else 1)
+        found = [Weight(q, (rows, self.inputs)), Weight(k, (self.kv_heads * self.key, self.inputs))]
+        if not self.shared_kv:
+            found.append(Weight(v, (self.kv_heads * self.value, self.inputs)))
+        found.append(Weight(o, (self.inputs, self.heads * self.value)))
+        if self.bias:
+            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found[:-1]]
+        if self.out_bias:
+            found.append(Weight(f"{o}.bias", (self.inputs,), "bias"))
+        if self.norm in ("head", "full"):
+            per = (1, 1) if self.norm == "head" else (self.heads, self.kv_heads)
+            found += [Weight("q_norm", (per[0] * self.key,), "norm"), Weight("k_norm", (per[1] * self.key,), "norm")]
+        if self.sinks:
+            found.append(Weight("sinks", (self.heads,), "other"))
+        if self.gate in ("head", "full"):
+            found.append(Weight("g_proj", (self.heads * (1 if self.gate == "head" else self.value), self.inputs)))
+        if self.selector is not None:
+            s = self.selector
+            found += [
+                Weight("indexer.q_proj", (s.heads * s.width, self.inputs)),
+                Weight("indexer.k_proj", (s.width, self.inputs)),
+                Weight("indexer.q_norm", (s.width,), "norm"),
+                Weight("indexer.k_norm", (s.width,), "norm"),
+            ]
+        return tuple(found)
+
+    def kv_per_token(self) -> float:
+        return self.kv_heads * (self.key + self.value) + (self.selector.width if self.selector else 0)
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        if not self.causal:
+            return ()
+        limit = self.window or self.chunk
+        kept = length if limit is None else minimum(length, limit)
+        parts = [Cached("keys", kept * self.kv_heads * self.key), Cached("values", kept * self.kv_heads * self.value)]
+        if self.selector is not None:
+            parts.append(Cached("index keys", length * self.selector.width))
+        return tuple(parts)
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        step = trace.step
+        weights = {weight.name: weight for weight in self.weights()}
+        q, k, v, gate = self._project(trace, x, weights)
+        read = [
+            Tensor(t.ident, (step.batch, step.new, self.kv_heads, n), t.dtype, t.role)
+            for t, n in ((k, self.key), (v, self.value))
+        ]
+        if self.causal and not is_zero(step.past):
+            seen = self._seen(step.past, step.new)
+            for name, width in (("keys", self.key), ("values", self.value)):
+                dims = (step.batch, step.past, self.kv_heads, width)
+                touched = step.batch * seen * self.kv_heads * width
+                read.append(Tensor(trace.place("cache", name), dims, step.kv, "kv", touched=touched))
+        if self.selector is not None:
+            self._select(trace, x, weights, self.selector)
+        out = scores(
+            trace, q, read, pairs=self._pairs(trace), heads=self.heads, kv_heads=self.kv_heads,
+            key=self.key, value=self.value, length=step.length,
+        )  # fmt: skip
+        if gate is not None:
+            opened = trace.elementwise("sigmoid", (gate,), "gate")
+            out = trace.elementwise("multiply", (out, opened), "gated", like=out)
+        o = self.names[3]
+        return trace.linear(weights[o], out, step.tokens, bias=weights.get(f"{o}.bias"))
+
+    def _project(
+        self, trace: Trace, x: Tensor, weights: dict[str, Weight]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        tokens = trace.step.tokens
+        q_name, k_name, v_name, _ = self.names
+        q = trace.linear(weights[q_name], x, tokens, bias=weights.get(f"{q_name}.bias"))
+        gate = None
+        if self.gate == "query":
+            half = (tokens, self.heads * self.key)
+            gate = Tensor(q.ident, half, q.dtype)
+            q = Tensor(q.ident, half, q.dtype)
+        elif self.gate:
+            gate = trace.linear(weights["g_proj"], x, tokens)
+        k = trace.linear(weights[k_name], x, tokens, bias=weights.get(f"{k_name}.bias"))
+        v = k if self.shared_kv else trace.linear(weights[v_name], x, tokens, bias=weights.get(f"{v_name}.bias"))
+        if self.value_norm:
+            v = trace.norm("rms_norm", v, (), "v_norm", tokens * self.kv_heads, self.value)
+        if self.norm:
+            q = self._normalise(trace, q, weights, "q_norm", self.heads)
+            k = self._normalise(trace, k, weights, "k_norm", self.kv_heads)
+        if self.rotary:
+            q = rotate(trace, q, "q_rope", tokens, self.heads, self.rotary)
+            k = rotate(trace, k, "k_rope", tokens, self.kv_heads, self.rotary)
+        return q, (trace.keep(k) if self.causal else k), (trace.keep(v) if self.causal else v), gate
+
+    def _normalise(self, trace: Trace, x: Tensor, weights: dict[str, Weight], name: str, heads: int) -> Tensor:
+        scale = (weights[name],) if name in weights else ()
+        rows, width = (
+            (trace.step.tokens, heads * self.key) if self.norm == "full" else (trace.step.tokens * heads, self.key)
+        )
+        return trace.norm(self.norm_function, x, scale, name, rows, width)
+
+    def _pairs(self, trace: Trace) -> Size:
+        step = trace.step
+        if step.full or not self.causal:
+            return step.new * step.length
+        if self.selector is not None:
+            return selected_pairs(step.new, step.past, self.selector.block * self.selector.most)
+        if self.chunk is not None:
+            return chunked_pairs(step.new, step.past, self.chunk)
+        return visible_pairs(step.new, step.length, causal=True, window=self.window)
+
+    def _seen(self, past: Size, new: Size) -> Size:
+        """How many cached tokens of a sequence the new ones read."""
+        if self.window is not None:
+            return minimum(past, self.window - 1)
+        if self.chunk is not None:
+            return past - floor_div(past, self.chunk) * self.chunk
+        if self.selector is not None:
+            return minimum(past, new * self.selector.block * self.selector.most - 1)
+        return past
+
+    def _select(self, trace: Trace, x: Tensor, weights: dict[str, Weight], selector: BlockSelector) -> None:
+        """Score every key, take the largest of each block of keys, pick the best blocks."""
+        step = trace.step
+        tokens = step.tokens
+        q = trace.linear(weights["indexer.q_proj"], x, tokens)
+        q = trace.norm(
+            "rms_norm", q, (weights["indexer.q_norm"],), "indexer.q_norm", tokens * selector.heads, selector.width
+        )
+        k = trace.linear(weights["indexer.k_proj"], x, tokens)
+        k = trace.keep(
+            trace.norm("rms_norm", k, (weights["indexer.k_norm"],), "indexer.k_norm", tokens, selector.width)
+        )
+        read = [q, k]
+        if not is_zero(step.past):
+            read.append(
+                Tensor(trace.place("cache", "index keys"), (step.batch, step.past, selector.width), step.kv, "kv")
+            )
+        pairs = step.batch * selector.heads * visible_pairs(step.new, step.length, causal=True)
+        best = trace.made("indexer.scores", tokens, selector.heads, ceil_div(step.length, selector.block))
+        work = Work.flops("matrix", step.activations, 2 * pairs * selector.width) + Work.flops(
+            "vector", step.activations, pairs
+        )
+        op = Op("", "attention", work, tuple(read), (best,), {"pairs": pairs, "head_size": selector.width})
+        trace.add(op, "indexer.scores")
+
+
+def rotate(trace: Trace, x: Tensor, part: str, rows: Size, heads: int, width: int) -> Tensor:
+    """Rotate ``width`` of each head of ``x`` by its position: 3 FLOPs an element that is rotated."""
+    out = trace.elementwise("rope", (x,), part)
+    op = trace.ops[-1]
+    count = rows * heads * width
+    work = Work({key: 3 * count for key in op.work})
+    trace.ops[-1] = replace(op, work=work, dims={"elements": count, "transcendentals": 0})
+    return out

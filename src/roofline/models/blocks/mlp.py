@@ -1,0 +1,78 @@
+"""The feed-forward block: two matrices with an activation between, or three where one gates.
+
+>>> sum(weight.elements for weight in Mlp("mlp", 4096, 11008).weights()) == 3 * 4096 * 11008
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.models.description import Block, Weight
+from roofline.models.trace import Trace
+from roofline.sizes import Size
+from roofline.work import Tensor
+
+#: Activations by the name configurations give them → the elementwise function that prices them.
+ACTIVATIONS = {
+    "silu": "silu",
+    "swish": "silu",
+    "swigluoai": "silu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "relu2": "relu2",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+}
+
+#: Activations that have a fused form with a gate.
+_FUSED = {"silu": "swiglu", "gelu": "geglu"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mlp(Block):
+    """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down."""
+
+    inputs: int
+    hidden: int
+    gated: bool = True
+    activation: str = "silu"
+    bias: bool = False
+    names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+
+    def weights(self) -> tuple[Weight, ...]:
+        gate, up, down = self.names
+        found = [Weight(gate, (self.hidden, self.inputs))] if self.gated else []
+        found += [Weight(up, (self.hidden, self.inputs)), Weight(down, (self.inputs, self.hidden))]
+        if self.bias:
+            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
+        return tuple(found)
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        return self.apply(trace, x, trace.step.tokens)
+
+    def apply(self, trace: Trace, x: Tensor, rows: Size, within: str = "") -> Tensor:
+        """Run on ``rows`` rows; ``within`` names the module it stands in inside a larger block."""
+        weights = {weight.name: _within(weight, within) for weight in self.weights()}
+        gate, up, down = self.names
+        u = trace.linear(weights[up], x, rows, bias=weights.get(f"{up}.bias"))
+        g = trace.linear(weights[gate], x, rows, bias=weights.get(f"{gate}.bias")) if self.gated else None
+        hidden = activate(trace, self.activation, u, g, f"{within}.act" if within else "act")
+        return trace.linear(weights[down], hidden, rows, bias=weights.get(f"{down}.bias"))
+
+
+def activate(trace: Trace, activation: str, up: Tensor, gate: Tensor | None, part: str) -> Tensor:
+    """Apply the activation, to the gate where there is one and multiply."""
+    function = ACTIVATIONS[activation]
+    if gate is None:
+        return trace.elementwise(function, (up,), part)
+    if function in _FUSED:
+        return trace.elementwise(_FUSED[function], (gate, up), part)
+    return trace.elementwise("multiply", (trace.elementwise(function, (gate,), part), up), f"{part}.gate")
+
+
+def _within(weight: Weight, module: str) -> Weight:
+    return weight._replace(name=f"{module}.{weight.name}") if module else weight

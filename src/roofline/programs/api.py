@@ -1,0 +1,79 @@
+"""``trace``: the function you already run → its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from roofline.errors import InputError, MissingExtraError, suggest
+from roofline.programs.traced import Traced
+
+
+class FrontEnd(NamedTuple):
+    """Where a kind of program is read: the library it needs, the extra that brings it, the module with ``trace``."""
+
+    library: str
+    extra: str
+    module: str
+
+
+#: Front ends by name; each module has ``trace(program, *inputs, **options) -> Traced``.
+FRONT_ENDS: dict[str, FrontEnd] = {
+    "torch": FrontEnd("torch", "torch", "roofline.programs.torch_trace"),
+    "jax": FrontEnd("jax", "jax", "roofline.programs.jax_trace"),
+    "onnx": FrontEnd("onnx", "onnx", "roofline.programs.onnx_trace"),
+}
+
+
+def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: Any) -> Traced:
+    """Find every operation of a module, a function or a file; no weights and no accelerator are needed.
+
+    ``program`` is a torch module or function, a JAX function (``frontend="jax"``, or found by its inputs), or the
+    path of an ONNX file. ``inputs`` are example tensors or specifications in the notation (``"bf16[1, 3, 224, 224]"``).
+    ``options`` are the front end's own: for torch ``backward=True``, ``optimizer="adamw"``, ``name``, ``sizes``.
+
+    See :mod:`roofline.programs.torch_trace` for what each gives. A missing library is an error that names the extra.
+    """
+    return front_end(frontend or guess(program, inputs)).trace(program, *inputs, **options)  # type: ignore[no-any-return]
+
+
+def front_end(name: str) -> Any:
+    """Load a front end's module, or say which extra brings its library."""
+    if name not in FRONT_ENDS:
+        raise InputError(f"unknown front end {name!r}", hint=suggest(name, FRONT_ENDS, what="front ends"))
+    found = FRONT_ENDS[name]
+    try:
+        import_module(found.library)
+    except ModuleNotFoundError as error:
+        if error.name != found.library:
+            raise
+        raise MissingExtraError(found.library, found.extra) from None
+    return import_module(found.module)
+
+
+def guess(program: Any, inputs: tuple[Any, ...]) -> str:
+    """Tell which front end a program belongs to: a path by its ending, a callable by the library of its inputs.
+
+    >>> guess("resnet50.onnx", ()), guess(len, ("bf16[8]",))
+    ('onnx', 'torch')
+    """
+    if isinstance(program, str) or hasattr(program, "__fspath__"):
+        if not str(program).endswith(".onnx"):
+            raise InputError(f"{str(program)!r} is not an ONNX file", hint="give a function, a module, or a .onnx file")
+        return "onnx"
+    if not callable(program):
+        raise InputError(
+            f"a {type(program).__name__} cannot be traced", hint="give a module, a function, or the path of a .onnx file"
+        )
+    libraries = {type(value).__module__.partition(".")[0] for value in _leaves(inputs)}
+    libraries |= {cls.__module__.partition(".")[0] for cls in type(program).__mro__}
+    return "jax" if libraries & {"jax", "jaxlib"} and "torch" not in libraries else "torch"
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [leaf for item in value.values() for leaf in _leaves(item)]
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [value]

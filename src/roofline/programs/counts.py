@@ -1,0 +1,123 @@
+"""What counts as a FLOP: the conventions people report totals in, each over the same operations.
+
+>>> from roofline.ops.contraction import matmul
+>>> op = matmul(m=64, n=8192, k=8192)
+>>> count([op], "flops"), count([op], "macs")
+(8589934592, 4294967296)
+>>> count([op], "flop")
+Traceback (most recent call last):
+roofline.errors.InputError: unknown counting convention 'flop'; did you mean 'flops'?
+
+Tools disagree by factors of two and more on the same network because each has a convention of its own: one FLOP or
+two for a multiply-add, masked scores counted or not, padding counted or not, bias and normalisation counted or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from roofline.errors import InputError, suggest
+from roofline.sizes import Size, product
+from roofline.work import Op
+
+#: Kinds that multiply and add; all others work element by element.
+MATMUL_KINDS = ("contraction", "attention", "convolution")
+
+
+def macs(op: Op) -> Size:
+    """Multiply-adds of one operation: padding counted, masked scores not.
+
+    A front end states them as ``options["macs"]`` where they do not follow from the shape facts.
+    """
+    if op.kind not in MATMUL_KINDS:
+        return 0
+    if "macs" in op.options:
+        return op.options["macs"]
+    if op.kind == "attention":
+        facts = op.dims
+        return facts["batch"] * facts["heads"] * facts["pairs"] * (facts["head_size"] + facts["v_head_size"])
+    return product(op.dims[name] for name in ("batch", "m", "n", "k"))
+
+
+def unmasked_macs(op: Op) -> Size:
+    """Multiply-adds with every score of an attention counted, masked or not (``options["unmasked_macs"]``)."""
+    found = op.options.get("unmasked_macs")
+    if found is not None or op.kind != "attention":
+        return macs(op) if found is None else found
+    pairs = op.dims["q_length"] * op.dims["kv_length"]
+    return op.dims["batch"] * op.dims["heads"] * pairs * (op.dims["head_size"] + op.dims["v_head_size"])
+
+
+def valid_macs(op: Op) -> Size:
+    """Multiply-adds of taps that meet an element: a convolution's padding left out (``options["valid_macs"]``)."""
+    return op.options.get("valid_macs", macs(op))
+
+
+def written(op: Op) -> Size:
+    """Elements of the results."""
+    amounts = [tensor.elements if tensor.touched is None else tensor.touched for tensor in op.writes]
+    return sum(amounts[1:], amounts[0]) if amounts else 0
+
+
+def one_each(op: Op) -> Size:
+    """One for every element worked on: of the result, or of what is reduced (``options["one_each"]``).
+
+    Multiply-adds, copies and lookups have none.
+    """
+    if "one_each" in op.options:
+        return op.options["one_each"]
+    if not op.work.total("flops", "vector") or op.kind in MATMUL_KINDS:
+        return 0
+    return op.dims.get("elements", written(op))
+
+
+def priced(op: Op) -> Size:
+    """All arithmetic as this package prices it, matrix and vector unit together."""
+    return op.work.total("flops")
+
+
+class Convention(NamedTuple):
+    """One way to count: of one operation, and in words."""
+
+    count: Callable[[Op], Size]
+    meaning: str
+
+
+#: Conventions by name.
+CONVENTIONS: dict[str, Convention] = {
+    "flops": Convention(
+        lambda op: 2 * macs(op),
+        "2 per multiply-add of matmuls, convolutions and attention; padding counted, masked scores not",
+    ),
+    "macs": Convention(macs, "1 per multiply-add of matmuls, convolutions and attention"),
+    "unmasked": Convention(
+        lambda op: 2 * unmasked_macs(op), "2 per multiply-add, masked scores counted too, as torch's FlopCounterMode"
+    ),
+    "valid": Convention(
+        lambda op: 2 * valid_macs(op), "2 per multiply-add, padded positions of convolutions left out, as XLA"
+    ),
+    "elementwise": Convention(
+        lambda op: 2 * macs(op) + one_each(op), "2 per multiply-add, and 1 for every element of everything else"
+    ),
+    "all": Convention(priced, "everything as this package prices it: each primitive of a composite is 1"),
+}
+
+
+def register_convention(name: str, count: Callable[[Op], Size], meaning: str) -> None:
+    """Add a convention, for instance that of a tool whose totals are to be compared with."""
+    CONVENTIONS[name] = Convention(count, meaning)
+
+
+def count(ops: Iterable[Op], convention: str = "flops") -> Size:
+    """Add up operations under a convention, each as often as it is repeated."""
+    amounts = [each(op, convention) for op in ops]
+    return sum(amounts[1:], amounts[0]) if amounts else 0
+
+
+def each(op: Op, convention: str = "flops") -> Size:
+    """Count one operation with its repeats under a convention."""
+    if convention not in CONVENTIONS:
+        hint = suggest(convention, CONVENTIONS, what="counting conventions")
+        raise InputError(f"unknown counting convention {convention!r}", hint=hint)
+    return CONVENTIONS[convention].count(op) * op.repeat

@@ -1,0 +1,131 @@
+"""How a traced program looks: one line, a tree of modules, a flat list, a comparison. Values in, renderables out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roofline.bounds.explain import show
+from roofline.bounds.traffic import traffic
+from roofline.programs.counts import each
+from roofline.sizes import Size, is_symbol
+
+if TYPE_CHECKING:
+    from roofline.programs.compare import Comparison
+    from roofline.programs.traced import Traced
+    from roofline.work import Op
+
+#: A tree with more modules than this is cut at two levels unless a depth is asked for.
+_MOST_BRANCHES = 40
+
+
+def one_line(program: Traced) -> str:
+    """Say it in one line.
+
+    >>> from roofline.ops.contraction import matmul
+    >>> from roofline.programs.traced import Traced
+    >>> Traced("demo", (matmul(8, 16, 32),))
+    <Traced demo: 1 operation, 8.19 kFLOP, 1.79 kB unfused>
+    """
+    many = f"{len(program.ops)} operation{'s' if len(program.ops) != 1 else ''}"
+    gaps = program.listed_gaps()
+    missing = f", {len(gaps)} without a rule" if gaps else ""
+    return f"<Traced {program.name}: {many}, {show(program.flops(), 'FLOP')}, {show(program.bytes(), 'B')} unfused{missing}>"
+
+
+def tree(program: Traced, depth: int | None = None) -> Any:
+    """Render the modules as a tree, each with its FLOPs, its share, its bytes; then totals and gaps."""
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = _grid(("module", "left"), ("", "left"), ("FLOPs", "right"), ("share", "right"), ("bytes", "right"))
+    loads = [load.total("bytes") * op.repeat for op, load in zip(program.ops, traffic(program.ops), strict=True)]
+    sums = _sums(program.ops, loads)
+    limit = depth if depth is not None else 2 if len(sums) > _MOST_BRANCHES else None
+    whole = program.flops()
+    for path in sorted(sums, key=lambda p: sums[p][2]):
+        level = path.count(".") + 1 if path else 0
+        if limit is not None and level > limit:
+            continue
+        flops, moved, _ = sums[path]
+        name = "  " * level + (path.rsplit(".", 1)[-1] if path else program.name)
+        share = "" if is_symbol(whole) or not whole else f"{float(flops) / float(whole):.1%}"
+        rows.add_row(f"  {name}", program.modules.get(path, ""), show(flops, "FLOP"), share, show(moved, "B"))
+    title = Text.assemble((program.name, "bold"), "  " + ", ".join(program.inputs))
+    return Group(title, Text(), rows, Text(), *_closing(program))
+
+
+def flat(program: Traced, most: int | None = None) -> Any:
+    """Render the operations as a flat list."""
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = _grid(
+        ("operation", "left"), ("where", "left"), ("source", "left"), ("FLOPs", "right"), ("bytes", "right")
+    )
+    loads = traffic(program.ops)
+    chosen = list(zip(program.ops, loads, strict=True))[:most]
+    for op, load in chosen:
+        moved = load.total("bytes") * op.repeat
+        times = "" if not is_symbol(op.repeat) and op.repeat == 1 else f" x{op.repeat}"
+        source = str(op.options.get("source", ""))
+        rows.add_row(f"  {op.name}{times}", op.where, source, show(each(op, "all"), "FLOP"), show(moved, "B"))
+    left = len(program.ops) - len(chosen)
+    more = [Text(f"  … and {left} more", "dim")] if left else []
+    return Group(Text(program.name, "bold"), Text(), rows, *more, Text(), *_closing(program))
+
+
+def comparison(found: Comparison) -> Any:
+    """Render what differs between two programs."""
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = _grid(("", "left"), (found.ours.name, "right"), (found.theirs.name, "right"), ("ratio", "right"))
+    for line in found.changed:
+        unit = "B" if line.what == "bytes" else "FLOP"
+        ratio = "" if line.ratio is None else f"{line.ratio:.3g}"
+        rows.add_row(f"  {line.what}", show(line.ours, unit), show(line.theirs, unit), ratio)
+    return Group(Text(f"{found.ours.name} beside {found.theirs.name}, counted as {found.convention}", "bold"), rows)
+
+
+def _closing(program: Traced) -> list[Any]:
+    from rich.text import Text
+
+    kinds = ", ".join(f"{kind} {show(amount, 'FLOP')}" for kind, amount in program.totals("all").items())
+    moved = ", ".join(f"{policy} {show(program.bytes(policy), 'B')}" for policy in ("each-op", "fused", "minimal"))
+    lines = [Text(f"  {show(program.flops(), 'FLOP')} in matmuls (2 per multiply-add); all work: {kinds or 'none'}")]
+    lines.append(Text(f"  bytes: {moved}"))
+    lines += [Text(f"  assumes     {line}", "dim") for line in program.assumptions]
+    lines += [Text(f"  incomplete  {gap}", "bold yellow") for gap in program.listed_gaps()]
+    return lines
+
+
+def _sums(ops: Sequence[Op], loads: Sequence[Size]) -> dict[str, tuple[Size, Size, int]]:
+    """FLOPs, bytes and position by module path, every module holding what is under it."""
+    found: dict[str, tuple[Size, Size, int]] = {}
+    for op, load in zip(ops, loads, strict=True):
+        parts = op.where.split(".") if op.where else []
+        for level in range(len(parts) + 1):
+            path = ".".join(parts[:level])
+            flops, moved, place = found.get(path, (0, 0, len(found)))
+            found[path] = (flops + each(op), moved + load, place)
+    return _in_tree_order(found)
+
+
+def _in_tree_order(found: dict[str, tuple[Size, Size, int]]) -> dict[str, tuple[Size, Size, int]]:
+    """Number the paths so that what is under a module follows it, siblings in the order they ran."""
+
+    def key(path: str) -> list[int]:
+        parts = path.split(".") if path else []
+        return [found[".".join(parts[:level])][2] for level in range(len(parts) + 1)]
+
+    return {path: (*found[path][:2], place) for place, path in enumerate(sorted(found, key=key))}
+
+
+def _grid(*columns: tuple[str, str]) -> Any:
+    from rich.table import Table
+
+    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    for name, side in columns:
+        rows.add_column(f"  {name}" if not rows.columns else name, justify=side, no_wrap=True, overflow="ellipsis")
+    return rows
