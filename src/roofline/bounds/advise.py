@@ -34,8 +34,9 @@ OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
 #: Arithmetic formats worth trying, widest first.
 ARITHMETIC = ("bf16", "fp8", "int8", "fp4")
 
-# Narrower storage formats worth trying for each width in bits.
+# Narrower storage formats worth trying for each width in bits: operands of matrix products, and all others.
 _NARROWER = {64: ("fp32", "bf16"), 32: ("bf16", "int8"), 16: ("int8", "int4"), 8: ("int4",)}
+_NARROWER_VECTOR = {64: ("fp32",), 32: ("bf16",), 16: ("fp8",)}
 _ROLE_WORD = {"weight": "weights", "activation": "activations", "kv": "KV", "gradient": "gradients"}
 
 
@@ -117,15 +118,17 @@ def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Idea]:
     inputs = [o for o in operands(asked) if o.role in _ROLE_WORD]
     moved = {t.ident: t.traffic_bytes for part in answer.ops for t in part.op.reads}
     total = sum(answer.bytes.values())
+    matrix = any(key.place == "matrix" for part in answer.ops for key in part.op.work)
+    narrower = _NARROWER if matrix else _NARROWER_VECTOR
     for role in dict.fromkeys(o.role for o in inputs):
         chosen = [o for o in inputs if o.role == role]
         share = sum(moved.get(o.ident, 0) for o in chosen) / total
-        for name in _NARROWER.get(max(dtypes.get(o.dtype).bits for o in chosen), ()):
+        for name in narrower.get(max(dtypes.get(o.dtype).bits for o in chosen), ()):
             formats = {o.position: name for o in chosen if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
             reason = f"{_ROLE_WORD[role]} are {share:.0%} of the bytes"
             yield from _retyped(asked, formats, f"{name} {_ROLE_WORD[role]}", reason)
     if len({o.role for o in inputs}) > 1:
-        for name in _NARROWER.get(max(dtypes.get(o.dtype).bits for o in inputs), ()):
+        for name in narrower.get(max(dtypes.get(o.dtype).bits for o in inputs), ()):
             formats = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
             if len(formats) > 1:
                 yield from _retyped(asked, formats, f"{name} operands", "all inputs in fewer bits")

@@ -160,18 +160,20 @@ def pairs_table(what: str, target: str, pairs: Sequence[tuple[str, str]]) -> Any
     return Group(Text.assemble((what, "bold"), f"  on {target}"), Text(), rows)
 
 
-def solution_table(found: Solution) -> Any:
-    """Render where the bottleneck flips, the closed form and its limit."""
-    return pairs_table(found.question.expression, found.question.machine.name, solution_lines(found))
+def pairs_html(what: str, target: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Render an answer that is a few words with a sentence each, for a notebook."""
+    from html import escape
+
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in pairs)
+    return f"<div><b>{escape(what)}</b> on {escape(target)}<table>{rows}</table></div>"
 
 
-def dtype_table(found: DTypeSolution) -> Any:
-    """Render the bound for every storage format of one operand."""
-    pairs = [(r.dtype, f"{show(r.bound.lower, 's')}, {r.bound.kind} ({r.bound.bound_by})") for r in found.rows]
+def dtype_lines(found: DTypeSolution) -> list[tuple[str, str]]:
+    """The bound for every storage format of one operand as pairs of a format and a sentence."""
     flip = found.flips_at
     said = f"flips at {flip}" if flip else f"{found.rows[0].bound.kind} in every format"
-    title = f"{found.question.expression}, storing {found.operand} as"
-    return pairs_table(title, found.question.machine.name, [*pairs, ("answer", said)])
+    pairs = [(r.dtype, f"{show(r.bound.lower, 's')}, {r.bound.kind} ({r.bound.bound_by})") for r in found.rows]
+    return [("answer", said), *pairs]
 
 
 def solution_lines(found: Solution) -> list[tuple[str, str]]:

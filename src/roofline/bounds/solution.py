@@ -73,9 +73,14 @@ class Solution:
         }
 
     def __rich__(self) -> Any:
-        from roofline.bounds.show import solution_table
+        from roofline.bounds.show import pairs_table, solution_lines
 
-        return solution_table(self)
+        return pairs_table(self.question.expression, self.question.machine.name, solution_lines(self))
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import pairs_html, solution_lines
+
+        return pairs_html(self.question.expression, self.question.machine.name, solution_lines(self))
 
     def __repr__(self) -> str:
         where = "" if self.value is None else f" ({self.unknown} = {self.value:.6g})"

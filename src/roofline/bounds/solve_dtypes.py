@@ -47,9 +47,17 @@ class DTypeSolution:
         return next((row.dtype for row in self.rows if row.bound.kind != first), None)
 
     def __rich__(self) -> Any:
-        from roofline.bounds.show import dtype_table
+        from roofline.bounds.show import dtype_lines, pairs_table
 
-        return dtype_table(self)
+        return pairs_table(self._title(), self.question.machine.name, dtype_lines(self))
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import dtype_lines, pairs_html
+
+        return pairs_html(self._title(), self.question.machine.name, dtype_lines(self))
+
+    def _title(self) -> str:
+        return f"{self.question.expression}, storing {self.operand} as"
 
     def to_dict(self) -> dict[str, Any]:
         """The rows under stable keys (schema ``roofline/dtypes/1``)."""

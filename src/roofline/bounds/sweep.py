@@ -19,6 +19,7 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.question import Question
 from roofline.errors import InputError, SizeError, suggest
+from roofline.quantity import format_quantity
 from roofline.sizes import check, is_array
 
 #: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
@@ -75,6 +76,19 @@ class Sweep:
             "columns": {name: self[name].tolist() for name in self.columns},
         }
 
+    def rows(self, most: int) -> list[list[str]]:
+        """The first rows as text, figures with their units."""
+        shown = {name: self[name][:most] for name in self.columns}
+        return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self.rows(20))
+        rest = f"<p>… and {len(self) - 20} more rows</p>" if len(self) > 20 else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
     def save(self, path: str) -> None:
         """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow)."""
         from roofline.bounds.table_files import write_table
@@ -83,6 +97,14 @@ class Sweep:
 
     def __repr__(self) -> str:
         return f"<Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}>"
+
+
+def _cell(name: str, value: Any) -> str:
+    """Write one figure of a table with its unit; a size has none."""
+    if name == "bound_by":
+        return str(value)
+    unit = UNITS.get(name.partition(".")[0])
+    return f"{int(value)}" if unit is None else format_quantity(float(value), unit)
 
 
 def sweep(expression: str | None = None, *, columns: Sequence[str] = DEFAULT_COLUMNS, **arguments: Any) -> Sweep:

@@ -74,7 +74,15 @@ class Zones:
     def __rich__(self) -> Any:
         from roofline.bounds.show import pairs_table
 
-        return pairs_table(f"{self.dtype} at {format_quantity(self.peak, 'FLOP/s')}", self.machine.name, self.lines())
+        return pairs_table(self._title(), self.machine.name, self.lines())
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import pairs_html
+
+        return pairs_html(self._title(), self.machine.name, self.lines())
+
+    def _title(self) -> str:
+        return f"{self.dtype} at {format_quantity(self.peak, 'FLOP/s')}"
 
     def __repr__(self) -> str:
         return (

@@ -353,9 +353,9 @@ def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool =
 
 def _shortened(lines: list[str], most: int) -> list[str]:
     """Keep the first lines of the small print; a chart's notes and marks hold it all."""
-    return (
-        lines if len(lines) <= most else [*lines[: max(most, 1) - 1], lines[max(most, 1) - 1].rsplit(" ", 1)[0] + " …"]
-    )
+    if len(lines) <= most or most < 1:
+        return lines[: max(most, 0)]
+    return [*lines[: most - 1], f"{lines[most - 1].rpartition(' ')[0]} …"]
 
 
 def _key_lines(key: Sequence[str], room: float, measure: Measure) -> list[str]:

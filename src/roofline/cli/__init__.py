@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from roofline import __version__
 from roofline.errors import RooflineError
 
 _COMMANDS = {
@@ -49,7 +50,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name=None, version="0.1.0", prog_name="roofline")
+@click.version_option(version=__version__, prog_name="roofline")
 def cli() -> None:
     """How fast can this run here at best, what limits it, and what would move the limit?"""
 

@@ -48,21 +48,10 @@ def _table(found: Any) -> Any:
     from rich.console import Group
     from rich.table import Table
 
-    from roofline.bounds.sweep import UNITS
-    from roofline.quantity import format_quantity
-
     table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
     for name in found.columns:
         table.add_column(name, justify="right" if name != "bound_by" else "left", no_wrap=True)
-    columns = {name: found[name] for name in found.columns}
-    for index in range(min(len(found), SHOWN)):
-        table.add_row(*(_cell(name, column[index], UNITS, format_quantity) for name, column in columns.items()))
+    for row in found.rows(SHOWN):
+        table.add_row(*row)
     rest = len(found) - SHOWN
     return Group(table, f"… and {rest} more rows; -o FILE writes them all") if rest > 0 else table
-
-
-def _cell(name: str, value: Any, units: Any, format_quantity: Any) -> str:
-    if name == "bound_by":
-        return str(value)
-    unit = units.get(name.partition(".")[0])
-    return f"{int(value)}" if unit is None else format_quantity(float(value), unit)

@@ -16,7 +16,8 @@ from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block, Weight
 from roofline.models.trace import Trace
 from roofline.ops.contraction import contraction
-from roofline.ops.elementwise import elementwise
+from roofline.ops.elementwise import PER_ELEMENT
+from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
 from roofline.sizes import Size, minimum
 from roofline.work import Op, Tensor, Work
 
@@ -110,12 +111,11 @@ class Experts(Block):
 
     def _choose(self, trace: Trace, logits: Tensor) -> Tensor:
         """Score every expert; which are largest costs no arithmetic."""
-        tokens = trace.step.tokens
-        out = trace.made("choice", tokens, self.chosen)
-        function = "sigmoid" if self.scored != "softmax" else "silu"  # 4 FLOPs an expert either way: exp, sum, divide
-        op = elementwise(function, [logits], out=trace.made("choice", tokens, self.count))
-        work = Work({key: amount for key, amount in op.work.items()})
-        trace.add(Op("", "elementwise", work, (logits,), (out,), {"elements": tokens * self.count}), "choice")
+        elements = trace.step.tokens * self.count
+        out = trace.made("choice", trace.step.tokens, self.chosen)
+        each = SOFTMAX_PER_ELEMENT if self.scored == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
+        work = Work.flops("vector", dtypes.get(trace.step.activations).arithmetic, each * elements)
+        trace.add(Op("", "softmax", work, (logits,), (out,), {"elements": elements}), "choice")
         return out
 
     def _experts(self, trace: Trace, x: Tensor, chosen: Tensor, weights: dict[str, Weight], module: str) -> Tensor:

@@ -1,0 +1,190 @@
+"""Slices of a torus: which shapes a chip can have, which axes close, which mesh axis runs over which.
+
+>>> from roofline.hardware import chip
+>>> chip("v5p:2x2x4").mesh
+Mesh(X=2 ici line, Y=2 ici line, Z=4 ici line)
+>>> chip("v5p:4x4x8").mesh
+Mesh(X=4 ici ring, Y=4 ici ring, Z=8 ici ring)
+>>> chip("v5e:16x32")
+Traceback (most recent call last):
+roofline.errors.HardwareError: TPU v5e has no slice of 16x32: its largest is 16x16; ...
+>>> chip("v5e:16x16:2").mesh
+Mesh(X=16 ici ring, Y=16 ici ring, S=2 dcn switch)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from roofline.errors import HardwareError
+from roofline.hardware.machine import Link, Machine
+from roofline.hardware.network import SLICE_AXIS, Level, MeshAxis, level_of, target_text
+from roofline.sizes import Size, is_array, is_symbol, product
+
+#: Axes of each kind of torus.
+TORUS_DIMENSIONS = {"ring": 1, "torus2d": 2, "torus3d": 3}
+
+
+class Axis(NamedTuple):
+    """One physical axis: the link it is made of, its tier, its size."""
+
+    link: Link
+    tier: int
+    size: Size
+
+
+def _full_axis(link: Link, sizes: Sequence[Size]) -> list[Any]:
+    full = max(link.axes, default=0)
+    return [True if is_symbol(n) else n == full for n in sizes]
+
+
+def _cubes(link: Link, sizes: Sequence[Size]) -> list[Any]:
+    """Optical switches close the axes of whole cubes: all of them, or none."""
+    if any(is_symbol(n) for n in sizes):
+        return [True for _ in sizes]
+    closed: Any = len(sizes) == TORUS_DIMENSIONS[link.topology]
+    for n in sizes:
+        closed = closed & (n % _CUBE == 0)
+    return [closed for _ in sizes]
+
+
+_CUBE = 4
+
+#: When the axes of a slice close, by the ``wrap`` of its link; axes of a symbolic size are taken to close.
+WRAPS: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {
+    "full axis": _full_axis,
+    "cubes of 4": _cubes,
+    "always": lambda link, sizes: [True for _ in sizes],
+    "never": lambda link, sizes: [False for _ in sizes],
+}
+
+#: Which sizes the axes of a slice may have, by the ``slices`` of its link: the rule, and how it reads.
+SLICES: Mapping[str, tuple[Callable[[int], bool], str]] = {
+    "powers of 2": (lambda n: n & (n - 1) == 0, "its axes are powers of 2"),
+    "cubes of 4": (lambda n: n <= 2 or n % _CUBE == 0, "its axes are 1, 2 or a multiple of 4"),
+    "": (lambda n: True, ""),
+}
+
+
+def torus_axes(
+    machine: Machine, links: Sequence[Link], sizes: Mapping[str, Size], wrap: bool | None
+) -> tuple[tuple[MeshAxis, ...], tuple[str, ...]]:
+    """Lay mesh axes over the axes of a slice, in order; the last may run over several slices."""
+    own = [(link, tier) for tier, link in enumerate(links) if link.topology in TORUS_DIMENSIONS]
+    whole = {name: size for name, size in sizes.items() if not (isinstance(size, int) and size == 1)}
+    across = _across(machine, whole)
+    inside = {name: size for name, size in whole.items() if name != across}
+    numbers = machine.shape and all(isinstance(size, int) for size in sizes.values())
+    shape: Sequence[Size] = machine.shape if numbers else tuple(inside.values())
+    _check_shape(machine, [link for link, _ in own], shape)
+    physical = _physical(own, shape)
+    closed = _closed(physical, wrap)
+    taken = _taken(machine, inside, physical) if numbers else {n: [i] for i, n in enumerate(inside)}
+    axes = {name: MeshAxis(name, inside[name], _levels(name, taken[name], physical, closed)) for name in inside}
+    if across is not None:
+        axes[across] = MeshAxis(across, sizes[across], (_between(machine, links, across, sizes[across]),))
+    made = tuple(axes.get(name) or MeshAxis(name, 1) for name in sizes)
+    return made, _notes(made, wrap)
+
+
+def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size]) -> list[Axis]:
+    slots = [(link, tier) for link, tier in own for _ in range(TORUS_DIMENSIONS[link.topology])]
+    return [Axis(link, tier, size) for (link, tier), size in zip(slots, shape, strict=False)]
+
+
+def _closed(physical: Sequence[Axis], wrap: bool | None) -> list[Any]:
+    if wrap is not None:
+        return [wrap for _ in physical]
+    found: list[Any] = []
+    for tier in dict.fromkeys(axis.tier for axis in physical):
+        link = next(axis.link for axis in physical if axis.tier == tier)
+        found += WRAPS[link.wrap or "never"](link, [axis.size for axis in physical if axis.tier == tier])
+    return found
+
+
+def _levels(name: str, taken: Sequence[int], physical: Sequence[Axis], closed: Sequence[Any]) -> tuple[Level, ...]:
+    levels = []
+    taken = [i for i in taken if not (isinstance(physical[i].size, int) and physical[i].size == 1)]
+    for count, i in enumerate(taken, 1):
+        axis = physical[i]
+        place = name if len(taken) == 1 else f"{name}.{count}"
+        resource = f"{axis.link.name} {place}"
+        levels.append(
+            level_of(axis.link, axis.tier, place, axis.size, topology="torus", wrap=closed[i], resource=resource)
+        )
+    return tuple(levels)
+
+
+def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[Axis]) -> dict[str, list[int]]:
+    """Give each mesh axis the next axes of the slice that multiply to its size."""
+    taken: dict[str, list[int]] = {}
+    at = 0
+    for name, size in inside.items():
+        taken[name] = []
+        while at < len(physical) and product(physical[i].size for i in taken[name]) < size:
+            taken[name].append(at)
+            at += 1
+        if product(physical[i].size for i in taken[name]) != size:
+            hint = "an axis takes whole axes of the slice, in order"
+            raise HardwareError(f"axis {name} of {size} does not fit the axes of {target_text(machine)}", hint=hint)
+    return taken
+
+
+def _across(machine: Machine, whole: Mapping[str, Size]) -> str | None:
+    """Which mesh axis runs over slices: the last one, where there is more than one slice."""
+    if machine.slices == 1:
+        return None
+    name = next(reversed(whole), None)
+    if name is None or not isinstance(whole[name], int) or whole[name] != machine.slices:
+        made = ", ".join(f"{n}={size}" for n, size in whole.items())
+        hint = f"the last axis runs over the slices, as in {SLICE_AXIS}={machine.slices}"
+        raise HardwareError(f"the axes {made} do not fit {machine.slices} slices of {target_text(machine)}", hint=hint)
+    return name
+
+
+def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> Level:
+    tier = next((i for i, link in enumerate(links) if link.topology == "network"), None)
+    if tier is None:
+        raise HardwareError(f"no network between slices of {machine.name} is known", hint="give one, as in dcn='6 GB/s'")
+    return level_of(links[tier], tier, name, size, topology="switch", below=product(machine.shape))
+
+
+def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size]) -> None:
+    """Refuse a slice the chip cannot have; sizes that are no numbers are checked against the largest axis only."""
+    dimensions = sum(TORUS_DIMENSIONS[link.topology] for link in links)
+    text = "x".join("?" if is_array(n) or is_symbol(n) else str(n) for n in shape)
+    what = f"{machine.name} has no slice of {text}"
+    for link in links:
+        if link.links is None and link.bandwidth is not None and TORUS_DIMENSIONS[link.topology] > 1:
+            hint = "give the bandwidth of one link in a system's file, or name a system with its tiers"
+            raise HardwareError(f"the bandwidth of one {link.name} link of {machine.name} is not known", hint=hint)
+    if len(shape) > dimensions:
+        raise HardwareError(f"{what}: it has {len(shape)} axes", hint=f"it is a torus of {dimensions}, as in {machine.key}:4x4")
+    longest = sorted((n for link in links for n in link.axes), reverse=True)
+    largest = "x".join(map(str, longest))
+    numbers = sorted((n for n in shape if isinstance(n, int)), reverse=True)
+    if longest and any(n > most for n, most in zip(numbers, longest, strict=False)):
+        raise HardwareError(f"{what}: its largest is {largest}", hint="take more than one slice, as in v5e:16x16:2")
+    for n in shape:
+        if is_array(n) and longest and bool((n > longest[0]).any()):
+            raise HardwareError(f"{what}: an axis of {int(n.max())} is longer than {longest[0]}", hint=f"its largest is {largest}")
+    domain = links[-1].domain
+    if domain is not None and product(numbers) > domain:
+        raise HardwareError(f"{what}: it joins at most {domain} chips", hint="take a smaller slice")
+    for n in numbers:
+        allowed, says = SLICES[links[0].slices]
+        if not allowed(n):
+            raise HardwareError(f"{what}: {says}", hint="see the vendor's list of slices")
+
+
+def _notes(axes: Sequence[MeshAxis], wrap: bool | None) -> tuple[str, ...]:
+    said = []
+    for level in (level for axis in axes for level in axis.levels if level.topology == "torus"):
+        if wrap is not None:
+            said.append(f"axis {level.place}: {'with' if wrap else 'without'} wrap-around, as asked")
+        elif is_symbol(level.size):
+            said.append(f"axis {level.place}: taken to have wrap-around and an even size above 2")
+        elif level.shape == "line":
+            said.append(f"axis {level.place}: {level.size} chips in a line, without wrap-around")
+    return tuple(said)

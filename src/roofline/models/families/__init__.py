@@ -1,0 +1,57 @@
+"""Families of models: one file a family, each a reader from a configuration's fields to a :class:`Model`.
+
+A reader registers under the ``model_type`` it reads; adding a family is adding a file here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from roofline.errors import InputError, suggest
+
+if TYPE_CHECKING:
+    from roofline.models.description import Model
+    from roofline.models.fields import Fields
+
+Reader = Callable[["Fields"], "Model"]
+
+_READERS: dict[str, Reader] = {}
+
+
+def family(*model_types: str) -> Callable[[Reader], Reader]:
+    """Register a reader under the model types it reads."""
+
+    def register(reader: Reader) -> Reader:
+        for model_type in model_types:
+            _READERS[model_type] = reader
+        return reader
+
+    return register
+
+
+def reader(model_type: str) -> Reader:
+    """The reader of a model type, or an error that names the nearest known ones."""
+    readers = _all()
+    if model_type not in readers:
+        raise InputError(
+            f"no reader for model_type {model_type!r}", hint=suggest(model_type, sorted(readers), what="known types")
+        )
+    return readers[model_type]
+
+
+def known() -> list[str]:
+    """Every model type that can be read."""
+    return sorted(_all())
+
+
+@cache
+def _all() -> dict[str, Reader]:
+    from importlib import import_module
+
+    for entry in sorted(os.listdir(os.path.dirname(__file__))):
+        if entry.endswith(".py") and not entry.startswith("_"):
+            import_module(f"{__name__}.{entry[:-3]}")
+    return _READERS

@@ -1,0 +1,139 @@
+"""What several families read alike: widths and heads, layer types, dense and expert layers, prediction layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.models.blocks.experts import Experts
+from roofline.models.blocks.mlp import ACTIVATIONS, Mlp
+from roofline.models.blocks.residual import Dense, Norm, Residual
+from roofline.models.description import Block, Layer, Model
+from roofline.models.fields import Fields, divide
+
+
+class Shape:
+    """The sizes nearly every configuration has: width, layers, vocabulary, heads and their width."""
+
+    def __init__(self, fields: Fields) -> None:
+        self.fields = fields
+        self.width = fields.size("hidden_size", "n_embd", "d_model")
+        self.layers = fields.size("num_hidden_layers", "n_layer", "n_layers", default=_listed(fields))
+        self.vocabulary = fields.size("vocab_size")
+        self.heads = fields.size("num_attention_heads", "n_head", "n_heads")
+        self.kv_heads = fields.size("num_key_value_heads", default=self.heads)
+        text = "a width of {total} does not divide into {parts} heads"
+        self.head = fields.size("head_dim", default=0) or divide(fields, self.width, self.heads, text)
+        divide(fields, self.heads, self.kv_heads, "{total} query heads do not share {parts} key heads evenly")
+        self.rotary = rotary(fields, self.head)
+        self.tied = fields.flag("tie_word_embeddings", False)
+        self.context = fields.get("max_position_embeddings") or fields.get("n_positions")
+
+
+def _listed(fields: Fields) -> int | None:
+    kinds = fields.get("layers_block_type") or fields.get("layer_types")
+    return len(kinds) if isinstance(kinds, list) and kinds else None
+
+
+def rotary(fields: Fields, head: int) -> int:
+    """How much of a head is rotated."""
+    parameters = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
+    share = fields.get("partial_rotary_factor") or (parameters.get("partial_rotary_factor") if isinstance(parameters, dict) else None)
+    if fields.get("rotary_dim") is not None:
+        return fields.size("rotary_dim")
+    return head if share is None else int(head * share)
+
+
+def activation(fields: Fields, *names: str, default: str = "silu") -> str:
+    """The activation's name, checked."""
+    for name in names:
+        if name in fields:
+            return fields.choice(name, ACTIVATIONS)
+    return default
+
+
+def layer_types(fields: Fields, layers: int, known: dict[str, str]) -> list[str]:
+    """Kinds of attention by layer, in our words (full, sliding, chunked, linear …); all full where nothing is said."""
+    listed = fields.list("layer_types", layers)
+    if listed is None:
+        return ["full"] * layers
+    for kind in listed:
+        if kind not in known:
+            from roofline.errors import suggest
+
+            raise InputError(f"layer type {kind!r} of {fields.name} is not understood", hint=suggest(str(kind), known, what="known here"))
+    return [known[kind] for kind in listed[:layers]]
+
+
+def expert_layers(fields: Fields, layers: int) -> list[bool]:
+    """Which layers have routed experts, from whichever of the usual fields says so."""
+    kinds = fields.list("mlp_layer_types", layers)
+    frequency = fields.get("moe_layer_freq", 1)
+    dense_first = fields.count("first_k_dense_replace")
+    step = fields.size("decoder_sparse_step", default=1)
+    dense = set(fields.list("mlp_only_layers") or [])
+    if kinds is not None:
+        return [kind not in ("dense",) for kind in kinds[:layers]]
+    if isinstance(frequency, list):
+        return [bool(flag) for flag in (fields.list("moe_layer_freq", layers) or [])[:layers]]
+    return [
+        i >= dense_first and i % int(frequency) == 0 and (i + 1) % step == 0 and i not in dense for i in range(layers)
+    ]
+
+
+def chosen(fields: Fields, experts: int, *names: str) -> int:
+    """Experts a token is sent to, no more than there are."""
+    count = fields.size(*names)
+    if count > experts:
+        raise InputError(f"{fields.name} sends a token to {count} of {experts} experts", hint="check the configuration")
+    return count
+
+
+def decoder_layer(width: int, attention: Block, feed_forward: Block, function: str = "rms_norm", shift: bool = False,
+                  names: Sequence[str] = ("input_layernorm", "post_attention_layernorm")) -> Layer:  # fmt: skip
+    """The usual layer: norm, attention, add; norm, feed-forward, add."""
+    return Layer((
+        Norm(names[0], width, function, shift), attention, Residual("add_attention"),
+        Norm(names[1], width, function, shift), feed_forward, Residual("add_feed_forward"),
+    ))  # fmt: skip
+
+
+def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
+    """Layers that predict further tokens in their usual form: each with two norms, a projection 2·width → width, a norm.
+
+    Source: DeepSeek-V3, arXiv:2412.19437, section 2.2. Embedding and head are those of the model.
+    """
+    blocks: list[Block] = []
+    for _ in layers:
+        blocks += [Norm("enorm", width), Norm("hnorm", width), Dense("eh_proj", 2 * width, width, bias=False), Norm("norm", width)]
+    return {"extra": tuple(layers), "extra_blocks": tuple(blocks)}
+
+
+def make(fields: Fields, shape: Shape, layers: Sequence[Layer], **more: Any) -> Model:
+    """Put a model together: RMS norm at the end, untied head unless the configuration ties it."""
+    defaults: dict[str, Any] = {
+        "after": (Norm("norm", shape.width),),
+        "tied": shape.tied,
+        "context": shape.context if isinstance(shape.context, int) else None,
+    }
+    return Model(
+        name=fields.name,
+        family=fields.kind,
+        width=shape.width,
+        vocabulary=shape.vocabulary,
+        layers=tuple(layers),
+        dtype="",
+        **{**defaults, **more},
+    )
+
+
+def shared_expert(width: int, hidden: int, act: str, gated: bool = True, bias: bool = False) -> Mlp | None:
+    """The expert every token uses, or none where its width is 0."""
+    return Mlp("shared", width, hidden, gated=gated, activation=act, bias=bias) if hidden else None
+
+
+__all__ = [
+    "Experts", "Mlp", "Norm", "Residual", "Shape", "activation", "chosen", "decoder_layer", "expert_layers",
+    "layer_types", "make", "prediction", "rotary", "shared_expert",
+]  # fmt: skip
