@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.bounds.question import Question, has_arrays, resolve_sizes
+from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.notation import program
 from roofline.quantity import parse
 
 On = str | Machine | None
@@ -55,12 +56,16 @@ def question(
             "dtype= goes with raw work", hint="in an expression each tensor names its own, as in 'fp8[B, D]'"
         )
     where, level = on, over
+    given = _all_sizes(sizes, named)
+    known = resolve_sizes(given)
     if expression is not None:
-        where, level = _closing(expression, compute, on, over)
+        parsed = program(expression, compute)
+        where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
+        known = without_helpers(known, given, parsed.labels)
     return Question(
         machine=target(where, unit=unit, over=level, set=set, files=files, achievable=achievable),
         text=expression or "",
-        sizes=resolve_sizes(_all_sizes(sizes, named)),
+        sizes=known,
         raw=raw,
         policy=policy or ("tiled" if tile is not None else "each-op"),
         tile=None if tile is None else _tile(tile),
@@ -138,14 +143,6 @@ def target(
 
     changed = override(on, dict(set)) if set else on
     return with_choices(changed, unit=unit, over=over, achievable=achievable or None)
-
-
-def _closing(expression: str, compute: str | None, on: On, over: str | None) -> tuple[On, str | None]:
-    """Take the target and level a line may close with, where the call names none."""
-    from roofline.notation import program
-
-    parsed = program(expression, compute)
-    return on if on is not None else parsed.on, over if over is not None else parsed.over
 
 
 def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None, unit: str | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from roofline.errors import InputError, QuantityError, SizeError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import level, main_level, rate, unit_for
 from roofline.notation import canonical, program
-from roofline.ops import build, formula, padded, raw, tile_bytes
+from roofline.ops import build, formula, formula_names, padded, raw, tile_bytes
 from roofline.quantity import format_quantity, parse
 from roofline.sizes import check, is_array, is_symbol
 from roofline.work import Op
@@ -185,10 +185,9 @@ def _given(machine: Machine, path: str) -> str:
     for unit in machine.units:
         if unit.name == head and part in unit.peaks:
             return f"{part} on {head} at {format_quantity(unit.peaks[part].value, 'FLOP/s')}"
-    for item in (*machine.memories, *machine.links):
-        if item.name == head and part == "bandwidth" and item.bandwidth is not None:
-            return f"{head} at {format_quantity(item.bandwidth.value, 'B/s')}"
-    return path
+    bandwidths = {m.name: m.bandwidth for m in machine.memories} | {x.name: x.bandwidth for x in machine.links}
+    figure = bandwidths.get(head) if part == "bandwidth" else None
+    return path if figure is None else f"{head} at {format_quantity(figure.value, 'B/s')}"
 
 
 _AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
@@ -231,6 +230,16 @@ def resolve_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
         return raw_value
 
     return {name: value(name, ()) for name in given if given[name] is not None}
+
+
+def without_helpers(sizes: Mapping[str, Any], given: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
+    """Drop sizes that stand in no tensor and were only given for another size's formula.
+
+    >>> without_helpers({"D": 8, "F": 32}, {"D": 8, "F": "4*D"}, ["F"])
+    {'F': 32}
+    """
+    helpers = {name for value in given.values() if isinstance(value, str) for name in formula_names(value)}
+    return {name: value for name, value in sizes.items() if name in labels or name not in helpers}
 
 
 class _Lookup(Mapping[str, Any]):

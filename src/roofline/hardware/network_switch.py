@@ -15,10 +15,12 @@ roofline.errors.HardwareError: a mesh of 2048 chips is larger than dgx-h100, whi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from roofline.errors import HardwareError
 from roofline.hardware.machine import Link, Machine
 from roofline.hardware.network import Level, MeshAxis, level_of
+from roofline.hardware.network_tiers import domain_of
 from roofline.sizes import Size, ceil_div, floor_div, is_array, is_symbol, maximum, product
 
 _NESTED = ("fat-tree",)
@@ -72,12 +74,12 @@ def _levels(links: Sequence[Link], name: str, size: Size, before: Size) -> tuple
             )
         below = below * (here if is_symbol(left) else floor_div(left, outer))
         left = outer
-    return tuple(levels)
+    return (replace(levels[0], place=name),) if len(levels) == 1 else tuple(levels)
 
 
 def _room(link: Link, spanned: Size) -> Size | None:
     """How many members, each of ``spanned`` chips, one unit of the tier has room for; None for any number."""
-    domain = 2 if link.topology == "pair" and link.domain is None else link.domain
+    domain = domain_of(link)
     if domain is None:
         return None
     return 1 if is_symbol(spanned) else maximum(1, floor_div(domain, spanned))
@@ -98,11 +100,13 @@ def _fills_units(links: Sequence[Link], name: str, size: Size, before: Size) -> 
         uneven = (link.domain % span != 0) & (span % link.domain != 0)
         if bool(uneven.any()) if is_array(uneven) else uneven:
             hint = f"let the axes inside divide {link.domain} chips or multiply to a multiple of it"
-            raise HardwareError(f"axis {name} does not fill whole units of {link.domain} chips on {link.name}", hint=hint)
+            raise HardwareError(
+                f"axis {name} does not fill whole units of {link.domain} chips on {link.name}", hint=hint
+            )
 
 
 def _large_enough(machine: Machine, links: Sequence[Link], sizes: Mapping[str, Size]) -> None:
-    domain = links[-1].domain or (2 if links[-1].topology == "pair" else None)
+    domain = domain_of(links[-1])
     numbers = [size for size in sizes.values() if not is_symbol(size)]
     chips = product(numbers)
     most = int(chips.max()) if is_array(chips) else chips

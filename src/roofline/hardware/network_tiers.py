@@ -99,23 +99,25 @@ def network(machine: Machine) -> Network:
     tiers: list[Tier] = []
     below = 1
     for link in links_inside_out(machine):
-        tiers.append(Tier(link, link.domain, below))
-        below = link.domain or below
+        tiers.append(Tier(link, domain_of(link), below))
+        below = domain_of(link) or below
     return Network(machine, tuple(tiers))
 
 
 def links_inside_out(machine: Machine) -> tuple[Link, ...]:
-    """Order the links that join more chips than the one before: scale-up first, networks without limit last."""
-    limit = float("inf")
-    ordered = sorted(machine.links, key=lambda link: (link.topology == "network", _domain(link) or limit))
+    """List the links that each join more chips than the one before: scale-up first, then one network."""
     chosen: list[Link] = []
-    for link in ordered:
-        if chosen and (_domain(chosen[-1]) is None or (_domain(link) or limit) <= (_domain(chosen[-1]) or limit)):
-            if link.topology != "network" or chosen[-1].topology == "network":
-                continue
-        chosen.append(link)
+    for link in sorted(machine.links, key=lambda link: link.topology == "network"):
+        widest = domain_of(chosen[-1]) if chosen else 0
+        if link.topology == "network":
+            wider = not chosen or chosen[-1].topology != "network"
+        else:
+            wider = widest is not None and (domain_of(link) or widest + 1) > widest
+        if wider:
+            chosen.append(link)
     return tuple(chosen)
 
 
-def _domain(link: Link) -> int | None:
+def domain_of(link: Link) -> int | None:
+    """Return the most chips a link joins; None where it is not known or there is no limit."""
     return 2 if link.topology == "pair" and link.domain is None else link.domain

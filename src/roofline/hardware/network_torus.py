@@ -146,7 +146,9 @@ def _across(machine: Machine, whole: Mapping[str, Size]) -> str | None:
 def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> Level:
     tier = next((i for i, link in enumerate(links) if link.topology == "network"), None)
     if tier is None:
-        raise HardwareError(f"no network between slices of {machine.name} is known", hint="give one, as in dcn='6 GB/s'")
+        raise HardwareError(
+            f"no network between slices of {machine.name} is known", hint="give one, as in dcn='6 GB/s'"
+        )
     return level_of(links[tier], tier, name, size, topology="switch", below=product(machine.shape))
 
 
@@ -160,7 +162,9 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
             hint = "give the bandwidth of one link in a system's file, or name a system with its tiers"
             raise HardwareError(f"the bandwidth of one {link.name} link of {machine.name} is not known", hint=hint)
     if len(shape) > dimensions:
-        raise HardwareError(f"{what}: it has {len(shape)} axes", hint=f"it is a torus of {dimensions}, as in {machine.key}:4x4")
+        raise HardwareError(
+            f"{what}: it has {len(shape)} axes", hint=f"it is a torus of {dimensions}, as in {machine.key}:4x4"
+        )
     longest = sorted((n for link in links for n in link.axes), reverse=True)
     largest = "x".join(map(str, longest))
     numbers = sorted((n for n in shape if isinstance(n, int)), reverse=True)
@@ -168,7 +172,9 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
         raise HardwareError(f"{what}: its largest is {largest}", hint="take more than one slice, as in v5e:16x16:2")
     for n in shape:
         if is_array(n) and longest and bool((n > longest[0]).any()):
-            raise HardwareError(f"{what}: an axis of {int(n.max())} is longer than {longest[0]}", hint=f"its largest is {largest}")
+            raise HardwareError(
+                f"{what}: an axis of {int(n.max())} is longer than {longest[0]}", hint=f"its largest is {largest}"
+            )
     domain = links[-1].domain
     if domain is not None and product(numbers) > domain:
         raise HardwareError(f"{what}: it joins at most {domain} chips", hint="take a smaller slice")

@@ -52,9 +52,13 @@ LEVEL_NAMES = (
 )  # fmt: skip
 LINK_LEVELS = frozenset({"pcie", "c2c", "host"})
 
-TOPOLOGIES = ("switch", "mesh", "torus2d", "torus3d", "pair", "network")
+TOPOLOGIES = ("switch", "fat-tree", "mesh", "ring", "torus2d", "torus3d", "pair", "network")
 
-_FILE_KEYS = ("schema", "family", "sources", "chip")
+#: When the axes of a torus close, and which sizes they may have (:mod:`roofline.hardware.network_torus`).
+WRAPS = ("full axis", "cubes of 4", "always", "never")
+SLICES = ("powers of 2", "cubes of 4")
+
+_FILE_KEYS = ("schema", "family", "sources", "chip", "system")
 _CHIP_KEYS = (
     "name", "inherits", "vendor", "aliases", "match", "cores", "core", "tdp", "notes", "unit", "memory", "link",
     "price", "alternates", "source", "basis",
@@ -62,8 +66,8 @@ _CHIP_KEYS = (
 _UNIT_KEYS = ("kind", "clock", "tile", "peak", "achievable", "per_clock", "irregular", "source", "basis", "note")
 _MEMORY_KEYS = ("level", "bandwidth", "capacity", "per_core", "achievable", "link", "label", "source", "basis", "note")
 _LINK_KEYS = (
-    "name", "bandwidth", "links", "latency", "domain", "achievable", "topology", "label", "axes", "wrap", "source",
-    "basis", "note",
+    "name", "bandwidth", "links", "latency", "domain", "achievable", "topology", "label", "axes", "wrap", "slices",
+    "host", "reduces", "switches", "ports", "port_bandwidth", "source", "basis", "note",
 )  # fmt: skip
 _ALTERNATE_KEYS = ("of", *FIGURE_KEYS, "rejected")
 
@@ -95,11 +99,8 @@ def build(
     kinds = {**UNIT_KINDS, **{u.name: u.kind for u in (parent.units if parent else ())}}
     units = tuple(_unit(name, table, place.at("unit", name), kinds) for name, table in tables_of(raw, "unit", place))
     memories = tuple(_memory(table, place.at(f"memory[{i}]")) for i, table in list_of_tables(raw, "memory", place))
-    links = tuple(_link(table, place.at(f"link[{i}]")) for i, table in list_of_tables(raw, "link", place))
-    for what, names in (("memory level", [m.name for m in memories]), ("link", [link.name for link in links])):
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice:
-            place.fail(f"lists the {what} {twice!r} twice", "join the two tables")
+    links = links_of(raw, place)
+    _once("memory level", [m.name for m in memories], place)
     machine = Machine(
         key=key,
         name=text_of(raw, "name", place) or key,
@@ -164,6 +165,19 @@ def _memory(raw: Mapping[str, Any], place: Place) -> Memory:
     )
 
 
+def links_of(raw: Mapping[str, Any], place: Place) -> tuple[Link, ...]:
+    """Read the links of a chip or of a system, each name once."""
+    links = tuple(_link(table, place.at(f"link[{i}]")) for i, table in list_of_tables(raw, "link", place))
+    _once("link", [link.name for link in links], place)
+    return links
+
+
+def _once(what: str, names: list[str], place: Place) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        place.fail(f"lists the {what} {twice!r} twice", "join the two tables")
+
+
 def _link(raw: Mapping[str, Any], place: Place) -> Link:
     known_keys(raw, _LINK_KEYS, place)
     name = text_of(raw, "name", place)
@@ -174,9 +188,6 @@ def _link(raw: Mapping[str, Any], place: Place) -> Link:
     topology = text_of(raw, "topology", place)
     if topology and topology not in TOPOLOGIES:
         place.at("topology").fail(f"is {topology!r}", suggest(topology, TOPOLOGIES, what="topologies"))
-    axes = raw.get("axes", [])
-    if not isinstance(axes, list) or any(not is_count(a) for a in axes):
-        place.at("axes").fail(f"is {axes!r}", "expected whole numbers of at least 1, such as [16, 16]")
     return Link(
         name=name,
         bandwidth=figure_of(raw, "bandwidth", "B/s", place, defaults),
@@ -186,9 +197,29 @@ def _link(raw: Mapping[str, Any], place: Place) -> Link:
         achievable=figure_of(raw, "achievable", "", place, defaults, most=1.0),
         topology=topology,
         label=text_of(raw, "label", place),
-        axes=tuple(axes),
-        wrap=text_of(raw, "wrap", place),
+        axes=_sizes(raw, "axes", place),
+        wrap=_rule(raw, "wrap", WRAPS, place),
+        slices=_rule(raw, "slices", SLICES, place),
+        host=_sizes(raw, "host", place),
+        reduces=flag_of(raw, "reduces", place, False),
+        switches=count_of(raw, "switches", place),
+        ports=count_of(raw, "ports", place),
+        port_bandwidth=figure_of(raw, "port_bandwidth", "B/s", place, defaults),
     )
+
+
+def _sizes(raw: Mapping[str, Any], key: str, place: Place) -> tuple[int, ...]:
+    sizes = raw.get(key, [])
+    if not isinstance(sizes, list) or any(not is_count(a) for a in sizes):
+        place.at(key).fail(f"is {sizes!r}", "expected whole numbers of at least 1, such as [16, 16]")
+    return tuple(sizes)
+
+
+def _rule(raw: Mapping[str, Any], key: str, known: tuple[str, ...], place: Place) -> str:
+    rule = text_of(raw, key, place)
+    if rule and rule not in known:
+        place.at(key).fail(f"is {rule!r}", suggest(rule, known, what="rules"))
+    return rule
 
 
 def _prices(raw: Mapping[str, Any], place: Place) -> Mapping[str, Figure]:

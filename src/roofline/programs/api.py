@@ -64,7 +64,8 @@ def guess(program: Any, inputs: tuple[Any, ...]) -> str:
         return "onnx"
     if not callable(program):
         raise InputError(
-            f"a {type(program).__name__} cannot be traced", hint="give a module, a function, or the path of a .onnx file"
+            f"a {type(program).__name__} cannot be traced",
+            hint="give a module, a function, or the path of a .onnx file",
         )
     libraries = {type(value).__module__.partition(".")[0] for value in _leaves(inputs)}
     libraries |= {cls.__module__.partition(".")[0] for cls in type(program).__mro__}

@@ -60,9 +60,7 @@ def flat(program: Traced, most: int | None = None) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    rows = _grid(
-        ("operation", "left"), ("where", "left"), ("source", "left"), ("FLOPs", "right"), ("bytes", "right")
-    )
+    rows = _grid(("operation", "left"), ("where", "left"), ("source", "left"), ("FLOPs", "right"), ("bytes", "right"))
     loads = traffic(program.ops)
     chosen = list(zip(program.ops, loads, strict=True))[:most]
     for op, load in chosen:

@@ -47,7 +47,8 @@ def spec(text: str, sizes: Mapping[str, Size] | None = None, *, symbolic: bool =
             dims.append(symbol(label))
         else:
             raise SizeError(
-                f"input {text.strip()} does not say how large {label} is", hint=f"write a number, or give it beside: {label}=…"
+                f"input {text.strip()} does not say how large {label} is",
+                hint=f"write a number, or give it beside: {label}=…",
             )
     return Spec(dtype, tuple(dims))
 

@@ -129,7 +129,14 @@ class CompressedAttention(Block):
         closed = floor_div(step.length, self.rate) - floor_div(step.past, self.rate)
         made = trace.made(f"{module}.pool", step.batch * closed, width)
         elements = kv.elements
-        pool = Op("", "softmax", Work.flops("vector", step.activations, 8 * elements), (kv, gate, *bias), (made,), {"elements": elements})
+        pool = Op(
+            "",
+            "softmax",
+            Work.flops("vector", step.activations, 8 * elements),
+            (kv, gate, *bias),
+            (made,),
+            {"elements": elements},
+        )
         trace.add(pool, f"{module}.pool")
         scale = (weights[f"{module}.kv_norm"],)
         entries = trace.keep(trace.norm("rms_norm", made, scale, f"{module}.kv_norm", step.batch * closed, width))
@@ -138,7 +145,9 @@ class CompressedAttention(Block):
         before = floor_div(step.past, self.rate)
         seen = before if most is None else minimum(before, step.new * most)
         dims = (step.batch, before, width)
-        cached = Tensor(trace.place("cache", f"{module} entries"), dims, step.kv, "kv", touched=step.batch * seen * width)
+        cached = Tensor(
+            trace.place("cache", f"{module} entries"), dims, step.kv, "kv", touched=step.batch * seen * width
+        )
         return [entries, cached]
 
     def _select(self, trace: Trace, x: Tensor, narrow: Tensor, weights: dict[str, Weight], selector: Selector) -> None:

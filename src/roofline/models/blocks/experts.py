@@ -104,7 +104,9 @@ class Experts(Block):
         if self.shared is not None:
             beside = self.shared.apply(trace, x, tokens, within=shared)
             if self.shared_gate:
-                opened = trace.elementwise("sigmoid", (trace.linear(weights[f"{shared}_gate"], x, tokens),), f"{shared}_gate.act")
+                opened = trace.elementwise(
+                    "sigmoid", (trace.linear(weights[f"{shared}_gate"], x, tokens),), f"{shared}_gate.act"
+                )
                 beside = trace.elementwise("multiply", (beside, opened), f"{shared}_gate.multiply", like=beside)
             out = trace.elementwise("add", (out, beside), "add")
         return out
@@ -124,12 +126,21 @@ class Experts(Block):
         touched = touched_experts(self.count, self.chosen, step.tokens, step.skew)
         width = self.latent or self.inputs
         up = self._grouped(trace, weights, _join(module, "up_proj"), x, rows, touched, chosen)
-        gate = self._grouped(trace, weights, _join(module, "gate_proj"), x, rows, touched, chosen) if self.gated else None
+        gate = (
+            self._grouped(trace, weights, _join(module, "gate_proj"), x, rows, touched, chosen) if self.gated else None
+        )
         hidden = activate(trace, self.activation, up, gate, _join(module, "act"))
         down = self._grouped(trace, weights, _join(module, "down_proj"), hidden, rows, touched, chosen)
         out = trace.made(_join(module, "combine"), step.tokens, width)
         dtype = dtypes.get(down.dtype).arithmetic
-        op = Op("", "reduction", Work.flops("vector", dtype, 2 * rows * width), (down, chosen), (out,), {"elements": rows * width})
+        op = Op(
+            "",
+            "reduction",
+            Work.flops("vector", dtype, 2 * rows * width),
+            (down, chosen),
+            (out,),
+            {"elements": rows * width},
+        )
         trace.add(op, _join(module, "combine"))
         return out
 

@@ -104,7 +104,9 @@ class LatentAttention(Block):
         narrow = x
         if self.query_rank:
             narrow = trace.linear(weights["q_a_proj"], x, tokens, bias=weights.get("q_a_proj.bias"))
-            narrow = trace.norm("rms_norm", narrow, (weights["q_a_layernorm"],), "q_a_layernorm", tokens, self.query_rank)
+            narrow = trace.norm(
+                "rms_norm", narrow, (weights["q_a_layernorm"],), "q_a_layernorm", tokens, self.query_rank
+            )
             q = trace.linear(weights["q_b_proj"], narrow, tokens)
         else:
             q = trace.linear(weights["q_proj"], x, tokens)
@@ -184,7 +186,9 @@ class LatentAttention(Block):
             dims = (step.batch, step.past, selector.width)
             read.append(Tensor(trace.place("cache", "index keys"), dims, step.kv, "kv"))
         pairs = visible_pairs(step.new, step.length, causal=True)
-        trace.add(index_scores(trace, tuple(read), pairs, selector.heads, selector.width, selector.most), "indexer.scores")
+        trace.add(
+            index_scores(trace, tuple(read), pairs, selector.heads, selector.width, selector.most), "indexer.scores"
+        )
 
 
 def index_scores(trace: Trace, read: tuple[Tensor, ...], pairs: Size, heads: int, width: int, most: int) -> Op:

@@ -39,7 +39,9 @@ def _listed(fields: Fields) -> int | None:
 def rotary(fields: Fields, head: int) -> int:
     """How much of a head is rotated."""
     parameters = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
-    share = fields.get("partial_rotary_factor") or (parameters.get("partial_rotary_factor") if isinstance(parameters, dict) else None)
+    share = fields.get("partial_rotary_factor") or (
+        parameters.get("partial_rotary_factor") if isinstance(parameters, dict) else None
+    )
     if fields.get("rotary_dim") is not None:
         return fields.size("rotary_dim")
     return head if share is None else int(head * share)
@@ -62,7 +64,10 @@ def layer_types(fields: Fields, layers: int, known: dict[str, str]) -> list[str]
         if kind not in known:
             from roofline.errors import suggest
 
-            raise InputError(f"layer type {kind!r} of {fields.name} is not understood", hint=suggest(str(kind), known, what="known here"))
+            raise InputError(
+                f"layer type {kind!r} of {fields.name} is not understood",
+                hint=suggest(str(kind), known, what="known here"),
+            )
     return [known[kind] for kind in listed[:layers]]
 
 
@@ -106,7 +111,12 @@ def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
     """
     blocks: list[Block] = []
     for _ in layers:
-        blocks += [Norm("enorm", width), Norm("hnorm", width), Dense("eh_proj", 2 * width, width, bias=False), Norm("norm", width)]
+        blocks += [
+            Norm("enorm", width),
+            Norm("hnorm", width),
+            Dense("eh_proj", 2 * width, width, bias=False),
+            Norm("norm", width),
+        ]
     return {"extra": tuple(layers), "extra_blocks": tuple(blocks)}
 
 
