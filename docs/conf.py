@@ -8,7 +8,7 @@ copyright = "the roofline authors"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build", "examples"]
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
@@ -18,6 +18,8 @@ python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_title = "roofline"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 html_copy_source = False
 html_show_sphinx = False
 pygments_style = "default"

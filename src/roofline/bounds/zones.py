@@ -66,10 +66,13 @@ class Zones:
         """The answer as pairs of a word and a sentence."""
         low, high = format_quantity(self.bandwidths[-1], "B/s"), format_quantity(self.bandwidths[0], "B/s")
         red, green = format_number(self.red_below), format_number(self.green_from)
-        pairs = [("red", f"below {red} FLOP/B: memory-bound at every bandwidth")]
-        if self.green_from > self.red_below:
-            pairs.append(("yellow", f"{red} to {green} FLOP/B: compute-bound at {high}, memory-bound at {low}"))
-        return [*pairs, ("green", f"from {green} FLOP/B: compute-bound at every bandwidth")]
+        if self.green_from == self.red_below:
+            return [("red", f"below {red} FLOP/B: memory-bound"), ("green", f"from {green} FLOP/B: compute-bound")]
+        return [
+            ("red", f"below {red} FLOP/B: memory-bound at every bandwidth"),
+            ("yellow", f"{red} to {green} FLOP/B: compute-bound at {high}, memory-bound at {low}"),
+            ("green", f"from {green} FLOP/B: compute-bound at every bandwidth"),
+        ]
 
     def __rich__(self) -> Any:
         from roofline.bounds.show import pairs_table
