@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from roofline.bounds.advise import Advice, advise
     from roofline.bounds.api import bound, question
     from roofline.bounds.bound import Bound
+    from roofline.bounds.communication import Communication, comm
     from roofline.bounds.evaluate import evaluate
+    from roofline.bounds.layout import TensorLayout, layout
     from roofline.bounds.rules import rules_of_thumb
+    from roofline.bounds.scaling import Scaling, scaling
+    from roofline.bounds.shard import ShardPlans, shard
     from roofline.bounds.solution import Solution
     from roofline.bounds.solve import solve
     from roofline.bounds.solve_dtypes import solve_dtypes
@@ -32,14 +36,20 @@ if TYPE_CHECKING:
     from roofline.hardware import Machine, chip, chips
     from roofline.notation import parse, program
     from roofline.ops.build import build
+    from roofline.programs.api import trace
+    from roofline.programs.traced import Traced
     from roofline.work import Key, Op, Tensor, Work
 
 _WHERE = {
     "roofline.bounds.advise": ("Advice", "advise"),
     "roofline.bounds.api": ("bound", "question"),
     "roofline.bounds.bound": ("Bound",),
+    "roofline.bounds.communication": ("Communication", "comm"),
     "roofline.bounds.evaluate": ("evaluate",),
+    "roofline.bounds.layout": ("TensorLayout", "layout"),
     "roofline.bounds.rules": ("rules_of_thumb",),
+    "roofline.bounds.scaling": ("Scaling", "scaling"),
+    "roofline.bounds.shard": ("ShardPlans", "shard"),
     "roofline.bounds.solution": ("Solution",),
     "roofline.bounds.solve": ("solve",),
     "roofline.bounds.solve_dtypes": ("solve_dtypes",),
@@ -51,6 +61,8 @@ _WHERE = {
     "roofline.hardware": ("Machine", "chip", "chips"),
     "roofline.notation": ("parse", "program"),
     "roofline.ops.build": ("build",),
+    "roofline.programs.api": ("trace",),
+    "roofline.programs.traced": ("Traced",),
     "roofline.work": ("Key", "Op", "Tensor", "Work"),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
@@ -61,13 +73,18 @@ __all__ = [
     "Advice",
     "Bound",
     "Chart",
+    "Communication",
     "Key",
     "Machine",
     "Op",
     "RooflineError",
+    "Scaling",
+    "ShardPlans",
     "Solution",
     "Sweep",
     "Tensor",
+    "TensorLayout",
+    "Traced",
     "Work",
     "Zones",
     "advise",
@@ -75,15 +92,20 @@ __all__ = [
     "build",
     "chip",
     "chips",
+    "comm",
     "evaluate",
+    "layout",
     "parse",
     "plot",
     "program",
     "question",
     "rules_of_thumb",
+    "scaling",
+    "shard",
     "solve",
     "solve_dtypes",
     "sweep",
+    "trace",
     "zones",
 ]
 

@@ -25,7 +25,7 @@ from roofline.errors import SizeError
 Size: TypeAlias = Any
 
 #: The largest scalar size; beyond it products of a few sizes leave the range of float64.
-LARGEST = 10**30
+LARGEST = int(1e30)
 
 
 def is_array(value: Any) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from roofline.hardware import chip, chips, names
 from roofline.hardware import index as catalog_index
 from roofline.hardware.checks import check
-from roofline.hardware.loader import read_folder
+from roofline.hardware.loader import read_folder, read_systems
 from roofline.hardware.machine import Figure
 from roofline.hardware.rate import ridge
 
@@ -113,7 +113,7 @@ def test_what_other_sources_say_is_kept():
 
 
 def test_the_index_is_current():
-    expected = catalog_index.make(read_folder(catalog_index.CATALOG))
+    expected = catalog_index.make(read_folder(catalog_index.CATALOG), read_systems(catalog_index.CATALOG))
     with open(os.path.join(catalog_index.CATALOG, catalog_index.INDEX), encoding="utf-8") as handle:
         assert json.load(handle) == expected, "run: python -m roofline.hardware.index"
 

@@ -233,6 +233,5 @@ def test_heads_are_shared_evenly() -> None:
 def test_attention_says_what_it_assumes() -> None:
     op = one("attention(bf16[1, 8, 2, 4], bf16[1, 8, 2, 4], bf16[1, 8, 2, 4], causal, window=3)")
     assert op.note == (
-        "causal attention, aligned at the bottom right, each query sees at most 3 keys; "
-        "fused: scores never leave the chip"
+        "causal attention, aligned at the bottom right, a window of 3 keys; fused: scores never leave the chip"
     )

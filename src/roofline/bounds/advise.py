@@ -18,12 +18,13 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
-from roofline.bounds.variants import operands, parsed_sizes, resize, retype
+from roofline.bounds.variants import Operand, operands, parsed_sizes, resize, retype
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.rate import main_level
 from roofline.notation import program
 from roofline.quantity import format_quantity
+from roofline.sizes import LARGEST
 
 #: The least gain worth a line.
 LEAST_GAIN = 1.005
@@ -84,19 +85,44 @@ class Advice:
         return f"<Advice: {self.change}: {before} → {after}, {self.gain:.2f}x>"
 
 
-def advise(answer: Bound, *, chips: Sequence[str] = ()) -> tuple[Advice, ...]:
+class AdviceList(tuple[Advice, ...]):
+    """Advice in order of gain: a tuple that shows itself in a terminal and in a notebook."""
+
+    __slots__ = ()
+
+    def __rich__(self) -> Any:
+        from roofline.bounds.show import advice_table
+
+        return advice_table(self)
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import advice_html
+
+        return advice_html(self)
+
+
+def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList:
     """Try every change that fits what binds; return those that help, the largest gain first.
 
-    ``chips`` names other machines to compare with (:data:`OTHER_CHIPS` is a usual choice). The answer must be one of
-    plain numbers.
+    ``answer`` is a bound of plain numbers, or an expression with the arguments of :func:`roofline.bound`. ``chips``
+    names other machines to compare with (:data:`OTHER_CHIPS` is a usual choice). Of an answer whose FLOPs or bytes
+    could not be timed, or of a bare intensity, nothing is advised.
     """
+    if isinstance(answer, str):
+        from roofline.bounds.api import bound
+
+        answer = bound(answer, **arguments)
+    elif arguments:
+        raise InputError("a bound already has its machine and sizes", hint="give an expression to ask anew")
     if not isinstance(answer.bound_by, str):
         raise InputError("advice needs plain numbers", hint="give every size one value")
+    if answer.incomplete or answer.question.raw.get("intensity") is not None:
+        return AdviceList()
     asked: Question = answer.question
     ideas = [idea for adviser in ADVISERS.get(answer.kind or "", ()) for idea in adviser(asked, answer)]
     ideas += _chips(asked, answer, chips)
     found = [advice for idea in ideas if (advice := _try(idea, answer)) is not None]
-    return tuple(sorted(found, key=lambda a: -a.gain))
+    return AdviceList(sorted(found, key=lambda a: -a.gain))
 
 
 def _try(idea: Idea, before: Bound) -> Advice | None:
@@ -115,7 +141,7 @@ def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Store weights, activations or KV in fewer bits; one role at a time, then all of them."""
     if asked.raw:
         return
-    inputs = [o for o in operands(asked) if o.role in _ROLE_WORD]
+    inputs = _narrowable(asked)
     moved = {t.ident: t.traffic_bytes for part in answer.ops for t in part.op.reads}
     total = sum(answer.bytes.values())
     matrix = any(key.place == "matrix" for part in answer.ops for key in part.op.work)
@@ -131,25 +157,39 @@ def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Idea]:
         for name in narrower.get(max(dtypes.get(o.dtype).bits for o in inputs), ()):
             formats = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
             if len(formats) > 1:
-                yield from _retyped(asked, formats, f"{name} operands", "all inputs in fewer bits")
+                everything = "all inputs and intermediates in fewer bits"
+                yield from _retyped(asked, formats, f"{name} operands", everything, intermediates=name)
 
 
 def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Compute in a narrower format with a higher peak."""
     if asked.raw:
         return
-    inputs = [o for o in operands(asked) if o.role in _ROLE_WORD]
+    inputs = _narrowable(asked)
     known = {dtype for unit in asked.machine.units for dtype in unit.peaks}
     for name in ARITHMETIC:
         formats: dict[int, str] = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
         if name in known and formats and len(formats) == len(inputs):
-            yield from _retyped(asked.vary(compute=None), formats, f"{name} arithmetic", "a higher peak")
+            plain = asked.vary(compute=None)
+            yield from _retyped(plain, formats, f"{name} arithmetic", "a higher peak", intermediates=name)
+    if "tf32" in known and {o.dtype for o in inputs} == {"fp32"} and asked.compute is None:
+        yield Idea("tf32 arithmetic", "fp32 stored, 10 bits of fraction multiplied", asked.vary(compute="tf32"))
 
 
-def _retyped(asked: Question, formats: dict[int, str], change: str, reason: str) -> Iterator[Idea]:
+def _narrowable(asked: Question) -> list[Operand]:
+    """The operands that a narrower format could hold: not indices, not complex numbers, not wide integers."""
+    inputs = [o for o in operands(asked) if o.role in _ROLE_WORD]
+    formats = [dtypes.get(o.dtype) for o in inputs]
+    able = all(f.family == "float" or (f.family == "int" and f.bits <= 8) for f in formats)
+    return inputs if able else []
+
+
+def _retyped(
+    asked: Question, formats: dict[int, str], change: str, reason: str, intermediates: str | None = None
+) -> Iterator[Idea]:
     try:
         if formats:
-            yield Idea(change, reason, retype(asked, formats))
+            yield Idea(change, reason, retype(asked, formats, intermediates=intermediates))
     except InputError:
         return
 
@@ -186,10 +226,11 @@ def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
     """Double until another kind of resource binds, then halve the stretch: the smallest such whole number."""
     start = resize(asked, label, now).answer().kind
     low, high = now, now * 2
-    while resize(asked, label, high).answer().kind == start:
+    farthest = min(now * 2**24, LARGEST)
+    while high <= farthest and resize(asked, label, high).answer().kind == start:
         low, high = high, high * 2
-        if high > now * 2**24:
-            return None
+    if high > farthest:
+        return None
     while high - low > 1:
         middle = (low + high) // 2
         if resize(asked, label, middle).answer().kind == start:

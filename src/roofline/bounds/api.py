@@ -11,7 +11,10 @@ from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.notation import program
+from roofline.notation.structure import Program
+from roofline.ops import formula_names
 from roofline.quantity import parse
+from roofline.sizes import is_array
 
 On = str | Machine | None
 
@@ -38,6 +41,14 @@ def question(
     achievable: bool = False,
     overlap: float | None = None,
     overhead: float | str | None = None,
+    mesh: Mapping[str, Any] | None = None,
+    link: float | str | None = None,
+    plan: str | int | None = None,
+    algorithm: str | Mapping[str, str] | None = None,
+    uneven: str = "error",
+    use: Sequence[str] = (),
+    wrap: bool | None = None,
+    density: float = 1,
     **named: Any,
 ) -> Question:
     """Gather what :func:`bound` takes into a :class:`~roofline.bounds.question.Question`, checked."""
@@ -56,14 +67,17 @@ def question(
             "dtype= goes with raw work", hint="in an expression each tensor names its own, as in 'fp8[B, D]'"
         )
     where, level = on, over
-    given = _all_sizes(sizes, named)
-    known = resolve_sizes(given)
+    given, axes = _all_sizes(sizes, named), dict(mesh or {})
     if expression is not None:
         parsed = program(expression, compute)
         where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
-        known = without_helpers(known, given, parsed.labels)
+        axes = _mesh(parsed, axes, given)
+    known = resolve_sizes(given)
+    if expression is not None:
+        known = without_helpers(known, given, [*parsed.labels, *axes, *_names_in(axes)])
+    figures = set if link is None else {"link": link, **(set or {})}
     return Question(
-        machine=target(where, unit=unit, over=level, set=set, files=files, achievable=achievable),
+        machine=target(where, unit=unit, over=level, set=figures, files=files, achievable=achievable),
         text=expression or "",
         sizes=known,
         raw=raw,
@@ -74,7 +88,14 @@ def question(
         pad=pad,
         compute=compute,
         overlap=None if overlap is None else _fraction(overlap),
-        overhead=None if overhead is None else parse(overhead, "s"),
+        overhead=None if overhead is None else parse(overhead, "s", zero=True),
+        mesh=axes,
+        plan=plan,
+        algorithm=algorithm,
+        uneven=uneven,
+        use=tuple(use),
+        wrap=wrap,
+        density=density if density == 1 else _fraction(density, "density", "the share of an AllToAll that is sent"),
     )
 
 
@@ -113,6 +134,14 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound:
         ``compute``       the arithmetic dtype, where the operands' wider one is not meant
         ``achievable``    use measured fractions of the rates where the catalog has them
         ``overlap``, ``overhead``   a stated fraction and a time per operation: adds an estimate
+        ``mesh``          sizes of mesh axes, ``{"X": 4, "Y": "n"}``; a target's own shape names X, Y, Z in order
+        ``link``          one-way bandwidth of a link to other chips, in place of the catalog's
+        ``plan``          which plan a sharded program goes by: its rank, its name, or a part of the name
+        ``algorithm``     of collectives: one for all that it does, or ``{"AllReduce": "in-switch"}``
+        ``uneven``        what is done with sizes that a mesh axis does not divide: ``error`` or ``pad``
+        ``use``           mesh axes that plans may use though no tensor is sharded over them
+        ``wrap``          whether the axes of a torus close, in place of the catalog's rule
+        ``density``       the share of an AllToAll that is sent, as where each token goes to k of n chips
 
     Times are seconds, sizes elements, rates FLOP/s and bytes/s. Bad input raises
     :class:`~roofline.errors.InputError` with a message that says what would be right.
@@ -136,7 +165,16 @@ def target(
 ) -> Machine:
     """Resolve a target and the choices that go with it."""
     if on is None:
-        raise InputError("no machine to run on", hint="say on='h100' (roofline chips lists them)")
+        raise InputError("no machine to run on", hint="name one: --on h100, on='h100' (roofline chips lists them)")
+    if not isinstance(on, str | Machine):
+        raise InputError(f"{on!r} is not a machine", hint="give a name such as 'h100', a TOML file, or a Machine")
+    for what, word in (("unit", unit), ("over", over)):
+        if word is not None and not isinstance(word, str):
+            raise InputError(
+                f"{what} is {word!r}", hint=f"give the name of {'a unit' if what == 'unit' else 'a level'}"
+            )
+    if set is not None and not isinstance(set, Mapping):
+        raise InputError(f"set is {set!r}", hint="give figures by name, as in set={'hbm': '8.1e11 B/s'}")
     if isinstance(on, str):
         return chip(on, unit=unit, over=over, files=files, achievable=achievable, **dict(set or {}))
     from roofline.hardware import override, with_choices
@@ -158,16 +196,30 @@ def _all_sizes(sizes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dic
     return {**(sizes or {}), **named}
 
 
+def _mesh(parsed: Program, given: Mapping[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:
+    """Gather the sizes of mesh axes: a number, or a formula of sizes; an array becomes a size named as the axis."""
+    axes = {**parsed.mesh, **given}
+    for axis, size in axes.items():
+        if isinstance(size, list | tuple | range) or is_array(size):
+            sizes[axis], axes[axis] = size, axis
+    return {**axes, **{name: name for name in sizes if name in parsed.axes}}
+
+
+def _names_in(axes: Mapping[str, Any]) -> list[str]:
+    """Names that stand in the sizes of mesh axes."""
+    return [name for size in axes.values() if isinstance(size, str) for name in formula_names(size)]
+
+
 def _tile(tile: Sequence[int]) -> tuple[int, int, int]:
     from roofline.sizes import check
 
-    if isinstance(tile, str) or len(tile) != 3:
+    if isinstance(tile, str) or not hasattr(tile, "__len__") or len(tile) != 3:
         raise InputError(f"a tile is three sizes, not {tile!r}", hint="bm, bn, bk, as in tile=(128, 128, 64)")
     bm, bn, bk = (check(name, value) for name, value in zip(("bm", "bn", "bk"), tile, strict=True))
     return bm, bn, bk
 
 
-def _fraction(overlap: float) -> float:
-    if not 0 <= overlap <= 1:
-        raise InputError(f"overlap {overlap!r} is not a fraction", hint="0 is no overlap, 1 is all of it")
-    return float(overlap)
+def _fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"{what} {value!r} is not a fraction", hint=hint)
+    return float(value)

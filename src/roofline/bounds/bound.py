@@ -15,6 +15,7 @@ from roofline.work import Op
 
 if TYPE_CHECKING:
     from roofline.bounds.footprint import Footprint
+    from roofline.bounds.ranked_plan import RankedPlan
     from roofline.hardware.machine import Machine, Rate
 
 #: How a bound is called when a resource that does this kind of work binds.
@@ -113,8 +114,9 @@ class Bound:
         ``upper``       nothing overlaps: the sum of ``times``
         ``estimate``    between them, where an overlap or overhead was stated, else None
         ``bound_by``    the resource that sets ``lower``; None for symbols, an array of names for arrays
-        ``attainable``  ``flops`` ÷ ``lower``, FLOP/s
+        ``attainable``  ``flops`` ÷ ``lower``, FLOP/s; None where the FLOPs have no rate
         ``utilisation`` the compute unit's time ÷ ``lower``
+        ``plan``        how a sharded program is done: its collectives; ``plans`` every plan, best first
         ``question``    what was asked; ask it again with something changed
     """
 
@@ -132,7 +134,7 @@ class Bound:
     op_by_op: Size
     upper: Size
     bound_by: Any
-    attainable: Size
+    attainable: Size | None
     utilisation: Size | None
     uses: tuple[Use, ...] = ()
     ops: tuple[OpBound, ...] = ()
@@ -142,6 +144,8 @@ class Bound:
     incomplete: tuple[str, ...] = ()
     request: Mapping[str, Any] = field(default_factory=dict)
     question: Any = None
+    plan: str | None = None
+    plans: tuple[RankedPlan, ...] = ()
 
     @property
     def target(self) -> str:

@@ -26,7 +26,7 @@ def symbolic_rate(machine: Machine, key: Key, op: Op | None) -> Rate | None:
     found = rate(machine, key, op)
     if found is None:
         return None
-    name = f"{_LETTER[key.quantity]}_{found.dtype or key.dtype or found.resource}"
+    name = f"{_LETTER[key.quantity]}_{found.dtype or key.dtype or found.resource}".replace(" ", "_")
     units = {unit.name: unit.kind for unit in machine.units}
     if key.quantity == "flops" and units.get(found.resource) != "matrix":
         name += f"_{found.resource}"

@@ -55,16 +55,29 @@ def largest_at(times: Mapping[str, Any], x: Any, at: float) -> str:
     return max(times, key=lambda name: float(put_numbers(times[name], {x: at})))
 
 
-def limit_of(form: Any, numbers: Mapping[Any, Any]) -> tuple[Any, float | None]:
-    """Let every size in a closed form grow together; its limit in symbols and in numbers, None where not finite."""
+def limit_of(form: Any, numbers: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None) -> tuple[Any, float | None]:
+    """Let the sizes in a closed form that are open grow without bound; its limit in symbols and in numbers.
+
+    ``sizes`` are those that are known: they stay, unless all are, and then they grow together and keep their ratios.
+    None where the limit is not a positive number.
+
+    >>> from roofline.sizes import symbol
+    >>> D, F = symbol("D"), symbol("F")
+    >>> limit_of(D * F / (D + F), {})[1], limit_of(D * F / (D + F), {}, {D: 128})[1]
+    (None, 128.0)
+    >>> limit_of(D / F, {}, {D: 32, F: 8})[1]
+    4.0
+    """
     import sympy
 
-    sizes = [s for s in free_symbols(form) if s.is_integer]
+    known = {s: v for s, v in (sizes or {}).items() if s in free_symbols(form)}
+    still_open = [s for s in free_symbols(form) if s.is_integer and s not in known]
     limit = form
-    if sizes:
+    if still_open or known:
         t = sympy.Symbol("t", positive=True)
+        grown = dict.fromkeys(still_open, t) | (known if still_open else {s: v * t for s, v in known.items()})
         try:
-            limit = sympy.limit(sympy.cancel(form.subs(dict.fromkeys(sizes, t))), t, sympy.oo)
+            limit = sympy.limit(sympy.cancel(form.subs(grown)), t, sympy.oo)
         except (NotImplementedError, ValueError):
             return None, None
     value = positive_number(put_numbers(limit, numbers))

@@ -19,6 +19,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import UntimedError
 from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rate
+from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Key, Op, Work
 
@@ -76,7 +77,7 @@ def evaluate(
         op_by_op=op_by_op,
         upper=upper,
         bound_by=_binding(times),
-        attainable=flops / lower,
+        attainable=None if compute is None else flops / lower,
         utilisation=None if compute is None else compute / lower,
         uses=uses,
         ops=tuple(parts),
@@ -176,7 +177,14 @@ def _estimate(
 def _untimed(machine: Machine, key: Key, amount: Size) -> str:
     what = f"{key.quantity} on {key.place}" if key.quantity == "flops" else f"{key.quantity} at {key.place}"
     given = f" in {key.dtype}" if key.dtype else ""
-    count = "" if is_array(amount) else f" ({amount:.4g})" if isinstance(amount, int | float) else f" ({amount})"
+    unit = {"flops": "FLOP", "hops": "hops"}.get(key.quantity, "B")
+    count = (
+        ""
+        if is_array(amount)
+        else f" ({format_quantity(amount, unit)})"
+        if isinstance(amount, int | float)
+        else f" ({amount})"
+    )
     return f"not timed: {what}{given}{count}; {machine.name} has no figure for it"
 
 

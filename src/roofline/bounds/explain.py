@@ -38,7 +38,7 @@ def explain(answer: Bound) -> str:
 def show(value: Size, unit: str) -> str:
     """Format a number with its unit, a symbol as its formula, an array as its range."""
     if is_symbol(value) and value.free_symbols:
-        return f"{value} {unit}"
+        return f"{value} {'bytes' if unit == 'B' else unit}"
     if is_array(value):
         low, high = float(value.min()), float(value.max())
         return f"{format_quantity(low, unit)} … {format_quantity(high, unit)}"

@@ -8,22 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, QuantityError, SizeError, suggest
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import level, main_level, rate, unit_for
+from roofline.hardware.rate import data_level, rate, unit_for
+from roofline.hardware.warm import WARM
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw, tile_bytes
-from roofline.quantity import format_quantity, parse
-from roofline.sizes import check, is_array, is_symbol
+from roofline.quantity import format_quantity, kind_of, parse
+from roofline.sizes import check, is_array, is_symbol, product
 from roofline.work import Op
 
+if TYPE_CHECKING:
+    from roofline.bounds.plans import LaidOut
+
 Tile = tuple[int, int, int]
+
+#: What rates are taken, by whether they were measured.
+_RATES_TEXT = {
+    False: "dense data-sheet peaks and one-way bandwidths",
+    True: "the highest rates measured on this machine, in registers and from each memory level",
+}
 
 _POLICY_TEXT = {
     "each-op": "each operand read once and each result written once",
@@ -38,7 +49,8 @@ class Question:
     """What is asked: a line of notation or raw work, on a machine, at given sizes, under stated conventions.
 
     ``raw`` holds FLOPs, bytes or an intensity instead of an expression. ``sizes`` may hold numbers, arrays or
-    nothing for a name. ``dtypes`` replaces the storage format of operands by position (0 is the first).
+    nothing for a name. ``mesh`` gives mesh axes a number or a formula of sizes, ``use`` names axes that plans may use
+    though no tensor is sharded over them.
     """
 
     machine: Machine
@@ -53,23 +65,55 @@ class Question:
     compute: str | None = None
     overlap: float | None = None
     overhead: float | None = None
+    mesh: Mapping[str, Any] = field(default_factory=dict)
+    plan: str | int | None = None
+    algorithm: str | Mapping[str, str] | None = None
+    uneven: str = "error"
+    use: tuple[str, ...] = ()
+    wrap: bool | None = None
+    density: Any = 1
 
     def ops(self) -> tuple[Op, ...]:
         """Build the operations at these sizes; sizes that are not given become symbols."""
+        laid = self.laid_out()
+        return self.finished(self._ops() if laid is None else laid.ops)
+
+    def laid_out(self) -> LaidOut | None:
+        """The plan of a sharded program on its mesh, None where there is one chip."""
+        if self.raw or not (self.use or program(self.text, self.compute).axes):
+            return None
+        from roofline.bounds.plans import lay_out
+
+        return lay_out(self)
+
+    def _ops(self) -> tuple[Op, ...]:
+        """Build the operations on one chip."""
         if self.raw:
             return (self._raw_op(),)
-        ops = build(
+        return build(
             program(self.text, self.compute),
             self.sizes,
             exact=self.exact,
             count_padding=self.count_padding,
             compute=self.compute,
         )
-        return tuple(padded(op, self._tile_of_unit(op)) for op in ops) if self.pad else ops
+
+    def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        """Pad operations to the matrix unit's tile where that was asked for."""
+        return tuple(self._padded(op) for op in ops) if self.pad and not self.raw else ops
 
     def answer(self, *, symbolic: bool = False) -> Bound:
         """Price the operations; ``symbolic`` keeps the rates as symbols (``P_bf16``, ``W_hbm``)."""
-        ops = self.ops()
+        laid = self.laid_out()
+        if laid is None:
+            return self.price(self.finished(self._ops()), self.machine, symbolic=symbolic)
+        found = self.price(self.finished(laid.ops), laid.machine, symbolic=symbolic, said=laid.said)
+        return replace(found, plan=laid.name, plans=laid.others)
+
+    def price(
+        self, ops: tuple[Op, ...], machine: Machine, *, symbolic: bool = False, said: Sequence[str] = ()
+    ) -> Bound:
+        """Price operations on the machine, in the conventions of the question."""
         moved = traffic(ops, self.policy, self.tile)
         rate_of: Any = rate
         if symbolic or _has_symbols(ops):
@@ -80,13 +124,13 @@ class Question:
         return evaluate(
             ops,
             moved,
-            self.machine,
+            machine,
             expression=self.expression,
             sizes=self.sizes,
             footprint=needed,
             overlap=self.overlap,
             overhead=self.overhead,
-            assumptions=self._assumptions(ops, needed),
+            assumptions=self._assumptions(ops, needed, said),
             request=self.changes(),
             question=self,
             rate_of=rate_of,
@@ -111,8 +155,11 @@ class Question:
     def changes(self) -> dict[str, Any]:
         """List the parts that are not at their default, by name."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"machine", "text", "sizes"}}
-        kept = {k: v for k, v in plain.items() if v not in (None, False, {}) and (k, v) != ("policy", "each-op")}
+        kept = {k: v for k, v in plain.items() if v not in (None, False, {}, ()) and (k, v) != ("policy", "each-op")}
         kept.pop("count_padding", None)
+        for name, usual in (("uneven", "error"), ("density", 1)):
+            if getattr(self, name) is usual or getattr(self, name) == usual:
+                kept.pop(name, None)
         return kept if self.count_padding else {**kept, "count_padding": False}
 
     def _raw_op(self) -> Op:
@@ -122,9 +169,13 @@ class Question:
         amounts = {k: _amount(v, _AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
         return raw(dtype=dtype, unit=unit, **amounts)
 
-    def _tile_of_unit(self, op: Op) -> tuple[int, int]:
-        key = next((k for k in op.work if k.quantity == "flops"), None)
-        unit = unit_for(self.machine, "matrix", key.dtype if key else "bf16")
+    def _padded(self, op: Op) -> Op:
+        """Round the matrix work of an operation up to the unit's tile; an operation without any stays as it is."""
+        key = next((k for k in op.work if k.quantity == "flops" and k.place == "matrix"), None)
+        return op if key is None else padded(op, self._tile_of_unit(key.dtype))
+
+    def _tile_of_unit(self, dtype: str) -> tuple[int, int]:
+        unit = unit_for(self.machine, "matrix", dtype)
         if unit is None or unit.tile is None:
             raise InputError(
                 f"{self.machine.name} has no tile size for its matrix unit",
@@ -135,21 +186,29 @@ class Question:
     def _footprint(self, ops: Sequence[Op]) -> Footprint | None:
         if self.raw:
             return None
-        where = level(self.machine, self.machine.over) if self.machine.over else main_level(self.machine)
+        where = data_level(self.machine)
         capacity = where.capacity.value if where.capacity else None
         return replace(footprint(ops), level=where.name, capacity=capacity)
 
-    def _assumptions(self, ops: Sequence[Op], needed: Footprint | None) -> list[str]:
-        where = self.machine.over or main_level(self.machine).name
+    def _assumptions(self, ops: Sequence[Op], needed: Footprint | None, more: Sequence[str] = ()) -> list[str]:
+        where = "whichever level holds it all" if self.machine.over == WARM else data_level(self.machine).name
+        bandwidth = data_level(self.machine).bandwidth
+        measured = bandwidth is not None and bandwidth.basis == "measured"
         said = ["exact FLOPs: one add fewer than multiplies per output" if self.exact else "2 FLOPs per multiply-add"]
+        if any(dtypes.get(t.dtype).family == "complex" for op in ops for t in op.reads):
+            said.append("8 real FLOPs per complex multiply-add, 4 where one factor is real")
         said.append(
             "measured fractions of the data-sheet rates where known"
             if self.machine.use_achievable
-            else "dense data-sheet peaks and one-way bandwidths"
+            else _RATES_TEXT[measured]
         )
         if not self.raw:
             said.append(f"{_POLICY_TEXT[self.policy]}; data starts in {where}")
             said += program(self.text, self.compute).assumptions
+        said += more
+        chips = product(self.machine.shape)
+        if chips != 1 and not (self.text and program(self.text, self.compute).axes):
+            said.append(f"nothing is sharded: each of the {chips} chips does all of this")
         said += [op.note for op in ops if op.note]
         said += [f"given by the caller: {_given(self.machine, path)}" for path in self.machine.given]
         said += self.machine.warnings
@@ -200,7 +259,17 @@ def _amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:
     try:
         return parse(value, unit)
     except QuantityError:
+        if kind_of(value) is not None or _is_float(value):
+            raise
         return formula(value, sizes)
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def resolve_sizes(given: Mapping[str, Any]) -> dict[str, Any]:

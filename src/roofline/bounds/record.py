@@ -36,7 +36,7 @@ def record(answer: Bound) -> dict[str, Any]:
         "expression": answer.expression,
         "target": answer.target,
         "machine": answer.machine.key,
-        "sizes": {name: _plain(value) for name, value in answer.sizes.items()},
+        "sizes": {name: plain(value) for name, value in answer.sizes.items()},
     }
     for name in _SCALARS:
         body[name] = _entry(name, getattr(answer, name), formulas)
@@ -51,14 +51,17 @@ def record(answer: Bound) -> dict[str, Any]:
         {
             "resource": use.resource,
             "dtype": use.dtype or None,
-            "value": _plain(use.rate.plain if use.rate.plain is not None else use.rate.value),
+            "value": plain(use.rate.plain if use.rate.plain is not None else use.rate.value),
             "symbol": str(use.rate.value) if is_symbol(use.rate.value) else None,
             "source": use.rate.figure.source if use.rate.figure else None,
             "basis": use.rate.figure.basis if use.rate.figure else None,
         }
         for use in answer.uses
     ]
-    body["options"] = {key: _plain(value) for key, value in answer.request.items()}
+    body["options"] = {key: plain(value) for key, value in answer.request.items()}
+    if answer.plan is not None:
+        body["plan"] = answer.plan
+        body["plans"] = [found.to_dict() for found in answer.plans]
     body["assumptions"] = list(answer.assumptions)
     body["incomplete"] = list(answer.incomplete)
     if formulas:
@@ -72,8 +75,8 @@ def _op(part: OpBound, formulas: dict[str, str], index: int) -> dict[str, Any]:
         "name": part.op.name,
         "kind": part.op.kind,
         "where": part.op.where or None,
-        "repeat": _plain(part.op.repeat),
-        "dims": {key: _plain(value) for key, value in part.op.dims.items()},
+        "repeat": plain(part.op.repeat),
+        "dims": {key: plain(value) for key, value in part.op.dims.items()},
         "flops": _entry(f"{path}.flops", part.flops, formulas),
         "bytes": _entry(f"{path}.bytes", part.bytes, formulas),
         "intensity": _entry(f"{path}.intensity", part.intensity, formulas),
@@ -101,18 +104,19 @@ def _entry(path: str, value: Any, formulas: dict[str, str]) -> Any:
     if is_symbol(value) and value.free_symbols:
         formulas[path] = str(value)
         return None
-    return _plain(value)
+    return plain(value)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Turn a value into plain data: arrays into lists, symbols and what is not finite into null."""
     if is_array(value):
-        return [_plain(v) for v in value.ravel().tolist()]
+        return [plain(v) for v in value.ravel().tolist()]
     if is_symbol(value):
-        return None if value.free_symbols else _plain(float(value))
+        return None if value.free_symbols else plain(float(value))
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: plain(v) for k, v in value.items()}
     return value

@@ -21,7 +21,15 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_link, main_level, ridge
 
 #: Activation and weight formats of the critical batches.
-MIXES = (("bf16", "bf16"), ("bf16", "int8"), ("bf16", "int4"), ("fp8", "fp8"), ("int8", "int8"), ("fp32", "fp32"))
+MIXES = (
+    ("bf16", "bf16"),
+    ("fp16", "fp16"),
+    ("bf16", "int8"),
+    ("bf16", "int4"),
+    ("fp8", "fp8"),
+    ("int8", "int8"),
+    ("fp32", "fp32"),
+)
 
 _LARGE = 2**40
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.bound import Bound, Codes, OpBound
 from roofline.bounds.explain import show
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import is_array, is_symbol
@@ -42,72 +42,137 @@ def headline(answer: Bound) -> list[str]:
         lines = [f"lower bound  {answer.lower} s", f"upper bound  {answer.upper} s"]
         return lines if answer.intensity is None else [*lines, f"intensity    {answer.intensity} FLOP/B"]
     low, high = show(answer.lower, "s"), show(answer.upper, "s")
+    if answer.question is not None and answer.question.raw.get("intensity") is not None:
+        return [
+            f"attainable {show(answer.attainable, 'FLOP/s')}, {_percent(answer.utilisation)} of peak",
+            *_ridge(answer),
+        ]
     line = f"at best {low} if all overlaps, {high} if nothing does" if len(answer.times) > 1 else f"at best {low}"
     if len(answer.ops) > 1:
         line += f", {show(answer.op_by_op, 's')} if each operation overlaps within itself"
+    if answer.incomplete:
+        line = f"at least {low}, for what could be timed: see incomplete below"
     lines = [line]
-    if not is_array(answer.lower) and answer.flops:
+    if not is_array(answer.lower) and answer.flops and answer.attainable is not None:
         reached = f"{show(answer.attainable, 'FLOP/s')}"
         if answer.utilisation is not None:
             reached += f", {_percent(answer.utilisation)} of peak"
         lines[0] += f" · {reached}"
     if answer.estimate is not None:
         lines.append(f"estimate {show(answer.estimate, 's')} with the stated overlap and overhead")
-    if answer.intensity is not None and answer.critical_intensity is not None and answer.flops is not None:
-        words = f"{show(answer.intensity, 'FLOP/B')} against a ridge of {show(answer.critical_intensity, 'FLOP/B')}"
-        lines.append(f"{words}: {answer.kind}" if answer.kind else words)
-    return lines
+    if is_array(answer.lower):
+        lines.append(f"{answer.lower.size} configurations; roofline sweep lists each")
+    return [*lines, *_ridge(answer)]
+
+
+def _ridge(answer: Bound) -> list[str]:
+    """The intensity against the ridge, where both are known."""
+    if answer.intensity is None or answer.critical_intensity is None:
+        return []
+    words = f"{show(answer.intensity, 'FLOP/B')} against a ridge of {show(answer.critical_intensity, 'FLOP/B')}"
+    return [f"{words}: {answer.kind}" if answer.kind else words]
 
 
 def table(answer: Bound, advice: Sequence[Advice] = ()) -> Any:
     """Render the answer for a terminal: a row a resource with its bar, then the sentences, advice, assumptions."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
     title = Text.assemble((answer.expression, "bold"), f"  on {answer.target}")
-    rows = Table.grid(padding=(0, 2))
-    for column in range(6):
-        rows.add_column(justify="left" if column in (0, 1, 5) else "right", no_wrap=True)
-    longest = None if is_symbol(answer.lower) or is_array(answer.lower) else answer.lower
-    for use in answer.uses:
-        bar = "" if longest is None else "█" * max(1, round(BAR * float(use.time) / float(longest)))
-        rows.add_row(
-            f"  {use.resource}",
-            use.dtype,
-            show(use.amount, _AMOUNT[use.quantity]),
-            show(use.rate.plain or use.rate.value, _RATE[use.quantity]),
-            show(use.time, "s"),
-            Text(bar, "red" if use.resource == answer.bound_by else "dim")
-            + Text("  binds" if use.resource == answer.bound_by else "", "bold red"),
-        )
-    parts: list[Any] = [title, Text(), rows, Text()]
+    parts: list[Any] = [title, Text()]
+    if not _is_rate_only(answer):
+        parts += [_resources(answer), Text()]
     parts += [Text(f"  {line}") for line in headline(answer)]
     if len(answer.ops) > 1:
         parts += [Text(), _operations(answer)]
     if advice:
         parts += [Text(), _advice(advice)]
+    if len(answer.plans) > 1:
+        from roofline.bounds.show_plans import plan_rows
+
+        parts += [Text(), plan_rows(answer.plans, answer.plan)]
     parts += [Text(), _listed("assumes", answer.assumptions, "dim")]
     if answer.incomplete:
         parts += [_listed("incomplete", answer.incomplete, "bold yellow")]
     return Group(*parts)
 
 
-def _operations(answer: Bound) -> Any:
-    from rich.table import Table
+def _is_rate_only(answer: Bound) -> bool:
+    """Whether an intensity was asked about: then the amounts mean nothing."""
+    return answer.question is not None and answer.question.raw.get("intensity") is not None
 
-    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
-    rows.add_column("  operation", no_wrap=True, overflow="ellipsis", ratio=1)
-    for name in ("FLOPs", "bytes", "FLOP/B", "at best"):
-        rows.add_column(
-            name, justify="right", no_wrap=True, min_width=len("888.8 GFLOP" if name == "FLOPs" else "88.8 MB")
+
+def _resources(answer: Bound) -> Any:
+    """A row a resource: amount, rate, time, and a bar that gives way first where the terminal is narrow."""
+    from rich.bar import Bar
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = Table.grid(padding=(0, 2))
+    for column in range(7):
+        rows.add_column(justify="right" if column in (2, 3, 4) else "left", no_wrap=column != 5)
+    rows.columns[5].max_width = BAR
+    plain = not is_symbol(answer.lower) and not is_array(answer.lower)
+    for cells, time, name in _resource_cells(answer):
+        binds = name == answer.bound_by
+        bar = Bar(float(answer.lower), 0, float(time), color="red" if binds else "bright_black") if plain else ""
+        rows.add_row(
+            Text(f"  {cells[0]}"), *(Text(cell) for cell in cells[1:]), bar, Text("binds" if binds else "", "bold red")
         )
-    rows.add_column("bound by", no_wrap=True, min_width=len("bound by"))
-    for part in answer.ops:
-        intensity = "" if part.intensity is None else _short(part.intensity, "")
-        cells = (_short(part.flops, "FLOP"), _short(part.bytes, "B"), intensity, _short(part.lower, "s"))
-        rows.add_row(f"  {part.op.name}", *cells, str(part.bound_by or ""))
     return rows
+
+
+def _resource_cells(answer: Bound) -> list[tuple[tuple[str, ...], Any, str]]:
+    """The cells of each resource with its time and name; for arrays the range of the times."""
+    if is_array(answer.lower):
+        return [((name, "", "", "", show(time, "s")), time, name) for name, time in answer.times.items()]
+    return [
+        (
+            (
+                use.resource,
+                use.dtype,
+                show(use.amount, _AMOUNT[use.quantity]),
+                show(use.rate.plain or use.rate.value, _RATE[use.quantity]),
+                show(use.time, "s"),
+            ),
+            use.time,
+            use.resource,
+        )
+        for use in answer.uses
+    ]
+
+
+def _operations(answer: Bound) -> Any:
+    return _OperationsTable(answer)
+
+
+class _OperationsTable:
+    """A row an operation; the name takes the room the figures leave."""
+
+    def __init__(self, answer: Bound) -> None:
+        self.answer = answer
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = [self._cells(part) for part in self.answer.ops]
+        head = ("FLOPs", "bytes", "FLOP/B", "at best", "bound by")
+        taken = sum(max(len(row[i + 1]) for row in (*rows, ("", *head))) + 2 for i in range(len(head)))
+        room = max(12, options.max_width - taken - 2)
+        table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
+        table.add_column("  operation", no_wrap=True)
+        for name in head:
+            table.add_column(name, justify="left" if name == "bound by" else "right", no_wrap=True)
+        for name, *cells in rows:
+            short = name if len(name) <= room else name[: room - 1] + "…"
+            table.add_row(Text(short), *(Text(cell) for cell in cells))
+        yield table
+
+    def _cells(self, part: OpBound) -> tuple[str, ...]:
+        intensity = "" if part.intensity is None else _short(part.intensity, "")
+        figures = (_short(part.flops, "FLOP"), _short(part.bytes, "B"), intensity, _short(part.lower, "s"))
+        return (f"  {part.op.name}", *figures, str(part.bound_by or ""))
 
 
 def _short(value: Any, unit: str) -> str:
@@ -116,34 +181,50 @@ def _short(value: Any, unit: str) -> str:
 
 def _advice(advice: Sequence[Advice]) -> Any:
     from rich.table import Table
+    from rich.text import Text
 
     rows = Table.grid(padding=(0, 2))
-    rows.add_column(no_wrap=True)
-    rows.add_column()
-    rows.add_column(justify="right", no_wrap=True)
-    rows.add_column(justify="right", no_wrap=True)
-    rows.add_column()
+    for column in range(5):
+        rows.add_column(no_wrap=column in (0, 2, 3), justify="right" if column in (2, 3) else "left")
     for index, item in enumerate(advice):
-        before, after = format_quantity(item.before.lower, "s"), format_quantity(item.after.lower, "s")
-        rows.add_row(
-            "  faster" if index == 0 else "",
-            item.change,
-            f"{before} → {after}",
-            f"{item.gain:.2f}x",
-            item.reason,
-        )
+        cells = ("  faster" if index == 0 else "", *_advice_cells(item))
+        rows.add_row(*(Text(cell) for cell in cells))
     return rows
 
 
-def advice_table(answer: Bound, advice: Sequence[Advice]) -> Any:
-    """Render the advice for a bound, or say that nothing listed would help."""
+def _advice_cells(item: Advice) -> tuple[str, str, str, str]:
+    before, after = format_quantity(item.before.lower, "s"), format_quantity(item.after.lower, "s")
+    return item.change, f"{before} → {after}", f"{item.gain:.2f}x", item.reason
+
+
+def advice_table(advice: Sequence[Advice], answer: Bound | None = None) -> Any:
+    """Render advice, under the bound it is for where that is given; say so where nothing would help."""
     from rich.console import Group
     from rich.text import Text
 
+    body = _advice(advice) if advice else Text("  nothing that was tried makes it faster")
+    if answer is None:
+        return body
     title = Text.assemble((answer.expression, "bold"), f"  on {answer.target}")
     bound = Text(f"  {show(answer.lower, 's')} at best, {answer.kind} ({answer.bound_by})")
-    body = _advice(advice) if advice else Text("  nothing that was tried makes it faster")
-    return Group(title, bound, Text(), body)
+    return Group(
+        title,
+        bound,
+        Text(),
+        body,
+        *([_listed("incomplete", answer.incomplete, "bold yellow")] if answer.incomplete else []),
+    )
+
+
+def advice_html(advice: Sequence[Advice]) -> str:
+    """Render advice for a notebook."""
+    from html import escape
+
+    head = "".join(f"<th>{name}</th>" for name in ("change", "at best", "faster", "why"))
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _advice_cells(item)) + "</tr>" for item in advice
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def pairs_table(what: str, target: str, pairs: Sequence[tuple[str, str]]) -> Any:
@@ -191,14 +272,21 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
         if found.valid is not True:
             lines.append(("valid while", str(found.valid)))
     if found.limit is not None:
-        lines.append(("for large sizes", f"{found.unknown} → {format_number(found.limit)} = {found.limit_form}"))
+        form = "" if found.limit_form is None else f" = {found.limit_form}"
+        lines.append(("for large sizes", f"{found.unknown} → {format_number(found.limit)}{form}"))
     if found.intensity_limit is not None:
-        lines.append(("intensity", f"→ {format_number(found.intensity_limit)} FLOP/B as all sizes grow"))
+        against = f" against a ridge of {format_number(found.ridge)}" if found.ridge is not None else ""
+        lines.append(
+            ("intensity", f"→ {format_number(found.intensity_limit)} FLOP/B as {found.unknown} grows{against}")
+        )
     if len(found.flips) > 1:
         steps = "; ".join(f"{a} → {b} at {format_number(v)}" for v, a, b in found.flips)
         lines.append(("changes", steps))
     if found.method != "closed form":
         lines.append(("found by", found.method))
+    if found.question.plan is not None:
+        lines.append(("plan", str(found.question.plan)))
+    lines += [("math = comms" if i == 0 else "", str(crossing)) for i, crossing in enumerate(found.by_algorithm)]
     return lines
 
 
@@ -207,18 +295,10 @@ def html(answer: Bound) -> str:
     from html import escape
 
     rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
-        for cells in (
-            (
-                use.resource,
-                use.dtype,
-                show(use.amount, _AMOUNT[use.quantity]),
-                show(use.rate.plain or use.rate.value, _RATE[use.quantity]),
-                show(use.time, "s"),
-                "binds" if use.resource == answer.bound_by else "",
-            )
-            for use in answer.uses
-        )
+        "<tr>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in (*cells, "binds" if name == answer.bound_by else ""))
+        + "</tr>"
+        for cells, _, name in _resource_cells(answer)
     )
     head = "".join(f"<th>{name}</th>" for name in ("resource", "dtype", "amount", "rate", "time", ""))
     said = "".join(f"<li>{escape(item)}</li>" for item in (*answer.assumptions, *answer.incomplete))
@@ -232,12 +312,13 @@ def html(answer: Bound) -> str:
 
 def _listed(name: str, items: Sequence[str], style: str) -> Any:
     from rich.table import Table
+    from rich.text import Text
 
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True, style=style)
     rows.add_column(style=style)
     for index, item in enumerate(items):
-        rows.add_row(f"  {name}" if index == 0 else "", item)
+        rows.add_row(Text(f"  {name}" if index == 0 else ""), Text(item))
     return rows
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
+
+if TYPE_CHECKING:
+    from roofline.bounds.solve_network import Crossing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,8 +26,10 @@ class Solution:
         ``limit``    the crossing as all other sizes grow without bound, None where it has no finite limit
         ``limit_form``   that limit in symbols
         ``flips``    every change of the binding resource: (value, before, after)
-        ``intensity_limit``   FLOP/B as all sizes grow, where that is finite (2 for a matmul with batched weights)
+        ``intensity_limit``   FLOP/B as the unknown and open sizes grow, where that is finite (2 for batched weights)
+        ``ridge``    FLOP/B at which computing takes as long as moving, where the sizes do not change it
         ``method``   ``closed form`` or ``bisection``
+        ``by_algorithm``   on several chips: where T_math = T_comms for every algorithm of the collectives
         ``unit``     of ``value``: empty for a size, else B/s or FLOP/s
     """
 
@@ -41,6 +46,8 @@ class Solution:
     limit_form: Any = None
     flips: tuple[tuple[float, str, str], ...] = ()
     intensity_limit: float | None = None
+    ridge: float | None = None
+    by_algorithm: tuple[Crossing, ...] = ()
     method: str = "closed form"
     unit: str = ""
 
@@ -68,8 +75,10 @@ class Solution:
             "limit": self.limit,
             "limit_form": None if self.limit_form is None else str(self.limit_form),
             "intensity_limit": self.intensity_limit,
+            "ridge": self.ridge,
             "flips": [{"value": v, "before": a, "after": b} for v, a, b in self.flips],
             "method": self.method,
+            **({"by_algorithm": [found.to_dict() for found in self.by_algorithm]} if self.by_algorithm else {}),
         }
 
     def __rich__(self) -> Any:

@@ -36,7 +36,9 @@ from roofline.bounds.crossing import (
     validity_of,
 )
 from roofline.bounds.question import Question
+from roofline.bounds.question_mesh import mesh_names, multiple_of
 from roofline.bounds.solution import Solution
+from roofline.bounds.solve_network import Crossing, by_algorithm, network_pairs
 from roofline.errors import InputError, SizeError, suggest
 from roofline.notation import program
 from roofline.ops import formula_names
@@ -53,7 +55,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     ``for_`` names a size of the expression (or of a raw-work formula), a bandwidth (a memory level such as ``hbm``,
     or ``bandwidth``), or a peak (a dtype such as ``bf16``, or ``peak``). The rest is as in :func:`roofline.bound`;
     sizes left out stay symbolic, and the limit for large sizes is given. For a dtype see
-    :func:`roofline.solve_dtypes`.
+    :func:`roofline.solve_dtypes`. On several chips a mesh axis or a size of one may be the unknown too, and what the
+    collectives take is given for every algorithm.
 
     Two times cross at a root of a polynomial: degrees one and two give a closed form. Ceilings, minima and tiles go
     to bisection over whole numbers. *Always* and *never* are answers.
@@ -65,7 +68,10 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     if for_ not in names and for_ not in rates:
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, [*names, *rates], what="unknowns"))
     sizes = {name: value for name, value in asked.sizes.items() if name != for_}
-    symbolic = asked.vary(sizes={}).answer(symbolic=True)
+    beside = mesh_names(asked)
+    symbolic = asked.vary(sizes={name: sizes[name] for name in beside if name in sizes}).answer(symbolic=True)
+    if symbolic.plan is not None:
+        asked = asked.vary(plan=symbolic.plan)
     numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
     if for_ in names:
         x, unit = symbol(for_), ""
@@ -73,8 +79,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         use = _use_of(symbolic, for_, asked)
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
         numbers.pop(x, None)
-    known = {**numbers, **{symbol(name): value for name, value in sizes.items()}}
-    return _Search(asked.vary(sizes=sizes), for_, x, unit, symbolic, numbers, known).solution()
+    given = {symbol(name): value for name, value in sizes.items()}
+    return _Search(asked.vary(sizes=sizes), for_, x, unit, symbolic, numbers, given).solution()
 
 
 def _size_names(asked: Question) -> list[str]:
@@ -82,18 +88,23 @@ def _size_names(asked: Question) -> list[str]:
     if asked.raw:
         amounts = [v for k, v in asked.raw.items() if k != "dtype" and isinstance(v, str)]
         return list(dict.fromkeys(name for text in amounts for name in formula_names(text)))
-    return list(program(asked.text, asked.compute).labels)
+    return list(dict.fromkeys((*program(asked.text, asked.compute).labels, *mesh_names(asked))))
 
 
 def _rate_names(asked: Question) -> list[str]:
     dtypes = {d for u in asked.machine.units for d in u.peaks}
-    return ["bandwidth", "peak", *(m.name for m in asked.machine.memories), *sorted(dtypes)]
+    units = (u.name for u in asked.machine.units)
+    links = ["link", *(x.name for x in asked.machine.links)] if asked.machine.links else []
+    return ["bandwidth", "peak", *(m.name for m in asked.machine.memories), *units, *sorted(dtypes), *links]
 
 
 def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
     """Find the amount whose rate is the unknown."""
-    wanted = {"peak": "flops", "bandwidth": "bytes"}.get(name)
-    found = [u for u in symbolic.uses if u.quantity == wanted or name in (u.resource, u.dtype)]
+    wanted = {"peak": "flops", "bandwidth": "bytes", "link": "wire"}.get(name)
+    link = f"{name} "
+    found = [
+        u for u in symbolic.uses if u.quantity == wanted or name in (u.resource, u.dtype) or u.resource.startswith(link)
+    ]
     if not found:
         used = ", ".join(dict.fromkeys(w for u in symbolic.uses for w in (u.resource, u.dtype) if w))
         raise InputError(f"{name!r} plays no part in this on {asked.machine.name}", hint=f"what plays a part: {used}")
@@ -102,7 +113,7 @@ def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``known`` sizes too."""
+    """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given."""
 
     asked: Question
     name: str
@@ -110,7 +121,12 @@ class _Search:
     unit: str
     symbolic: Bound
     numbers: Mapping[Any, Any]
-    known: Mapping[Any, Any]
+    sizes: Mapping[Any, Any]
+
+    @property
+    def known(self) -> Mapping[Any, Any]:
+        """Rates and sizes that have a number."""
+        return {**self.numbers, **self.sizes}
 
     def solution(self) -> Solution:
         times = self.symbolic.times
@@ -139,10 +155,10 @@ class _Search:
             return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}")
         value, before, after = self._main(flips)
         form = min(crossings, key=lambda crossing: abs(crossing[0] - value))[1]
-        limit_form, limit = limit_of(form, self.numbers)
+        limit_form, limit = limit_of(form, self.numbers, self.sizes) if not self.unit else (None, None)
         return self._solution(
             value=value,
-            pick=None if self.unit else max(1, math.ceil(value * (1 - 1e-12))),
+            pick=None if self.unit else self._whole(value),
             before=before,
             after=after,
             verdict=self._words(value, before, after),
@@ -153,15 +169,32 @@ class _Search:
             flips=tuple(flips),
         )
 
+    def _whole(self, value: float) -> int:
+        """The smallest whole number past a value, one that mesh axes divide where they shard it."""
+        multiple = multiple_of(self.asked, self.name) if self.symbolic.plan is not None else 1
+        return max(1, math.ceil(value * (1 - 1e-12) / multiple)) * multiple
+
     def _in_symbols(self, pairs: Mapping[Any, Any]) -> Solution:
         """Other sizes are open: the closed form of the crossing, and its limit for large sizes."""
         candidates = [(pair, form) for pair, forms in pairs.items() for form in forms or ()]
+        network = set(network_pairs(self.symbolic))
+        candidates.sort(key=lambda candidate: candidate[0] not in network)
         if not candidates:
             return self._solution(verdict=f"always {self._kind(self._largest_when_large())}, for large sizes")
         (before, after), form = self._sides(candidates[0][0]), candidates[0][1]
-        limit_form, limit = limit_of(form, self.numbers)
-        where = f"{limit:.6g} for large other sizes" if limit is not None else "a value that depends on the other sizes"
+        on_mesh = bool({symbol(name) for name in mesh_names(self.asked)} & free_symbols(form))
+        fixed = bool(self.unit) or on_mesh
+        limit_form, limit = (None, None) if fixed else limit_of(form, self.numbers, self.sizes)
+        largest = self._largest_when_large()
+        if limit is None and not fixed and largest == before:
+            verdict = f"always {self._kind(before)}, for large other sizes"
+            return self._solution(before=before, after=before, verdict=verdict, form=form, valid=validity_of(form))
+        where = f"{limit:.6g} for large other sizes" if limit is not None else str(form)
+        value = positive_number(put_numbers(form, self.known))
+        if value is not None:
+            where = format_quantity(value, self.unit) if self.unit else f"{value:.6g}"
         return self._solution(
+            value=value,
             before=before,
             after=after,
             verdict=f"{self._kind(before)} below, {self._kind(after)} above {self.name} = {where}",
@@ -215,9 +248,31 @@ class _Search:
             unknown=self.name,
             question=self.asked,
             unit=self.unit,
-            intensity_limit=_intensity_limit(self.symbolic),
+            intensity_limit=self._intensity_limit(),
+            ridge=self._ridge(),
+            by_algorithm=self._by_algorithm(),
             **{**blank, **fields},
         )
+
+    def _by_algorithm(self) -> tuple[Crossing, ...]:
+        """Where it starts to scale, for every algorithm of the collectives."""
+        if self.unit or not network_pairs(self.symbolic):
+            return ()
+        names = mesh_names(self.asked)
+        beside = {name: value for name, value in self.asked.sizes.items() if name in names}
+        return by_algorithm(self.asked.vary(sizes=beside), self.name, self.x, self.sizes)
+
+    def _intensity_limit(self) -> float | None:
+        """FLOP/B as the unknown and the open sizes grow without bound, where that is finite."""
+        form = self.symbolic.intensity
+        if self.unit or not is_symbol(form):
+            return None
+        return limit_of(put_numbers(form, self.sizes), {})[1]
+
+    def _ridge(self) -> float | None:
+        """The intensity at which computing takes as long as moving, where the sizes do not change it."""
+        ridge = self.symbolic.critical_intensity
+        return None if ridge is None else positive_number(put_numbers(ridge, self.known))
 
     def _main(self, flips: list[Flip]) -> Flip:
         """The first flip between kinds of bound (memory to compute), else the first of any."""
@@ -257,10 +312,3 @@ def _halve(at: Any, low: int, high: int) -> list[Flip]:
         else:
             high = middle
     return [(float(high), str(at(low)), str(at(high)))]
-
-
-def _intensity_limit(symbolic: Bound) -> float | None:
-    """FLOP/B as every size grows without bound, where that is finite."""
-    if not is_symbol(symbolic.intensity):
-        return None
-    return limit_of(symbolic.intensity, {})[1] if any(s.is_integer for s in free_symbols(symbolic.intensity)) else None

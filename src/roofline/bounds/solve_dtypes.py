@@ -57,7 +57,7 @@ class DTypeSolution:
         return pairs_html(self._title(), self.question.machine.name, dtype_lines(self))
 
     def _title(self) -> str:
-        return f"{self.question.expression}, storing {self.operand} as"
+        return f"{self.question.expression}, {self.operand} stored in other formats"
 
     def to_dict(self) -> dict[str, Any]:
         """The rows under stable keys (schema ``roofline/dtypes/1``)."""

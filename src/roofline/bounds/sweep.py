@@ -62,6 +62,13 @@ class Sweep:
             return np.asarray(column.names, dtype=object)[column.codes]
         return column
 
+    def plain(self, name: str) -> list[Any]:
+        """One column as a list: sizes as ints, figures as floats or None, codes as names."""
+        values = self[name].tolist()
+        if name in self.names:
+            return [int(value) for value in values]
+        return [None if value != value else value for value in values]
+
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
         sizes = {name: int(self.columns[name][index]) for name in self.names}
@@ -73,7 +80,7 @@ class Sweep:
             "schema": "roofline/sweep/1",
             "expression": self.question.expression,
             "target": self.question.machine.name,
-            "columns": {name: self[name].tolist() for name in self.columns},
+            "columns": {name: self.plain(name) for name in self.columns},
         }
 
     def rows(self, most: int) -> list[list[str]]:

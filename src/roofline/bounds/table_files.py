@@ -24,7 +24,7 @@ def write_table(table: Sweep, path: str) -> None:
 
 def _csv(table: Sweep, path: str) -> None:
     names = list(table.columns)
-    columns = [table[name].tolist() for name in names]
+    columns = [table.plain(name) for name in names]
     with open(path, "w", encoding="utf-8", newline="") as file:
         import csv
 

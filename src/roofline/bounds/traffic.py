@@ -34,7 +34,7 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
     ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
     """
     if policy not in POLICIES:
-        raise InputError(f"unknown byte policy {policy!r}", hint=suggest(policy, POLICIES, what="byte policies"))
+        raise InputError(f"unknown byte policy {policy!r}", hint=suggest(str(policy), POLICIES, what="byte policies"))
     if policy == "tiled":
         if tile is None:
             raise InputError("the byte policy 'tiled' needs a tile", hint="say tile=(128, 128, 64)")
@@ -72,9 +72,9 @@ def _fused(ops: Sequence[Op]) -> Keep:
 
 def _minimal(ops: Sequence[Op]) -> Keep:
     producer, consumers = _producers(ops), _consumers(ops)
-    first = {ident: users[0] for ident, users in consumers.items()}
+    payer = {ident: _largest_read(ops, ident, users) for ident, users in consumers.items() if ident not in producer}
     return lambda index, op: (
-        [t for t in _once(op.reads) if t.ident not in producer and first[t.ident] == index],
+        [t for t in _once(op.reads) if payer.get(t.ident) == index],
         [t for t in _once(op.writes) if t.role == "kv" or t.ident not in consumers],
     )
 
@@ -99,6 +99,13 @@ POLICIES: dict[str, Callable[[Sequence[Op]], Keep]] = {
 def _moved(op: Op, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Work:
     amounts: list[Size] = [t.traffic_bytes for t in (*reads, *writes)]
     return Work.bytes("main", sum(amounts[1:], amounts[0])) if amounts else Work()
+
+
+def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:
+    """Of the operations that read a tensor, the one that touches most of it: a tied table is looked up and streamed."""
+    if len(users) == 1:
+        return users[0]
+    return next((i for i in users if any(t.ident == ident and t.touched is None for t in ops[i].reads)), users[0])
 
 
 def _once(tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -46,18 +46,28 @@ def operands(asked: Question) -> list[Operand]:
     ]
 
 
-def retype(asked: Question, formats: Mapping[int, str]) -> Question:
+def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | None = None) -> Question:
     """Store the inputs at these positions in other formats; results stay as they are.
+
+    ``intermediates`` does the same for what one step makes and another reads, where that is wider.
 
     The arithmetic dtype follows from the new operands by the rules of the notation, unless ``compute`` was stated.
     """
     parsed = program(asked.text, asked.compute)
     wanted = {o.ident: dtypes.get(formats[o.position]).name for o in operands(asked) if o.position in formats}
 
-    def changed(shape: Shape) -> Shape:
-        return _stored_as(shape, wanted.get(shape.ident, shape.dtype) if shape.source == "input" else shape.dtype)
+    passed_on = {s.ident for step in parsed.steps for s in step.inputs if s.source == "step"}
 
-    steps = tuple(replace(step, inputs=tuple(changed(s) for s in step.inputs)) for step in parsed.steps)
+    def changed(shape: Shape) -> Shape:
+        if shape.ident not in passed_on:
+            return _stored_as(shape, wanted.get(shape.ident, shape.dtype))
+        narrower = intermediates and dtypes.get(intermediates).bits < dtypes.get(shape.dtype).bits
+        return _stored_as(shape, dtypes.get(intermediates).name) if intermediates and narrower else shape
+
+    steps = tuple(
+        replace(step, inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
+        for step in parsed.steps
+    )
     return asked.vary(text=canonical(replace(parsed, steps=steps)))
 
 

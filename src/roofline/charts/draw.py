@@ -14,8 +14,9 @@ from functools import cache
 from typing import Any
 
 from roofline.charts.chart import Chart
-from roofline.charts.layout import LINE_SPACING, Frame, Layout, Text, layout, ridge_drop
+from roofline.charts.layout import Frame, Layout, layout, ridge_drop
 from roofline.charts.marks import Line, Mark, Point, Region, Ridge
+from roofline.charts.text import LINE_SPACING, SWATCH, SWATCH_GAP, Text
 from roofline.charts.themes import DASHES, SHAPES, THEMES, Theme
 from roofline.charts.ticks import minor_ticks
 from roofline.errors import InputError
@@ -184,16 +185,21 @@ def _region(sheet: _Sheet, region: Region) -> None:
 
 def _line(sheet: _Sheet, line: Line) -> None:
     width = _WIDTHS[line.role] * POINTS_PER_PIXEL
-    dash = DASHES[line.dash % len(DASHES)]
     sheet.path(
         [sheet.frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)],
         color=sheet.color(line.series),
         linewidth=width,
-        linestyle=(0, dash) if dash else "-",
+        linestyle=_stroke(line.dash),
         solid_capstyle="round",
         alpha=_PALE if line.role == "lower" else 1.0,
         zorder=3,
     )
+
+
+def _stroke(dash: int) -> Any:
+    """The stroke of a dash's number, as matplotlib writes one."""
+    pattern = DASHES[dash % len(DASHES)]
+    return (0, pattern) if pattern else "-"
 
 
 def _point(sheet: _Sheet, point: Point) -> None:
@@ -239,6 +245,12 @@ def _text(sheet: _Sheet, text: Text, *, halo: bool) -> None:
     theme = sheet.theme
     if text.leader is not None:
         sheet.path(text.leader, color=theme.muted, linewidth=0.6, clip=False, zorder=4)
+    if text.swatch is not None:
+        series, dash = text.swatch
+        right, y = text.x - SWATCH_GAP, text.y
+        width = _WIDTHS["ceiling"] * POINTS_PER_PIXEL
+        ends = [(right - SWATCH, y), (right, y)]
+        sheet.path(ends, color=sheet.color(series), linewidth=width, linestyle=_stroke(dash), clip=False, zorder=4)
     color = {"text": theme.text, "muted": theme.muted}.get(text.role)
     if color is None:
         color = theme.region_text[text.role.split()[1]] if text.series is None else sheet.color(text.series)

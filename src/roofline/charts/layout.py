@@ -7,22 +7,31 @@ for the test that no two labels overlap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from roofline.charts.chart import Chart
+from roofline.charts.key import KeyItem, groups, key_rows, of_line, of_ridge
 from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
 from roofline.charts.placement import Box, Candidate, Segment, Vertex, around, beside, place
+from roofline.charts.text import (
+    GAP,
+    LINE_SPACING,
+    MARGIN,
+    SMALL,
+    SUBTITLE,
+    SWATCH,
+    SWATCH_GAP,
+    TEXT,
+    TITLE,
+    Measure,
+    Text,
+    block,
+    wrap,
+)
 from roofline.charts.ticks import axis_title, ticks
 
-#: Sizes of text in pixels.
-TITLE, SUBTITLE, TEXT, SMALL = 15.0, 11.5, 11.0, 9.5
-
-#: Space round the picture and between its parts, in pixels.
-MARGIN, GAP = 14.0, 6.0
-
-LINE_SPACING = 1.3
 MARKER = 11.0
 
 #: How far a label may stand from its point, in pixels.
@@ -39,13 +48,6 @@ MOST_TICKS = 9
 
 #: Lines of small print below a picture.
 MOST_NOTES = 3
-
-#: Width in pixels of a text of a given size; bold or not.
-Measure = Callable[[str, float, bool], float]
-
-
-#: The box of a text that is not placed yet.
-NOWHERE = Box(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +75,6 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """Lines of text in their place: ``x`` and ``y`` are the middle of the block, or of the edge ``align`` names."""
-
-    lines: tuple[str, ...]
-    x: float
-    y: float
-    size: float
-    align: str = "center"
-    bold: bool = False
-    angle: float = 0.0
-    role: str = "text"
-    series: int | None = None
-    leader: Segment | None = None
-    box: Box = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """The plotting area, the texts around it, and the labels in it, none of which overlap."""
 
@@ -106,7 +91,7 @@ class _Wanted:
 
     text: Text
     candidates: tuple[Candidate, ...]
-    key: str = ""
+    item: KeyItem | None = None
 
 
 def layout(chart: Chart, measure: Measure) -> Layout:
@@ -116,25 +101,38 @@ def layout(chart: Chart, measure: Measure) -> Layout:
     explained in a key below the picture.
     """
     names = list(dict.fromkeys(point.text for point in chart.points if point.text))
+    key = groups(chart.lines)
     if len(names) <= MOST_NAMES:
-        plain, missing = _attempt(chart, measure, ())
-        led = sum(text.leader is not None for text in plain.labels)
-        if led <= MOST_LEADERS and not any(text in names for text in missing):
-            return _attempt(chart, measure, missing)[0] if missing else plain
+        plain, well = _labelled(chart, measure, key, names)
+        if well:
+            return plain
     numbered = replace(chart, marks=tuple(_numbered(mark, names) for mark in chart.marks))
-    key = [f"{number} {_one_line(text)}" for number, text in enumerate(names, 1)]
-    plain, missing = _attempt(numbered, measure, key)
-    unplaced = [text for text in missing if not text.isdigit()]
-    return _attempt(numbered, measure, (*key, *unplaced))[0] if unplaced else plain
+    numbers = [KeyItem(f"{number} {_one_line(text)}") for number, text in enumerate(names, 1)]
+    return _labelled(numbered, measure, [*key, *numbers], ())[0]
+
+
+def _labelled(chart: Chart, measure: Measure, key: Sequence[KeyItem], names: Sequence[str]) -> tuple[Layout, bool]:
+    """Move labels without a place to the key, which takes room from the others, until each stands here or there.
+
+    It does not go well where one of ``names`` would have to move, or too many stand far from their points.
+    """
+    while True:
+        found, missing = _attempt(chart, measure, key)
+        led = sum(text.leader is not None and "\n".join(text.lines) in names for text in found.labels)
+        well = led <= MOST_LEADERS and not any(item.text in names for item in missing)
+        if not missing or not well:
+            return found, well
+        key = [*key, *missing]
 
 
 def _numbered(mark: Mark, names: Sequence[str]) -> Mark:
     return replace(mark, text=str(names.index(mark.text) + 1)) if isinstance(mark, Point) and mark.text else mark
 
 
-def _attempt(chart: Chart, measure: Measure, key: Sequence[str]) -> tuple[Layout, list[str]]:
+def _attempt(chart: Chart, measure: Measure, key: Sequence[KeyItem]) -> tuple[Layout, list[KeyItem]]:
+    """Lay out with this key and every label that is not in it; return also the entries of those without a place."""
     frame, texts, x_ticks, y_ticks = _surroundings(chart, measure, key)
-    wanted = list(_wanted(chart, frame, measure))
+    wanted = [label for label in _wanted(chart, frame, measure) if label.item not in key]
     found = place(
         [w.candidates for w in wanted],
         inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - 4),
@@ -146,8 +144,8 @@ def _attempt(chart: Chart, measure: Measure, key: Sequence[str]) -> tuple[Layout
         for w, c in zip(wanted, found, strict=True)
         if c is not None
     )
-    missing = [w.key for w, c in zip(wanted, found, strict=True) if c is None and w.key]
-    return Layout(frame, tuple(texts), labels, x_ticks, y_ticks), missing
+    missing = dict.fromkeys(w.item for w, c in zip(wanted, found, strict=True) if c is None and w.item is not None)
+    return Layout(frame, tuple(texts), labels, x_ticks, y_ticks), list(missing)
 
 
 def _marked(chart: Chart) -> Iterator[Vertex]:
@@ -157,7 +155,7 @@ def _marked(chart: Chart) -> Iterator[Vertex]:
 
 
 def _surroundings(
-    chart: Chart, measure: Measure, key: Sequence[str]
+    chart: Chart, measure: Measure, key: Sequence[KeyItem]
 ) -> tuple[Frame, list[Text], tuple[tuple[float, str], ...], tuple[tuple[float, str], ...]]:
     """Title, ticks, axis titles, key and notes, and the frame that is left between them."""
     room = chart.width - 2 * MARGIN
@@ -171,13 +169,12 @@ def _surroundings(
         top -= size * LINE_SPACING + (2 if bold else 0)
     bottom = MARGIN
     rows = int((top - bottom - LEAST_FRAME) / (SMALL * LINE_SPACING))
-    small = [
-        *((t, "text") for t in _key_lines(key, room, measure)),
-        *((t, "muted") for t in _shortened(wrap("; ".join(chart.notes), room, SMALL, measure), MOST_NOTES)),
+    notes = [
+        [Text((line,), MARGIN, 0, SMALL, "left", role="muted")]
+        for line in wrap("; ".join(chart.notes), room, SMALL, measure)
     ]
-    roles = [role for _, role in small]
-    for line, role in reversed(list(zip(_shortened([t for t, _ in small], rows), roles, strict=False))):
-        texts.append(Text((line,), MARGIN, bottom + SMALL * LINE_SPACING / 2, SMALL, "left", role=role))
+    for row in reversed(_cut([*key_rows(key, room, measure), *_cut(notes, MOST_NOTES)], rows)):
+        texts += [replace(text, y=bottom + SMALL * LINE_SPACING / 2) for text in row]
         bottom += SMALL * LINE_SPACING
     bottom += GAP if bottom > MARGIN else 0
     texts.append(Text((axis_title(chart.x),), 0, bottom + TEXT * LINE_SPACING / 2, TEXT, role="muted"))
@@ -203,8 +200,9 @@ def _surroundings(
 
 def _boxed(text: Text, measure: Measure) -> Text:
     width, height = block(text.lines, text.size, measure, bold=text.bold)
-    shift = {"left": width / 2, "right": -width / 2}.get(text.align, 0.0)
-    return replace(text, box=Box(text.x + shift, text.y, width, height))
+    before = 0.0 if text.swatch is None else SWATCH + SWATCH_GAP
+    shift = {"left": width / 2, "right": -width / 2}.get(text.align, 0.0) - before / 2
+    return replace(text, box=Box(text.x + shift, text.y, width + before, height))
 
 
 def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
@@ -218,7 +216,7 @@ def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
             yield _Wanted(
                 Text(lines, 0, 0, TEXT, series=point.series, role="label"),
                 tuple(around(frame.at(point.x, point.y), width, height, reach=REACH)),
-                point.text,
+                None if point.text.isdigit() else KeyItem(point.text),
             )
     for ridge in chart.ridges:
         if ridge.text:
@@ -226,6 +224,7 @@ def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
             yield _Wanted(
                 Text((ridge.text,), 0, 0, TEXT, series=ridge.series, role="label"),
                 tuple(around(frame.at(ridge.x, ridge.y), width, height, reach=70.0)),
+                of_ridge(ridge),
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
@@ -245,7 +244,7 @@ def _line_label(line: Line, frame: Frame, measure: Measure) -> _Wanted:
         for index, vertex in enumerate(stations):
             late = 2.0 * (len(stations) - 1 - index)
             found += [replace(c, cost=c.cost + late) for c in around(vertex, width, height, reach=8.0, gap=5.0)]
-    return _Wanted(text, tuple(found), line.label)
+    return _Wanted(text, tuple(found), of_line(line))
 
 
 def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
@@ -264,7 +263,7 @@ def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_W
     yield _Wanted(
         Text(tuple(lines), 0, 0, SMALL, role=f"region {region.color}"),
         tuple(Candidate(Box(middle, y, width, height, 90.0 * upright), 4.0 * i) for i, y in enumerate(rows)),
-        region.label,
+        KeyItem(region.label),
     )
 
 
@@ -334,35 +333,12 @@ def _spread(path: Sequence[Vertex], count: int) -> list[Vertex]:
     return found
 
 
-def block(lines: Sequence[str], size: float, measure: Measure, *, bold: bool = False) -> tuple[float, float]:
-    """Width and height of lines of text."""
-    return max((measure(line, size, bold) for line in lines), default=0.0), size * LINE_SPACING * len(lines)
-
-
-def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool = False) -> list[str]:
-    """Break text between words into lines no wider than ``width``; a word that is wider stands alone."""
-    lines: list[str] = []
-    for word in filter(None, text.split(" ")):
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and measure(longer, size, bold) <= width:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines
-
-
-def _shortened(lines: list[str], most: int) -> list[str]:
-    """Keep the first lines of the small print; a chart's notes and marks hold it all."""
-    if len(lines) <= most or most < 1:
-        return lines[: max(most, 0)]
-    return [*lines[: most - 1], f"{lines[most - 1].rpartition(' ')[0]} …"]
-
-
-def _key_lines(key: Sequence[str], room: float, measure: Measure) -> list[str]:
-    """The key in rows that break between its items, and within one only where it is longer than a row."""
-    hard = "\N{NO-BREAK SPACE}"
-    items = [item if measure(item, SMALL, False) > room else item.replace(" ", hard) for item in key]
-    return [line.replace(hard, " ") for line in wrap(f"{hard}· ".join(items), room, SMALL, measure)]
+def _cut(rows: list[list[Text]], most: int) -> list[list[Text]]:
+    """Keep the first rows of the small print; a chart's notes and marks hold it all."""
+    if len(rows) <= most or most < 1:
+        return rows[: max(most, 0)]
+    *before, last = rows[most - 1]
+    return [*rows[: most - 1], [*before, replace(last, lines=(f"{last.lines[0].rpartition(' ')[0]} …",))]]
 
 
 def _one_line(text: str) -> str:

@@ -41,7 +41,8 @@ class Line:
     """Points joined by a line.
 
     ``series`` chooses the colour, ``dash`` the stroke; marks of one machine or curve share a ``series``.
-    ``text`` is what stands beside the line; ``label`` its full name.
+    ``text`` is what stands beside the line; ``label`` its full name; ``group`` the chip it belongs to, where a chart
+    holds several, which the key names.
     """
 
     label: str
@@ -51,6 +52,12 @@ class Line:
     series: int = 0
     dash: int = 0
     text: str = ""
+    group: str = ""
+
+    @property
+    def named(self) -> str:
+        """What a key says of the line: its chip, where there are several, and its text."""
+        return " · ".join(filter(None, (self.group, self.text or self.label)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,11 @@ class Ridge:
     label: str
     text: str = ""
     series: int = 0
+
+    @property
+    def named(self) -> str:
+        """What a key says of the ridge: its number, and which it is."""
+        return self.label if self.text in self.label else f"{self.text}: {self.label}"
 
 
 Mark = Line | Point | Region | Ridge

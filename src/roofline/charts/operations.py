@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.bounds.bound import Bound, OpBound
-from roofline.errors import InputError, SizeError
+from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
 from roofline.sizes import Size, is_array, is_symbol
 
@@ -32,27 +32,66 @@ def operations(answer: Bound, name: str | None = None) -> list[Operation]:
 
     A program gives a point an operation. Sizes that have no number are an error.
     """
-    _check_numbers(answer)
-    if len(answer.ops) == 1 or name is not None:
-        text = name or without_output(answer.expression)
-        parts = [(text, answer.flops, answer.intensity, answer.lower, str(answer.bound_by))]
-    else:
-        parts = [(_name(o), o.flops, o.intensity, o.lower, str(o.bound_by)) for o in answer.ops]
     dtype = next((use.dtype for use in answer.uses if use.quantity == "flops"), "")
-    found = [
-        Operation(text, answer.machine, float(intensity), float(flops / lower), bound_by, dtype)
-        for text, flops, intensity, lower, bound_by in parts
-        if flops and intensity
+    return [
+        Operation(
+            part.name,
+            answer.machine,
+            float(part.intensity or 0),
+            float(part.flops / part.lower),
+            str(part.bound_by),
+            dtype,
+        )
+        for part in _parts(answer, name)
+        if not part.wanting
     ]
-    if not found:
-        raise InputError(f"{answer.expression} has no FLOPs or moves no bytes, so it has no place on a roofline chart")
-    return found
 
 
-def left_out(answer: Bound) -> list[str]:
-    """Name the operations of a program that have no FLOPs or move no bytes."""
-    parts = answer.ops if len(answer.ops) > 1 else ()
-    return [_name(part) for part in parts if not (part.flops and part.intensity)]
+def left_out(answer: Bound, name: str | None = None) -> list[str]:
+    """Say which operations have no place on the chart, and why: ``copy(bf16[64]) has no FLOPs``."""
+    return [f"{part.name} {part.wanting}" for part in _parts(answer, name) if part.wanting]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """What is or is not a point: a whole answer, or one operation of a program."""
+
+    name: str
+    machine: Machine
+    flops: Size
+    intensity: Size | None
+    lower: Size
+    bound_by: str | None
+    timed: bool
+
+    @property
+    def wanting(self) -> str:
+        """Why it cannot be placed; empty where it can."""
+        if not self.flops:
+            return "has no FLOPs"
+        if not self.timed:
+            return f"has FLOPs that {self.machine.name} has no peak for"
+        return "" if self.intensity else "moves no bytes"
+
+
+def _parts(answer: Bound, name: str | None) -> list[_Part]:
+    _check_numbers(answer)
+    machine = answer.machine
+    if len(answer.ops) == 1 or name is not None:
+        text, timed = name or without_output(answer.expression), answer.attainable is not None
+        return [_Part(text, machine, answer.flops, answer.intensity, answer.lower, str(answer.bound_by), timed)]
+    return [
+        _Part(
+            _name(op),
+            machine,
+            op.flops,
+            op.intensity,
+            op.lower,
+            op.bound_by,
+            any(use.quantity == "flops" for use in op.uses),
+        )
+        for op in answer.ops
+    ]
 
 
 def without_output(expression: str) -> str:

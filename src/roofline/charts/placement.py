@@ -18,7 +18,8 @@ from dataclasses import dataclass
 Vertex = tuple[float, float]
 Segment = tuple[Vertex, Vertex]
 
-#: Costs in pixels of distance: a label on a label or marker is never accepted, one on a line is only disliked.
+#: Costs in pixels of distance: a label on a label or marker is never accepted, one on a line is only
+#: disliked, unless it must be clear.
 OVERLAP_COST = 10_000.0
 CROSSING_COST = 60.0
 LEADER_CROSSING_COST = 25.0
@@ -59,11 +60,15 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One place a label could take; ``leader`` is the thin line from there to what it names, where it is far."""
+    """One place a label could take; ``leader`` is the thin line from there to what it names, where it is far.
+
+    One that must be ``clear`` is no place where a line runs through it.
+    """
 
     box: Box
     cost: float = 0.0
     leader: Segment | None = None
+    clear: bool = False
 
 
 def overlap(first: Box, second: Box) -> bool:
@@ -117,7 +122,7 @@ def place(
     """Choose one candidate a label, or None where all its places are taken.
 
     ``inside`` is where labels must lie, ``taken`` holds markers no label may cover, ``lines`` what they had better
-    not cross. Labels come in order of importance.
+    not cross, and may not where they must be clear. Labels come in order of importance.
     """
     open_to = [_possible(candidates, inside, taken, lines) for candidates in labels]
     chosen: list[_Choice | None] = [None] * len(labels)
@@ -194,7 +199,10 @@ def around(anchor: Vertex, width: float, height: float, *, reach: float, gap: fl
 def beside(
     start: Vertex, end: Vertex, width: float, height: float, *, best: float = 0.5, gap: float = 3.0
 ) -> list[Candidate]:
-    """List places along a straight line, above it first, turned with it; ``best`` is the preferred fraction of it."""
+    """List places along a straight line, above it first, turned with it; ``best`` is the preferred fraction of it.
+
+    A label there that another line ran through would be taken for that line's, so they must be clear.
+    """
     length = math.hypot(end[0] - start[0], end[1] - start[1])
     if length < width * 0.6:
         return []
@@ -208,7 +216,7 @@ def beside(
         x, y = start[0] + along[0] * at, start[1] + along[1] * at
         for side in (1, -1):
             box = Box(x - side * along[1] * off, y + side * along[0] * off, width, height, angle)
-            found.append(Candidate(box, 6.0 * (side < 0) + 30.0 * abs(step / steps - best)))
+            found.append(Candidate(box, 6.0 * (side < 0) + 30.0 * abs(step / steps - best), clear=True))
     return found
 
 
@@ -240,7 +248,10 @@ def _possible(
             continue
         if any(overlap(candidate.box, box) for box in taken):
             continue
-        cost = candidate.cost + CROSSING_COST * sum(crosses(line, candidate.box) for line in lines)
+        crossed = sum(crosses(line, candidate.box) for line in lines)
+        if candidate.clear and crossed:
+            continue
+        cost = candidate.cost + CROSSING_COST * crossed
         leader = candidate.leader
         if leader is not None:
             passed = sum(crosses(leader, box) for box in taken if math.dist((box.x, box.y), leader[0]) > 1)

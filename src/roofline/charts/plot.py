@@ -19,7 +19,7 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import resolve_sizes
 from roofline.charts.chart import THEMES, Chart
-from roofline.charts.measured import read_measured
+from roofline.measurement.runs import read_measured
 from roofline.charts.roofline_chart import roofline_chart
 from roofline.charts.series import MOST_CURVES, Series, series
 from roofline.charts.throughput_chart import throughput_chart
@@ -73,7 +73,7 @@ def plot(
         ``dtypes``      roofline: a ceiling for each (``"bf16"``, ``"vector/fp32"``)
         ``levels``      roofline: a slope for each memory level (``"hbm"``, ``"vmem"``)
         ``bandwidths``  roofline of one machine at several bandwidths, over coloured regions
-        ``measured``    roofline: runs, from a CSV file or tuples (see :func:`~roofline.charts.measured.read_measured`)
+        ``measured``    roofline: runs, from a CSV file or tuples (see :func:`~roofline.measurement.runs.read_measured`)
 
     The rest (``set``, ``unit``, ``over``, ``policy`` …) is as in :func:`roofline.bound`. Intensities are FLOP/B,
     rates FLOP/s, times seconds. Bad input raises :class:`~roofline.errors.InputError`.

@@ -21,10 +21,10 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.zones import Zones
 from roofline.charts.chart import Chart
 from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
-from roofline.charts.measured import Measured
+from roofline.measurement.runs import Measured
 from roofline.charts.operations import Operation, left_out, operations
-from roofline.charts.roofs import Corner, Roof, check_known, machine_roof
-from roofline.charts.size_axes import NEUTRAL, in_order, named
+from roofline.charts.roofs import Corner, Roof, check_known, machine_roof, styled
+from roofline.charts.size_axes import in_order, named
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_number, format_quantity
@@ -40,10 +40,14 @@ CEILING_SHARE, HEADROOM = 0.34, 0.12
 MOST_DETAILED = 4
 
 #: The most ridges that all carry their number; of more, those of the first level do, and a note lists the others.
-MOST_NUMBERED = 6
+MOST_NUMBERED = 16
 
 #: Letters of a line of a point's name, and lines.
 NAME_WIDTH, NAME_LINES = 36, 3
+
+
+#: What an operation without a place on a roofline may be asked for instead.
+_ELSEWHERE = "a point needs FLOPs with a peak, and bytes; `bound` gives its time, and kind='time' draws it over a size"
 
 
 def roofline_chart(
@@ -72,6 +76,9 @@ def roofline_chart(
     check_known(machines, dtypes, levels)
     labels = dict(names or {})
     done = [operation for index, answer in enumerate(bounds) for operation in operations(answer, labels.get(index))]
+    skipped = [why for index, answer in enumerate(bounds) for why in left_out(answer, labels.get(index))]
+    if skipped and not (done or measured):
+        raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
     priced = [bound(flops=r.flops, bytes=r.bytes, dtype=r.dtype, on=machines[at]) for r, at in runs]
     roofs = _roofs(machines, dtypes, levels, [*bounds, *priced], zones)
@@ -81,7 +88,8 @@ def roofline_chart(
         raise InputError(
             f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14"
         )
-    points = [*_points(done, machines), *_run_points(runs, priced)]
+    colors = range(len(machines)) if zones else [roof.series for roof in roofs]
+    points = [*_points(done, machines, colors), *_run_points(runs, priced, colors)]
     x, y = _axes(corners, points)
     marks: list[Mark] = [
         *(_regions(zones, x) if zones else ()),
@@ -89,14 +97,13 @@ def roofline_chart(
         *_ridges(corners, roofs),
         *points,
     ]
-    skipped = [f"not on the chart: {name} has no FLOPs or moves no bytes" for b in bounds for name in left_out(b)]
     return Chart(
         kind="roofline",
         title=title or f"Roofline of {named([m.name for m in machines])}",
         x=x,
         y=y,
         marks=tuple(marks),
-        notes=(*_listed(corners), *_notes([*bounds, *priced], roofs, points, skipped)),
+        notes=(*_listed(corners), *_notes([*bounds, *priced], roofs, points, [f"not on the chart: {why}" for why in skipped])),
         theme=theme,
     )
 
@@ -116,21 +123,14 @@ def _roofs(
             dtypes=wanted,
             levels=levels,
             answers=[a for a in answers if index_of(a.machine, machines) == series],
-            series=series,
         )
         for series, machine in enumerate(machines)
     ]
     if zones is None:
-        return found
+        return styled(found)
     ceilings = {(c.unit, c.dtype): c for roof in found for c in roof.ceilings}
-    return [
-        replace(
-            found[0],
-            slopes=tuple(s for r in found for s in r.slopes),
-            ceilings=tuple(ceilings.values()),
-            series=NEUTRAL,
-        )
-    ]
+    slopes = tuple(slope for roof in found for slope in roof.slopes)
+    return styled([replace(found[0], slopes=slopes, ceilings=tuple(ceilings.values()))])
 
 
 def index_of(machine: Machine, machines: Sequence[Machine]) -> int:
@@ -190,13 +190,12 @@ def _regions(zones: Zones, x: Axis) -> list[Region]:
 
 def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
     """Slopes up to their last ridge, ceilings from their first."""
-    several = len(roofs) > 1
-    for roof in roofs:
+    groups = _groups(roofs)
+    for roof, group in zip(roofs, groups, strict=True):
         corners = list(roof.corners())
         units = {ceiling.unit for ceiling in roof.ceilings}
         for slope in roof.slopes:
             last = max((c.intensity for c in corners if c.slope is slope), default=x.limits[1])
-            written = f"{slope.level} {format_quantity(slope.bandwidth, 'B/s')}"
             xs = (x.limits[0], last)
             yield Line(
                 f"{roof.machine.key} {slope.level}",
@@ -204,8 +203,9 @@ def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
                 tuple(slope.bandwidth * intensity for intensity in xs),
                 "slope",
                 slope.series,
-                slope.series,
-                f"{roof.machine.key} · {written}" if several else written,
+                slope.dash,
+                f"{slope.level} {format_quantity(slope.bandwidth, 'B/s')}",
+                group,
             )
         for ceiling in roof.ceilings:
             first = min((c.intensity for c in corners if c.ceiling is ceiling), default=x.limits[0])
@@ -216,9 +216,21 @@ def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
                 (ceiling.peak, ceiling.peak),
                 "ceiling",
                 roof.series,
-                0 if roof.series == NEUTRAL else roof.series,
+                roof.dash,
                 f"{ceiling.unit} {written}" if len(units) > 1 else written,
+                group,
             )
+
+
+def _groups(roofs: Sequence[Roof]) -> list[str]:
+    """What the key calls each machine: nothing where it is alone, and its figures too where two have one name."""
+    if len(roofs) == 1:
+        return [""]
+    keys = [roof.machine.key for roof in roofs]
+    return [
+        ", ".join((key, *roof.machine.given)) if keys.count(key) > 1 else key
+        for key, roof in zip(keys, roofs, strict=True)
+    ]
 
 
 def _ridges(corners: Sequence[Corner], roofs: Sequence[Roof]) -> Iterator[Ridge]:
@@ -250,7 +262,7 @@ def _listed(corners: Sequence[Corner]) -> list[str]:
     return ["ridges in FLOP/B: " + ", ".join(f"{slope} {' '.join(found)}" for slope, found in by_slope.items())]
 
 
-def _points(done: Sequence[Operation], machines: Sequence[Machine]) -> Iterator[Point]:
+def _points(done: Sequence[Operation], machines: Sequence[Machine], colors: Sequence[int]) -> Iterator[Point]:
     """A marker for every operation on every machine; its name stands once, beside the highest."""
     order = list(dict.fromkeys(operation.name for operation in done))
     highest = {name: max((o for o in done if o.name == name), key=lambda o: o.attainable) for name in order}
@@ -265,7 +277,7 @@ def _points(done: Sequence[Operation], machines: Sequence[Machine]) -> Iterator[
             operation.name,
             operation.intensity,
             operation.attainable,
-            series=index_of(operation.machine, machines),
+            series=colors[index_of(operation.machine, machines)],
             shape=order.index(operation.name),
             text=text,
             bound_by=operation.bound_by,
@@ -273,8 +285,10 @@ def _points(done: Sequence[Operation], machines: Sequence[Machine]) -> Iterator[
         )
 
 
-def _run_points(runs: Sequence[tuple[Measured, int]], priced: Sequence[Bound]) -> Iterator[Point]:
-    for number, ((run, series), answer) in enumerate(zip(runs, priced, strict=True)):
+def _run_points(
+    runs: Sequence[tuple[Measured, int]], priced: Sequence[Bound], colors: Sequence[int]
+) -> Iterator[Point]:
+    for number, ((run, at), answer) in enumerate(zip(runs, priced, strict=True)):
         roof = float(answer.attainable)
         yield Point(
             run.name,
@@ -282,7 +296,7 @@ def _run_points(runs: Sequence[tuple[Measured, int]], priced: Sequence[Bound]) -
             run.rate,
             roof,
             "measured",
-            series,
+            colors[at],
             number,
             f"{_wrapped(run.name)}\n{format_number(100 * run.rate / roof, 2)} % of the roof",
             str(answer.bound_by),

@@ -152,9 +152,9 @@ def _marked(chart: Chart, canvas: _Canvas) -> Iterator[tuple[str, int | None]]:
         cell = _free_cell(line, canvas)
         if cell is not None:
             canvas.put(cell, sign, line.series)
-        yield f"{sign} {line.text or line.label}", line.series
+        yield f"{sign} {line.named}", line.series
     for ridge in chart.ridges:
-        yield f"{_RIDGE} {ridge.label if ridge.text in ridge.label else f'{ridge.text}: {ridge.label}'}", ridge.series
+        yield f"{_RIDGE} {ridge.named}", ridge.series
     for point in chart.points:
         yield f"{letters[point.label]} {_described(point, chart)}", point.series
     for region in chart.regions:

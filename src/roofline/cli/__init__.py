@@ -14,8 +14,17 @@ _COMMANDS = {
     "bound": "how fast can this run at best, and what limits it",
     "solve": "at which size, bandwidth or peak does the bottleneck flip",
     "advise": "what would move the bound, and by how much",
+    "shard": "every legal plan of a sharded expression, ranked: what is sent, and what it costs",
+    "comm": "a collective: how long, by which algorithm, and what else would do it",
+    "layout": "what each chip holds of a sharded tensor",
     "sweep": "a table over a grid of sizes",
     "plot": "roofline, throughput and time charts",
+    "model": "language models side by side: parameters, FLOPs, memory, keys and values",
+    "llm": "the floor of serving a language model: prefill and decode, operation by operation",
+    "trace": "the operations of a PyTorch, JAX or ONNX program",
+    "measure": "the ceilings of the machine you are on, written to a machine file",
+    "run": "time operations here and show them under this machine's roof",
+    "profile": "runs of a profiler or a CSV file under a machine's roof",
     "chips": "list, filter, compare and explain the machines of the catalog",
 }
 

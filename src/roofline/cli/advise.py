@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.options import MESH, TARGET, WORK, one_expression, question_arguments, split_words, with_options
 from roofline.cli.output import show, show_json
 
 
 @click.command("advise")
 @click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(TARGET, WORK)
+@with_options(TARGET, MESH, WORK)
 @click.option(
     "--than", "others", multiple=True, metavar="CHIP", help="Chips to compare with (default: a few current ones)."
 )
@@ -33,4 +33,4 @@ def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **op
     if as_json:
         show_json({"schema": "roofline/advice/1", "advice": [item.to_dict() for item in found]})
     else:
-        show(advice_table(answer, found))
+        show(advice_table(found, answer))

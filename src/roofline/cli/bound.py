@@ -6,13 +6,22 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import ESTIMATE, TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.options import (
+    ESTIMATE,
+    MESH,
+    TARGET,
+    WORK,
+    one_expression,
+    question_arguments,
+    split_words,
+    with_options,
+)
 from roofline.cli.output import show, show_json
 
 
 @click.command("bound")
 @click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(TARGET, WORK, ESTIMATE)
+@with_options(TARGET, MESH, WORK, ESTIMATE)
 @click.option("--explain", is_flag=True, help="Show the arithmetic and the source of every figure.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:

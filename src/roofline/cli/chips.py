@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.options import machine_files, parse_set
 from roofline.cli.output import show, show_json
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from roofline.hardware import Machine
@@ -45,9 +45,11 @@ def command(
     roofline chips h100 --sources
     roofline chips h100 mi300x v5p
     """
+    from roofline import dtypes
     from roofline.cli import chips_show
     from roofline.hardware import chip, chips
 
+    dtypes.get(dtype.partition("_acc")[0])
     layers = machine_files(files)
     overrides: dict[str, Any] = dict(parse_set(set_))
     if overrides and not names:
@@ -72,9 +74,9 @@ def _filtered(machines: list[Machine], text: str | None) -> list[Machine]:
     kept = [m for m in machines if text.lower() in f"{m.key} {m.name} {m.vendor}".lower()]
     if not kept:
         makers = sorted({m.vendor for m in machines if m.vendor})
-        raise InputError(
-            f"no chip holds {text!r}", hint=suggest(text, [*makers, *(m.key for m in machines)], what="makers")
-        )
+        near = did_you_mean(text, [*makers, *(m.key for m in machines)])
+        hint = f"did you mean {near!r}?" if near else f"makers are: {', '.join(makers)}"
+        raise InputError(f"no chip holds {text!r}", hint=hint)
     return kept
 
 

@@ -47,7 +47,8 @@ def listing(machines: Sequence[Machine], dtype: str) -> Any:
             _show(row["capacity"], "B"),
             _show(row["ridge"], "FLOP/B"),
         )
-    note = f"{len(machines)} chips; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as."
+    many = f"{len(machines)} chip" + ("s" if len(machines) != 1 else "")
+    note = f"{many}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as."
     return Group(table, "", note)
 
 
@@ -59,7 +60,7 @@ def detail(machine: Machine, *, sources: bool = False) -> Any:
 
     table = Table.grid(padding=(0, 2))
     for column in range(4):
-        table.add_column(no_wrap=column < 3, justify="right" if column == 2 else "left")
+        table.add_column(no_wrap=column < 3, justify="right" if column == 2 else "left", overflow="fold")
     for part, what, value, figure in _figures(machine):
         table.add_row(f"  {part}", what, value, Text(_origin(figure, sources), "dim"))
     parts: list[Any] = [Text.assemble((machine.name, "bold"), f"  {machine.key}{_cores(machine)}"), Text(), table]

@@ -14,12 +14,26 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
 _RANGE = re.compile(r"(\d+):(\d+)(?::(\*?)(\d+))?")
+
+
+def _last_of_one(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Take the one value of an option; a second is an error, not an override."""
+    if len(values) > 1:
+        raise InputError(
+            f"--on is given {len(values)} times: {', '.join(values)}",
+            hint="one machine at a time; roofline plot takes several",
+        )
+    return values[0] if values else None
+
+
 TARGET = (
-    click.option("--on", "on", metavar="TARGET", help="A chip (h100, v5e:4x4), or a TOML file; see 'roofline chips'."),
+    click.option("--on", "on", metavar="TARGET", callback=_last_of_one, multiple=True, help="A chip, or a TOML file."),
     click.option("--set", "set_", metavar="FIGURE=VALUE", multiple=True, help="Override a figure: hbm=8.2e11."),
     click.option("--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder over the catalog."),
     click.option("--unit", metavar="UNIT", help="Run the arithmetic on matrix, vector, or a unit's own name."),
     click.option("--over", metavar="LEVEL", help="Where data comes from: hbm (default), l2, vmem, pcie …"),
+    click.option("--warm", "over", flag_value="warm", help="Data lies in whichever level holds it all."),
+    click.option("--cold", "over", flag_value="main", help="Data starts in the main memory (default)."),
     click.option("--achievable", is_flag=True, help="Use measured fractions of the data-sheet rates where known."),
 )  # fmt: skip
 
@@ -35,6 +49,17 @@ WORK = (
     click.option("--pad", is_flag=True, help="Round matrix sizes up to the matrix unit's tile."),
     click.option("--compute", metavar="DTYPE", help="Arithmetic dtype, where the operands' wider one is not meant."),
 )
+
+MESH = (
+    click.option("--mesh", "meshes", multiple=True, metavar="AXIS=SIZE,…", help="Mesh axes: X=4,Y=8, or X=n."),
+    click.option("--link", metavar="B/s", help="One-way bandwidth of a link to other chips."),
+    click.option("--plan", metavar="PLAN", help="The plan of a sharded expression: its rank, or words of its name."),
+    click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Of collectives: book, AllReduce=tree."),
+    click.option("--sharp", is_flag=True, help="AllReduce in the switches (SHARP, NVLS)."),
+    click.option("--uneven", type=click.Choice(["error", "pad"]), default="error", help="Sizes that do not divide."),
+    click.option("--use", metavar="AXES", help="Axes that plans may use though nothing is sharded over them."),
+    click.option("--wrap/--no-wrap", default=None, help="Whether the axes of a torus close."),
+)  # fmt: skip
 
 ESTIMATE = (
     click.option("--overlap", type=float, metavar="FRACTION", help="Estimate with this share of times overlapping."),
@@ -63,7 +88,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     sizes: dict[str, Any] = {}
     for word in words:
         match = _SIZE.fullmatch(word)
-        if match is None:
+        if match is None or _is_call(match.group(2)):
             expressions.append(word)
             continue
         name, text = match.groups()
@@ -71,6 +96,17 @@ def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
             raise SizeError(f"size {name} is given twice", hint="give it once")
         sizes[name] = parse_size(name, text.strip())
     return expressions, sizes
+
+
+def _is_call(text: str) -> bool:
+    """Say whether ``h = gelu(x)`` is a statement: a function of the notation that formulas of sizes do not have."""
+    match = re.match(r"\s*([^\W\d]\w*)\s*\(", text)
+    if match is None:
+        return False
+    from roofline.notation.functions import longest_match
+    from roofline.ops.formula import FUNCTIONS
+
+    return match.group(1) not in FUNCTIONS and longest_match(match.group(1)) is not None
 
 
 def parse_size(name: str, text: str) -> Any:
@@ -92,10 +128,13 @@ def parse_size(name: str, text: str) -> Any:
 
 def _range(name: str, first: str, last: str, times: str | None, step: str | None) -> list[int]:
     low, high, by = int(first), int(last), int(step or 1)
-    if low > high or low < 1 or by < (2 if times else 1):
-        raise SizeError(
-            f"size {name} has an empty range {first}:{last}", hint="as in 1:512, 1:512:8 (steps) or 1:512:*2 (doubling)"
-        )
+    hint = "as in 1:512, 1:512:8 (steps) or 1:512:*2 (doubling)"
+    if low < 1:
+        raise SizeError(f"size {name} has a range that starts at {low}; a size is at least 1", hint=hint)
+    if low > high:
+        raise SizeError(f"size {name} has an empty range {first}:{last}", hint=hint)
+    if by < (2 if times else 1):
+        raise SizeError(f"size {name} has a range with a step of {times}{by}", hint=hint)
     if (high - low) // by > 50_000_000 and not times:
         raise SizeError(f"size {name} has over 50 million values", hint="take larger steps")
     if not times:
@@ -108,8 +147,9 @@ def _range(name: str, first: str, last: str, times: str | None, step: str | None
 
 def _item(name: str, text: str) -> int | float:
     number = _number(text)
-    if number is None:
-        raise SizeError(f"size {name} lists {text!r}", hint=f"numbers, as in {name}=1024,4096")
+    if number is None or (len(text) > 1 and text[0] == "0" and text.isdigit()):
+        hint = f"numbers without separators, as in {name}=1024,4096"
+        raise SizeError(f"size {name} lists {text!r}", hint=hint)
     return number
 
 
@@ -141,6 +181,63 @@ def parse_set(items: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def parse_mesh(words: Sequence[str]) -> dict[str, int | str]:
+    """Read ``--mesh X=4,Y=n`` into the sizes of mesh axes: numbers, or formulas of sizes.
+
+    >>> parse_mesh(["X=4,Y=n/2", "Z=2"])
+    {'X': 4, 'Y': 'n/2', 'Z': 2}
+    """
+    found: dict[str, int | str] = {}
+    for item in (item for word in words for item in word.split(",")):
+        name, equals, text = (part.strip() for part in item.partition("="))
+        if not equals or not name or not text:
+            raise InputError(f"--mesh {item!r} is not AXIS=SIZE", hint="for instance --mesh X=4,Y=8")
+        if name in found:
+            raise InputError(f"mesh axis {name} is given twice", hint="give it once")
+        number = _number(text)
+        if isinstance(number, float):
+            raise SizeError(f"mesh axis {name} is {text}", hint="the size of an axis is a whole number of at least 1")
+        found[name] = text if number is None else number
+    return found
+
+
+def parse_algorithms(words: Sequence[str], sharp: bool) -> str | dict[str, str] | None:
+    """Read ``--algorithm book`` or ``--algorithm AllReduce=tree``, and ``--sharp``.
+
+    >>> parse_algorithms(["book"], False), parse_algorithms(["AllGather=direct"], True)
+    ('book', {'AllReduce': 'in-switch', 'AllGather': 'direct'})
+    """
+    single = [word for word in words if "=" not in word]
+    if len(single) > 1 or (single and (sharp or len(words) > 1)):
+        hint = "one for all collectives, or one for each: --algorithm AllReduce=tree --algorithm AllGather=direct"
+        raise InputError("several algorithms are given", hint=hint)
+    if single:
+        return single[0]
+    found = {"AllReduce": "in-switch"} if sharp else {}
+    for word in words:
+        kind, _, name = (part.strip() for part in word.partition("="))
+        if kind in found:
+            raise InputError(f"{kind} has two algorithms", hint="give it one")
+        found[kind] = name
+    return found or None
+
+
+def mesh_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Turn the options about several chips into arguments of the library, those given; ``options`` loses them."""
+    if "meshes" not in options:
+        return {}
+    found = {
+        "mesh": parse_mesh(options.pop("meshes")),
+        "link": options.pop("link"),
+        "plan": options.pop("plan"),
+        "algorithm": parse_algorithms(options.pop("algorithms"), options.pop("sharp")),
+        "uneven": options.pop("uneven"),
+        "use": tuple(axis.strip() for axis in (options.pop("use") or "").split(",") if axis.strip()),
+        "wrap": options.pop("wrap"),
+    }
+    return {name: value for name, value in found.items() if value not in (None, {}, ()) and value != "error"}
+
+
 def parse_tile(text: str | None) -> list[int] | None:
     """Read ``--tile 128,128,64``."""
     if text is None:
@@ -151,22 +248,36 @@ def parse_tile(text: str | None) -> list[int] | None:
     return [int(part) for part in parts]
 
 
-def machine_files(files: Sequence[str]) -> tuple[str, ...]:
-    """Put the user's own folder of machine files before those named on the command line."""
+def own_file(name: str) -> str:
+    """Name a file or folder of the user's own, such as the one of this machine's measured figures, ``this.toml``."""
     import os
-    from pathlib import Path
 
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    own = Path(home) / "roofline" / "chips"
-    return (*([str(own)] if own.is_dir() else []), *files)
+    return os.path.join(home, "roofline", name)
+
+
+def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,)) -> tuple[str, ...]:
+    """Put the user's own folder of machine files before those named on the command line.
+
+    The file of this machine is long, so it goes with them only where a target may mean it: ``this``, or none given
+    here (an expression may name one itself).
+    """
+    import os
+
+    folder = own_file("chips")
+    wanted = any(target is None or target.strip().lower().startswith("this") for target in targets)
+    measured = [own_file("this.toml"), own_file("this-device.toml")] if wanted else []
+    own = [folder] if os.path.isdir(folder) else []
+    return (*own, *(path for path in measured if os.path.isfile(path)), *files)
 
 
 def target_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Turn the shared target options into arguments of the library; ``options`` loses them."""
+    on = options.pop("on")
     return {
-        "on": options.pop("on"),
+        "on": on,
         "set": parse_set(options.pop("set_")),
-        "files": machine_files(options.pop("files")),
+        "files": machine_files(options.pop("files"), (on,)),
         "unit": options.pop("unit"),
         "over": options.pop("over"),
         "achievable": options.pop("achievable"),
@@ -189,6 +300,7 @@ def question_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "compute": options.pop("compute"),
         "overlap": options.pop("overlap", None),
         "overhead": options.pop("overhead", None),
+        **mesh_arguments(options),
     }
     return arguments
 

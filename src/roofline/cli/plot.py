@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import click
 
-from roofline.cli.options import TARGET, WORK, question_arguments, split_words, with_options
+from roofline.cli.options import MESH, TARGET, WORK, question_arguments, split_words, with_options
 from roofline.cli.output import show_json
 from roofline.errors import InputError
 
@@ -16,7 +17,7 @@ from roofline.errors import InputError
 @click.option("--vary", metavar="SIZE[=VALUES]", help="The size along the horizontal axis: B, or B=1:511.")
 @click.option("--kind", type=click.Choice(["roofline", "throughput", "time"]), help="What to draw; found by itself.")
 @click.option("--on", "targets", multiple=True, metavar="TARGET", help="A machine, or several: --on h100 --on a100.")
-@with_options(TARGET[1:], WORK)
+@with_options(TARGET[1:], MESH, WORK)
 @click.option("--name", "names", multiple=True, metavar="TEXT", help="A name for each expression, in order.")
 @click.option("--ceiling", "dtypes", multiple=True, metavar="DTYPE", help="Roofline: a ceiling for each dtype.")
 @click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Roofline: a slope for each memory level.")
@@ -63,13 +64,15 @@ def command(
     )
     if width is not None:
         chart = chart.with_size(width, round(width * chart.height / chart.width))
+    scale = 2.0 if width is None else 1.0
     if as_json:
         show_json(chart.to_dict())
     elif output is not None:
-        chart.save(output)
+        chart.save(output, scale=scale)
         click.echo(f"wrote {output}")
     else:
-        click.echo(chart.to_text())
+        columns = shutil.get_terminal_size((100, 30)).columns
+        click.echo(chart.to_text(width=max(40, min(columns, 100))))
 
 
 def _vary(text: str | None, sizes: dict[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.options import MESH, TARGET, WORK, one_expression, question_arguments, split_words, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -23,7 +23,7 @@ from roofline.errors import InputError
 @click.option(
     "--bandwidth", "bandwidths", multiple=True, metavar="B/s", help="With --for intensity: one or more bandwidths."
 )
-@with_options(TARGET, WORK)
+@with_options(TARGET, MESH, WORK)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """At which size, bandwidth, peak or dtype does the bottleneck flip?

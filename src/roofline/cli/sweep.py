@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.options import MESH, TARGET, WORK, one_expression, question_arguments, split_words, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -16,7 +16,7 @@ SHOWN, MOST_JSON = 40, 100_000
 
 @click.command("sweep")
 @click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUES]...")
-@with_options(TARGET, WORK)
+@with_options(TARGET, MESH, WORK)
 @click.option(
     "--columns", metavar="NAMES", help="Columns, comma-separated: lower,upper,attainable,intensity,bound_by,times …"
 )
@@ -41,7 +41,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
         show_json(found.to_dict())
     else:
-        show(_table(found))
+        show(_table(found), whole=True)
 
 
 def _table(found: Any) -> Any:

@@ -29,11 +29,16 @@ _MAKERS = re.compile(
 
 
 class Index(NamedTuple):
-    """``chips`` maps a key to its file, ``aliases`` a squashed name to a key, ``match`` a device name to a key."""
+    """``chips`` maps a key to its file, ``aliases`` a squashed name to a key, ``match`` a device name to a key.
+
+    ``systems`` maps the key of a system to its file, ``system_aliases`` a squashed name to such a key.
+    """
 
     chips: Mapping[str, str]
     aliases: Mapping[str, str]
     match: Mapping[str, str]
+    systems: Mapping[str, str]
+    system_aliases: Mapping[str, str]
 
     def key(self, name: str) -> str | None:
         """Return the key of the chip called ``name``, or None."""
@@ -57,7 +62,7 @@ def read() -> Index:
 
     with open(os.path.join(CATALOG, INDEX), encoding="utf-8") as handle:
         data: dict[str, Any] = json.load(handle)
-    return Index(data["chips"], data["aliases"], data["match"])
+    return Index(data["chips"], data["aliases"], data["match"], data["systems"], data["system_aliases"])
 
 
 def for_device(name: str) -> str | None:
@@ -73,8 +78,8 @@ def for_device(name: str) -> str | None:
     return read().match[max(found, key=len)] if found else None
 
 
-def make(machines: Iterable[Machine]) -> dict[str, Any]:
-    """Make the content of an index; two chips under one name are an error."""
+def make(machines: Iterable[Machine], systems: Iterable[Machine] = ()) -> dict[str, Any]:
+    """Make the content of an index; two chips, or a chip and a system, under one name are an error."""
     chips: dict[str, str] = {}
     aliases: dict[str, str] = {}
     match: dict[str, str] = {}
@@ -84,8 +89,21 @@ def make(machines: Iterable[Machine]) -> dict[str, Any]:
             _claim(aliases, squash(name), machine.key, "name")
         for pattern in machine.match:
             _claim(match, pattern, machine.key, "device name")
-    ordered = sorted(aliases.items())
-    return {"schema": 1, "chips": chips, "aliases": dict(ordered), "match": match}
+    system_files: dict[str, str] = {}
+    system_aliases: dict[str, str] = {}
+    for system in systems:
+        system_files[system.key] = os.path.basename(system.file)
+        for name in (system.key, *system.aliases):
+            _claim(dict(aliases), squash(name), system.key, "name")
+            _claim(system_aliases, squash(name), system.key, "name")
+    return {
+        "schema": 1,
+        "chips": chips,
+        "aliases": dict(sorted(aliases.items())),
+        "match": match,
+        "systems": system_files,
+        "system_aliases": dict(sorted(system_aliases.items())),
+    }
 
 
 def _claim(taken: dict[str, str], name: str, key: str, what: str) -> None:
@@ -98,9 +116,9 @@ def write(folder: str = CATALOG) -> None:
     """Make the index anew from the catalog files in ``folder``."""
     import json
 
-    from roofline.hardware.loader import read_folder
+    from roofline.hardware.loader import read_folder, read_systems
 
-    content = make(read_folder(folder))
+    content = make(read_folder(folder), read_systems(folder))
     with open(os.path.join(folder, INDEX), "w", encoding="utf-8") as handle:
         json.dump(content, handle, indent=1, ensure_ascii=False)
         handle.write("\n")

@@ -25,8 +25,8 @@ def merge(parent: Machine, child: Machine) -> Machine:
         child,
         name=child.name if child.name != child.key else parent.name,
         units=_merge_named(parent.units, child.units, _merge_units),
-        memories=_merge_named(parent.memories, child.memories, _fill),
-        links=_merge_named(parent.links, child.links, _fill),
+        memories=_merge_named(parent.memories, child.memories, fill),
+        links=_merge_named(parent.links, child.links, fill),
         cores=child.cores or parent.cores,
         core=child.core or parent.core,
         tdp=child.tdp or parent.tdp,
@@ -44,13 +44,14 @@ def _merge_named(below: tuple[Any, ...], above: tuple[Any, ...], join: Any) -> t
 
 def _merge_units(below: Unit, above: Unit) -> Unit:
     return replace(
-        _fill(below, above),
+        fill(below, above),
         peaks=MappingProxyType({**below.peaks, **above.peaks}),
         achievable=MappingProxyType({**below.achievable, **above.achievable}),
         per_clock=MappingProxyType({**below.per_clock, **above.per_clock}),
     )
 
 
-def _fill(below: _Part, above: _Part) -> _Part:
+def fill(below: _Part, above: _Part) -> _Part:
+    """Take what ``above`` leaves unsaid from ``below``."""
     missing = {f.name: getattr(below, f.name) for f in fields(above) if not getattr(above, f.name)}
     return replace(above, **missing)

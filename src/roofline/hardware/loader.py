@@ -1,4 +1,4 @@
-"""TOML files → Machines: the shipped catalog, and the user's own files laid over it.
+"""TOML files → Machines: the shipped catalog of chips and systems, and the user's own files laid over it.
 
 A layer is one file. A name is looked up in the user's layers, the last one first, then in the shipped index; the
 chip is then taken from the topmost layer that defines it. ``inherits`` looks one layer further down when a chip
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 from roofline.errors import HardwareError, did_you_mean
 from roofline.hardware import index
+from roofline.hardware.doubts import doubts
 from roofline.hardware.machine import Machine
 from roofline.hardware.reading import Place, is_text_list
 from roofline.hardware.schema import build, check_file
@@ -23,11 +25,12 @@ LONGEST_CHAIN = 50
 
 
 class Layer(NamedTuple):
-    """One parsed file: its chips as they stand, and where it is."""
+    """One parsed file: its chips and systems as they stand, and where it is."""
 
     chips: Mapping[str, dict[str, Any]]
     place: Place
     family: str
+    systems: Mapping[str, dict[str, Any]]
 
     def key(self, squashed: str) -> str | None:
         """Return the key of the chip with this name, or None."""
@@ -37,6 +40,12 @@ class Layer(NamedTuple):
             if squashed in (index.squash(key), *map(index.squash, listed)):
                 return key
         return None
+
+    def system(self, squashed: str) -> str | None:
+        """Return the key of the system with this name, or None."""
+        from roofline.hardware.network_systems import names_of
+
+        return next((k for k, raw in self.systems.items() if squashed in map(index.squash, names_of(k, raw))), None)
 
 
 def read_layer(path: str) -> Layer:
@@ -55,7 +64,7 @@ def read_layer(path: str) -> Layer:
     except ValueError as error:
         raise HardwareError(f"{path}: does not read as TOML: {error}", hint="see https://toml.io") from None
     chips, place = check_file(data, path)
-    return Layer(chips, place, data.get("family", ""))
+    return Layer(chips, place, data.get("family", ""), data.get("system", {}))
 
 
 def layers_of(files: Iterable[str | os.PathLike[str]]) -> list[Layer]:
@@ -97,16 +106,25 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
     roofline.errors.HardwareError: unknown chip 'h10'; did you mean 'h100'? (`roofline chips` lists all)
     """
     squashed = index.squash(name)
-    key = next((found for layer in reversed(layers) if (found := layer.key(squashed))), None)
-    key = key or index.read().aliases.get(squashed)
-    if key is None:
-        raise unknown(name, layers)
-    return _from_layers(key, layers, ())
+    for position in range(len(layers) - 1, -1, -1):
+        key, system = layers[position].key(squashed), layers[position].system(squashed)
+        if key is not None:
+            machine = _from_layers(key, layers, ())
+            return replace(machine, warnings=doubts(machine, _base(key, layers)))
+        if system is not None:
+            return _build_system(system, layers[position], layers[: position + 1])
+    shipped_key, shipped_system = index.read().aliases.get(squashed), index.read().system_aliases.get(squashed)
+    if shipped_key is not None:
+        return _from_layers(shipped_key, layers, ())
+    if shipped_system is not None:
+        return _build_system(shipped_system, _shipped_layer(index.read().systems[shipped_system]), layers)
+    raise unknown(name, layers)
 
 
 def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one."""
-    own = {index.squash(key): key for layer in layers for key in layer.chips}
+    own = {index.squash(key): key for layer in layers for key in (*layer.chips, *layer.systems)}
+    own |= {squashed: key for squashed, key in index.read().system_aliases.items() if squashed not in own}
     near = did_you_mean(index.squash(name), [*own, *index.read().aliases])
     hint = (
         f"did you mean {own.get(near, near)!r}? (`roofline chips` lists all)" if near else "`roofline chips` lists all"
@@ -124,6 +142,15 @@ def _from_layers(key: str, layers: Sequence[Layer], chain: tuple[str, ...]) -> M
     raise unknown(key, layers)
 
 
+def _base(key: str, layers: Sequence[Layer]) -> Machine | None:
+    """The chip that a chip of the user's builds on or stands in for, if any."""
+    parent = next((layer.chips[key].get("inherits") for layer in reversed(layers) if key in layer.chips), None)
+    if parent is not None and index.squash(parent) != index.squash(key):
+        known = index.read().aliases.get(index.squash(parent), parent)
+        return _from_layers(known, layers, ())
+    return shipped(key) if key in index.read().chips else None
+
+
 def _build(key: str, layer: Layer, layers: Sequence[Layer], chain: tuple[str, ...]) -> Machine:
     raw = layer.chips[key]
     place = layer.place.at("chip", key)
@@ -133,6 +160,22 @@ def _build(key: str, layer: Layer, layers: Sequence[Layer], chain: tuple[str, ..
     if not isinstance(parent, str):
         place.at("inherits").fail(f"is {parent!r:.60}", "expected the name of one chip, such as 'h100'")
     return build(key, raw, place, family=layer.family, parent=_parent(parent, key, place, layers, chain))
+
+
+def _build_system(key: str, layer: Layer, layers: Sequence[Layer]) -> Machine:
+    """Build a system from its layer; the chip it is made of is looked up like any other name."""
+    from roofline.hardware.network_systems import build_system
+
+    def chip_named(name: str) -> Machine:
+        squashed = index.squash(name)
+        known = next((k for below in reversed(layers) if (k := below.key(squashed))), None)
+        known = known or index.read().aliases.get(squashed)
+        if known is None:
+            place.at("chip").fail(f"names {name!r}, which is not known", unknown(name, layers).hint)
+        return _from_layers(known, layers, ())
+
+    place = layer.place.at("system", key)
+    return build_system(key, layer.systems[key], place, chip_named)
 
 
 def _parent(name: str, key: str, place: Place, layers: Sequence[Layer], chain: tuple[str, ...]) -> Machine:
@@ -160,6 +203,21 @@ def read_folder(folder: str) -> list[Machine]:
         layer = read_layer(file)
         machines += [_build(key, layer, [layer], ()) for key in layer.chips]
     return machines
+
+
+def read_systems(folder: str) -> list[Machine]:
+    """Build every system of the catalog files in a folder, file by file, in order."""
+    layers = [read_layer(os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.endswith(".toml")]
+    return [_build_system(key, layer, layers) for layer in layers for key in layer.systems]
+
+
+def systems() -> list[str]:
+    """List the keys of the shipped systems.
+
+    >>> systems()
+    ['trn2-ultraserver', 'dgx-b200', 'gb200-superpod', 'dgx-h100', 'dgx-h200']
+    """
+    return list(index.read().systems)
 
 
 def everything(files: Iterable[str | os.PathLike[str]] = ()) -> list[Machine]:

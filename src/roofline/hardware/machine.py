@@ -60,7 +60,8 @@ class Memory:
 
     ``bandwidth`` is one-way bytes/s of the whole device, ``capacity`` bytes of the whole device; ``per_core`` is
     the capacity one core sees, where the level is split among cores. Each is None where unknown. ``label`` is the
-    vendor's word for the capacity ("80 GB", which is not 80e9 bytes).
+    vendor's word for the capacity ("80 GB", which is not 80e9 bytes). ``curve`` lists, for a measured machine's main
+    memory, the bandwidth at each working set of a warm run, smallest first.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Memory:
     achievable: Figure | None = None
     link: bool = False
     label: str = ""
+    curve: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ class Machine:
     """One device: its compute units, its memory levels from ``main`` inwards, its links.
 
     ``unit`` and ``over`` are the caller's choices (``--unit vector``, ``--over vmem``): they change how ``matrix``
-    and ``main`` resolve, never the Work. ``use_achievable`` multiplies rates by the measured fractions where known.
+    and ``main`` resolve, never the Work; ``over="warm"`` says that data lies wherever it fits. ``use_achievable``
+    multiplies rates by the measured fractions where known.
     ``given`` lists the figures the caller set (``hbm.bandwidth``), ``warnings`` what is odd about them,
     ``alternates`` what other sources say, ``match`` the names a driver reports the device under.
     """

@@ -25,12 +25,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.errors import HardwareError, suggest
+from roofline.errors import HardwareError
 from roofline.hardware.machine import Link, Machine
 from roofline.sizes import Size, check, is_array, is_symbol, maximum, minimum, product
 
 #: Names of the axes of a target's shape, in order; more than one slice adds an axis of slices.
-AXIS_NAMES = ("X", "Y", "Z")
+AXIS_NAMES = ("X", "Y", "Z", "W", "V", "U")
 SLICE_AXIS = "S"
 
 
@@ -174,7 +174,7 @@ def _from_shape(machine: Machine) -> dict[str, Size]:
         hint = f"write its shape, as in {machine.key}:8, or name its axes, as in mesh X=8"
         raise HardwareError(f"{machine.name} is one chip", hint=hint)
     if len(machine.shape) > len(AXIS_NAMES):
-        hint = "name them, as in mesh A=2,B=2,C=2,D=2"
+        hint = f"write at most {len(AXIS_NAMES)}; several mesh axes may be named on a shape of one"
         raise HardwareError(f"{target_text(machine)} has {len(machine.shape)} axes", hint=hint)
     sizes: dict[str, Size] = dict(zip(AXIS_NAMES, machine.shape, strict=False))
     return {**sizes, SLICE_AXIS: machine.slices} if machine.slices > 1 else sizes
@@ -214,9 +214,3 @@ def _declare(name: str) -> str:
 
 def _show(size: Size) -> str:
     return "[…]" if is_array(size) else str(size)
-
-
-def unknown_rule(what: str, rule: str, known: Iterable[str]) -> HardwareError:
-    """Make the error for a rule of wrapping or of slices that is not known."""
-    names = list(known)
-    return HardwareError(f"unknown rule {rule!r} for {what}", hint=suggest(rule, names, what="rules"))

@@ -35,7 +35,7 @@ def switch_axes(
     notes: list[str] = []
     before: Size = 1
     outermost = next(iter(sizes), None)
-    for name in reversed(sizes):
+    for name in reversed(list(sizes)):
         size = sizes[name]
         if name != outermost:
             _fills_units(links, name, size, before)

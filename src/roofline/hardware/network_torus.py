@@ -135,7 +135,7 @@ def _across(machine: Machine, whole: Mapping[str, Size]) -> str | None:
     """Which mesh axis runs over slices: the last one, where there is more than one slice."""
     if machine.slices == 1:
         return None
-    name = next(reversed(whole), None)
+    name = next(reversed(list(whole)), None)
     if name is None or not isinstance(whole[name], int) or whole[name] != machine.slices:
         made = ", ".join(f"{n}={size}" for n, size in whole.items())
         hint = f"the last axis runs over the slices, as in {SLICE_AXIS}={machine.slices}"
@@ -149,7 +149,7 @@ def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> 
         raise HardwareError(
             f"no network between slices of {machine.name} is known", hint="give one, as in dcn='6 GB/s'"
         )
-    return level_of(links[tier], tier, name, size, topology="switch", below=product(machine.shape))
+    return level_of(links[tier], tier, name, size, topology="switch")
 
 
 def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size]) -> None:
@@ -166,10 +166,12 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
             f"{what}: it has {len(shape)} axes", hint=f"it is a torus of {dimensions}, as in {machine.key}:4x4"
         )
     longest = sorted((n for link in links for n in link.axes), reverse=True)
-    largest = "x".join(map(str, longest))
+    largest = "x".join(str(n) for link in links for n in link.axes)
     numbers = sorted((n for n in shape if isinstance(n, int)), reverse=True)
     if longest and any(n > most for n, most in zip(numbers, longest, strict=False)):
-        raise HardwareError(f"{what}: its largest is {largest}", hint="take more than one slice, as in v5e:16x16:2")
+        raise HardwareError(
+            f"{what}: its largest is {largest}", hint=f"take several slices, as in {machine.key}:{largest}:2"
+        )
     for n in shape:
         if is_array(n) and longest and bool((n > longest[0]).any()):
             raise HardwareError(

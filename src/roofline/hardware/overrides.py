@@ -6,7 +6,7 @@
 ``bf16`` ``fp8`` …             peak on the unit that lists it, else on the main unit, which gains it
 ``peak`` ``peak.bf16``         every dtype of the main unit; one dtype of it
 ``mxu.bf16`` ``vector.fp32``   one dtype of a unit, by its name or kind; ``mxu.clock`` its clock
-``link`` ``nvlink``            bandwidth of a link; ``link.latency``
+``link`` ``nvlink``            bandwidth of a link, or ``spec`` for the data sheet's; ``link.latency``
 ``tdp``                        power
 =============================  ========================================================================
 
@@ -40,6 +40,9 @@ _OUTERMOST = ("hbm", "dram")
 _LEVEL_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "achievable": ""}
 _LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": ""}
 _NETWORKS = ("nic", "dcn")
+
+#: Asks for the data sheet's figure of a link whose preferred figure is an effective one.
+_OTHER = "spec"
 _SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 
 
@@ -112,9 +115,18 @@ def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> M
             f"{head} has no figure {part!r}", hint=suggest(part, list(_LINK_PARTS), what=f"figures of {head}")
         )
     link = found or Link(head, topology="network" if head in _NETWORKS else "")
-    figure = _given(key, value, _LINK_PARTS[part])
+    wants_other = isinstance(value, str) and value.strip().lower() == _OTHER
+    figure = _other_figure(machine, f"{link.name}.{part}") if wants_other else _given(key, value, _LINK_PARTS[part])
     links = _put(machine.links, link, replace(link, **{part: figure}))  # type: ignore[arg-type]
     return _noted(replace(machine, links=links), f"{link.name}.{part}", getattr(link, part), figure)
+
+
+def _other_figure(machine: Machine, path: str) -> Figure:
+    """Take the vendor's figure where the catalog prefers an effective one."""
+    found = next((a.figure for a in machine.alternates if a.of == path and not a.rejected), None)
+    if found is None:
+        raise HardwareError(f"the catalog has one figure for {path} of {machine.name}", hint="give a number")
+    return found
 
 
 def _set_tdp(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:

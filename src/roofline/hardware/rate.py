@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from roofline import dtypes
 from roofline.errors import DTypeError, HardwareError, suggest
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
+from roofline.hardware.warm import WARM, warm_bandwidth
 from roofline.work import Key
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 #: Levels that answer to another name where the machine has none of the name asked for.
 LEVEL_SYNONYMS = {"hbm": "dram", "dram": "hbm", "host": "pcie", "lds": "smem", "shared": "smem", "l3": "llc"}
+
+#: The resource all hops over mesh axes take their time on.
+HOPS = "hop latency"
 
 
 class Choice(NamedTuple):
@@ -47,7 +51,7 @@ def rate(machine: Machine, key: Key, op: Op | None = None) -> Rate | None:
     if key.quantity == "flops":
         return _arithmetic_rate(machine, key)
     if key.quantity == "bytes":
-        return _memory_rate(machine, key.place)
+        return _memory_rate(machine, key.place, op)
     if key.quantity == "wire":
         return _wire_rate(machine, key.place)
     if key.quantity == "hops":
@@ -65,25 +69,35 @@ def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
     return _rate(machine, unit.name, peak, fraction, f"{dtype} on {unit.name}", dtype, note)
 
 
-def _memory_rate(machine: Machine, place: str) -> Rate | None:
+def _memory_rate(machine: Machine, place: str, op: Op | None) -> Rate | None:
     memory = _main_or_chosen(machine) if place == "main" else find_level(machine, place)
     if memory is None or memory.bandwidth is None:
         return None
+    if place == "main" and machine.over == WARM:
+        warm = warm_bandwidth(machine, memory, op)
+        return None if warm is None else Rate(warm[0], warm[1], figure=memory.bandwidth, note=warm[2])
     return _rate(machine, memory.name, memory.bandwidth, memory.achievable, memory.name)
 
 
 def _wire_rate(machine: Machine, place: str) -> Rate | None:
-    link = find_link(machine, place)
+    """Find the rate of a mesh axis (``X``, ``X.ib``) or of a link by its own name, one way."""
+    level = None if machine.mesh is None else machine.mesh.level(place)
+    link = find_link(machine, place if level is None else level.link)
     if link is None or link.bandwidth is None:
         return None
-    return _rate(machine, link.name, link.bandwidth, link.achievable, link.name)
+    if level is None:
+        return _rate(machine, link.name, link.bandwidth, link.achievable, link.name)
+    found = _rate(machine, level.resource, link.bandwidth, link.achievable, link.name)
+    return replace(found, value=found.value * level.lanes)
 
 
 def _hop_rate(machine: Machine, place: str) -> Rate | None:
-    link = find_link(machine, place)
+    """Find the rate of hops; those on mesh axes follow one another, so they share one resource."""
+    level = None if machine.mesh is None else machine.mesh.level(place)
+    link = find_link(machine, place if level is None else level.link)
     if link is None or link.latency is None:
         return None
-    return Rate(f"{link.name} latency", 1 / link.latency.value, figure=link.latency)
+    return Rate(f"{link.name} latency" if level is None else HOPS, 1 / link.latency.value, figure=link.latency)
 
 
 def _rate(
@@ -201,7 +215,19 @@ def _own_outermost(machine: Machine) -> Memory | None:
 
 
 def _main_or_chosen(machine: Machine) -> Memory | None:
-    return find_level(machine, machine.over) if machine.over is not None else _own_outermost(machine)
+    if machine.over is None or machine.over == WARM:
+        return _own_outermost(machine)
+    return find_level(machine, machine.over)
+
+
+def data_level(machine: Machine) -> Memory:
+    """Return the level data comes from: the chosen one, else the main memory, which also holds what warm data leaves.
+
+    >>> from roofline.hardware import chip
+    >>> data_level(chip("v5e", over="vmem")).name, data_level(chip("h100", over="warm")).name
+    ('vmem', 'hbm')
+    """
+    return main_level(machine) if machine.over is None or machine.over == WARM else level(machine, machine.over)
 
 
 def find_level(machine: Machine, name: str) -> Memory | None:
@@ -262,7 +288,7 @@ def with_choices(
 ) -> Machine:
     """Return the machine with the caller's choices: which unit, which memory level, measured fractions or not.
 
-    ``unit="auto"`` and ``over="main"`` take a choice back.
+    ``unit="auto"`` and ``over="main"`` take a choice back; ``over="warm"`` takes data from wherever it fits.
 
     >>> from roofline.hardware import chip
     >>> with_choices(chip("v5e"), unit="tensr")
@@ -274,6 +300,8 @@ def with_choices(
         changes["unit"] = None if unit == "auto" else _known_unit(machine, unit)
     if over == "main":
         changes["over"] = None
+    elif over == WARM:
+        changes["over"] = WARM
     elif over is not None:
         chosen = level(machine, over)
         if chosen.bandwidth is None:

@@ -11,6 +11,7 @@ roofline.errors.HardwareError: my.toml: chip.x.bandwidth: -1 is negative; expect
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -191,6 +192,25 @@ def count_of(raw: Mapping[str, Any], key: str, place: Place) -> int | None:
     if not is_count(raw[key]):
         place.at(key).fail(f"is {raw[key]!r:.60}", "expected a whole number of at least 1")
     return int(raw[key])
+
+
+def curve_of(raw: Mapping[str, Any], key: str, place: Place) -> tuple[tuple[float, float], ...]:
+    """Read a list of pairs of figures above 0, the first ones rising; nothing is the empty one."""
+    listed = raw.get(key, [])
+    hint = "expected pairs of bytes and B/s with rising bytes, such as [[32768, 4e11], [1048576, 2e11]]"
+    if not isinstance(listed, list) or any(not _is_pair(pair) for pair in listed):
+        place.at(key).fail(f"is {listed!r:.60}", hint)
+    if any(after[0] <= before[0] for before, after in pairwise(listed)):
+        place.at(key).fail("does not rise", hint)
+    return tuple((float(size), float(value)) for size, value in listed)
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(x, int | float) and not isinstance(x, bool) and 0 < x < 1e30 for x in value)
+    )
 
 
 def table_of(raw: Mapping[str, Any], key: str, place: Place) -> dict[str, Any]:

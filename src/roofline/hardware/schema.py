@@ -4,7 +4,8 @@ The format: a file has ``schema = 1``, ``family``, ``[sources]`` (short name →
 ``[chip.NAME]`` per chip with ``[chip.NAME.unit.UNIT]``, ``[[chip.NAME.memory]]`` (outermost first) and
 ``[[chip.NAME.link]]``. A figure is a number in SI base units, text with a unit ("3.35 TB/s"), or a table
 ``{ value, source, basis, note, date }``; ``source``, ``basis`` and ``note`` of the enclosing unit, memory or link
-hold for its figures that have none of their own.
+hold for its figures that have none of their own. A memory's ``curve`` lists working sets in bytes with the bandwidth
+there in B/s. What stands under ``[measurement]`` is :mod:`roofline.measurement`'s own record and is not read here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from roofline.hardware.reading import (
     Place,
     by_dtype,
     count_of,
+    curve_of,
     defaults_of,
     figure,
     figure_of,
@@ -58,13 +60,15 @@ TOPOLOGIES = ("switch", "fat-tree", "mesh", "ring", "torus2d", "torus3d", "pair"
 WRAPS = ("full axis", "cubes of 4", "always", "never")
 SLICES = ("powers of 2", "cubes of 4")
 
-_FILE_KEYS = ("schema", "family", "sources", "chip", "system")
+_FILE_KEYS = ("schema", "family", "sources", "chip", "system", "measurement")
 _CHIP_KEYS = (
     "name", "inherits", "vendor", "aliases", "match", "cores", "core", "tdp", "notes", "unit", "memory", "link",
     "price", "alternates", "source", "basis",
 )  # fmt: skip
 _UNIT_KEYS = ("kind", "clock", "tile", "peak", "achievable", "per_clock", "irregular", "source", "basis", "note")
-_MEMORY_KEYS = ("level", "bandwidth", "capacity", "per_core", "achievable", "link", "label", "source", "basis", "note")
+_MEMORY_KEYS = (
+    "level", "bandwidth", "capacity", "per_core", "achievable", "link", "label", "curve", "source", "basis", "note",
+)  # fmt: skip
 _LINK_KEYS = (
     "name", "bandwidth", "links", "latency", "domain", "achievable", "topology", "label", "axes", "wrap", "slices",
     "host", "reduces", "switches", "ports", "port_bandwidth", "source", "basis", "note",
@@ -83,11 +87,12 @@ def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, 
     }
     place = Place(file, "", sources)
     text_of(data, "family", place)
-    chips = table_of(data, "chip", place)
-    if not chips:
+    chips, systems = table_of(data, "chip", place), table_of(data, "system", place)
+    if not chips and not systems:
         place.fail("holds no chip", "start one with [chip.NAME]")
-    for key in chips:
-        table_of(chips, key, place.at("chip"))
+    for kind, tables in (("chip", chips), ("system", systems)):
+        for key in tables:
+            table_of(tables, key, place.at(kind))
     return chips, place
 
 
@@ -162,6 +167,7 @@ def _memory(raw: Mapping[str, Any], place: Place) -> Memory:
         achievable=figure_of(raw, "achievable", "", place, defaults, most=1.0),
         link=flag_of(raw, "link", place, name in LINK_LEVELS),
         label=text_of(raw, "label", place),
+        curve=curve_of(raw, "curve", place),
     )
 
 

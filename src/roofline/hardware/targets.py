@@ -1,4 +1,6 @@
-"""A target as it is typed → Machine: ``h100``, ``h100:8``, ``v5e:4x4``, ``my.toml``, ``my.toml#name``, ``this``.
+"""A target as it is typed → Machine: ``h100``, ``h100:8``, ``v5e:4x4``, ``dgx-h100:64``, ``my.toml#name``, ``this``.
+
+A shape makes a mesh of its chips; ``v5e:16x16:2`` is two slices of 256 chips.
 
 >>> chip("h100").name
 'NVIDIA H100 SXM5 80GB'
@@ -25,6 +27,7 @@ from roofline.hardware import loader
 from roofline.hardware.machine import Machine
 
 _SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
+_COUNT = re.compile(r"[0-9]+")
 _FILE = re.compile(r"(?P<path>.+\.toml)(?:#(?P<name>[^:]*))?(?::(?P<shape>[^/\\]*))?", re.IGNORECASE | re.DOTALL)
 
 #: The most chips one axis of a target may have.
@@ -52,9 +55,9 @@ def chip(
     >>> chip("h100", hbm="3 TB/s").memories[0].bandwidth.basis
     'given'
     """
-    machine, shape = _resolve(target, files)
+    machine, shape, slices = _resolve(target, files)
     if shape:
-        machine = replace(machine, shape=shape)
+        machine = replace(machine, shape=shape, slices=slices)
     if overrides:
         from roofline.hardware.overrides import override
 
@@ -63,6 +66,10 @@ def chip(
         from roofline.hardware.rate import with_choices
 
         machine = with_choices(machine, unit=unit, over=over, achievable=achievable)
+    if shape and machine.links:
+        from roofline.hardware.network import with_mesh
+
+        machine = with_mesh(machine)
     return machine
 
 
@@ -86,33 +93,33 @@ def names() -> list[str]:
     return list(read().chips)
 
 
-def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> tuple[Machine, tuple[int, ...]]:
+def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> tuple[Machine, tuple[int, ...], int]:
     if isinstance(target, Machine):
-        return target, ()
+        return target, (), 1
     if not isinstance(target, str) or not target.strip():
         raise HardwareError(f"{target!r} is not a chip", hint="name one, such as 'h100', or give a TOML file")
     text = target.strip()
     in_file = _FILE.fullmatch(text)
     if in_file is not None:
         layers = [*loader.layers_of(files), loader.read_layer(in_file["path"])]
-        return loader.find(_chip_in(layers[-1], in_file["name"]), layers), _shape(in_file["shape"], text)
+        return loader.find(_chip_in(layers[-1], in_file["name"]), layers), *_shape(in_file["shape"], text)
     name, _, written = text.partition(":")
     layers = loader.layers_of(files) if files else []
     if name.strip().lower() == THIS and not any(THIS in layer.chips for layer in layers):
         raise HardwareError(
             "no measurement of this machine is known", hint="make one with `roofline measure`, or name a chip"
         )
-    return loader.find(name.strip(), layers), _shape(written if ":" in text else None, text)
+    return loader.find(name.strip(), layers), *_shape(written if ":" in text else None, text)
 
 
 def _chip_in(layer: loader.Layer, name: str | None) -> str:
-    """Choose the chip of a file named as a target: the one asked for, or the only one."""
-    keys: Sequence[str] = list(layer.chips)
+    """Choose the chip or system of a file named as a target: the one asked for, or the only one."""
+    keys: Sequence[str] = [*layer.chips, *layer.systems]
     file = layer.place.file
     if name:
         from roofline.hardware.index import squash
 
-        found = layer.key(squash(name))
+        found = layer.key(squash(name)) or layer.system(squash(name))
         if found is None:
             raise HardwareError(f"{file} holds no chip {name!r}", hint=suggest(name, keys, what="its chips"))
         return found
@@ -123,14 +130,17 @@ def _chip_in(layer: loader.Layer, name: str | None) -> str:
     return keys[0]
 
 
-def _shape(written: str | None, target: str) -> tuple[int, ...]:
+def _shape(written: str | None, target: str) -> tuple[tuple[int, ...], int]:
+    """Read ``4x4`` or ``16x16:2``: the sizes, and how many slices of them."""
     if written is None:
-        return ()
-    sizes = written.lower().replace("×", "x").split("x") if _SHAPE.fullmatch(written) else []
-    digits = [size.lstrip("0") for size in sizes]
-    if not digits or any(not size or len(size) > 7 or int(size) > LARGEST_AXIS for size in digits):
+        return (), 1
+    shape, _, slices = written.partition(":")
+    sizes = shape.lower().replace("×", "x").split("x") if _SHAPE.fullmatch(shape) else []
+    count = (slices if _COUNT.fullmatch(slices) else "0") if ":" in written else "1"
+    digits = [size.lstrip("0") for size in (*sizes, count)]
+    if not sizes or any(not size or len(size) > 7 or int(size) > LARGEST_AXIS for size in digits):
         raise HardwareError(
             f"shape {written!r:.40} of {target!r:.60} does not read",
             hint="write sizes joined by x, such as v5e:4x4 or h100:8",
         )
-    return tuple(int(size) for size in digits)
+    return tuple(int(size) for size in sizes), int(count)

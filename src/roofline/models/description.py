@@ -9,7 +9,7 @@ and memory all follow from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from roofline.sizes import Size
@@ -131,7 +131,6 @@ class Model:
     embedding_name: str = "embed_tokens"
     head_name: str = "lm_head"
     source: str = ""
-    fields: dict[str, object] = field(default_factory=dict)
 
     @property
     def parameters(self) -> int:
@@ -191,6 +190,4 @@ class Model:
         return weight_bytes(self, weights)
 
     def __repr__(self) -> str:
-        from roofline.quantity import format_quantity
-
-        return f"Model({self.name}: {format_quantity(self.parameters, '')} parameters, {len(self.layers)} layers)"
+        return f"Model({self.name}: {self.parameters:,} parameters, {len(self.layers)} layers)"

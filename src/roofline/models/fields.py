@@ -17,36 +17,41 @@ from typing import Any
 
 from roofline.errors import InputError
 
-#: Fields that change no operation, no parameter and no byte: training, generation, numerics, bookkeeping.
-INERT = frozenset("""
+_WORDS = """
+residual_dropout logit_scale dropout layerdrop activation_dropout init_std original_max_position_embeddings
 architectures auto_map model_type _name_or_path name_or_path transformers_version torch_dtype dtype use_cache
 bos_token_id eos_token_id pad_token_id sep_token_id cls_token_id unk_token_id decoder_start_token_id image_token_id
 video_token_id image_token_index video_token_index vision_start_token_id vision_end_token_id audio_token_id
 boa_token_id boi_token_id eoa_token_id eoa_token_index eoi_token_id media_placeholder_token_id ignore_index
 initializer_range initializer_factor rms_norm_eps layer_norm_eps layer_norm_epsilon layernorm_epsilon norm_eps
-rope_theta rope_scaling rope_parameters rope_interleave rope_ratio swa_rope_theta compress_rope_theta rope_local_base_freq
-max_position_embeddings original_max_position_embeddings initial_context_length max_window_layers n_ctx n_positions
-attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop attn_pdrop
-summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout task_specific_params
-output_attentions output_hidden_states output_router_logits router_aux_loss_coef router_jitter_noise router_z_loss_coef
-aux_loss_alpha seq_aux aux_loss_coef pretraining_tp ep_size id2label label2id num_labels problem_type gradient_checkpointing
-norm_topk_prob topk_group n_group topk_method routed_scaling_factor scoring_func score_func moe_router_scaling_factor
+rope_theta rope_scaling rope_parameters rope_interleave rope_ratio swa_rope_theta compress_rope_theta
+rope_local_base_freq max_position_embeddings original_max_position_embeddings initial_context_length
+max_window_layers n_ctx n_positions attention_dropout hidden_dropout hidden_dropout_prob
+attention_probs_dropout_prob resid_pdrop embd_pdrop attn_pdrop summary_type summary_use_proj summary_activation
+summary_proj_to_labels summary_first_dropout task_specific_params output_attentions output_hidden_states
+output_router_logits router_aux_loss_coef router_jitter_noise router_z_loss_coef aux_loss_alpha seq_aux
+aux_loss_coef pretraining_tp ep_size id2label label2id num_labels problem_type gradient_checkpointing norm_topk_prob
+topk_group n_group topk_method routed_scaling_factor scoring_func score_func moe_router_scaling_factor
 moe_router_dtype use_moe_router_bias use_routing_bias moe_router_topk_scaling_factor expert_selection_fn
-attention_value_scale scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn query_pre_attn_scalar
-logits_scaling embedding_multiplier residual_multiplier attention_multiplier residual_in_fp32 rescale_prenorm_residual
-time_step_floor time_step_limit time_step_max time_step_min time_step_rank mamba_dt_rank use_mamba_kernels chunk_size
-num_logits_to_keep swiglu_alpha swiglu_limit swiglu_limits swiglu_limits_shared use_mrope mrope_section rope_type
-attention_value_scale quantization_config output_gate_type use_gemma_norm hc_eps hc_sinkhorn_iters num_hash_layers
-indexer_rope_interleave index_share_for_mtp_iteration attn_implementation _attn_implementation _attn_implementation_autoset
-tie_encoder_decoder is_decoder is_encoder_decoder add_cross_attention chunk_size_feed_forward cross_attention_hidden_size
-pruned_heads remove_invalid_values return_dict return_dict_in_generate output_scores prefix torchscript finetuning_task
-tokenizer_class use_bfloat16 tf_legacy_loss bad_words_ids begin_suppress_tokens suppress_tokens forced_bos_token_id
-forced_eos_token_id diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty
+attention_value_scale scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn
+query_pre_attn_scalar logits_scaling embedding_multiplier residual_multiplier attention_multiplier residual_in_fp32
+rescale_prenorm_residual time_step_floor time_step_limit time_step_max time_step_min time_step_rank mamba_dt_rank
+use_mamba_kernels chunk_size num_logits_to_keep swiglu_alpha swiglu_limit swiglu_limits swiglu_limits_shared
+use_mrope mrope_section rope_type use_qk_norm quantization_config output_gate_type use_gemma_norm hc_eps
+hc_sinkhorn_iters num_hash_layers indexer_rope_interleave index_share_for_mtp_iteration attn_implementation
+_attn_implementation _attn_implementation_autoset tie_encoder_decoder is_decoder is_encoder_decoder
+add_cross_attention chunk_size_feed_forward cross_attention_hidden_size pruned_heads remove_invalid_values
+return_dict return_dict_in_generate output_scores prefix torchscript finetuning_task tokenizer_class use_bfloat16
+tf_legacy_loss bad_words_ids begin_suppress_tokens suppress_tokens forced_bos_token_id forced_eos_token_id
+diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty
 length_penalty max_length min_length no_repeat_ngram_size num_beam_groups num_beams num_return_sequences
 repetition_penalty temperature top_k top_p typical_p video_placeholder use_unified_vision_chunk language_model_only
-vision_soft_tokens_per_image gradient_checkpointing position_embedding_type classifier_dropout moe_shared_expert_overlap
-qk_head_dim num_key_value_groups attn_logit_softcapping cache_implementation
-""".split())  # fmt: skip
+vision_soft_tokens_per_image position_embedding_type classifier_dropout moe_shared_expert_overlap qk_head_dim
+num_key_value_groups attn_logit_softcapping cache_implementation
+"""
+
+#: Fields that change no operation, no parameter and no byte: training, generation, numerics, bookkeeping.
+INERT = frozenset(_WORDS.split())
 
 
 class Fields:
@@ -83,6 +88,22 @@ class Fields:
         found = next((self._data[field] for field in names if self._data.get(field) is not None), 0)
         return 0 if found == 0 and not isinstance(found, bool) else self.size(*names)
 
+    def share(self, field: str) -> float | None:
+        """A fraction above 0 and up to 1, None where it is missing."""
+        value = self.get(field)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a fraction, above 0 and up to 1")
+        return float(value)
+
+    def text(self, field: str) -> str:
+        """Letters, none where it is missing."""
+        value = self.get(field, "")
+        if not isinstance(value, str):
+            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a text")
+        return value
+
     def flag(self, field: str, default: bool = False) -> bool:
         """True or false."""
         value = self.get(field, default)
@@ -90,7 +111,7 @@ class Fields:
             raise InputError(f"{field} of {self.name} is {value!r}", hint="it is true or false")
         return value
 
-    def list(self, field: str, length: int | None = None) -> list[Any] | None:
+    def listed(self, field: str, length: int | None = None) -> list[Any] | None:
         """A list, of one entry a layer where ``length`` is given; None where it is missing."""
         value = self.get(field)
         if value is None:

@@ -195,9 +195,8 @@ def _kv(section: Mapping[str, Any]) -> str | None:
         return {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8"}.get(scheme.upper())
     if not isinstance(scheme, Mapping):
         return None
-    return {(8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8"}.get(
-        (scheme.get("num_bits"), scheme.get("type"))
-    )
+    known: dict[tuple[Any, Any], str] = {(8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8"}
+    return known.get((scheme.get("num_bits"), scheme.get("type")))
 
 
 def _modules(patterns: Iterable[str]) -> Modules:

@@ -36,11 +36,9 @@ class Trace:
         """Say which block the next operations belong to."""
         self._block = block
 
-    def add(self, op: Op, *parts: str) -> Op:
-        """Take in an operation under its place, ``where.block.part``."""
-        where = self.place(*parts)
-        self.ops.append(replace(op, name=where if not op.name else op.name, where=where, repeat=self._repeat))
-        return op
+    def add(self, op: Op, part: str) -> None:
+        """Take in an operation as a part of the current block: named for it, placed in the model, repeated by layer."""
+        self.ops.append(replace(op, name=part or self._block, where=self.place(part), repeat=self._repeat))
 
     def place(self, *parts: str) -> str:
         """The name of a part of the current block."""
@@ -78,17 +76,19 @@ class Trace:
         role: str = "activation",
         dtype: str = "",
         copies: int = 1,
+        compute: str = "",
     ) -> Tensor:
         """Multiply ``rows`` rows of ``x`` by a weight (out, in), and add the bias.
 
-        ``copies`` splits the matrix into that many of its diagonal blocks, each of which sees a part of ``x``.
+        ``compute`` is the arithmetic where the weight's own is not meant. ``copies`` splits the matrix into that many
+        diagonal blocks, each of which sees a part of ``x``.
         """
-        (matrix, *beside), compute = self.stored(weight)
+        (matrix, *beside), own = self.stored(weight)
         n, k = weight.shape[-2:]
         out = self.made(weight.name, rows, n, dtype=dtype, role=role)
-        arithmetic = compute or dtypes.arithmetic([x.dtype, matrix.dtype])
-        op = contraction(x, matrix, out, m=rows, n=n // copies, k=k, batch=copies, compute=arithmetic, name=" ")
-        op = replace(op, name="", reads=(x, matrix, *beside))
+        arithmetic = compute or own or dtypes.arithmetic([x.dtype, matrix.dtype])
+        op = contraction(x, matrix, out, m=rows, n=n // copies, k=k, batch=copies, compute=arithmetic)
+        op = replace(op, reads=(x, matrix, *beside))
         if bias is not None:
             added, _ = self.stored(bias)
             op = replace(op, reads=(*op.reads, *added), work=op.work + Work.flops("vector", self._vector(x), rows * n))
@@ -107,7 +107,7 @@ class Trace:
         """Apply a function element by element; the result is shaped as ``like``, or as the first input."""
         dims = (like or inputs[0]).dims
         out = self.made(part, *dims, dtype=dtype, role=role)
-        self.add(replace(elementwise(function, list(inputs), out, compute=self._vector(inputs[0])), name=""), part)
+        self.add(elementwise(function, list(inputs), out, compute=self._vector(inputs[0])), part)
         return out
 
     def norm(self, function: str, x: Tensor, scales: Sequence[Weight], part: str, rows: Size, width: int) -> Tensor:
@@ -116,11 +116,11 @@ class Trace:
         seen = Tensor(x.ident, (rows, width), x.dtype, x.role)
         out = self.made(part, rows, width)
         op = norm(function, seen, *affine, out=out, compute=self._vector(x))
-        self.add(replace(op, name=""), part)
+        self.add(op, part)
         return out
 
     def keep(self, tensor: Tensor) -> Tensor:
-        """Make the tensor that was made last under this identity part of the cache: its role and format are those of keys and values."""
+        """Make a tensor part of the cache: whoever wrote it last writes it in the format of keys and values."""
         kept = replace(tensor, role="kv", dtype=self.step.kv)
         for index in range(len(self.ops) - 1, -1, -1):
             op = self.ops[index]

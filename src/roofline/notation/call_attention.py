@@ -51,8 +51,6 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     if heads and shared and heads % shared:
         hint = "the query heads are a multiple of the key heads"
         raise scope.fail(f"{heads} query heads do not share {shared} key heads evenly", call.span, hint)
-    if "causal" in call.options and q.labels[-3] != k.labels[-3]:
-        scope.assume("the causal mask is aligned at the bottom right: the last query sees every key")
     axes, names = match(scope, (*q.axes[:-1], v.axes[-1]), wanted, "attention")
     compute, storage = scope.dtypes(operands, call.span)
     return scope.add(

@@ -268,6 +268,7 @@ class Scope:
                 MappingProxyType(dict(options or {})),
                 "",
                 span,
+                wanted.dims,
             )
         )
         return output

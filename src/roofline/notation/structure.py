@@ -151,6 +151,7 @@ class Step:
     ``over``        labels a function works along (softmax, reductions, norms); mesh axes for a collective
     ``compute``     the arithmetic dtype by the rules of the notation
     ``options``     ``causal``, ``stride``, ``padding`` …, validated against the function's signature
+    ``laid_out``    whether the dimensions of the result, and so its sharding, were written
     """
 
     kind: str
@@ -164,6 +165,7 @@ class Step:
     options: Mapping[str, Any] = field(default_factory=nothing)
     text: str = ""
     span: Span = Span(0, 0)
+    laid_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ def _moved(
 def _note(causal: bool, window: Size | None, unfused: bool) -> str:
     mask = "causal attention, aligned at the bottom right" if causal else "full attention"
     if window is not None:
-        mask += f", each query sees at most {show(window)} keys"
+        mask += f", a window of {show(window)} keys" + ("" if causal else " for every query, those at the edges too")
     if unfused:
         return f"{mask}; unfused: every score is computed, written and read, masked or not, and so is every probability"
     return f"{mask}; fused: scores never leave the chip"

@@ -21,7 +21,7 @@ from roofline.errors import DTypeError, InputError, NotationError, SizeError, su
 from roofline.notation.structure import Program, Shape, Step
 from roofline.ops.checks import show
 from roofline.ops.context import Context
-from roofline.ops.registry import family_of, has_rule, rule_for
+from roofline.ops.registry import family_of, rule_for
 from roofline.sizes import Size, check, is_array, is_symbol, symbol
 from roofline.work import Op
 
@@ -48,8 +48,8 @@ def build(
     which one chip does not have.
     """
     _single_device(program)
-    known = _label_sizes(program, sizes)
-    arithmetic = None if compute is None else _arithmetic(compute)
+    known = label_sizes(program, sizes)
+    arithmetic = arithmetic_dtype(compute)
     ops = []
     for step in program.steps:
         _real_or_countable(program, step)
@@ -61,7 +61,7 @@ def build(
 
 def _single_device(program: Program) -> None:
     collectives = [step for step in program.steps if step.kind == "collective"]
-    if not (collectives or program.axes) or has_rule("collective"):
+    if not (collectives or program.axes):
         return
     if collectives:
         raise NotationError(
@@ -78,7 +78,10 @@ def _single_device(program: Program) -> None:
     )
 
 
-def _arithmetic(compute: str) -> str:
+def arithmetic_dtype(compute: str | None) -> str | None:
+    """Check the arithmetic dtype a caller chose, where one was."""
+    if compute is None:
+        return None
     if not isinstance(compute, str):
         raise DTypeError(f"compute is the name of a dtype, not {compute!r}", hint="as in compute='bf16'")
     return dtypes.arithmetic_name(compute)
@@ -101,7 +104,8 @@ def _real_or_countable(program: Program, step: Step) -> None:
 # ---- sizes
 
 
-def _label_sizes(program: Program, given: Mapping[str, Any]) -> dict[str, Size]:
+def label_sizes(program: Program, given: Mapping[str, Any]) -> dict[str, Size]:
+    """Check the sizes given for a program's labels; those without one become symbols."""
     known: dict[str, Size] = dict(program.sizes)
     for name, value in given.items():
         if value is None:

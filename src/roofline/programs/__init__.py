@@ -1,7 +1,7 @@
 """Code people already have → operations: PyTorch modules and functions, JAX functions, ONNX files.
 
-One front end a file family (``torch_*``, ``jax_*``, ``onnx_*``); each gives a :class:`~roofline.programs.traced.Traced`,
-which is all that the rest of the package sees.
+One front end a family of files (``torch_*``, ``jax_*``, ``onnx_*``); each gives a
+:class:`~roofline.programs.traced.Traced`, which is all that the rest of the package sees.
 """
 
 from __future__ import annotations

@@ -72,6 +72,27 @@ def one_each(op: Op) -> Size:
     return op.dims.get("elements", written(op))
 
 
+def as_fvcore(op: Op) -> Size:
+    """fvcore: 1 per multiply-add; norms 4 an element (1 with stored statistics) and 1 more if scaled; pooling 1.
+
+    Source: facebookresearch/fvcore, fvcore/nn/jit_handles.py.
+    """
+    if op.kind == "norm":
+        each = (4 if op.dims.get("statistics", 1) else 1) + (1 if op.dims.get("affine", 0) else 0)
+        return each * op.dims["elements"]
+    return one_each(op) if op.kind in ("pooling", "resample") else macs(op)
+
+
+def as_ptflops(op: Op) -> Size:
+    """ptflops: 1 per multiply-add, 1 for every element a bias is added to, 1 for every element resampled or pooled.
+
+    Source: sovrasov/flops-counter.pytorch, ptflops/pytorch_ops.py.
+    """
+    if op.kind in MATMUL_KINDS:
+        return macs(op) + (op.work.total("flops", "vector") if op.kind != "attention" else 0)
+    return one_each(op) if op.kind in ("pooling", "resample") else 0
+
+
 def priced(op: Op) -> Size:
     """All arithmetic as this package prices it, matrix and vector unit together."""
     return op.work.total("flops")
@@ -99,6 +120,10 @@ CONVENTIONS: dict[str, Convention] = {
     ),
     "elementwise": Convention(
         lambda op: 2 * macs(op) + one_each(op), "2 per multiply-add, and 1 for every element of everything else"
+    ),
+    "fvcore": Convention(as_fvcore, "as fvcore counts: 1 per multiply-add; norms, pooling and resampling too"),
+    "ptflops": Convention(
+        as_ptflops, "as ptflops counts: 1 per multiply-add and 1 per added bias; pooling, resampling"
     ),
     "all": Convention(priced, "everything as this package prices it: each primitive of a composite is 1"),
 }

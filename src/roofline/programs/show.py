@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.bounds.explain import show
 from roofline.bounds.traffic import traffic
@@ -11,12 +11,10 @@ from roofline.programs.counts import each
 from roofline.sizes import Size, is_symbol
 
 if TYPE_CHECKING:
+    from roofline.bounds.bound import Bound
     from roofline.programs.compare import Comparison
     from roofline.programs.traced import Traced
     from roofline.work import Op
-
-#: A tree with more modules than this is cut at two levels unless a depth is asked for.
-_MOST_BRANCHES = 40
 
 
 def one_line(program: Traced) -> str:
@@ -30,7 +28,8 @@ def one_line(program: Traced) -> str:
     many = f"{len(program.ops)} operation{'s' if len(program.ops) != 1 else ''}"
     gaps = program.listed_gaps()
     missing = f", {len(gaps)} without a rule" if gaps else ""
-    return f"<Traced {program.name}: {many}, {show(program.flops(), 'FLOP')}, {show(program.bytes(), 'B')} unfused{missing}>"
+    flops, moved = show(program.flops(), "FLOP"), show(program.bytes(), "B")
+    return f"<Traced {program.name}: {many}, {flops}, {moved} unfused{missing}>"
 
 
 def tree(program: Traced, depth: int | None = None) -> Any:
@@ -41,14 +40,15 @@ def tree(program: Traced, depth: int | None = None) -> Any:
     rows = _grid(("module", "left"), ("", "left"), ("FLOPs", "right"), ("share", "right"), ("bytes", "right"))
     loads = [load.total("bytes") * op.repeat for op, load in zip(program.ops, traffic(program.ops), strict=True)]
     sums = _sums(program.ops, loads)
-    limit = depth if depth is not None else 2 if len(sums) > _MOST_BRANCHES else None
+    alike = _alike(sums, program.modules)
     whole = program.flops()
     for path in sorted(sums, key=lambda p: sums[p][2]):
         level = path.count(".") + 1 if path else 0
-        if limit is not None and level > limit:
+        if (depth is not None and level > depth) or _hidden(path, alike):
             continue
         flops, moved, _ = sums[path]
         name = "  " * level + (path.rsplit(".", 1)[-1] if path else program.name)
+        name += f" … {alike[path][-1].rsplit('.', 1)[-1]} (each of {len(alike[path])})" if path in alike else ""
         share = "" if is_symbol(whole) or not whole else f"{float(flops) / float(whole):.1%}"
         rows.add_row(f"  {name}", program.modules.get(path, ""), show(flops, "FLOP"), share, show(moved, "B"))
     title = Text.assemble((program.name, "bold"), "  " + ", ".join(program.inputs))
@@ -71,6 +71,33 @@ def flat(program: Traced, most: int | None = None) -> Any:
     left = len(program.ops) - len(chosen)
     more = [Text(f"  … and {left} more", "dim")] if left else []
     return Group(Text(program.name, "bold"), Text(), rows, *more, Text(), *_closing(program))
+
+
+def under_the_roof(answer: Bound, most: int = 15) -> Any:
+    """Render a program's bound: the resources, then the operations that take longest, alike ones together."""
+    from dataclasses import replace
+
+    from rich.console import Group
+    from rich.text import Text
+
+    from roofline.bounds.show import table
+
+    whole = table(replace(answer, ops=()))
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for part in answer.ops:
+        groups.setdefault((part.op.name, str(part.bound_by or "")), []).append(part)
+    longest = sorted(groups.items(), key=lambda item: -sum(float(part.lower) for part in item[1]))
+    rows = _grid(
+        ("operation", "left"), ("count", "right"), ("FLOPs", "right"), ("bytes", "right"), ("FLOP/B", "right"),
+        ("at best", "right"), ("bound by", "left"),
+    )  # fmt: skip
+    for (name, resource), parts in longest[:most]:
+        flops, moved = sum(part.flops for part in parts), sum(part.bytes for part in parts)
+        intensity = f"{flops / moved:.3g}" if moved else ""
+        time = show(sum(part.lower for part in parts), "s")
+        rows.add_row(f"  {name}", str(len(parts)), show(flops, "FLOP"), show(moved, "B"), intensity, time, resource)
+    line = f"  {show(answer.op_by_op, 's')} if each operation overlaps within itself; operations that take longest:"
+    return Group(whole, Text(), Text(line), Text(), rows)
 
 
 def comparison(found: Comparison) -> Any:
@@ -110,6 +137,22 @@ def _sums(ops: Sequence[Op], loads: Sequence[Size]) -> dict[str, tuple[Size, Siz
     return _in_tree_order(found)
 
 
+def _alike(sums: dict[str, tuple[Size, Size, int]], classes: Mapping[str, str]) -> dict[str, list[str]]:
+    """Numbered siblings of one class that cost the same, by the first of them."""
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for path in sorted(sums, key=lambda p: sums[p][2]):
+        parent, _, name = path.rpartition(".")
+        if name.isdigit():
+            flops, moved, _ = sums[path]
+            found.setdefault((parent, classes.get(path, ""), str(flops), str(moved)), []).append(path)
+    return {paths[0]: paths for paths in found.values() if len(paths) > 2}
+
+
+def _hidden(path: str, alike: Mapping[str, list[str]]) -> bool:
+    """Whether a module is one of several that are shown once, or is inside such a one."""
+    return any(path == other or path.startswith(f"{other}.") for paths in alike.values() for other in paths[1:])
+
+
 def _in_tree_order(found: dict[str, tuple[Size, Size, int]]) -> dict[str, tuple[Size, Size, int]]:
     """Number the paths so that what is under a module follows it, siblings in the order they ran."""
 
@@ -120,7 +163,7 @@ def _in_tree_order(found: dict[str, tuple[Size, Size, int]]) -> dict[str, tuple[
     return {path: (*found[path][:2], place) for place, path in enumerate(sorted(found, key=key))}
 
 
-def _grid(*columns: tuple[str, str]) -> Any:
+def _grid(*columns: tuple[str, Literal["left", "right"]]) -> Any:
     from rich.table import Table
 
     rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)

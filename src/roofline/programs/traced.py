@@ -54,9 +54,9 @@ class Traced:
                      ``options`` holds ``source`` ("model.py:12") and ``phase`` (forward, backward, optimizer)
     ``modules``      class by module path, for the tree
     ``gaps``         operations without a rule, worked out from ``ops`` unless the front end gives its own
-    ``collectives``  names of the collective operations met, in order
     ``assumptions``  what had to be assumed, in words
     ``inputs``       the inputs as written in the notation
+    ``sizes``        named sizes, where the front end has them
     """
 
     name: str

@@ -61,6 +61,7 @@ class Attention(Block):
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         q, k, v, o = self.names
         rows = self.heads * self.key * (2 if self.gate == "query" else 1)
         found = [Weight(q, (rows, self.inputs)), Weight(k, (self.kv_heads * self.key, self.inputs))]
@@ -89,9 +90,11 @@ class Attention(Block):
         return tuple(found)
 
     def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
         return self.kv_heads * (self.key + self.value) + (self.selector.width if self.selector else 0)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
         if not self.causal:
             return ()
         limit = self.window or self.chunk
@@ -102,6 +105,7 @@ class Attention(Block):
         return tuple(parts)
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         step = trace.step
         weights = {weight.name: weight for weight in self.weights()}
         q, k, v, gate = self._project(trace, x, weights)
@@ -117,6 +121,8 @@ class Attention(Block):
                 read.append(Tensor(trace.place("cache", name), dims, step.kv, "kv", touched=touched))
         if self.selector is not None:
             self._select(trace, x, weights, self.selector)
+        if self.sinks:
+            read += trace.stored(weights["sinks"])[0]
         out = scores(
             trace, q, read, pairs=self._pairs(trace), heads=self.heads, kv_heads=self.kv_heads,
             key=self.key, value=self.value, length=step.length,
@@ -196,7 +202,7 @@ class Attention(Block):
             read.append(
                 Tensor(trace.place("cache", "index keys"), (step.batch, step.past, selector.width), step.kv, "kv")
             )
-        pairs = step.batch * selector.heads * visible_pairs(step.new, step.length, causal=True)
+        pairs = step.batch * selector.heads * visible_pairs(step.new, step.length, causal=not step.full)
         best = trace.made("indexer.scores", tokens, selector.heads, ceil_div(step.length, selector.block))
         work = Work.flops("matrix", step.activations, 2 * pairs * selector.width) + Work.flops(
             "vector", step.activations, pairs
@@ -210,6 +216,6 @@ def rotate(trace: Trace, x: Tensor, part: str, rows: Size, heads: int, width: in
     out = trace.elementwise("rope", (x,), part)
     op = trace.ops[-1]
     count = rows * heads * width
-    work = Work({key: 3 * count for key in op.work})
+    work = Work(dict.fromkeys(op.work, 3 * count))
     trace.ops[-1] = replace(op, work=work, dims={"elements": count, "transcendentals": 0})
     return out

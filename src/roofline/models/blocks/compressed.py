@@ -41,6 +41,7 @@ class CompressedAttention(Block):
     names: tuple[str, ...] = ("q_a_proj", "q_a_norm", "q_b_proj", "kv_proj", "kv_norm", "o_a_proj", "o_b_proj")
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         q_a, q_norm, q_b, kv, kv_norm, o_a, o_b = self.names
         found = [
             Weight("sinks", (self.heads,), "other", "fp32"),
@@ -73,10 +74,12 @@ class CompressedAttention(Block):
         ]
 
     def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
         entry = self.width + (self.selector.width if self.selector else 0)
         return self.width + (entry / self.rate if self.rate else 0)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
         parts = [Cached("window", minimum(length, self.window) * self.width)]
         if self.rate:
             entries = floor_div(length, self.rate)
@@ -86,6 +89,7 @@ class CompressedAttention(Block):
         return tuple(parts)
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         step = trace.step
         tokens = step.tokens
         weights = {weight.name: weight for weight in self.weights()}
@@ -99,6 +103,8 @@ class CompressedAttention(Block):
         kv = trace.norm("rms_norm", kv, (weights[kv_norm],), kv_norm, tokens, self.width)
         kv = trace.keep(rotate(trace, kv, "k_rope", tokens, 1, self.rotary))
         read, pairs = [kv], visible_pairs(step.new, step.length, causal=True, window=self.window)
+        if step.full:
+            pairs = step.new * step.length
         if not is_zero(step.past):
             dims = (step.batch, step.past, self.width)
             touched = step.batch * minimum(step.past, self.window - 1) * self.width
@@ -106,11 +112,12 @@ class CompressedAttention(Block):
         if self.rate:
             most = self.selector.most if self.selector else None
             read += self._compress(trace, x, weights, "compressor", self.width, most)
-            pairs = pairs + compressed_pairs(step.new, step.past, self.rate, most)
+            pairs = pairs + self._entries(trace, most)
         if self.selector is not None:
             self._select(trace, x, narrow, weights, self.selector)
+        read += trace.stored(weights["sinks"])[0]
         out = scores(
-            trace, q, read, pairs=step.new * step.length if step.full else pairs, heads=self.heads, kv_heads=1,
+            trace, q, read, pairs=pairs, heads=self.heads, kv_heads=1,
             key=self.width, value=self.width, length=step.length,
         )  # fmt: skip
         out = rotate(trace, out, "o_rope", tokens, self.heads, self.rotary)
@@ -150,11 +157,18 @@ class CompressedAttention(Block):
         )
         return [entries, cached]
 
+    def _entries(self, trace: Trace, most: int | None) -> Size:
+        """Pairs of a query and a compressed entry it attends to."""
+        step = trace.step
+        if step.full:
+            return step.new * floor_div(step.length, self.rate)
+        return compressed_pairs(step.new, step.past, self.rate, most)
+
     def _select(self, trace: Trace, x: Tensor, narrow: Tensor, weights: dict[str, Weight], selector: Selector) -> None:
         step = trace.step
         entries = self._compress(trace, x, weights, "indexer", selector.width, None)
         q = trace.linear(weights["indexer.q_b_proj"], narrow, step.tokens)
         w = trace.linear(weights["indexer.weights_proj"], x, step.tokens)
-        pairs = compressed_pairs(step.new, step.past, self.rate)
+        pairs = self._entries(trace, None)
         read = (q, w, *entries)
         trace.add(index_scores(trace, read, pairs, selector.heads, selector.width, selector.most), "indexer.scores")

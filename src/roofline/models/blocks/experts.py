@@ -42,8 +42,8 @@ class Experts(Block):
 
     ``latent`` runs the routed experts in a narrower space between two projections. ``shared_gate`` weighs the shared
     expert by a sigmoid. ``router_bias`` is a trained bias, ``router_scales`` further trained vectors of the router
-    (name, size). ``expert_bias`` gives the experts' matrices biases. ``scored`` is the router's function. ``looked_up`` routers choose by a table of tokens. ``names`` are the router, the
-    experts and the shared expert; an empty name for the experts puts their matrices beside the router.
+    (name, size). ``expert_bias`` gives the experts' matrices biases. ``scored`` is the router's function. ``names`` are
+    the router, the experts and the shared expert.
     """
 
     inputs: int
@@ -62,6 +62,7 @@ class Experts(Block):
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         router, experts, shared = self.names
         width = self.latent or self.inputs
         found = [Weight(router, (self.count, self.inputs), "router")]
@@ -85,6 +86,7 @@ class Experts(Block):
         return tuple(found)
 
     def active(self) -> int:
+        """Parameters that one token uses."""
         total = 0
         for weight in self.weights():
             routed = weight.kind == "expert" or (weight.kind == "bias" and len(weight.shape) == 2)
@@ -92,11 +94,12 @@ class Experts(Block):
         return total
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         tokens = trace.step.tokens
         weights = {weight.name: weight for weight in self.weights()}
         router, experts, shared = self.names
         logits = trace.linear(weights[router], x, tokens, bias=weights.get(f"{router}.bias"))
-        chosen = self._choose(trace, logits)
+        chosen = self._choose(trace, logits, [weights[name] for name, _ in self.router_scales])
         routed = trace.linear(weights["fc1_latent_proj"], x, tokens) if self.latent else x
         out = self._experts(trace, routed, chosen, weights, experts)
         if self.latent:
@@ -111,13 +114,14 @@ class Experts(Block):
             out = trace.elementwise("add", (out, beside), "add")
         return out
 
-    def _choose(self, trace: Trace, logits: Tensor) -> Tensor:
+    def _choose(self, trace: Trace, logits: Tensor, scales: Sequence[Weight]) -> Tensor:
         """Score every expert; which are largest costs no arithmetic."""
         elements = trace.step.tokens * self.count
         out = trace.made("choice", trace.step.tokens, self.chosen)
         each = SOFTMAX_PER_ELEMENT if self.scored == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
         work = Work.flops("vector", dtypes.get(trace.step.activations).arithmetic, each * elements)
-        trace.add(Op("", "softmax", work, (logits,), (out,), {"elements": elements}), "choice")
+        read = (logits, *(tensor for weight in scales for tensor in trace.stored(weight)[0]))
+        trace.add(Op("", "softmax", work, read, (out,), {"elements": elements}), "choice")
         return out
 
     def _experts(self, trace: Trace, x: Tensor, chosen: Tensor, weights: dict[str, Weight], module: str) -> Tensor:
@@ -153,8 +157,8 @@ class Experts(Block):
         _, n, k = weight.shape
         out = trace.made(name, rows, n)
         arithmetic = compute or dtypes.arithmetic([x.dtype, matrix.dtype])
-        op = contraction(x, matrix, out, m=rows, n=n, k=k, compute=arithmetic, name=" ")
-        op = replace(op, name="", reads=(x, matrix, *beside), dims={**op.dims, "groups": touched})
+        op = contraction(x, matrix, out, m=rows, n=n, k=k, compute=arithmetic)
+        op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched})
         bias = weights.get(f"{name}.bias")
         if bias is not None:
             added, _ = trace.stored(bias, touched)

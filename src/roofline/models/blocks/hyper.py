@@ -21,6 +21,7 @@ class Spread(Block):
     width: int
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         trace.stream = trace.made("", x.dims[0], self.streams * self.width)
         trace.add(Op("", "copy", Work(), (x,), (trace.stream,), {"elements": trace.stream.elements}), "")
         return trace.stream
@@ -31,7 +32,7 @@ class Collapse(Block):
     """Compute the mixing weights from all streams and collapse them into a block's input.
 
     ``outputs`` are the weights for each token: n before the block, n after it, n·n between streams (n alone at the end
-    of the model).
+    of the model). They are kept in fp32 and multiplied as tf32, which matrix units take.
     """
 
     streams: int
@@ -39,6 +40,7 @@ class Collapse(Block):
     last: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         n = self.streams
         rows = n if self.last else (2 + n) * n
         names = ("hc_fn", "hc_base", "hc_scale") if self.last else ("fn", "base", "scale")
@@ -46,11 +48,12 @@ class Collapse(Block):
         return tuple(Weight(name, shape, "other", "fp32") for name, shape in zip(names, shapes, strict=True))
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         streams = trace.stream
         rows = streams.dims[0]
         flat = trace.norm("rms_norm", streams, (), "norm", rows, self.streams * self.width)
         fn, base, scale = self.weights()
-        mixed = trace.linear(fn, flat, rows)
+        mixed = trace.linear(fn, flat, rows, compute="tf32")
         out = trace.made("collapse", rows, self.width)
         read = (streams, mixed, *trace.stored(base)[0], *trace.stored(scale)[0])
         work = Work.flops("vector", "fp32", 2 * rows * self.streams * self.width)
@@ -66,6 +69,7 @@ class Expand(Block):
     width: int
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         before = trace.stream
         out = trace.made("mix", *before.dims)
         elements: Size = before.elements

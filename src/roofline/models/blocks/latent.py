@@ -36,7 +36,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class LatentAttention(Block):
-    """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths; a key is ``plain`` + ``rotary`` wide.
+    """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``plain`` + ``rotary`` a key's.
 
     ::
 
@@ -58,6 +58,7 @@ class LatentAttention(Block):
     selector: Selector | None = None
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         n, key = self.heads, self.plain + self.rotary
         if self.query_rank:
             found = [
@@ -88,16 +89,19 @@ class LatentAttention(Block):
         return tuple(found)
 
     def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
         index = self.selector.width if self.selector and not self.selector.shared else 0
         return self.rank + self.rotary + index
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
         parts = [Cached("latents", length * (self.rank + self.rotary))]
         if self.selector is not None and not self.selector.shared:
             parts.append(Cached("index keys", length * self.selector.width))
         return tuple(parts)
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         step = trace.step
         tokens = step.tokens
         weights = {weight.name: weight for weight in self.weights()}
@@ -168,8 +172,8 @@ class LatentAttention(Block):
         (matrix, *beside), compute = trace.stored(half)
         tokens = trace.step.tokens
         out = trace.made(part, tokens, self.heads * n)
-        op = contraction(x, matrix, out, m=tokens, n=n, k=k, batch=self.heads, compute=compute or None, name=" ")
-        trace.add(replace(op, name="", reads=(x, matrix, *beside)), part)
+        op = contraction(x, matrix, out, m=tokens, n=n, k=k, batch=self.heads, compute=compute or None)
+        trace.add(replace(op, reads=(x, matrix, *beside)), part)
         return out
 
     def _select(self, trace: Trace, x: Tensor, narrow: Tensor, weights: dict[str, Weight], selector: Selector) -> None:
@@ -185,14 +189,14 @@ class LatentAttention(Block):
         if not is_zero(step.past):
             dims = (step.batch, step.past, selector.width)
             read.append(Tensor(trace.place("cache", "index keys"), dims, step.kv, "kv"))
-        pairs = visible_pairs(step.new, step.length, causal=True)
+        pairs = visible_pairs(step.new, step.length, causal=not step.full)
         trace.add(
             index_scores(trace, tuple(read), pairs, selector.heads, selector.width, selector.most), "indexer.scores"
         )
 
 
 def index_scores(trace: Trace, read: tuple[Tensor, ...], pairs: Size, heads: int, width: int, most: int) -> Op:
-    """Price the selection: 2·heads·width a pair on the matrix unit; relu, weight and sum of each head on the vector unit."""
+    """Price the selection: 2·heads·width a pair on the matrix unit; relu, weight and sum a head on the vector unit."""
     step = trace.step
     best = trace.made("indexer.choice", step.tokens, most, dtype="int32")
     count = step.batch * heads * pairs

@@ -44,6 +44,7 @@ class Mlp(Block):
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         gate, up, down = self.names
         found = [Weight(gate, (self.hidden, self.inputs))] if self.gated else []
         found += [Weight(up, (self.hidden, self.inputs)), Weight(down, (self.inputs, self.hidden))]
@@ -52,6 +53,7 @@ class Mlp(Block):
         return tuple(found)
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         return self.apply(trace, x, trace.step.tokens)
 
     def apply(self, trace: Trace, x: Tensor, rows: Size, within: str = "") -> Tensor:

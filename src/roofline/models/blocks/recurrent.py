@@ -75,6 +75,7 @@ class DeltaNet(Block):
         return 2 * self.key_heads * self.key + self.value_heads * self.value
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         out = self.value_heads * self.value
         return (
             Weight("in_proj_qkv", (self.channels, self.inputs)),
@@ -89,12 +90,14 @@ class DeltaNet(Block):
         )
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.value_heads * self.key * self.value, "state", self.state),
             Cached("inputs", self.channels * (self.kernel - 1), "state"),
         )
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         tokens = trace.step.tokens
         weights = {weight.name: weight for weight in self.weights()}
         qkv = trace.linear(weights["in_proj_qkv"], x, tokens)
@@ -141,6 +144,7 @@ class Mamba(Block):
         return self.inner + 2 * self.groups * self.state_size
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         rows = self.inner + self.channels + self.heads
         found = [
             Weight("in_proj", (rows, self.inputs)),
@@ -158,12 +162,14 @@ class Mamba(Block):
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.inner * self.state_size, "state", self.state),
             Cached("inputs", self.channels * (self.kernel - 1), "state"),
         )
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         tokens = trace.step.tokens
         weights = {weight.name: weight for weight in self.weights()}
         made = trace.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from roofline.models.description import Block, Cached, Weight
 from roofline.models.trace import Trace
+from roofline.ops.embedding import embedding
 from roofline.sizes import Size
 from roofline.work import Tensor
 
@@ -20,10 +21,12 @@ class Norm(Block):
     restarts: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         scale = (Weight("", (self.width,), "norm"),)
         return (*scale, Weight("bias", (self.width,), "norm")) if self.shift else scale
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         out = trace.norm(self.function, x, self.weights(), "", x.dims[0], self.width)
         if self.restarts:
             trace.stream = out
@@ -35,6 +38,7 @@ class Residual(Block):
     """Add a branch's result to the residual stream."""
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         trace.stream = trace.elementwise("add", (x, trace.stream), "")
         return trace.stream
 
@@ -46,23 +50,28 @@ class Parallel(Block):
     branches: tuple[tuple[Block, ...], ...]
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         return tuple(
-            Weight(f"{block.name}.{weight.name}".rstrip("."), *weight[1:])
+            weight._replace(name=".".join(filter(None, (block.name, weight.name))))
             for branch in self.branches
             for block in branch
             for weight in block.weights()
         )
 
     def active(self) -> int:
+        """Parameters that one token uses."""
         return sum(block.active() for branch in self.branches for block in branch)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
         return tuple(part for branch in self.branches for block in branch for part in block.cache(length))
 
     def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
         return sum(block.kv_per_token() for branch in self.branches for block in branch)
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         ends = []
         for branch in self.branches:
             end = trace.stream
@@ -85,21 +94,20 @@ class Positions(Block):
     width: int
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         return (Weight("", (self.rows, self.width), "embedding"),)
 
     def active(self) -> int:
+        """Parameters that one token uses."""
         return self.width
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
-        from dataclasses import replace
-
-        from roofline.ops.embedding import embedding
-
+        """Add the block's operations and return what they make of ``x``."""
         (table, *_), _ = trace.stored(self.weights()[0])
         new = trace.step.new
         index = Tensor(trace.place("index"), (new,), "int32", "index")
         rows = trace.made("rows", new, self.width)
-        trace.add(replace(embedding(table, index, rows), name=""), "gather")
+        trace.add(embedding(table, index, rows), "gather")
         trace.stream = trace.elementwise("add", (x, rows), "add", like=x)
         return trace.stream
 
@@ -114,10 +122,12 @@ class Dense(Block):
     bias: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
         matrix = (Weight("", (self.outputs, self.inputs), "linear"),)
         return (*matrix, Weight("bias", (self.outputs,), "bias")) if self.bias else matrix
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
         matrix, *bias = self.weights()
         out = trace.linear(matrix, x, x.dims[0], bias=bias[0] if bias else None)
         return trace.elementwise(self.activation, (out,), "activation") if self.activation else out

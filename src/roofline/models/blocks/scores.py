@@ -47,7 +47,8 @@ def scores(
     # keys in a narrower format are widened on the way in: the arithmetic is that of the queries
     dtype = dtypes.get(q.dtype).arithmetic
     out = trace.made(part, step.tokens, heads * value)
-    reads, writes = (q, *read), (out,)
+    reads: tuple[Tensor, ...] = (q, *read)
+    writes: tuple[Tensor, ...] = (out,)
     if step.unfused:
         square = (step.batch, heads, step.new, length)
         between = tuple(trace.made(f"{part}.{name}", *square) for name in ("scores", "probabilities"))

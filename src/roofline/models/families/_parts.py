@@ -38,10 +38,8 @@ def _listed(fields: Fields) -> int | None:
 
 def rotary(fields: Fields, head: int) -> int:
     """How much of a head is rotated."""
-    parameters = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
-    share = fields.get("partial_rotary_factor") or (
-        parameters.get("partial_rotary_factor") if isinstance(parameters, dict) else None
-    )
+    parameters = fields.section("rope_parameters") or fields.section("rope_scaling")
+    share = fields.share("partial_rotary_factor") or (parameters.share("partial_rotary_factor") if parameters else None)
     if fields.get("rotary_dim") is not None:
         return fields.size("rotary_dim")
     return head if share is None else int(head * share)
@@ -57,7 +55,7 @@ def activation(fields: Fields, *names: str, default: str = "silu") -> str:
 
 def layer_types(fields: Fields, layers: int, known: dict[str, str]) -> list[str]:
     """Kinds of attention by layer, in our words (full, sliding, chunked, linear …); all full where nothing is said."""
-    listed = fields.list("layer_types", layers)
+    listed = fields.listed("layer_types", layers)
     if listed is None:
         return ["full"] * layers
     for kind in listed:
@@ -73,18 +71,17 @@ def layer_types(fields: Fields, layers: int, known: dict[str, str]) -> list[str]
 
 def expert_layers(fields: Fields, layers: int) -> list[bool]:
     """Which layers have routed experts, from whichever of the usual fields says so."""
-    kinds = fields.list("mlp_layer_types", layers)
-    frequency = fields.get("moe_layer_freq", 1)
+    kinds = fields.listed("mlp_layer_types", layers)
+    frequency = fields.get("moe_layer_freq")
     dense_first = fields.count("first_k_dense_replace")
     step = fields.size("decoder_sparse_step", default=1)
-    dense = set(fields.list("mlp_only_layers") or [])
+    dense = set(fields.listed("mlp_only_layers") or [])
     if kinds is not None:
         return [kind not in ("dense",) for kind in kinds[:layers]]
     if isinstance(frequency, list):
-        return [bool(flag) for flag in (fields.list("moe_layer_freq", layers) or [])[:layers]]
-    return [
-        i >= dense_first and i % int(frequency) == 0 and (i + 1) % step == 0 and i not in dense for i in range(layers)
-    ]
+        return [bool(flag) for flag in (fields.listed("moe_layer_freq", layers) or [])[:layers]]
+    every = fields.size("moe_layer_freq", default=1)
+    return [i >= dense_first and i % every == 0 and (i + 1) % step == 0 and i not in dense for i in range(layers)]
 
 
 def chosen(fields: Fields, experts: int, *names: str) -> int:
@@ -95,17 +92,29 @@ def chosen(fields: Fields, experts: int, *names: str) -> int:
     return count
 
 
-def decoder_layer(width: int, attention: Block, feed_forward: Block, function: str = "rms_norm", shift: bool = False,
-                  names: Sequence[str] = ("input_layernorm", "post_attention_layernorm")) -> Layer:  # fmt: skip
+def decoder_layer(
+    width: int,
+    attention: Block,
+    feed_forward: Block,
+    function: str = "rms_norm",
+    shift: bool = False,
+    names: Sequence[str] = ("input_layernorm", "post_attention_layernorm"),
+) -> Layer:
     """The usual layer: norm, attention, add; norm, feed-forward, add."""
-    return Layer((
-        Norm(names[0], width, function, shift), attention, Residual("add_attention"),
-        Norm(names[1], width, function, shift), feed_forward, Residual("add_feed_forward"),
-    ))  # fmt: skip
+    return Layer(
+        (
+            Norm(names[0], width, function, shift),
+            attention,
+            Residual("add_attention"),
+            Norm(names[1], width, function, shift),
+            feed_forward,
+            Residual("add_feed_forward"),
+        )
+    )
 
 
 def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
-    """Layers that predict further tokens in their usual form: each with two norms, a projection 2·width → width, a norm.
+    """Layers that predict further tokens in their usual form: each with three norms and a projection 2·width → width.
 
     Source: DeepSeek-V3, arXiv:2412.19437, section 2.2. Embedding and head are those of the model.
     """
@@ -144,6 +153,18 @@ def shared_expert(width: int, hidden: int, act: str, gated: bool = True, bias: b
 
 
 __all__ = [
-    "Experts", "Mlp", "Norm", "Residual", "Shape", "activation", "chosen", "decoder_layer", "expert_layers",
-    "layer_types", "make", "prediction", "rotary", "shared_expert",
-]  # fmt: skip
+    "Experts",
+    "Mlp",
+    "Norm",
+    "Residual",
+    "Shape",
+    "activation",
+    "chosen",
+    "decoder_layer",
+    "expert_layers",
+    "layer_types",
+    "make",
+    "prediction",
+    "rotary",
+    "shared_expert",
+]

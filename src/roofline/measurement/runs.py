@@ -145,3 +145,15 @@ def _amount(value: Any, column: str, where: str) -> float:
         return parse(value, _UNITS[column])
     except InputError as error:
         raise InputError(f"{where}: {column} {error.message}", hint=error.hint) from None
+
+
+def write_runs(runs: Iterable[Measured], path: str | os.PathLike[str]) -> None:
+    """Write runs as the CSV that :func:`read_measured` reads."""
+    columns = ("name", "dtype", "flops", "bytes", "seconds")
+    try:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows([getattr(run, column) for column in columns] for run in runs)
+    except OSError as error:
+        raise InputError(f"cannot write {os.fspath(path)}: {error.strerror}") from None

@@ -1,0 +1,159 @@
+"""A collective by itself: how long it takes, by which algorithm, what else would do it, and when hops outweigh bytes.
+
+>>> found = comm("AllGather_Y(bf16[2048_Y, 8192])", on="v5e:8x4")
+>>> found
+<Communication: AllGather over Y by line: 559 µs on TPU v5e>
+>>> [(row.algorithm, round(row.time * 1e6, 1)) for row in found.algorithms if row.algorithm in ("line", "book")]
+[('line', 559.2), ('book', 372.8)]
+>>> round(found.crossing)                        # bytes of the array below which the hops take longer
+180000
+>>> comm("AllReduce_X(bf16[B, D] {U_X})", on="dgx-h100:1024", sharp=True, B=8192, D=8192).algorithm
+'in-switch'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.bounds.api import question
+from roofline.bounds.bound import Bound
+from roofline.bounds.plans import lay_out
+from roofline.bounds.question import Question
+from roofline.bounds.record import plain
+from roofline.errors import InputError
+from roofline.notation import program
+from roofline.sizes import Size, maximum
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """One algorithm: bytes over the busiest link, hops, and the times of both."""
+
+    algorithm: str
+    says: str
+    sent: Size
+    hops: Size
+    wire_time: Size
+    hop_time: Size
+
+    @property
+    def time(self) -> Size:
+        """The larger of both: bytes stream while hops pass."""
+        return maximum(self.wire_time, self.hop_time)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as plain data in SI units."""
+        names = ("algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time")
+        return {name: plain(getattr(self, name)) for name in names}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Communication:
+    """The answer of :func:`comm`.
+
+    ``bound`` holds the times of all resources, the chip's own memory among them; ``time`` is that of the network,
+    the larger of links and hops. ``algorithms`` lists every algorithm that fits, and ``crossing`` the bytes of the
+    array below which it is latency-bound, where that is known.
+    """
+
+    bound: Bound
+    kind: str
+    axes: tuple[str, ...]
+    algorithm: str
+    nbytes: Size
+    algorithms: tuple[Row, ...]
+    crossing: Size | None
+
+    @property
+    def row(self) -> Row:
+        """The algorithm taken."""
+        return next(row for row in self.algorithms if row.algorithm == self.algorithm)
+
+    @property
+    def time(self) -> Size:
+        """Seconds on the network: of the busiest link, or of the hops where they take longer."""
+        return self.row.time
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/comm/1``)."""
+        return {
+            "schema": "roofline/comm/1",
+            "expression": self.bound.expression,
+            "target": self.bound.target,
+            "collective": self.kind,
+            "axes": list(self.axes),
+            "algorithm": self.algorithm,
+            "bytes": plain(self.nbytes),
+            "time": plain(self.time),
+            "crossing": plain(self.crossing),
+            "algorithms": [row.to_dict() for row in self.algorithms],
+            "bound": self.bound.to_dict(),
+        }
+
+    def __rich__(self) -> Any:
+        from roofline.bounds.show_plans import communication_table
+
+        return communication_table(self)
+
+    def __repr__(self) -> str:
+        from roofline.bounds.explain import show
+
+        over = f"{self.kind} over {', '.join(self.axes)} by {self.algorithm}"
+        return f"<Communication: {over}: {show(self.time, 's')} on {self.bound.target}>"
+
+
+def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communication:
+    """Price one collective of the notation, and every algorithm that could do it.
+
+    ``expression`` is a single collective, ``AllGather_X(bf16[B_X, D])``; ``sharp`` lets the switches add up an
+    AllReduce. The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``, sizes.
+
+    >>> comm("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8)
+    Traceback (most recent call last):
+    roofline.errors.InputError: comm prices one collective, and this is none; as in AllGather_X(bf16[B_X, D]), ...
+    """
+    algorithm = arguments.pop("algorithm", None)
+    if sharp:
+        algorithm = {"AllReduce": "in-switch", **(algorithm if isinstance(algorithm, Mapping) else {})}
+    asked = question(expression, algorithm=algorithm, **arguments)
+    steps = program(asked.text, asked.compute).steps
+    if len(steps) != 1 or steps[0].kind != "collective":
+        hint = "as in AllGather_X(bf16[B_X, D]), or use bound or shard for other operations"
+        raise InputError("comm prices one collective, and this is none", hint=hint)
+    bound = asked.answer()
+    laid = lay_out(asked)
+    sent = [op for op in laid.ops if op.kind == "collective"]
+    if not sent:
+        raise InputError(f"{steps[0].function} goes over axes of one chip: nothing is sent", hint="name a larger mesh")
+    op, mesh = sent[0], laid.machine.mesh
+    from roofline.ops.collective import algorithms, crossing
+
+    kind, axes = op.options["collective"], tuple(op.options["axes"])
+    over = mesh.select(axes) if mesh is not None else ()
+    rows = tuple(_row(asked, name) for name in algorithms(kind, over))
+    chosen = op.options["algorithm"]
+    return Communication(
+        bound, kind, axes, chosen, op.dims["bytes"], rows, crossing(kind, over, laid.machine, algorithm=chosen)
+    )
+
+
+def _row(asked: Question, name: str) -> Row:
+    """Price the collective by another algorithm."""
+    from roofline.ops.collective_algorithms import ALGORITHMS
+
+    answer = asked.vary(algorithm=name).answer()
+    wire = {resource: time for resource, time in answer.times.items() if resource in answer.wire}
+    hops = [use for use in answer.uses if use.quantity == "hops"]
+    busiest = _largest(list(wire.values()))
+    sent = _largest(list(answer.wire.values()))
+    return Row(name, ALGORITHMS[name].says, sent, _sum([u.amount for u in hops]), busiest, _sum([u.time for u in hops]))
+
+
+def _largest(values: list[Size]) -> Size:
+    return maximum(*values) if len(values) > 1 else values[0] if values else 0
+
+
+def _sum(values: list[Size]) -> Size:
+    return sum(values[1:], values[0]) if values else 0

@@ -1,0 +1,254 @@
+"""What one chip holds of a sharded tensor: its local shape, bytes on each chip and in all, how often it is copied.
+
+>>> found = layout("int8[I_XY, J]", mesh={"X": 2, "Y": 8, "Z": 2}, I=128, J=2048)
+>>> found
+<Layout: int8[I_XY, J] is int8[8, 2048] on each of 32 chips, 16.4 kB; 262 kB in all, 2 copies>
+>>> found.local, found.bytes, found.global_bytes, found.total_bytes, found.copies
+((8, 2048), 16384, 262144, 524288, 2)
+>>> layout("bf16[B_X, D]", on="v5e:4x4", B=10, D=8, uneven="pad").padding
+2
+>>> layout("bf16[B_X, D]", mesh={"X": "n"}).bytes
+2*B*D/n
+
+Partial sums ``{U_X}`` are held whole by every chip along X: that is no copy, but one of the parts of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roofline import dtypes
+from roofline.bounds.api import target
+from roofline.bounds.question import resolve_sizes
+from roofline.bounds.question_mesh import axis_size
+from roofline.errors import HardwareError, InputError, NotationError, SizeError, suggest
+from roofline.notation import parse
+from roofline.notation.scope import DEFAULT_DTYPE
+from roofline.notation.structure import TensorNode
+from roofline.ops import formula_names
+from roofline.ops.sharded.layout import Layout, check_uneven, local_size
+from roofline.sizes import Size, check, is_array, product, symbol
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorLayout:
+    """A tensor laid out on a mesh.
+
+    Attributes
+        ``dims``, ``local``   sizes of the whole tensor and of one chip's part
+        ``bytes``             bytes that one chip holds, padding included
+        ``global_bytes``      bytes of the tensor itself; ``total_bytes`` of what all chips hold together
+        ``copies``            how many chips hold the same part
+        ``partial``           how many partial sums there are of every element (1 where it is no partial sum)
+        ``padding``           elements of padding in each direction, added up over the dimensions
+        ``mesh``              sizes of the mesh axes by name
+    """
+
+    text: str
+    dtype: str
+    layout: Layout
+    dims: tuple[Size, ...]
+    local: tuple[Size, ...]
+    mesh: Mapping[str, Size]
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> Size:
+        """Bytes one chip holds."""
+        return dtypes.get(self.dtype).nbytes(product(self.local))
+
+    @property
+    def global_bytes(self) -> Size:
+        """Bytes of the whole tensor, once and without padding."""
+        return dtypes.get(self.dtype).nbytes(product(self.dims))
+
+    @property
+    def chips(self) -> Size:
+        """Chips in the mesh."""
+        return product(self.mesh.values())
+
+    @property
+    def total_bytes(self) -> Size:
+        """Bytes all chips hold together."""
+        return self.bytes * self.chips
+
+    @property
+    def copies(self) -> Size:
+        """How many chips hold the same part."""
+        return product(size for axis, size in self.mesh.items() if self.layout.state(axis) is None)
+
+    @property
+    def partial(self) -> Size:
+        """How many partial sums there are of every element."""
+        return product(self.mesh[axis] for axis in self.layout.unreduced)
+
+    @property
+    def padding(self) -> Size:
+        """How much longer the dimensions are in all, for being padded to a multiple of their axes."""
+        over = [here * self._ways(i) - size for i, (size, here) in enumerate(zip(self.dims, self.local, strict=True))]
+        return sum(over[1:], over[0]) if over else 0
+
+    def _ways(self, position: int) -> Size:
+        return product(self.mesh[axis] for axis in self.layout.shards[position])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/layout/1``); formulas as text."""
+        from roofline.bounds.record import plain
+
+        return {
+            "schema": "roofline/layout/1",
+            "tensor": self.text,
+            "dtype": self.dtype,
+            "mesh": {axis: plain(size) for axis, size in self.mesh.items()},
+            "dims": [plain(size) for size in self.dims],
+            "local": [plain(size) for size in self.local],
+            **{name: plain(getattr(self, name)) for name in _FIGURES},
+            "assumptions": list(self.assumptions),
+        }
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The answer as pairs of a word and a sentence."""
+        from roofline.bounds.explain import show
+
+        local = ", ".join(map(str, self.local))
+        lines = [
+            ("each chip", f"{self.dtype}[{local}], {show(self.bytes, 'B')}"),
+            ("the tensor", f"{show(self.global_bytes, 'B')} over {self.chips} chips"),
+            ("in all", f"{show(self.total_bytes, 'B')}: {_times(self.copies)}"),
+        ]
+        if self.layout.unreduced:
+            lines.append(("partial sums", f"{self.partial} of every element, over {', '.join(self.layout.unreduced)}"))
+        return lines + [("assumes" if i == 0 else "", said) for i, said in enumerate(self.assumptions)]
+
+    def __rich__(self) -> Any:
+        from roofline.bounds.show import pairs_table
+
+        return pairs_table(self.text, _mesh_text(self.mesh), self.lines())
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import pairs_html
+
+        return pairs_html(self.text, _mesh_text(self.mesh), self.lines())
+
+    def __repr__(self) -> str:
+        from roofline.bounds.explain import show
+
+        local = ", ".join(map(str, self.local))
+        here = f"{self.dtype}[{local}] on each of {self.chips} chips, {show(self.bytes, 'B')}"
+        return f"<Layout: {self.text} is {here}; {show(self.global_bytes, 'B')} in all, {_times(self.copies)}>"
+
+
+_FIGURES = ("chips", "bytes", "global_bytes", "total_bytes", "copies", "partial", "padding")
+
+
+def layout(
+    tensor: str,
+    *,
+    mesh: Mapping[str, Any] | None = None,
+    on: Any = None,
+    uneven: str = "error",
+    sizes: Mapping[str, Any] | None = None,
+    files: Sequence[str] = (),
+    **named: Any,
+) -> TensorLayout:
+    """Lay out one tensor on a mesh.
+
+    ``mesh`` gives the size of each axis: a number, an array, or a formula of sizes; ``on`` takes the axes of a target's
+    shape instead. Sizes are numbers or arrays; those left out are symbols, and are taken to divide. A size that its
+    axes do not divide is an error; with ``uneven="pad"`` every chip holds the part rounded up.
+
+    >>> layout("bf16[B_X, D]", mesh={"X": 4}, B=10, D=8)
+    Traceback (most recent call last):
+    roofline.errors.SizeError: size B of 10 does not divide over 4 chips; ...
+    >>> layout("bf16[B_Z, D]", on="v5e:4x4")
+    Traceback (most recent call last):
+    roofline.errors.NotationError: mesh axis Z is not declared; the axes are: X, Y; declare it, as in --mesh Z=4
+      bf16[B_Z, D]
+           ^
+    """
+    check_uneven(uneven)
+    node = _tensor(tensor)
+    twice = sorted({*(sizes or {})} & {*named})
+    if twice:
+        raise InputError(f"size {twice[0]} is given twice", hint="give it once")
+    given = resolve_sizes({**(sizes or {}), **named})
+    axes, notes = _axes(node, tensor, dict(mesh or {}), on, files, given)
+    labels = [dim.name for dim in node.dims or () if dim.name]
+    beside = {*axes, *(name for size in (mesh or {}).values() if isinstance(size, str) for name in formula_names(size))}
+    unknown = next((name for name in given if name not in labels and name not in beside), None)
+    if unknown is not None:
+        hint = suggest(unknown, labels, what="sizes")
+        raise SizeError(f"size {unknown} stands nowhere in the tensor", hint=hint)
+    known = {name: check(name, given[name]) if name in given else symbol(name) for name in labels}
+    where = Layout(
+        tuple(dim.name or f"#{i}" for i, dim in enumerate(node.dims or ())),
+        tuple(dim.axes for dim in node.dims or ()),
+        node.unreduced,
+    )
+    dims = tuple(known[dim.name] if dim.name else dim.size for dim in node.dims or ())
+    local = tuple(
+        local_size(size, product(axes[axis] for axis in dim.axes), label=dim.name or "", uneven=uneven)
+        for size, dim in zip(dims, node.dims or (), strict=True)
+    )
+    dtype = dtypes.get(node.dtype or DEFAULT_DTYPE).name
+    said = [] if node.dtype else [f"default dtype {DEFAULT_DTYPE}"]
+    found = TensorLayout(tensor.strip(), dtype, where, dims, local, axes, (*said, *notes))
+    if uneven == "pad" and not is_array(found.padding) and found.padding != 0:
+        padded = f"padded to a multiple of the axes: {found.padding} more in all"
+        return TensorLayout(found.text, dtype, where, dims, local, axes, (*found.assumptions, padded))
+    return found
+
+
+def _tensor(text: str) -> TensorNode:
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{text!r} is no tensor", hint="as in layout('bf16[B_X, D]', mesh={'X': 4})")
+    parsed = parse(text)
+    node = parsed.statements[0].value
+    if len(parsed.statements) > 1 or not isinstance(node, TensorNode) or parsed.statements[0].output or not node.dims:
+        hint = "as in bf16[B_X, D]; 'roofline shard' lays out whole expressions"
+        raise NotationError("a layout is that of one tensor with its dimensions", text=text, hint=hint)
+    return node
+
+
+def _axes(
+    node: TensorNode, text: str, mesh: dict[str, Any], on: Any, files: Sequence[str], sizes: Mapping[str, Any]
+) -> tuple[dict[str, Size], tuple[str, ...]]:
+    """Sizes of the mesh axes, from the caller or from the target's shape."""
+    axes: dict[str, Size] = {}
+    notes: tuple[str, ...] = ()
+    if on is not None:
+        machine = target(on, files=files)
+        if machine.mesh is not None and not mesh:
+            axes = dict(machine.mesh.sizes)
+        elif mesh:
+            from roofline.hardware.network import with_mesh
+
+            machine = with_mesh(machine, {axis: axis_size(size, sizes) for axis, size in mesh.items()})
+        else:
+            raise HardwareError(f"{machine.name} is one chip", hint=f"write its shape, as in {machine.key}:4")
+        axes, notes = dict(machine.mesh.sizes if machine.mesh else axes), machine.mesh.notes if machine.mesh else ()
+    else:
+        axes = {axis: check(axis, axis_size(size, sizes)) for axis, size in mesh.items()}
+    for dim in node.dims or ():
+        for axis in dim.axes:
+            _declared(axis, axes, text, dim.span.start + len(dim.name or str(dim.size)) + 1)
+    for axis in node.unreduced:
+        _declared(axis, axes, text, text.find("{"))
+    return axes, notes
+
+
+def _declared(axis: str, axes: Mapping[str, Size], text: str, position: int) -> None:
+    if axis not in axes:
+        known = f"the axes are: {', '.join(axes)}" if axes else "there are none"
+        hint = f"declare it, as in --mesh {axis}=4"
+        raise NotationError(f"mesh axis {axis} is not declared; {known}", text=text, position=position, hint=hint)
+
+
+def _times(copies: Size) -> str:
+    return "1 copy" if isinstance(copies, int) and copies == 1 else f"{copies} copies"
+
+
+def _mesh_text(mesh: Mapping[str, Size]) -> str:
+    return "mesh " + ",".join(f"{axis}={'[…]' if is_array(size) else size}" for axis, size in mesh.items())

@@ -1,0 +1,244 @@
+"""Which plan does a sharded program go by: every legal one, priced on the machine, best first.
+
+>>> from roofline.bounds.api import question
+>>> asked = question("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", on="v5e:2", B=64, D=8192, F=32768)
+>>> for plan in ranked(asked)[:3]:
+...     print(plan)
+<Plan 1: AllReduce_X(bf16[B, F] {U_X}): 343 µs at best, 528 µs at worst>
+<Plan 2: AllGather_X(bf16[B, D_X]); AllToAll_{X,F}(bf16[D_X, F]); AllGather_X(bf16[B, F_X]): ...
+<Plan 3: AllGather_X(bf16[B, D_X]); AllGather_X(bf16[D_X, F]): ...
+
+With plain numbers the best plan is taken: the one of the least time at best, then op by op, then at worst. With arrays
+or open sizes it is the one that sends over the fewest mesh axes, which is the rule of the book's four cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from roofline.bounds.question_mesh import mesh_names, mesh_of
+from roofline.bounds.ranked_plan import RankedPlan
+from roofline.errors import HardwareError, InputError, NotationError
+from roofline.hardware.machine import Machine
+from roofline.notation import program
+from roofline.notation.scope import is_number
+from roofline.notation.structure import Program
+from roofline.ops.build import arithmetic_dtype, label_sizes
+from roofline.sizes import is_array, is_symbol, product
+from roofline.work import Op
+
+if TYPE_CHECKING:
+    from roofline.bounds.bound import Bound
+    from roofline.bounds.question import Question
+    from roofline.hardware.network import Mesh
+    from roofline.ops.sharded.plans import Plan
+
+#: How many plans are priced; a program of several operations on several axes may have more, all of which send more.
+MOST = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaidOut:
+    """A sharded program on a mesh: the operations of the plan taken, and the machine with the mesh."""
+
+    machine: Machine
+    ops: tuple[Op, ...]
+    name: str
+    others: tuple[RankedPlan, ...] = field(default=())
+    said: tuple[str, ...] = ()
+
+
+def is_sharded(asked: Question) -> bool:
+    """Say whether a question is about several chips: an axis or a collective stands in its text."""
+    if asked.raw:
+        return False
+    parsed = program(asked.text, asked.compute)
+    return bool(parsed.axes or asked.use or any(step.kind == "collective" for step in parsed.steps))
+
+
+def lay_out(asked: Question) -> LaidOut:
+    """Choose the plan of a question and build its operations."""
+    search = _Search.of(asked)
+    if asked.plan is None and not search.plain:
+        chosen = search.first()
+        return search.laid_out(chosen, search.build(chosen), ())
+    if asked.plan is not None and not str(asked.plan).strip().isdigit():
+        chosen = search.named(str(asked.plan))
+        return search.laid_out(chosen, search.build(chosen), ())
+    if not search.plain:
+        hint = "name it by its collectives; a rank goes by the times, which take numbers"
+        raise InputError(f"plan {asked.plan} is a rank, and some sizes are open or arrays", hint=hint)
+    listed = search.ranked()
+    at = 1 if asked.plan is None else int(asked.plan)
+    if not 1 <= at <= len(listed):
+        raise InputError(f"there is no plan {at}", hint=f"there are {len(listed)}; 'roofline shard' lists them")
+    plan, ops, _ = listed[at - 1]
+    return search.laid_out(plan, ops, tuple(found for _, _, found in listed))
+
+
+def ranked(asked: Question) -> tuple[RankedPlan, ...]:
+    """Price every plan, best first; with open sizes or arrays list them, the least to send first."""
+    if not is_sharded(asked):
+        hint = "shard a dimension, as in bf16[B_X, D], or let plans use=… a mesh axis"
+        raise InputError("nothing is sharded here, so there is nothing to plan", hint=hint)
+    search = _Search.of(asked)
+    if search.plain:
+        return tuple(found for _, _, found in search.ranked())
+    return tuple(RankedPlan(rank, plan.name) for rank, plan in enumerate(search.listed(), 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """The plans of one question."""
+
+    asked: Question
+    parsed: Program
+    machine: Machine
+    mesh: Mesh
+    sizes: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, asked: Question) -> _Search:
+        from roofline.ops.sharded.layout import check_uneven
+
+        check_uneven(asked.uneven)
+        parsed = program(asked.text, asked.compute)
+        machine = mesh_of(asked)
+        if machine.mesh is None:
+            axis = (parsed.axes or asked.use or ("X",))[0]
+            hint = f"declare it, as in --mesh {axis}=4, or write a target with a shape, as in {machine.key}:4"
+            raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared: {machine.name} is one chip", hint)
+        for axis in (*parsed.axes, *asked.use):
+            if axis not in machine.mesh.sizes:
+                names = ", ".join(machine.mesh.sizes) or "none"
+                hint = f"declare it, as in --mesh {axis}=4"
+                raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared; the axes are: {names}", hint)
+        beside = {*mesh_names(asked), *machine.mesh.sizes} - set(parsed.labels)
+        sizes = {name: value for name, value in asked.sizes.items() if name not in beside}
+        return cls(asked, parsed, machine, machine.mesh, label_sizes(parsed, sizes))
+
+    @property
+    def plain(self) -> bool:
+        """Whether every size is a plain number."""
+        every = (*self.sizes.values(), *self.mesh.sizes.values())
+        return not any(is_array(size) or is_symbol(size) for size in every)
+
+    def listed(self) -> list[Plan]:
+        """Every plan, the least to send first, up to the most that are looked at."""
+        from roofline.ops.sharded.plans import plans
+
+        single = frozenset(name for name, size in self.mesh.sizes.items() if isinstance(size, int) and size == 1)
+        found = plans(
+            self.parsed.steps,
+            single=single,
+            also=[axis for axis in self.asked.use if axis not in single],
+            may_split=self.may_split,
+            show=self.show,
+        )
+        return list(islice(found, MOST))
+
+    def first(self) -> Plan:
+        """The plan that sends over the fewest mesh axes."""
+        return self.some(self.listed()[:1])[0]
+
+    def some(self, found: list[Plan]) -> list[Plan]:
+        """Check that there is a plan at all."""
+        if not found:
+            raise NotationError(
+                "no plan gives the result as it is written",
+                text=self.parsed.text,
+                position=self.parsed.steps[-1].span.start,
+                hint="partial sums {U_X} come only from contracting what X shards in both operands",
+            )
+        return found
+
+    def named(self, wanted: str) -> Plan:
+        """Choose a plan by its name, or by a part that stands in one plan only."""
+        found = self.listed()
+        exact = [plan for plan in found if plan.name == wanted]
+        plain = "".join(wanted.lower().split())
+        matching = exact or [plan for plan in found if plain in "".join(plan.name.lower().split())]
+        if len(matching) == 1 or exact:
+            return matching[0]
+        what = "no plan" if not matching else f"{len(matching)} plans"
+        listed = "; or ".join(f"'{plan.name}'" for plan in (matching or found)[:4])
+        hint = f"plans are: {listed}" + (" …" if len(matching or found) > 4 else "")
+        raise InputError(f"{what} with {wanted!r}", hint=hint)
+
+    def may_split(self, label: str, axes: Sequence[str]) -> bool:
+        """Say whether mesh axes divide a size; arrays are checked when operations are built."""
+        from roofline.ops.sharded.layout import divides
+
+        if self.asked.uneven == "pad" or label not in self.sizes:
+            return True
+        size, ways = self.sizes[label], product(self.mesh.sizes[axis] for axis in axes)
+        return is_array(size) or is_array(ways) or divides(size, ways)
+
+    def show(self, label: str) -> str:
+        """A label as a reader would write it."""
+        return str(self.sizes.get(label, "?")) if is_number(label) else label
+
+    def build(self, plan: Plan) -> tuple[Op, ...]:
+        """Make the operations of a plan."""
+        from roofline.ops.sharded.local import Place, operations
+
+        asked = self.asked
+        place = Place(
+            self.mesh,
+            asked.algorithm,
+            asked.uneven,
+            asked.exact,
+            asked.count_padding,
+            arithmetic_dtype(asked.compute),
+            asked.density,
+        )
+        return operations(self.parsed.steps, plan, self.sizes, place)
+
+    def ranked(self) -> list[tuple[Plan, tuple[Op, ...], RankedPlan]]:
+        """Price every plan on plain numbers, best first."""
+        priced = []
+        for plan in self.some(self.listed()):
+            ops = self.build(plan)
+            priced.append((plan, ops, self.asked.price(self.asked.finished(ops), self.machine)))
+        overlap = self.asked.overlap is not None or self.asked.overhead is not None
+        priced.sort(key=lambda item: _merit(item[2], overlap))
+        return [(plan, ops, RankedPlan(rank, plan.name, b)) for rank, (plan, ops, b) in enumerate(priced, 1)]
+
+    def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: tuple[RankedPlan, ...]) -> LaidOut:
+        """Say what was chosen, and what of the mesh is assumed."""
+        chips = self.mesh.chips
+        count = "arrays of chips" if is_array(chips) else f"{chips} chips"
+        said = [f"every figure is that of one of {count}: {self.mesh!r}"]
+        idle = [
+            axis.name
+            for axis in self.mesh
+            if axis.name not in (*self.parsed.axes, *self.asked.use)
+            and not (isinstance(axis.size, int) and axis.size == 1)
+        ]
+        if idle:
+            said.append(f"nothing is sharded over {' and '.join(idle)}: every chip along it does the same")
+        if self.asked.uneven == "pad":
+            said.append("sizes that do not divide are padded: every chip holds the part rounded up")
+        if self.asked.plan is None and not others:
+            said.append(f"plan: {plan.name}, which sends over the fewest mesh axes")
+        else:
+            said.append(f"plan: {plan.name}")
+        return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes))
+
+
+def _merit(found: Bound, estimated: bool) -> tuple[Any, ...]:
+    first = found.estimate if estimated else found.lower
+    return (first, found.op_by_op, found.upper, sum(found.wire.values()))
+
+
+def _at_axis(parsed: Program, axis: str, message: str, hint: str) -> InputError:
+    """Point at the place where a mesh axis is used."""
+    import re
+
+    word = re.search(rf"_(?:[A-Z]*{re.escape(axis)}|\{{[^}}]*\b{re.escape(axis)}\b)", parsed.text)
+    if word is None:
+        return HardwareError(message, hint=hint)
+    return NotationError(message, text=parsed.text, position=word.end() - len(axis), hint=hint)

@@ -1,0 +1,57 @@
+"""The mesh of a question: its axes get numbers, or formulas of sizes, and name the machine's chips.
+
+>>> from roofline.bounds.api import question
+>>> asked = question("bf16[B, D_X] * bf16[D_X, F_Y]", on="v5p", mesh={"X": "N/4", "Y": 4}, N=64)
+>>> mesh_of(asked).mesh, mesh_names(asked), multiple_of(asked, "D")
+(Mesh(X=16 ici line, Y=4 ici line), ('N',), 16)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from roofline.hardware.machine import Machine
+from roofline.notation import program
+from roofline.ops import formula, formula_names
+from roofline.sizes import product
+
+if TYPE_CHECKING:
+    from roofline.bounds.question import Question
+
+
+def mesh_of(asked: Question) -> Machine:
+    """Name the machine's chips by the mesh axes of the question; a size left out is a symbol."""
+    given = {axis: axis_size(size, asked.sizes) for axis, size in asked.mesh.items()}
+    if not given:
+        return asked.machine
+    from roofline.hardware.network import with_mesh
+
+    return with_mesh(asked.machine, given, wrap=asked.wrap)
+
+
+def mesh_names(asked: Question) -> tuple[str, ...]:
+    """Names that stand in the sizes of mesh axes: sizes that a question takes beside those of its tensors."""
+    formulas = [size for size in asked.mesh.values() if isinstance(size, str)]
+    return tuple(dict.fromkeys(name for text in formulas for name in formula_names(text)))
+
+
+def multiple_of(asked: Question, label: str) -> int:
+    """The multiple that a size must be for its mesh axes to divide it; 1 where their sizes are no plain numbers."""
+    mesh = mesh_of(asked).mesh
+    found = 1
+    for step in program(asked.text, asked.compute).steps:
+        for axis in (axis for shape in (*step.inputs, step.output) for axis in shape.axes if axis.label == label):
+            ways = product(mesh[name].size for name in axis.shard) if mesh is not None else 1
+            found = math.lcm(found, ways) if isinstance(ways, int) else found
+    return found
+
+
+def axis_size(size: Any, sizes: Mapping[str, Any]) -> Any:
+    """The size of a mesh axis: a number, or what its formula comes to."""
+    if not isinstance(size, str):
+        return size
+    found = formula(size, {name: value for name, value in sizes.items() if value is not None})
+    whole = isinstance(found, float) and found.is_integer()
+    return int(found) if whole else found

@@ -1,0 +1,62 @@
+"""A plan with its price: what one chip computes, sends and holds, and how long that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from roofline.quantity import format_quantity
+from roofline.sizes import Size
+
+if TYPE_CHECKING:
+    from roofline.bounds.bound import Bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedPlan:
+    """A plan with its price on one chip: ``bound`` holds all of it, None where sizes are open."""
+
+    rank: int
+    name: str
+    bound: Bound | None = None
+
+    @property
+    def link_bytes(self) -> Size:
+        """Bytes one chip sends one way, over all links."""
+        return 0 if self.bound is None else sum(self.bound.wire.values())
+
+    @property
+    def memory(self) -> Size | None:
+        """Bytes one chip needs at once."""
+        return None if self.bound is None or self.bound.footprint is None else self.bound.footprint.total
+
+    @property
+    def math(self) -> Size:
+        """T_math: the time of the arithmetic."""
+        return self._time("flops")
+
+    @property
+    def comms(self) -> Size:
+        """T_comms: the time of the busiest link, or of the hops where that is longer."""
+        uses = [u for u in (self.bound.uses if self.bound else ()) if u.quantity in ("wire", "hops")]
+        return max((self.bound.times[u.resource] for u in uses), default=0) if self.bound else 0
+
+    def _time(self, quantity: str) -> Size:
+        return 0 if self.bound is None else sum(u.time for u in self.bound.uses if u.quantity == quantity)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data in SI units."""
+        body: dict[str, Any] = {"rank": self.rank, "name": self.name}
+        if self.bound is not None:
+            body |= {
+                "lower": self.bound.lower, "op_by_op": self.bound.op_by_op, "upper": self.bound.upper,
+                "estimate": self.bound.estimate, "math": self.math, "comms": self.comms,
+                "bound_by": self.bound.bound_by, "link_bytes": self.link_bytes, "memory": self.memory,
+            }  # fmt: skip
+        return body
+
+    def __repr__(self) -> str:
+        if self.bound is None:
+            return f"<Plan {self.rank}: {self.name}>"
+        best, worst = format_quantity(self.bound.lower, "s"), format_quantity(self.bound.upper, "s")
+        return f"<Plan {self.rank}: {self.name}: {best} at best, {worst} at worst>"

@@ -1,0 +1,108 @@
+"""How plans look: a row a plan with its times, what it sends and what one chip needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roofline.bounds.explain import show
+from roofline.bounds.ranked_plan import RankedPlan
+
+if TYPE_CHECKING:
+    from roofline.bounds.communication import Communication
+    from roofline.bounds.shard import ShardPlans
+
+#: Plans shown beside a bound, and in a list of plans.
+FEW, MANY = 4, 24
+
+
+def plan_rows(plans: Sequence[RankedPlan], chosen: str | None) -> Any:
+    """Render the first plans beside a bound; the one taken is bold."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "left", "right"):
+        rows.add_column(justify=justify, no_wrap=True)
+    rows.columns[2].no_wrap = False
+    listed = list(plans[:FEW]) + [plan for plan in plans[FEW:] if plan.name == chosen]
+    for index, plan in enumerate(listed):
+        style = "bold" if plan.name == chosen else "dim"
+        lower = "" if plan.bound is None else show(plan.bound.lower, "s")
+        cells = (Text(text, style) for text in (f"{plan.rank}.", plan.name, lower))
+        rows.add_row("  plans" if index == 0 else "", *cells)
+    rest = len(plans) - len(listed)
+    if rest > 0:
+        rows.add_row("", "", Text(f"… and {rest} more: roofline shard lists them", "dim"), "")
+    return rows
+
+
+def plans_table(found: ShardPlans, most: int = MANY) -> Any:
+    """Render every plan with T_math, T_comms, the bounds, the bytes it sends and those one chip needs."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    asked = found.question
+    title = Text.assemble((asked.expression, "bold"), f"  on {asked.machine.name}")
+    estimated = found.best.bound is not None and found.best.bound.estimate is not None
+    table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("plan")
+    names = ("math", "comms", "all overlaps", *(["estimate"] if estimated else []), "none does", "sent", "needs")
+    for name in names if found.best.bound is not None else ():
+        table.add_column(name, justify="right", no_wrap=True)
+    for plan in found.plans[:most]:
+        table.add_row(f"  {plan.rank}.", Text(plan.name), *_cells(plan, estimated))
+    rest = len(found) - most
+    parts: list[Any] = [title, Text(), table]
+    if rest > 0:
+        parts.append(Text(f"  … and {rest} more; --json lists them all", "dim"))
+    if found.best.bound is None:
+        parts.append(Text("  sizes are open: the plans that send over the fewest mesh axes first", "dim"))
+    return Group(*parts)
+
+
+def _cells(plan: RankedPlan, estimated: bool) -> list[str]:
+    bound = plan.bound
+    if bound is None:
+        return []
+    times = [plan.math, plan.comms, bound.lower, *([bound.estimate] if estimated else []), bound.upper]
+    memory = plan.memory
+    needs = "" if memory is None else show(memory, "B")
+    return [*(show(time, "s") for time in times), show(plan.link_bytes, "B"), needs]
+
+
+def communication_table(found: Communication) -> Any:
+    """Render a collective: its time on the network, every algorithm that fits, and what was assumed."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    bound = found.bound
+    title = Text.assemble((bound.expression, "bold"), f"  on {bound.target}")
+    head = f"  {show(found.time, 's')} on the network by {found.algorithm}: {found.row.says}"
+    table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
+    table.add_column("  algorithm", no_wrap=True)
+    for name in ("each link", "hops", "bytes take", "hops take"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for row in found.algorithms:
+        style = "bold" if row.algorithm == found.algorithm else "dim"
+        cells = (
+            f"  {row.algorithm}",
+            show(row.sent, "B"),
+            show(row.hops, "").strip(),
+            show(row.wire_time, "s"),
+            show(row.hop_time, "s"),
+            row.says,
+        )
+        table.add_row(*(Text(cell, style) for cell in cells))
+    memory = {name: time for name, time in bound.times.items() if name in bound.bytes}
+    lines = [f"  {name} takes {show(time, 's')} to read and write it" for name, time in memory.items()]
+    if found.crossing is not None:
+        lines.append(f"  latency-bound below {show(found.crossing, 'B')}; this is {show(found.nbytes, 'B')}")
+    said = Table.grid(padding=(0, 2))
+    for index, line in enumerate(bound.assumptions):
+        said.add_row(Text("  assumes" if index == 0 else "", "dim"), Text(line, "dim"))
+    return Group(title, Text(), Text(head), Text(), table, Text(), *(Text(line) for line in lines), Text(), said)

@@ -1,0 +1,43 @@
+"""``roofline comm``: how long a collective takes, by which algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import (
+    MESH,
+    TARGET,
+    mesh_arguments,
+    one_expression,
+    split_words,
+    target_arguments,
+    with_options,
+)
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+
+@click.command("comm")
+@click.argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
+@with_options(TARGET, MESH)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
+def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """How long a collective takes on this network, by which algorithm, and what else would do it.
+
+    \b
+    roofline comm "AllGather_Y(bf16[2048_Y, 8192])" --on v5e:8x4
+    roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
+    """
+    from roofline.bounds.communication import comm
+
+    expressions, sizes = split_words(words)
+    expression = one_expression(expressions)
+    if expression is None:
+        raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
+    found = comm(expression, sizes=sizes, **target_arguments(options), **mesh_arguments(options))
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show(found)

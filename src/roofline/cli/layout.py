@@ -1,0 +1,44 @@
+"""``roofline layout``: what each chip holds of a sharded tensor."""
+
+from __future__ import annotations
+
+import click
+
+from roofline.cli.options import machine_files, one_expression, parse_mesh, split_words
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+
+@click.command("layout")
+@click.argument("words", nargs=-1, metavar="TENSOR [SIZE=VALUE]...")
+@click.option(
+    "--mesh", "meshes", metavar="AXIS=SIZE,…", multiple=True, help="Mesh axes: X=4,Y=8, or X=n."
+)
+@click.option("--on", "on", metavar="TARGET", help="Take the axes of a target's shape: v5e:4x4 has X=4,Y=4.")
+@click.option("--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder over the catalog.")
+@click.option(
+    "--uneven", type=click.Choice(["error", "pad"]), default="error", help="Sizes that do not divide."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the layout as JSON.")
+def command(
+    words: tuple[str, ...], meshes: tuple[str, ...], on: str | None, files: tuple[str, ...], uneven: str, as_json: bool
+) -> None:
+    """What each chip holds of a sharded tensor: local shape, bytes, copies.
+
+    \b
+    roofline layout "int8[I_XY, J]" --mesh X=2,Y=8,Z=2 I=128 J=2048
+    roofline layout "bf16[B_X, D]" --on v5e:4x4 B=10 D=8 --uneven pad
+    """
+    from roofline.bounds.layout import layout
+
+    expressions, sizes = split_words(words)
+    tensor = one_expression(expressions)
+    if tensor is None:
+        raise InputError("the tensor is missing", hint="for instance 'bf16[B_X, D]'")
+    found = layout(
+        tensor, mesh=parse_mesh(meshes), on=on, uneven=uneven, sizes=sizes, files=machine_files(files, (on,))
+    )
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show(found)

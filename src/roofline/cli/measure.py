@@ -1,0 +1,101 @@
+"""``roofline measure``: the ceilings of the machine you are on, written to a machine file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roofline.cli.options import own_file
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.measurement import Measurement
+    from roofline.measurement.accelerator import Device
+
+#: The chip that a measured accelerator is called.
+DEVICE = "this-device"
+
+
+@click.command("measure")
+@click.option("--quick", is_flag=True, help="At most ten seconds: fewer working sets and windows.")
+@click.option("--device", metavar="cuda[:N]|jax[:N]", help="Measure an accelerator through PyTorch or JAX instead.")
+@click.option("--no-library", is_flag=True, help="Leave out the matrix products of PyTorch or NumPy.")
+@click.option("--show", "again", is_flag=True, help="Show what the file holds, without measuring.")
+@click.option("--chart", metavar="FILE", help="Draw bandwidth over the working set: .svg, .png or .pdf.")
+@click.option("-o", "--output", metavar="FILE", help="Machine file to write; by default the one `--on this` reads.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was measured as JSON in SI units.")
+def command(
+    quick: bool,
+    device: str | None,
+    no_library: bool,
+    again: bool,
+    chart: str | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Measure this machine: what its cores can compute, what each memory level can move.
+
+    \b
+    roofline measure                          # at most 60 s; from then on:  --on this
+    roofline measure --quick -o here.toml
+    roofline measure --show --chart bandwidth.svg
+    roofline measure --device cuda            # an accelerator; from then on:  --on this-device
+    """
+    from roofline.measurement import read_machine_file, write_machine_file
+    from roofline.measurement.show import record, table
+
+    path = output or own_file("this.toml" if device is None else "this-device.toml")
+    if again:
+        measured = read_machine_file(path)
+    else:
+        measured = _measured(quick, not no_library, device)
+        write_machine_file(measured, path)
+    if chart is not None:
+        from roofline.charts.bandwidth_chart import bandwidth_chart
+
+        bandwidth_chart(measured).save(chart)
+    if as_json:
+        show_json(record(measured))
+        return
+    show(table(measured))
+    if not again:
+        click.echo(f"\nwrote {path}" + ("" if output else f"; use it with --on {'this' if device is None else DEVICE}"))
+    if chart is not None:
+        click.echo(f"wrote {chart}")
+
+
+def _measured(quick: bool, library: bool, device: str | None) -> Measurement:
+    """Measure under a progress bar, which only a terminal shows."""
+    import sys
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from roofline.measurement import measure, measure_device
+
+    console = Console(stderr=True)
+    columns: list[Any] = [TextColumn("measuring"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=1.0)
+
+        def progress(done: float, what: str) -> None:
+            bar.update(task, completed=done, description=what)
+
+        if device is not None:
+            return measure_device(_device(device), quick=quick, progress=progress)
+        return measure(quick=quick, library=library, progress=progress)
+
+
+def _device(text: str) -> Device:
+    """Read ``cuda``, ``cuda:1`` or ``jax:0``."""
+    from roofline.measurement.accelerator_jax import JaxDevice
+    from roofline.measurement.accelerator_torch import TorchDevice
+
+    kinds: dict[str, Callable[[int], Device]] = {"cuda": TorchDevice, "jax": JaxDevice}
+    name, _, index = text.partition(":")
+    if name not in kinds or (index and not index.isdigit()):
+        raise InputError(f"--device {text!r} is not one", hint="cuda, jax, or one of several: cuda:1")
+    return kinds[name](int(index or 0))

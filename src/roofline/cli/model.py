@@ -1,0 +1,82 @@
+"""``roofline model``: models side by side, or one opened up by module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from roofline.cli.model_options import FORMATS, formats
+from roofline.cli.options import with_options
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.models.description import Model
+
+
+@click.command("model")
+@click.argument("names", nargs=-1, metavar="[MODEL]...")
+@click.option("--batch", default=1, show_default=True, metavar="N", help="Sequences of the prefill.")
+@click.option("--prompt", type=int, metavar="TOKENS", help="Tokens of each (default 1024, or the most it takes).")
+@with_options(FORMATS)
+@click.option("--modules", is_flag=True, help="Parameters by module, for one model.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON in SI units.")
+def command(
+    names: tuple[str, ...], batch: int, prompt: int | None, modules: bool, as_json: bool, **options: Any
+) -> None:
+    """Models side by side: parameters, FLOPs, prefill memory, bytes moved, intensity, KV per token.
+
+    MODEL is a shipped name, a config.json or a folder that holds one; without any, the shipped names are listed.
+
+    \b
+    roofline model llama-2-7b llama-2-13b llama-2-70b gpt-3 --batch 8
+    roofline model deepseek-v3 --modules
+    """
+    from roofline.models.config import load
+    from roofline.models.config import names as shipped
+
+    if not names:
+        show_json(shipped()) if as_json else click.echo("\n".join(shipped()))
+        return
+    models = [load(name) for name in names]
+    if modules:
+        _show_modules(models, as_json)
+        return
+    from roofline.models.summary import summary
+
+    policy = options.pop("policy") or "minimal"
+    asked = formats(options)
+    found = [
+        summary(
+            model,
+            batch=batch,
+            prompt=min(1024, model.context or 1024) if prompt is None else prompt,
+            policy=policy,
+            **asked,
+        )
+        for model in models
+    ]
+    if as_json:
+        show_json({"schema": "roofline/model/1", "models": [each.to_dict() for each in found]})
+    else:
+        from roofline.models.show import summary_table
+
+        show(summary_table(found))
+
+
+def _show_modules(models: list[Model], as_json: bool) -> None:
+    if len(models) > 1:
+        raise InputError(f"--modules opens one model up, not {len(models)}", hint="name one")
+    counts = {**models[0].parameters_by_module(), "total": models[0].parameters}
+    if as_json:
+        show_json(counts)
+        return
+    from rich.table import Table
+
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(justify="right")
+    for name, count in counts.items():
+        rows.add_row(name, f"{count:,}")
+    show(rows)

@@ -1,0 +1,54 @@
+"""``roofline profile``: runs of a profiler or a CSV file under a machine's roof."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import TARGET, target_arguments, with_options
+from roofline.cli.output import show, show_json
+
+
+@click.command("profile")
+@click.argument("file")
+@with_options(TARGET)
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Show the runs that took longest.")
+@click.option("--chart", metavar="FILE", help="Draw the points under the roof: .svg, .png or .pdf.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write name,dtype,flops,bytes,seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON in SI units.")
+def command(file: str, top: int, chart: str | None, csv_file: str | None, as_json: bool, **options: Any) -> None:
+    """Put what a profiler saw under a machine's roof: a torch.profiler trace, a Nsight Compute CSV, or a plain CSV.
+
+    \b
+    roofline profile trace.json --on h100          # torch.profiler, with record_shapes=True
+    roofline profile kernels.csv --on a100         # ncu --csv --page raw
+    roofline profile runs.csv --on this            # name,dtype,flops,bytes,seconds
+    """
+    from roofline.bounds.api import target
+    from roofline.measurement import points_of, read_profile
+    from roofline.measurement.points_show import imported_table
+
+    machine = target(**target_arguments(options))
+    found = read_profile(file)
+    points = sorted(points_of(found.runs, machine), key=lambda point: -point.run.seconds)
+    if csv_file is not None:
+        from roofline.measurement.runs import write_runs
+
+        write_runs([point.run for point in points], csv_file)
+    if chart is not None:
+        from roofline.charts import plot
+
+        plot(on=machine, measured=[p.run for p in points[:top] if p.run.flops and p.run.bytes]).save(chart)
+    if as_json:
+        show_json(
+            {
+                "schema": "roofline/points/1",
+                "target": machine.name,
+                "points": [point.to_dict() for point in points],
+                "unpriced": found.unpriced,
+                "notes": list(found.notes),
+            }
+        )
+    else:
+        show(imported_table(points, found, f"on {machine.name}", top))

@@ -1,0 +1,64 @@
+"""``roofline run``: time operations here and show them under this machine's roof."""
+
+from __future__ import annotations
+
+import click
+
+from roofline.cli.options import own_file, split_words
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+
+@click.command("run")
+@click.argument("words", nargs=-1, metavar="EXPRESSION... [SIZE=VALUE]...")
+@click.option("--machine", metavar="FILE", help="Machine file of `roofline measure`; by default the one of --on this.")
+@click.option("--threads", type=click.IntRange(1, 4096), metavar="N", help="Threads; by default one a core.")
+@click.option("--cold/--warm", "cold", default=False, help="Empty the caches before every run, or not (default).")
+@click.option("--chart", metavar="FILE", help="Draw the points under the measured roof: .svg, .png or .pdf.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write name,dtype,flops,bytes,seconds for later.")
+@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON in SI units.")
+def command(
+    words: tuple[str, ...],
+    machine: str | None,
+    threads: int | None,
+    cold: bool,
+    chart: str | None,
+    csv_file: str | None,
+    as_json: bool,
+) -> None:
+    """Time operations on this machine and show how close each comes to its roof, and what explains the rest.
+
+    \b
+    roofline run "bf16[256, 4096] @ bf16[4096, 4096]" "softmax(fp32[8, 32, 512, 512])"
+    roofline run "fp32[N, N] @ fp32[N, N]" N=2048 --threads 1 --cold
+    """
+    from pathlib import Path
+
+    from roofline.hardware import chip
+    from roofline.measurement import read_machine_file, run
+    from roofline.measurement.machine_chips import ALL, ONE
+    from roofline.measurement.points_show import table
+
+    expressions, sizes = split_words(words)
+    if not expressions:
+        raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
+    path = machine or own_file("this.toml")
+    if not Path(path).is_file():
+        raise InputError("no measurement of this machine is known", hint="make one with `roofline measure`")
+    measured = read_machine_file(path)
+    several = len(measured.thread_counts()) > 1
+    one = chip(f"{path}#{ONE if several else ALL}")
+    roof = one if threads == 1 else chip(f"{path}#{ALL}")
+    points = run(*expressions, on=roof, measured=measured, one_thread=one, sizes=sizes, threads=threads, cold=cold)
+    if csv_file is not None:
+        from roofline.measurement.runs import write_runs
+
+        write_runs([point.run for point in points], csv_file)
+    if chart is not None:
+        from roofline.charts import plot
+
+        plot(on=roof, measured=[point.run for point in points]).save(chart)
+    if as_json:
+        show_json({"schema": "roofline/points/1", "target": roof.name, "points": [p.to_dict() for p in points]})
+    else:
+        show(table(points, f"on {roof.name}"))

@@ -1,0 +1,64 @@
+"""This machine → a machine with measured ceilings; timed operations and imported profiles → points under a roof.
+
+:func:`measure` samples the processor, :func:`write_machine_file` makes a catalog entry of what it found, :func:`run`
+times operations, :func:`read_profile` reads what a profiler saw.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from roofline.measurement.accelerator import measure_device
+    from roofline.measurement.cpu import measure
+    from roofline.measurement.machine_file import read_machine_file, to_toml, write_machine_file
+    from roofline.measurement.points import Point, points_of
+    from roofline.measurement.profile import read_profile
+    from roofline.measurement.result import Ceiling, Curve, Measurement
+    from roofline.measurement.runs import Measured, read_measured
+    from roofline.measurement.timing import run, run_function
+
+__all__ = [
+    "Ceiling",
+    "Curve",
+    "Measured",
+    "Measurement",
+    "Point",
+    "measure",
+    "measure_device",
+    "points_of",
+    "read_machine_file",
+    "read_measured",
+    "read_profile",
+    "run",
+    "run_function",
+    "to_toml",
+    "write_machine_file",
+]
+
+_HOME = {
+    "Ceiling": "result",
+    "Curve": "result",
+    "Measured": "runs",
+    "Measurement": "result",
+    "Point": "points",
+    "measure": "cpu",
+    "measure_device": "accelerator",
+    "points_of": "points",
+    "read_machine_file": "machine_file",
+    "read_measured": "runs",
+    "read_profile": "profile",
+    "run": "timing",
+    "run_function": "timing",
+    "to_toml": "machine_file",
+    "write_machine_file": "machine_file",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

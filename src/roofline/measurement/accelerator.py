@@ -1,0 +1,195 @@
+"""Measuring an accelerator: what is sampled of any device, whichever library drives it.
+
+A :class:`Device` enqueues work and tells how long it took; :func:`measure_device` decides what to enqueue. Products are
+warmed up and tried over a small grid of shapes; copies and triads run over sizes, so that the cache shows; links give a
+latency and a bandwidth, fitted to times over sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from statistics import median
+from time import monotonic
+from typing import Protocol
+
+from roofline.measurement.lines import fit_line
+from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
+from roofline.measurement.samples import Sample, Summary, summarise
+from roofline.measurement.schedule import Progress
+
+#: Something to enqueue on a device.
+Enqueue = Callable[[], object]
+
+#: Shapes of products (m, n, k): square ones, and one that is tall.
+SHAPES = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (16384, 4096, 4096))
+QUICK_SHAPES = ((4096, 4096, 4096), (8192, 8192, 8192))
+
+#: Bytes of all arrays of a copy or triad, from the first caches to far beyond the last.
+SMALLEST, LARGEST = 2**18, 2**31
+
+#: Bytes sent over a link.
+MESSAGES = tuple(2**power for power in range(12, 29, 4))
+
+#: Seconds of work in one sample, and samples in each of the interleaved rounds.
+WINDOW, WINDOWS, ROUNDS = 5e-3, 5, 3
+
+#: Seconds of work before the first sample, in which clocks settle.
+WARM_UP = 0.2
+
+
+class Device(Protocol):
+    """One accelerator as a library drives it. Everything enqueued runs in order."""
+
+    @property
+    def name(self) -> str:
+        """The name its driver reports."""
+
+    @property
+    def memory(self) -> float:
+        """Bytes of its memory."""
+
+    def dtypes(self) -> Sequence[str]:
+        """Formats it multiplies."""
+
+    def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
+        """A product of [m, k] and [k, n] into memory that is there already."""
+
+    def copy(self, size: int) -> Enqueue:
+        """A copy of ``size`` bytes within its memory: twice as many move."""
+
+    def triad(self, size: int) -> Enqueue:
+        """a = b + s·c over arrays of ``size`` bytes: three times as many move."""
+
+    def nothing(self) -> Enqueue:
+        """The smallest piece of work there is."""
+
+    def links(self) -> dict[str, Callable[[int], Enqueue]]:
+        """Ways out of it by name (``to host``, ``from host``, ``peer 1``, ``all-reduce``): a send of so many bytes."""
+
+    def seconds(self, work: Enqueue, times: int) -> float:
+        """Seconds that ``times`` pieces of work take on the device, one after the other, from start to end."""
+
+
+def measure_device(device: Device, *, quick: bool = False, progress: Progress | None = None) -> Measurement:
+    """Measure an accelerator: products, bandwidth over sizes, the cost of a launch, links.
+
+    Stopped by Ctrl-C it returns what it has and says so.
+    """
+    start = monotonic()
+    probes = list(_probes(device, quick))
+    device.seconds(probes[0].work, _repeats(device, probes[0].work, WARM_UP))
+    finished = _sample(device, probes, progress)
+    conditions = Conditions(
+        processor=device.name,
+        date=date.today().isoformat(),
+        cores=1,
+        seconds=round(monotonic() - start, 1),
+        quick=quick,
+        interrupted=not finished,
+        missing=_missing(device),
+        device=True,
+    )
+    return _collect(probes, conditions)
+
+
+class _Probe:
+    """One piece of work with the amount it does, and the samples taken of it."""
+
+    __slots__ = ("amount", "dtype", "kernel", "name", "rounds", "size", "unit", "work")
+
+    def __init__(
+        self, name: str, unit: str, kernel: str, work: Enqueue, amount: float, *, size: float = 0.0, dtype: str = ""
+    ) -> None:
+        self.name, self.unit, self.kernel, self.work, self.amount = name, unit, kernel, work, amount
+        self.size, self.dtype = size, dtype
+        self.rounds: list[list[Sample]] = []
+
+
+def _probes(device: Device, quick: bool) -> Iterator[_Probe]:
+    for dtype in device.dtypes():
+        for m, n, k in QUICK_SHAPES if quick else SHAPES:
+            kernel = f"product of {m} x {k} by {k} x {n}"
+            yield _Probe("product", "FLOP/s", kernel, device.product(dtype, m, n, k), 2.0 * m * n * k, dtype=dtype)
+    for size in _sizes(device, quick):
+        yield _Probe("copy", "B/s", "a = b", device.copy(size // 2), float(size // 2 * 2), size=float(size))
+        yield _Probe("triad", "B/s", "a = b + s·c", device.triad(size // 3), float(size // 3 * 3), size=float(size))
+    yield _Probe("launch", "s", "the smallest piece of work", device.nothing(), 1.0)
+    for link, send in device.links().items():
+        for size in MESSAGES:
+            yield _Probe(
+                link, "link", f"sends of {MESSAGES[0]} to {MESSAGES[-1]} bytes", send(size), 1.0, size=float(size)
+            )
+
+
+def _sizes(device: Device, quick: bool) -> list[int]:
+    """Sizes of all arrays together, up to a quarter of the memory: two an octave, one when quick."""
+    found, size = [], float(SMALLEST)
+    while size <= min(LARGEST, device.memory / 4):
+        found.append(int(size) // 768 * 768)
+        size *= 2.0 if quick else 2**0.5
+    return found
+
+
+def _repeats(device: Device, work: Enqueue, seconds: float) -> int:
+    device.seconds(work, 2)
+    return max(1, round(seconds / max(device.seconds(work, 4) / 4, 1e-9)))
+
+
+def _sample(device: Device, probes: Sequence[_Probe], progress: Progress | None) -> bool:
+    repeats = {}
+    try:
+        for number in range(ROUNDS):
+            for position, probe in enumerate(probes):
+                if progress is not None:
+                    progress((number * len(probes) + position) / (ROUNDS * len(probes)), probe.name)
+                if position not in repeats:
+                    repeats[position] = _repeats(device, probe.work, WINDOW)
+                times = repeats[position]
+                taken = [device.seconds(probe.work, times) / times for _ in range(WINDOWS)]
+                by_time = probe.unit in ("s", "link")
+                probe.rounds.append([Sample(s if by_time else probe.amount / s, (1.0,)) for s in taken])
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
+    products: dict[str, Ceiling] = {}
+    curves: dict[str, list[tuple[float, Summary]]] = {}
+    kernels: dict[str, str] = {}
+    links: dict[str, list[tuple[float, Summary]]] = {}
+    ceilings: list[Ceiling] = []
+    for probe in probes:
+        summary = summarise(probe.rounds, smaller_is_better=probe.unit in ("s", "link"))
+        if summary is None:
+            continue
+        kernels[probe.name] = probe.kernel
+        if probe.unit == "link":
+            links.setdefault(probe.name, []).append((probe.size, summary))
+        elif probe.size:
+            curves.setdefault(probe.name, []).append((probe.size, summary))
+        elif probe.dtype:
+            known = products.get(probe.dtype)
+            if known is None or summary.value > known.value:
+                products[probe.dtype] = Ceiling("library", "FLOP/s", probe.kernel, 1, summary, probe.dtype)
+        else:
+            ceilings.append(Ceiling(probe.name, probe.unit, probe.kernel, 1, summary))
+    for name, points in links.items():
+        ceilings += _link(name, kernels[name], points)
+    drawn = tuple(Curve(name, kernels[name], 1, tuple(points)) for name, points in curves.items())
+    return Measurement(conditions, (*products.values(), *ceilings), drawn)
+
+
+def _link(name: str, kernel: str, points: Sequence[tuple[float, Summary]]) -> Iterator[Ceiling]:
+    """A link's latency and bandwidth, with the spread of its largest message."""
+    latency, bandwidth = fit_line([(size, summary.value) for size, summary in points])
+    largest = points[-1][1]
+    spread = median([largest.low, largest.high]) or 1.0
+    low, high = bandwidth * spread / largest.high, bandwidth * spread / largest.low
+    yield Ceiling(f"{name} latency", "s", kernel, 1, Summary(latency, latency, latency, largest.samples, largest.clean))
+    yield Ceiling(name, "B/s", kernel, 1, Summary(bandwidth, low, high, largest.samples, largest.clean))
+
+
+def _missing(device: Device) -> tuple[str, ...]:
+    return () if device.links() else ("links: the library reaches none from here",)

@@ -1,0 +1,104 @@
+"""An accelerator through JAX: TPUs, and whatever else JAX finds; on a machine without one, its processor.
+
+JAX tells no device times: work is enqueued, the last result waited for, and the wall time shared out, so that only a
+long run of work says something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+from roofline.errors import InputError, MissingExtraError
+from roofline.measurement.accelerator import Enqueue
+
+FORMATS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+
+#: Bytes of memory assumed where the device does not tell: enough for sizes beyond any cache.
+MEMORY = 8.0 * 2**30
+
+
+class JaxDevice:
+    """A device of ``jax.devices()``."""
+
+    def __init__(self, index: int = 0) -> None:
+        try:
+            import jax
+            import jax.numpy as jnp
+        except ImportError:
+            raise MissingExtraError("jax", "jax") from None
+        found = jax.devices()
+        if index >= len(found):
+            raise InputError(f"there is no device {index}", hint=f"JAX sees {len(found)}")
+        self.jax: Any = jax
+        self.jnp: Any = jnp
+        self.device = found[index]
+        self._last: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name JAX reports."""
+        return str(self.device.device_kind)
+
+    @property
+    def memory(self) -> float:
+        """Bytes of its memory, where it tells."""
+        told = self.device.memory_stats() or {}
+        return float(told.get("bytes_limit", MEMORY))
+
+    def dtypes(self) -> Sequence[str]:
+        """Formats JAX multiplies."""
+        return list(FORMATS)
+
+    def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
+        """A product whose result is accumulated as the format's hardware does."""
+        wide = self.jnp.int32 if dtype == "int8" else None
+        a, b = self._ones((m, k), FORMATS[dtype]), self._ones((k, n), FORMATS[dtype])
+        call = self.jax.jit(lambda x, y: self.jnp.matmul(x, y, preferred_element_type=wide))
+        return self._enqueue(call, a, b)
+
+    def copy(self, size: int) -> Enqueue:
+        """A copy within its memory; adding nothing keeps the compiler from leaving it out."""
+        call = self.jax.jit(lambda x: x + self.jnp.uint8(1))
+        return self._enqueue(call, self._ones((size,), "uint8"))
+
+    def triad(self, size: int) -> Enqueue:
+        """b + s·c."""
+        b, c = self._ones((size // 4,), "float32"), self._ones((size // 4,), "float32")
+        return self._enqueue(self.jax.jit(lambda x, y: x + 3.0 * y), b, c)
+
+    def nothing(self) -> Enqueue:
+        """One addition."""
+        return self._enqueue(self.jax.jit(lambda x: x + 1.0), self._ones((), "float32"))
+
+    def links(self) -> dict[str, Callable[[int], Enqueue]]:
+        """The host."""
+        return {"from host": self._from_host}
+
+    def seconds(self, work: Enqueue, times: int) -> float:
+        """Wall time from the first piece of work to the last result."""
+        start = perf_counter()
+        for _ in range(times):
+            work()
+        self.jax.block_until_ready(self._last)
+        return perf_counter() - start
+
+    def _enqueue(self, call: Callable[..., Any], *operands: Any) -> Enqueue:
+        def enqueue() -> None:
+            self._last = call(*operands)
+
+        return enqueue
+
+    def _ones(self, dims: tuple[int, ...], kind: str) -> Any:
+        return self.jax.device_put(self.jnp.ones(dims, kind), self.device)
+
+    def _from_host(self, size: int) -> Enqueue:
+        import numpy as np
+
+        here = np.ones(size, np.uint8)
+
+        def enqueue() -> None:
+            self._last = self.jax.device_put(here, self.device)
+
+        return enqueue

@@ -1,0 +1,218 @@
+"""Operations of PyTorch's dispatcher, known by name and input shapes alone → operations with our costs.
+
+A profiler's trace carries no FLOPs or bytes; names, shapes and formats it does. A rule takes the shapes and formats of
+the inputs, and the values of the others where the trace has them; an operation without a rule is listed, never zero.
+
+>>> op = operation("aten::mm", [[64, 128], [128, 32]], ["float", "float"])
+>>> op.kind, op.work.total("flops")
+('contraction', 524288)
+>>> operation("aten::sort", [[64]], ["float"]) is None
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.ops.attention import attention
+from roofline.ops.contraction import contraction
+from roofline.ops.convolution import convolution
+from roofline.ops.elementwise import elementwise
+from roofline.ops.embedding import embedding
+from roofline.ops.norm import norm
+from roofline.ops.softmax import softmax
+from roofline.work import Op, Tensor
+
+#: Formats as a trace names them.
+FORMATS = {
+    "float": "fp32", "double": "fp64", "c10::Half": "fp16", "c10::BFloat16": "bf16", "signed char": "int8",
+    "unsigned char": "uint8", "short": "int16", "short int": "int16", "int": "int32", "long": "int64",
+    "long int": "int64", "bool": "bool", "c10::Float8_e4m3fn": "fp8_e4m3", "c10::Float8_e5m2": "fp8_e5m2",
+}  # fmt: skip
+
+Rule = Callable[["Seen"], Op]
+
+_RULES: dict[str, Rule] = {}
+
+
+class Seen:
+    """One operation as a trace saw it: tensors where inputs have shapes, plain values where it tells them."""
+
+    def __init__(self, name: str, dims: Sequence[Any], formats: Sequence[str], values: Sequence[Any]) -> None:
+        self.name = name
+        self.values = list(values)
+        self.tensors: list[Tensor | None] = [
+            Tensor(f"x{place}", tuple(shape), FORMATS[kind]) if kind in FORMATS and _is_shape(shape) else None
+            for place, (shape, kind) in enumerate(zip(dims, formats, strict=False))
+        ]
+
+    def tensor(self, place: int) -> Tensor:
+        """The tensor at an argument's place."""
+        found = self.optional(place)
+        if found is None:
+            raise InputError(f"{self.name} has no tensor with a shape at argument {place}")
+        return found
+
+    def optional(self, place: int) -> Tensor | None:
+        """The tensor at an argument's place, None where there is none."""
+        return self.tensors[place] if place < len(self.tensors) else None
+
+    def value(self, place: int, default: Any) -> Any:
+        """The plain value at an argument's place: text of a trace read as numbers."""
+        written = self.values[place] if place < len(self.values) else ""
+        if isinstance(written, str):
+            import ast
+
+            try:
+                return ast.literal_eval(written.capitalize() if written in ("true", "false") else written)
+            except (ValueError, SyntaxError):
+                return default
+        return written
+
+
+def operation(name: str, dims: Sequence[Any], formats: Sequence[str], values: Sequence[Any] = ()) -> Op | None:
+    """Price an operation of the dispatcher; None where it has no rule, or its shapes were not recorded."""
+    rule = _RULES.get(name.removeprefix("aten::")) if name.startswith("aten::") else None
+    if rule is None or not any(_is_shape(shape) and shape for shape in dims):
+        return None
+    try:
+        return rule(Seen(name, dims, formats, values))
+    except InputError:
+        return None
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register the rule of some operations."""
+
+    def keep(chosen: Rule) -> Rule:
+        _RULES.update(dict.fromkeys(names, chosen))
+        return chosen
+
+    return keep
+
+
+def known() -> list[str]:
+    """List the operations that have a rule."""
+    return sorted(_RULES)
+
+
+def _product(a: Tensor, b: Tensor, name: str, batch: Sequence[int], m: int, n: int, k: int) -> Op:
+    out = Tensor("out", (*batch, m, n), a.dtype)
+    count = 1
+    for size in batch:
+        count *= size
+    return contraction(a, b, out, m=m, n=n, k=k, batch=count, name=name)
+
+
+@rule("mm", "addmm", "_int_mm")
+def _mm(seen: Seen) -> Op:
+    a, b = (seen.tensor(1), seen.tensor(2)) if seen.name.endswith("addmm") else (seen.tensor(0), seen.tensor(1))
+    return _product(a, b, seen.name, (), a.dims[0], b.dims[1], a.dims[1])
+
+
+@rule("bmm", "baddbmm")
+def _bmm(seen: Seen) -> Op:
+    a, b = (seen.tensor(1), seen.tensor(2)) if seen.name.endswith("baddbmm") else (seen.tensor(0), seen.tensor(1))
+    return _product(a, b, seen.name, a.dims[:1], a.dims[1], b.dims[2], a.dims[2])
+
+
+@rule("matmul")
+def _matmul(seen: Seen) -> Op:
+    a, b = seen.tensor(0), seen.tensor(1)
+    if len(b.dims) == 2:
+        rows = 1
+        for size in a.dims[:-1]:
+            rows *= size
+        return _product(a, b, seen.name, (), rows, b.dims[1], a.dims[-1])
+    if len(a.dims) != len(b.dims) or len(a.dims) < 3:
+        raise InputError("a product of these shapes has no rule")
+    return _product(a, b, seen.name, a.dims[:-2], a.dims[-2], b.dims[-1], a.dims[-1])
+
+
+@rule("linear")
+def _linear(seen: Seen) -> Op:
+    x, w = seen.tensor(0), seen.tensor(1)
+    rows = 1
+    for size in x.dims[:-1]:
+        rows *= size
+    return _product(x, Tensor(w.ident, w.dims, w.dtype, "weight"), seen.name, (), rows, w.dims[0], w.dims[1])
+
+
+@rule("conv1d", "conv2d", "conv3d", "convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution")
+def _conv(seen: Seen) -> Op:
+    x, w = seen.tensor(0), seen.tensor(1)
+    stride, pad, dilation = (seen.value(place, default) for place, default in ((3, 1), (4, 0), (5, 1)))
+    wide = seen.name.removeprefix("aten::") in ("convolution", "_convolution", "convolution_overrideable")
+    groups = seen.value(8 if wide else 6, 1)
+    last = Tensor(x.ident, (x.dims[0], *x.dims[2:], x.dims[1]), x.dtype)
+    kernel = Tensor(w.ident, (*w.dims[2:], w.dims[1], w.dims[0]), w.dtype, "weight")
+    stride, pad, dilation = (tuple(v) if isinstance(v, list) else v for v in (stride, pad, dilation))
+    return convolution(last, kernel, groups=groups, stride=stride, pad=pad, dilation=dilation, name=seen.name)
+
+
+#: Attention in the dispatcher's several forms, with the place of the argument that says it is causal.
+ATTENTION = {
+    "scaled_dot_product_attention": 5,
+    "_scaled_dot_product_flash_attention_for_cpu": 4,
+    "_scaled_dot_product_flash_attention": 4,
+    "_scaled_dot_product_efficient_attention": 6,
+    "_scaled_dot_product_cudnn_attention": 6,
+}
+
+
+@rule(*ATTENTION)
+def _attention(seen: Seen) -> Op:
+    """Operands stand as [batch, heads, length, size] there, as [batch, length, heads, size] here."""
+    q, k, v = (_lengths_first(seen.tensor(place), "kv" if place else "activation") for place in range(3))
+    causal = seen.value(ATTENTION[seen.name.removeprefix("aten::")], False)
+    return attention(q, k, v, causal=causal is True, name=seen.name)
+
+
+def _lengths_first(x: Tensor, role: str) -> Tensor:
+    *before, heads, length, size = x.dims
+    return Tensor(x.ident, (*before, length, heads, size), x.dtype, role)
+
+
+@rule("softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax")
+def _softmax(seen: Seen) -> Op:
+    x = seen.tensor(0)
+    return softmax(x, axes=(int(seen.value(1, -1)),), log="log" in seen.name, name=seen.name)
+
+
+@rule("layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm")
+def _norm(seen: Seen) -> Op:
+    x = seen.tensor(0)
+    affine = [t for place in (2, 3) if (t := seen.optional(place)) is not None]
+    function = "rms_norm" if "rms" in seen.name else "layer_norm"
+    axes = tuple(range(-max(len(affine[0].dims) if affine else 1, 1), 0))
+    return norm(function, x, *affine, axes=axes, name=seen.name)
+
+
+@rule("embedding")
+def _embedding(seen: Seen) -> Op:
+    return embedding(seen.tensor(0), seen.tensor(1), name=seen.name)
+
+
+#: Elementwise operations: the dispatcher's name and ours.
+ELEMENTWISE = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "gelu": "gelu", "silu": "silu",
+    "relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt",
+    "neg": "neg", "abs": "abs", "sin": "sin", "cos": "cos", "erf": "erf", "pow": "power", "maximum": "maximum",
+    "minimum": "minimum", "copy": "copy", "clone": "copy", "contiguous": "copy",
+}  # fmt: skip
+
+
+@rule(*ELEMENTWISE, *(f"{name}_" for name in ELEMENTWISE))
+def _elementwise(seen: Seen) -> Op:
+    ours = ELEMENTWISE[seen.name.removeprefix("aten::").removesuffix("_")]
+    places = (1,) if ours == "copy" and seen.name.rstrip("_").endswith("copy") else (0, 1)
+    tensors = [t for place in places if (t := seen.optional(place)) is not None and t.dims]
+    if not tensors:
+        raise InputError(f"{seen.name} has no tensor with a shape")
+    return elementwise(ours, tensors, name=seen.name)
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, list | tuple) and all(isinstance(size, int) and size > 0 for size in shape)

@@ -1,0 +1,134 @@
+"""Measuring a CPU: which probes, over which sizes, and what comes out of their samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from time import monotonic
+
+from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
+from roofline.measurement.exp_kernel import exp_kernel
+from roofline.measurement.kernels import Kernel
+from roofline.measurement.library import library_probes
+from roofline.measurement.machine_code import Compiler
+from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
+from roofline.measurement.probes import Bench, Probe
+from roofline.measurement.processor import load_average
+from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
+from roofline.measurement.samples import summarise
+from roofline.measurement.schedule import Progress, sample
+from roofline.measurement.team import Team
+from roofline.measurement.tiles import allow_tiles
+
+#: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
+MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
+ROUNDS, WINDOWS, SECONDS = 3, 7, 40.0
+QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 3, 5.0
+
+#: The smallest working set of one thread, and new pages of one thread written in a window.
+SMALLEST, FRESH = 12 * 2**10, 16 * 2**20
+
+
+def measure(*, quick: bool = False, library: bool = True, progress: Progress | None = None) -> Measurement:
+    """Measure the ceilings of this machine's processor; at most 60 seconds, 10 when ``quick``.
+
+    Stopped by Ctrl-C it returns what it has and says so. Needs the extra ``measure`` (llvmlite). ``library`` also
+    times PyTorch's (or NumPy's) products. ``progress`` is called with the share done and what is being measured.
+    """
+    start = monotonic()
+    compiler = Compiler()
+    processor = compiler.processor
+    missing: list[str] = []
+    with Team(processor.cores) as team:
+        bench = Bench(team, compiler, QUICK_MEMORY if quick else MEMORY)
+        try:
+            counts = tuple(sorted({1, len(processor.cores)}))
+            probes = list(_probes(bench, counts, missing, quick))
+            if library:
+                found, lacking = library_probes(counts)
+                probes += found
+                missing += lacking
+            rounds, windows, seconds = (
+                (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS) if quick else (ROUNDS, WINDOWS, SECONDS)
+            )
+            finished = sample(probes, rounds=rounds, windows=windows, seconds=seconds, progress=progress)
+        finally:
+            bench.close()
+        conditions = Conditions(
+            processor=processor.name,
+            date=date.today().isoformat(),
+            cores=len(processor.cores),
+            seconds=round(monotonic() - start, 1),
+            quick=quick,
+            interrupted=not finished,
+            load=load_average(),
+            pinned=team.pinned,
+            missing=tuple(missing),
+        )
+    return collect(probes, conditions)
+
+
+def _probes(bench: Bench, counts: Sequence[int], missing: list[str], quick: bool) -> Sequence[Probe]:
+    """List the probes, dearest to a reader first: what Ctrl-C leaves is then of most use."""
+    processor = bench.compiler.processor
+    found = [bench.registers(clock_kernel(), 1)]
+    found += [bench.registers(k, n) for k in _computing(bench, missing) for n in counts]
+    streams = memory_kernels(processor.vector_bits)
+    streams = (streams[0], streams[3]) if quick else streams
+    exp = exp_kernel(processor.vector_bits)
+    for count in counts:
+        found += _present(bench.memory(exp, count, count * 2.0 * SMALLEST, curve=False))
+        found.append(bench.fresh(fresh_kernel(), count, FRESH))
+    for count in counts:
+        for size in sizes(count, bench.buffers[0].size, quick):
+            found += _present(*(bench.memory(kernel, count, size) for kernel in streams))
+    return found
+
+
+def _computing(bench: Bench, missing: list[str]) -> list[Kernel]:
+    kernels = compute_kernels(bench.compiler.processor)
+    if any(kernel.amx for kernel in kernels) and not allow_tiles():
+        missing.append("matrix tiles: the system does not let this process use them")
+        return [kernel for kernel in kernels if not kernel.amx]
+    return list(kernels)
+
+
+def _present(*probes: Probe | None) -> list[Probe]:
+    return [probe for probe in probes if probe is not None]
+
+
+def sizes(threads: int, room: int, quick: bool = False) -> list[float]:
+    """List the working sets of a curve: from the smallest to all the room, two an octave, one when quick.
+
+    >>> [int(size) >> 10 for size in sizes(1, 200 * 2**10, quick=True)]
+    [12, 24, 48, 96, 192]
+    """
+    step = 2.0 if quick else 2**0.5
+    found, size = [], float(SMALLEST * threads)
+    while size <= room * threads:
+        found.append(size)
+        size *= step
+    return found
+
+
+def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
+    """Summarise what the probes sampled: ceilings, and curves of those that are points of one."""
+    clock = next((s for p in probes if p.unit == "Hz" and (s := summarise(p.rounds))), None)
+    ceilings: dict[tuple[str, str, int], Ceiling] = {}
+    curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
+    for probe in probes:
+        theory = None if clock is None or probe.per_cycle is None else probe.per_cycle * clock.value
+        summary = summarise(probe.rounds, theory=theory, smaller_is_better=probe.smaller_is_better)
+        if summary is None:
+            continue
+        name = probe.name
+        one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)
+        if probe.curve:
+            curves.setdefault((name, probe.threads), []).append((probe, one))
+        else:
+            ceilings[name, probe.dtype, probe.threads] = one
+    drawn = tuple(
+        Curve(name, points[0][1].kernel, threads, tuple((c.working_set or 0.0, c.summary) for _, c in points))
+        for (name, threads), points in curves.items()
+    )
+    return Measurement(conditions, tuple(ceilings.values()), drawn)

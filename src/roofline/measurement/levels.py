@@ -1,0 +1,132 @@
+"""Memory levels from a curve of bandwidth over working set: where it steps down, whatever sizes the system reports.
+
+>>> sizes = [2.0**k for k in range(12, 29)]
+>>> curve = [(s, 400e9 if s <= 2**15 else 170e9 if s <= 2**21 else 17e9) for s in sizes]
+>>> [(level.name, level.capacity, level.bandwidth) for level in find_levels(curve)]
+[('l1', 32768.0, 400000000000.0), ('l2', 2097152.0, 170000000000.0), ('dram', None, 17000000000.0)]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import median
+
+#: Levels below the main memory, innermost first.
+INNER = ("l1", "l2", "l3", "l4")
+
+#: Two neighbouring levels differ by at least this factor; less is noise or a change of mode.
+STEP = 1.2
+
+#: What one more level must save of the summed distance (in natural logarithms of bandwidth) to be there at all.
+PRICE = 0.25
+
+#: How many times larger than a cache a working set must be before the cache no longer helps it.
+BEYOND = 8.0
+
+#: From its smallest to its largest working set a level spans at least this factor: caches grow by more.
+WIDTH = 2.8
+
+#: A level stands on at least this many points; between two levels single points may belong to neither.
+LEAST_POINTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A plateau of the curve: its ``bandwidth``, and the largest working set that still had it.
+
+    ``capacity`` is None for the outermost level, whose end the curve does not show. ``first`` is its smallest working
+    set.
+    """
+
+    name: str
+    bandwidth: float
+    capacity: float | None
+    first: float
+
+
+def find_levels(curve: Sequence[tuple[float, float]]) -> list[Level]:
+    """Find the levels of a curve of (working set in bytes, bandwidth in B/s), innermost first.
+
+    The curve, in logarithms, is covered by falling plateaus: the segmentation with the least sum of distances from
+    each plateau's median, one level more only where it pays :data:`PRICE`. Points on the way down from one level to
+    the next belong to neither. A level's bandwidth is the best of its points, each of which is a median itself; that
+    of the outermost level the best of those at least :data:`BEYOND` times as large as the level before holds.
+    """
+    points = sorted(curve)
+    if not points:
+        return []
+    logs = [math.log(bandwidth) for _, bandwidth in points]
+    groups = _wide(_merged(_segments(logs), logs), [size for size, _ in points])
+    found: list[Level] = []
+    for number, (start, end) in enumerate(groups):
+        outermost = number == len(groups) - 1
+        inside = points[start:end]
+        inner = found[-1].capacity if found else None
+        best = max(bandwidth for _, bandwidth in (beyond(inside, inner) if outermost else inside))
+        typical = median(bandwidth for _, bandwidth in inside)
+        within = [size for size, bandwidth in inside if bandwidth >= typical / STEP]
+        name = "dram" if outermost else INNER[number] if number < len(INNER) else f"l{number + 1}"
+        found.append(Level(name, best, None if outermost else max(within), inside[0][0]))
+    return found
+
+
+def beyond(points: Sequence[tuple[float, float]], inner: float | None) -> Sequence[tuple[float, float]]:
+    """Keep the points of the outermost level that a cache of ``inner`` bytes no longer helps; at least the last one.
+
+    >>> beyond([(10, 9.0), (80, 5.0), (160, 4.0)], 10)
+    [(80, 5.0), (160, 4.0)]
+    """
+    return [point for point in points if point[0] >= BEYOND * (inner or 0.0)] or points[-1:]
+
+
+def _segments(logs: Sequence[float]) -> list[tuple[int, int]]:
+    """Cut into runs with the least Σ|log − median| + PRICE·runs, each of at least LEAST_POINTS where there are any."""
+    least = min(LEAST_POINTS, len(logs))
+
+    @cache
+    def cost(start: int, end: int) -> float:
+        middle = median(logs[start:end])
+        return sum(abs(value - middle) for value in logs[start:end])
+
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for end in range(1, len(logs) + 1):
+        options = [
+            (best[start][0] + cost(start, end) + PRICE, start)
+            for start in range(end - least + 1)
+            if math.isfinite(best[start][0])
+        ]
+        best.append(min(options, default=(math.inf, 0)))
+    cuts, end = [], len(logs)
+    while end:
+        start = best[end][1]
+        cuts.append((start, end))
+        end = start
+    return cuts[::-1]
+
+
+def _merged(groups: list[tuple[int, int]], logs: Sequence[float]) -> list[tuple[int, int]]:
+    """Join neighbours that do not step down."""
+    joined: list[tuple[int, int]] = []
+    for group in groups:
+        if joined and _middle(joined[-1], logs) - _middle(group, logs) < math.log(STEP):
+            joined[-1] = (joined[-1][0], group[1])
+        else:
+            joined.append(group)
+    return joined
+
+
+def _wide(groups: list[tuple[int, int]], sizes: Sequence[float]) -> list[tuple[int, int]]:
+    """Drop runs between two levels that reach over less than WIDTH of sizes: the way from one level to the next."""
+    last = len(groups) - 1
+    return [
+        (start, end)
+        for number, (start, end) in enumerate(groups)
+        if number in (0, last) or sizes[end - 1] >= WIDTH * sizes[start]
+    ]
+
+
+def _middle(group: tuple[int, int], logs: Sequence[float]) -> float:
+    return median(logs[slice(*group)])

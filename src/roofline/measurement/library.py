@@ -1,0 +1,106 @@
+"""Probes of the libraries people call: matrix products, exponentials, and what it costs to call at all.
+
+PyTorch where it is installed, else NumPy, which has no bf16, fp16 or int8 product worth the name and whose threads
+cannot be set from here: what it cannot measure is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+from roofline.measurement.probes import Probe, timed
+
+#: Rows and columns of the product that is timed; large enough for a steady state, small enough for a few milliseconds.
+SIDE = 1024
+
+#: The product that tells which side to take, and the longest product to wait for, in seconds.
+TRIAL, PATIENCE = 256, 0.1
+
+#: Elements of the exponential that is timed: 512 KiB of fp32, which no library treats as tiny.
+ELEMENTS = 2**17
+
+TORCH_DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+NUMPY_DTYPES = {"fp64": "float64", "fp32": "float32"}
+
+
+def library_probes(threads: tuple[int, ...], *, side: int = SIDE) -> tuple[list[Probe], tuple[str, ...]]:
+    """Make the probes of the library at hand, and list what it cannot measure."""
+    try:
+        import torch
+    except ImportError:
+        return list(_numpy(max(threads), side)), (
+            "library products in bf16, fp16 and int8, and on one thread: NumPy has none; install torch",
+        )
+    return list(_torch(torch, threads, side)), ()
+
+
+def _torch(torch: Any, threads: tuple[int, ...], side: int) -> Iterator[Probe]:
+    for count in threads:
+        before = _setter(torch, count)
+        for dtype, name in TORCH_DTYPES.items():
+            kind = getattr(torch, name)
+            taken = _side(_torch_product(torch, kind, TRIAL), side)
+            what = f"torch {torch.__version__} matmul, {taken} x {taken} x {taken}"
+            yield timed(
+                "library", what, _torch_product(torch, kind, taken),
+                threads=count, amount=2.0 * taken**3, unit="FLOP/s", dtype=dtype, before=before,
+            )  # fmt: skip
+        yield timed(
+            "library exp", f"torch {torch.__version__} exp of {ELEMENTS} fp32", _torch_exp(torch),
+            threads=count, amount=float(ELEMENTS), unit="element/s", dtype="fp32", before=before,
+        )  # fmt: skip
+    one, two = torch.zeros(1), torch.zeros(1)
+    yield timed(
+        "dispatch", f"torch {torch.__version__} add of one element", lambda: torch.add(one, one, out=two),
+        before=_setter(torch, 1),
+    )  # fmt: skip
+
+
+def _side(trial: Callable[[], Any], side: int) -> int:
+    """Take the wanted side, unless a small product shows that it would take too long (a format that is emulated)."""
+    trial()
+    start = perf_counter()
+    trial()
+    expected = (perf_counter() - start) * (side / TRIAL) ** 3
+    return side if expected < PATIENCE else TRIAL
+
+
+def _torch_exp(torch: Any) -> Callable[[], Any]:
+    x, out = torch.zeros(ELEMENTS), torch.zeros(ELEMENTS)
+    return lambda: torch.exp(x, out=out)
+
+
+def _setter(torch: Any, count: int) -> Callable[[], None]:
+    return lambda: torch.set_num_threads(count)
+
+
+def _torch_product(torch: Any, dtype: Any, side: int) -> Callable[[], Any]:
+    if dtype is torch.int8:
+        a, b = (torch.ones(side, side, dtype=dtype) for _ in "ab")
+        return lambda: torch._int_mm(a, b)
+    a, b, out = (torch.rand(side, side).to(dtype) for _ in "abc")
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _numpy_product(np: Any, name: str, side: int) -> Callable[[], Any]:
+    a, b, out = (np.ones((side, side), name) for _ in "abc")
+    return lambda: np.matmul(a, b, out=out)
+
+
+def _numpy(threads: int, side: int) -> Iterator[Probe]:
+    import numpy as np
+
+    for dtype, name in NUMPY_DTYPES.items():
+        yield timed(
+            "library", f"numpy {np.__version__} matmul, {side} x {side} x {side}", _numpy_product(np, name, side),
+            threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype,
+        )  # fmt: skip
+    x, y = np.zeros(ELEMENTS, np.float32), np.zeros(ELEMENTS, np.float32)
+    yield timed(
+        "library exp", f"numpy {np.__version__} exp of {ELEMENTS} fp32", lambda: np.exp(x, out=y),
+        amount=float(ELEMENTS), unit="element/s", dtype="fp32",
+    )  # fmt: skip
+    one, two = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    yield timed("dispatch", f"numpy {np.__version__} add of one element", lambda: np.add(one, one, out=two))

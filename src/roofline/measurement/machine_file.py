@@ -1,0 +1,159 @@
+"""A measurement as a machine file: TOML that the catalog's loader reads, with every figure's kernel and spread.
+
+The chips ``this`` (all threads) and ``this-core`` (one) hold what bounds need; ``[measurement]`` holds all that was
+sampled, so that charts can be drawn again without measuring.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from roofline.errors import HardwareError
+from roofline.measurement.machine_chips import ALL, ONE, device_chip, processor_chip
+from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement
+from roofline.measurement.samples import Summary
+from roofline.measurement.toml_text import numbers_toml, text_toml, texts_toml
+
+_POINT = ("bytes", "value", "low", "high", "samples", "clean")
+
+
+def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
+    """Write a measurement as a machine file; ``memory_bytes`` is the size of the main memory, where known."""
+    threads = measured.thread_counts() or tuple(sorted({c.threads for c in measured.ceilings}))
+    lines = [
+        "# Measured by `roofline measure`. SI base units, explicit bytes.",
+        "schema = 1",
+        'family = "measured"',
+        "",
+    ]
+    if measured.conditions.device:
+        lines += device_chip(measured)
+    elif threads:
+        lines += processor_chip(ALL, measured, threads[-1], memory_bytes)
+    if len(threads) > 1:
+        lines += processor_chip(ONE, measured, threads[0], memory_bytes)
+    return "\n".join([*lines, *_record(measured), ""])
+
+
+def write_machine_file(measured: Measurement, path: str | os.PathLike[str]) -> None:
+    """Write a measurement to a file, making its folder where needed; a file that was there stays until the end."""
+    target = os.fspath(path)
+    try:
+        os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+        with open(f"{target}.part", "w", encoding="utf-8") as file:
+            file.write(to_toml(measured, main_memory()))
+        os.replace(f"{target}.part", target)
+    except OSError as error:
+        raise HardwareError(f"cannot write {target!r}: {error.strerror}", hint="name another file: -o FILE") from None
+
+
+def read_machine_file(path: str | os.PathLike[str]) -> Measurement:
+    """Read back what :func:`write_machine_file` wrote under ``[measurement]``."""
+    import tomllib
+
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as file:
+            data = tomllib.load(file).get("measurement")
+    except OSError as error:
+        raise HardwareError(f"cannot read {name!r}: {error.strerror}", hint="make it with `roofline measure`") from None
+    except ValueError as error:
+        raise HardwareError(f"{name}: does not read as TOML: {error}", hint="measure again") from None
+    if not isinstance(data, dict):
+        raise HardwareError(f"{name} holds no measurement", hint="make one with `roofline measure`")
+    if data.get("version") != VERSION:
+        raise HardwareError(
+            f"{name}: the measurement is of version {data.get('version')!r}, this reads {VERSION}", hint="measure again"
+        )
+    try:
+        return _measurement(data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise HardwareError(f"{name}: the measurement is damaged at {error}", hint="measure again") from None
+
+
+def main_memory() -> float | None:
+    """Return the bytes of this machine's main memory, None where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _record(measured: Measurement) -> Iterator[str]:
+    told = measured.conditions
+    yield "[measurement]"
+    yield f"version = {VERSION}"
+    for name in ("processor", "date"):
+        yield f"{name} = {text_toml(getattr(told, name))}"
+    yield f"cores = {told.cores}"
+    yield f"seconds = {told.seconds}"
+    for name in ("quick", "interrupted", "pinned", "device"):
+        yield f"{name} = {str(getattr(told, name)).lower()}"
+    if told.load is not None:
+        yield f"load = {told.load:.2f}"
+    yield f"contended = {str(measured.contended).lower()}"
+    yield f"clean = {measured.clean:.4f}"
+    yield f"missing = {texts_toml(told.missing)}"
+    yield f"warnings = {texts_toml(measured.warnings())}"
+    for ceiling in measured.ceilings:
+        yield "\n[[measurement.ceiling]]"
+        yield f"name = {text_toml(ceiling.name)}"
+        yield f"unit = {text_toml(ceiling.unit)}"
+        yield f"kernel = {text_toml(ceiling.kernel)}"
+        yield f"threads = {ceiling.threads}"
+        if ceiling.dtype:
+            yield f"dtype = {text_toml(ceiling.dtype)}"
+        if ceiling.working_set is not None:
+            yield f"working_set = {ceiling.working_set:.0f}"
+        yield f"figures = {numbers_toml(ceiling.summary)}"
+        if ceiling.summary.doubts:
+            yield f"doubts = {texts_toml(ceiling.summary.doubts)}"
+    for curve in measured.curves:
+        yield "\n[[measurement.curve]]"
+        yield f"name = {text_toml(curve.name)}"
+        yield f"kernel = {text_toml(curve.kernel)}"
+        yield f"threads = {curve.threads}"
+        yield f"columns = {texts_toml(_POINT)}"
+        rows = [f"  [{size:.0f}, {numbers_toml(summary)[1:-1]}]," for size, summary in curve.points]
+        yield "points = [\n" + "\n".join(rows) + "\n]"
+        doubted = [f"[{size:.0f}, {text_toml(doubt)}]" for size, summary in curve.points for doubt in summary.doubts]
+        if doubted:
+            yield f"doubts = [{', '.join(doubted)}]"
+
+
+def _measurement(data: dict[str, Any]) -> Measurement:
+    told = Conditions(
+        processor=data["processor"],
+        date=str(data["date"]),
+        cores=data["cores"],
+        seconds=data["seconds"],
+        quick=data["quick"],
+        interrupted=data["interrupted"],
+        load=data.get("load"),
+        pinned=data["pinned"],
+        device=data.get("device", False),
+        missing=tuple(data["missing"]),
+    )
+    ceilings = [
+        Ceiling(
+            one["name"], one["unit"], one["kernel"], one["threads"],
+            _summary(one["figures"], one.get("doubts", ())), one.get("dtype", ""), one.get("working_set"),
+        )
+        for one in data.get("ceiling", [])
+    ]  # fmt: skip
+    return Measurement(told, tuple(ceilings), tuple(_curve(one) for one in data.get("curve", [])))
+
+
+def _curve(data: dict[str, Any]) -> Curve:
+    doubts: dict[float, list[str]] = {}
+    for size, doubt in data.get("doubts", []):
+        doubts.setdefault(float(size), []).append(doubt)
+    points = tuple((float(size), _summary(figures, doubts.get(float(size), ()))) for size, *figures in data["points"])
+    return Curve(data["name"], data["kernel"], data["threads"], points)
+
+
+def _summary(figures: Sequence[Any], doubts: Sequence[str]) -> Summary:
+    value, low, high, samples, clean = figures
+    return Summary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts))

@@ -1,0 +1,98 @@
+"""Kernels that move data: load, copy, triad, and triad past the caches. Bytes are those the program names.
+
+A store that allocates its line first moves more bytes than are counted; a store past the caches does not. A load is
+volatile, so that it is one instruction and its result is dropped: an extra OR for every load costs up to a third of
+the bandwidth of the first level.
+"""
+
+from __future__ import annotations
+
+from roofline.measurement.kernels import LINE, Kernel, loop
+
+#: Vectors in one turn of the loop: enough to hide the loop, few enough for the smallest working set.
+UNROLLED = 16
+
+
+def memory_kernels(vector_bits: int) -> tuple[Kernel, ...]:
+    """Make the four kernels for registers of this width, the cheapest first.
+
+    >>> [(kernel.name, kernel.amount, kernel.arrays, kernel.step) for kernel in memory_kernels(512)]
+    [('load', 1.0, 1, 1024), ('copy', 2.0, 2, 1024), ('triad', 3.0, 3, 1024), ('non-temporal triad', 3.0, 3, 1024)]
+    """
+    width = vector_bits // 8
+    return (
+        _kernel("load", "reads every byte", 1, width, _load),
+        _kernel("copy", "a = b", 2, width, _copy),
+        _kernel("triad", "a = b + s·c", 3, width, _triad),
+        _kernel("non-temporal triad", "a = b + s·c, written past the caches", 3, width, _triad_past),
+    )
+
+
+def fresh_kernel() -> Kernel:
+    """Make the kernel that writes one word of every line, for pages nobody has touched yet."""
+    ir = loop(
+        "  %p = getelementptr i8, i8* %a, i64 %i\n  %q = bitcast i8* %p to i64*\n  store volatile i64 1, i64* %q",
+        LINE,
+    )
+    return Kernel("fresh pages", ir, "first write to every line of new pages", "B/s", 1.0, LINE, 1)
+
+
+def _kernel(name: str, what: str, arrays: int, width: int, lines: object) -> Kernel:
+    step = UNROLLED * width
+    body = "\n".join(lines(n, n * width, width) for n in range(UNROLLED))  # type: ignore[operator]
+    past = "!0 = !{i32 1}" if "nontemporal" in body else ""
+    after = "  fence seq_cst" if past else ""
+    said = f"{what}; {8 * width}-bit vectors, {UNROLLED} a turn"
+    before = f"  %one = insertelement {_vector(width)} undef, float 3.0, i32 0\n" if arrays == 3 else ""
+    if before:
+        lanes = width // 4
+        before += f"  %s = shufflevector {_vector(width)} %one, {_vector(width)} undef, <{lanes} x i32> zeroinitializer"
+    return Kernel(
+        name, loop(body, step, before=before, after=after, more=past), said, "B/s", float(arrays), step, arrays
+    )
+
+
+def _load(n: int, offset: int, width: int) -> str:
+    return _read("a", n, offset, width, volatile=True)
+
+
+def _copy(n: int, offset: int, width: int) -> str:
+    return f"{_read('b', n, offset, width)}\n{_write(f'%vb{n}', n, offset, width)}"
+
+
+def _triad(n: int, offset: int, width: int) -> str:
+    return f"{_sum(n, offset, width)}\n{_write(f'%t{n}', n, offset, width)}"
+
+
+def _triad_past(n: int, offset: int, width: int) -> str:
+    return f"{_sum(n, offset, width)}\n{_write(f'%t{n}', n, offset, width, past=True)}"
+
+
+def _sum(n: int, offset: int, width: int) -> str:
+    kind = _vector(width)
+    return (
+        f"{_read('b', n, offset, width)}\n{_read('c', n, offset, width)}\n"
+        f"  %m{n} = fmul contract {kind} %s, %vc{n}\n  %t{n} = fadd contract {kind} %vb{n}, %m{n}"
+    )
+
+
+def _read(array: str, n: int, offset: int, width: int, *, volatile: bool = False) -> str:
+    kind, word = _vector(width), "volatile " if volatile else ""
+    return f"{_place(array, n, offset, width)}\n  %v{array}{n} = load {word}{kind}, {kind}* %q{array}{n}, align {width}"
+
+
+def _write(value: str, n: int, offset: int, width: int, *, past: bool = False) -> str:
+    kind, word = _vector(width), ", !nontemporal !0" if past else ""
+    return f"{_place('a', n, offset, width)}\n  store {kind} {value}, {kind}* %qa{n}, align {width}{word}"
+
+
+def _place(array: str, n: int, offset: int, width: int) -> str:
+    return (
+        f"  %i{array}{n} = add i64 %i, {offset}\n"
+        f"  %p{array}{n} = getelementptr i8, i8* %{array}, i64 %i{array}{n}\n"
+        f"  %q{array}{n} = bitcast i8* %p{array}{n} to {_vector(width)}*"
+    )
+
+
+def _vector(width: int) -> str:
+    return f"<{width // 4} x float>"

@@ -1,0 +1,108 @@
+"""Points: runs beside what the machine allows, how much of the gap is explained, and what is odd about them.
+
+>>> from roofline.hardware import chip
+>>> [point] = points_of([Measured("up", flops=1e12, bytes=2e9, seconds=2e-3, dtype="bf16")], chip("h100"))
+>>> round(point.fraction, 3), point.bound.bound_by, point.flags
+(0.505, 'tensor', ())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.bounds.api import bound
+from roofline.bounds.bound import Bound
+from roofline.hardware.machine import Machine
+from roofline.measurement.runs import Measured
+from roofline.measurement.samples import Summary
+
+#: A run may be this much above its roof before it is flagged: roofs are measured too.
+ABOVE = 1.02
+
+#: Why a run can be faster than its bound, by what binds and by the kind of operation; "" holds for any.
+REASONS: tuple[tuple[str, str, str], ...] = (
+    ("memory-bound", "", "data was already in a cache: compare with the warm bound (--warm)"),
+    ("memory-bound", "", "fewer bytes moved than stated"),
+    ("compute-bound", "convolution", "an algorithm with fewer operations (Winograd, FFT)"),
+    ("compute-bound", "", "arithmetic in a narrower dtype than stated, or a higher clock than the roof's"),
+    ("network-bound", "", "switches that add up what passes them"),
+    ("", "", "a time taken before the device had finished"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A named part of a run's time: ``seconds`` of it, and the measured size it comes from."""
+
+    name: str
+    seconds: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """One run with its bound.
+
+    ``effects`` are the parts that explain its time, the roof first; ``how`` says how it was run (cold or warm caches,
+    threads, output); ``summary`` is the statistics of its time, where it was taken here.
+    """
+
+    run: Measured
+    bound: Bound
+    effects: tuple[Effect, ...] = ()
+    how: str = ""
+    kind: str = ""
+    summary: Summary | None = None
+
+    @property
+    def fraction(self) -> float:
+        """Share of the roof that was reached: the least possible time ÷ the time it took."""
+        return float(self.bound.lower) / self.run.seconds
+
+    @property
+    def explained(self) -> float | None:
+        """The sum of the named effects ÷ the time it took; None where none were worked out."""
+        return sum(effect.seconds for effect in self.effects) / self.run.seconds if self.effects else None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Why this point may be where no point can be: likely reasons for a run above its roof."""
+        if self.fraction <= ABOVE:
+            return ()
+        reasons = [
+            reason
+            for bound_kind, kind, reason in REASONS
+            if bound_kind in ("", self.bound.kind) and kind in ("", self.kind)
+        ]
+        return (f"{self.fraction:.2f} of the roof: " + "; or ".join(reasons),)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under stable keys in SI units."""
+        run = self.run
+        return {
+            "name": run.name,
+            "dtype": run.dtype,
+            "flops": run.flops,
+            "bytes": run.bytes,
+            "seconds": run.seconds,
+            "quartiles": None if self.summary is None else [self.summary.low, self.summary.high],
+            "clean": None if self.summary is None else self.summary.clean,
+            "how": self.how,
+            "rate": run.flops / run.seconds,
+            "bandwidth": run.bytes / run.seconds,
+            "roof": float(self.bound.lower),
+            "bound_by": self.bound.bound_by,
+            "fraction": self.fraction,
+            "explained": self.explained,
+            "effects": [{"name": e.name, "seconds": e.seconds, "why": e.why} for e in self.effects],
+            "flags": list(self.flags),
+        }
+
+
+def points_of(runs: Iterable[Measured], machine: Machine) -> list[Point]:
+    """Put runs beside what a machine allows."""
+    return [
+        Point(run, bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=machine)) for run in runs
+    ]

@@ -1,0 +1,197 @@
+"""Probe: one kernel on some threads over some working set, that can be sampled again and again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from resource import RUSAGE_SELF, getrusage
+from time import perf_counter, process_time
+from typing import Any
+
+from roofline.measurement.compute_kernels import most_per_cycle
+from roofline.measurement.kernels import LINE, Kernel
+from roofline.measurement.machine_code import Compiler
+from roofline.measurement.samples import Sample
+from roofline.measurement.team import LARGE_PAGE, STAGGER, Buffer, Job, Reading, Team, samples_of
+
+#: Length of a window in seconds: long against reading a clock, short against a turn of the scheduler.
+WINDOW = 2e-3
+
+#: Large working sets are walked in pieces of this many bytes, so that a window ends in time.
+PIECE = 24 * 2**20
+
+#: Of the best share of CPU time that a library's threads reach, what an undisturbed window may lack.
+OWN_WAITING = 0.9
+
+#: What a window counts at most in which the system took a core away.
+TAKEN_AWAY = 0.9
+
+#: The longest batch of windows of one call, in seconds.
+LONGEST_BATCH = 0.1
+
+#: A turn of a kernel must take this long before its time is believed.
+TRUSTED = 2e-4
+
+
+@dataclass(slots=True)
+class Probe:
+    """What to sample: ``take`` gives samples of so many windows; ``rounds`` keeps them, round by round.
+
+    ``curve`` says that it is a point of a curve over the working set, ``per_cycle`` the most it can do in a cycle.
+    """
+
+    name: str
+    unit: str
+    what: str
+    threads: int
+    take: Callable[[int], list[Sample]]
+    dtype: str = ""
+    working_set: float | None = None
+    curve: bool = False
+    per_cycle: float | None = None
+    smaller_is_better: bool = False
+    rounds: list[list[Sample]] = field(default_factory=list)
+
+
+class Bench:
+    """Compiler, threads and memory together; makes probes of kernels."""
+
+    def __init__(self, team: Team, compiler: Compiler, memory: int) -> None:
+        self.team, self.compiler = team, compiler
+        size = memory // len(team.cores) // LARGE_PAGE * LARGE_PAGE + LARGE_PAGE
+        self.buffers = [Buffer(size) for _ in team.cores]
+        team.each([buffer.touch for buffer in self.buffers])
+
+    def close(self) -> None:
+        """Hand the memory back."""
+        for buffer in self.buffers:
+            buffer.close()
+
+    def registers(self, kernel: Kernel, threads: int) -> Probe:
+        """Probe a kernel that stays in registers."""
+        function = self.compiler.function(kernel)
+
+        def jobs(repeats: int) -> list[Job]:
+            return [Job(function, (b.address, b.address + 4096, b.address), repeats, 1) for b in self.buffers[:threads]]
+
+        take = self._taker(jobs, lambda repeats: kernel.amount * repeats * threads)
+        per_cycle = most_per_cycle(kernel)
+        return Probe(
+            kernel.name, kernel.unit, kernel.what, threads, take, kernel.dtype,
+            per_cycle=None if per_cycle is None else per_cycle * threads,
+        )  # fmt: skip
+
+    def memory(self, kernel: Kernel, threads: int, total: float, *, curve: bool = True) -> Probe | None:
+        """Probe a kernel over a working set of ``total`` bytes on all threads; None where it is too small or large."""
+        each = int(total / threads / kernel.arrays) // kernel.step * kernel.step
+        room = self.buffers[0].size
+        if each < kernel.step or kernel.arrays * (each + STAGGER) > room:
+            return None
+        function = self.compiler.function(kernel)
+        piece = min(each, PIECE // kernel.step * kernel.step)
+        gap = -(-each // LINE) * LINE + STAGGER
+
+        def jobs(repeats: int) -> list[Job]:
+            return [
+                Job(
+                    function, [b.address + gap * min(n, kernel.arrays - 1) for n in range(3)], piece, repeats,
+                    stride=piece if piece < each else 0, span=each,
+                )
+                for b in self.buffers[:threads]
+            ]  # fmt: skip
+
+        take = self._taker(jobs, lambda repeats: kernel.amount * piece * repeats * threads)
+        working_set = float(each * kernel.arrays * threads)
+        return Probe(kernel.name, kernel.unit, kernel.what, threads, take, kernel.dtype, working_set, curve)
+
+    def fresh(self, kernel: Kernel, threads: int, size: int) -> Probe:
+        """Probe the first write to new pages: every window gets pages of its own."""
+        function = self.compiler.function(kernel)
+
+        def take(windows: int) -> list[Sample]:
+            found = []
+            for _ in range(windows):
+                new = [Buffer(size, large=False) for _ in range(threads)]
+                jobs = [Job(function, (b.address,) * 3, size, 1) for b in new]
+                found += samples_of(self.team.windows(jobs, 1), float(size * threads))
+                for buffer in new:
+                    buffer.close()
+            return found
+
+        return Probe(kernel.name, kernel.unit, kernel.what, threads, take, working_set=float(size * threads))
+
+    def _taker(self, jobs: Callable[[int], list[Job]], amount: Callable[[int], float]) -> Callable[[int], list[Sample]]:
+        """Find, at the first call, how often the kernel must run to fill a window."""
+        repeats: list[int] = []
+
+        def take(windows: int) -> list[Sample]:
+            if not repeats:
+                repeats.append(self._calibrated(jobs))
+            return samples_of(self.team.windows(jobs(repeats[0]), windows), amount(repeats[0]))
+
+        return take
+
+    def _calibrated(self, jobs: Callable[[int], list[Job]]) -> int:
+        count = 1
+        while True:
+            seconds = min(_walls(self.team.windows(jobs(count), 2)))
+            if seconds >= TRUSTED or count >= 2**40:
+                return max(1, math.ceil(count * WINDOW / seconds))
+            count *= max(2, min(64, math.ceil(TRUSTED / max(seconds, 1e-7))))
+
+
+def _walls(readings: Sequence[Sequence[Reading]]) -> list[float]:
+    return [max(w[2] - w[1] for w in window) * 1e-9 for window in zip(*readings, strict=True)]
+
+
+def timed(
+    name: str,
+    what: str,
+    call: Callable[[], Any],
+    *,
+    threads: int = 1,
+    amount: float | None = None,
+    unit: str = "s",
+    dtype: str = "",
+    before: Callable[[], Any] | None = None,
+) -> Probe:
+    """Probe a call from Python: its time, or with ``amount`` its rate, over as many calls as fill a window.
+
+    A library's threads may wait for one another by their own design, so a window's CPU time is held against a part of
+    the best share seen, and one in which the system took a core away (an involuntary switch) is not clean. ``before``
+    runs ahead of every batch of windows. A call so long that a batch would take over a tenth of a second gets fewer.
+    """
+    repeats: list[int] = []
+    longest: list[float] = []
+    best_share = [0.0]
+
+    def window(count: int) -> tuple[float, float]:
+        switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, process_time(), perf_counter()
+        for _ in range(count):
+            call()
+        wall = perf_counter() - start
+        share = min(1.0, (process_time() - cpu) / wall / threads)
+        taken = getrusage(RUSAGE_SELF).ru_nivcsw > switches
+        best_share[0] = max(best_share[0], share)
+        relative = min(1.0, share / (OWN_WAITING * best_share[0])) if best_share[0] else 0.0
+        return wall, min(relative, TAKEN_AWAY) if taken else relative
+
+    def take(windows: int) -> list[Sample]:
+        if before is not None:
+            before()
+        if not repeats:
+            call()
+            fastest = min(window(1)[0] for _ in range(2))
+            if fastest < TRUSTED:
+                fastest = min(window(max(1, int(TRUSTED / fastest)))[0] / max(1, int(TRUSTED / fastest)) for _ in "ab")
+            repeats.append(max(1, math.ceil(WINDOW / fastest)))
+            longest.append(fastest)
+        found = []
+        for _ in range(max(1, min(windows, int(LONGEST_BATCH / longest[0])))):
+            wall, share = window(repeats[0])
+            value = wall / repeats[0] if amount is None else amount * repeats[0] / wall
+            found.append(Sample(value, (share,)))
+        return found
+
+    return Probe(name, unit, what, threads, take, dtype, smaller_is_better=amount is None)

@@ -1,0 +1,184 @@
+"""What a measurement found, as frozen values: ceilings, curves over the working set, and how far to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from roofline.measurement.levels import Level, beyond, find_levels
+from roofline.measurement.samples import Summary
+
+#: Version of the ``[measurement]`` part of a machine file.
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most one kernel reached: its name, what ran, on how many threads, over which working set.
+
+    ``unit`` is FLOP/s, B/s, element/s, Hz or s; ``working_set`` is in bytes over all threads, None where the kernel
+    stays in registers.
+    """
+
+    name: str
+    unit: str
+    kernel: str
+    threads: int
+    summary: Summary
+    dtype: str = ""
+    working_set: float | None = None
+
+    @property
+    def value(self) -> float:
+        """Median of the best round."""
+        return self.summary.value
+
+    @property
+    def label(self) -> str:
+        """The name, with the dtype where it does not say it."""
+        return self.name if not self.dtype or self.dtype in self.name.split() else f"{self.name} {self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Bandwidth of one kernel over the working set, on a number of threads, smallest set first."""
+
+    name: str
+    kernel: str
+    threads: int
+    points: tuple[tuple[float, Summary], ...]
+
+    def values(self) -> list[tuple[float, float]]:
+        """Pairs of working set and bandwidth."""
+        return [(size, summary.value) for size, summary in self.points]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Of which machine, when and how the figures were taken, and who else used it; ``device`` for an accelerator."""
+
+    processor: str
+    date: str
+    cores: int
+    seconds: float
+    quick: bool = False
+    interrupted: bool = False
+    load: float | None = None
+    pinned: bool = True
+    missing: tuple[str, ...] = ()
+    device: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """All that was measured."""
+
+    conditions: Conditions
+    ceilings: tuple[Ceiling, ...]
+    curves: tuple[Curve, ...] = ()
+
+    def ceiling(self, name: str, threads: int | None = None, dtype: str = "") -> Ceiling | None:
+        """Find a ceiling by name; on the most threads it was taken with, where none are said."""
+        found = [c for c in self.ceilings if c.name == name and threads in (None, c.threads) and dtype in ("", c.dtype)]
+        return max(found, key=lambda c: c.threads, default=None)
+
+    def value(self, name: str, threads: int | None = None, dtype: str = "") -> float | None:
+        """Find a ceiling's value, None where it was not measured."""
+        found = self.ceiling(name, threads, dtype)
+        return None if found is None else found.value
+
+    def thread_counts(self) -> tuple[int, ...]:
+        """List with how many threads curves were taken, smallest first."""
+        return tuple(sorted({curve.threads for curve in self.curves}))
+
+    def levels(self, threads: int) -> list[Level]:
+        """Find the memory levels on this many threads, innermost first.
+
+        Where they end is read off the kernel that only loads; how fast they are is the best of any kernel there.
+        """
+        found = find_levels(self._loads(threads))
+        points = self._points(threads, found)
+        better = []
+        for number, level in enumerate(found):
+            end = level.capacity or float("inf")
+            inside = [point for point in points if level.first <= point[0] <= end]
+            if level.capacity is None:
+                inside = list(beyond(inside, found[number - 1].capacity if number else None))
+            better.append(replace(level, bandwidth=max([level.bandwidth, *(value for _, value in inside)])))
+        return better
+
+    def best_curve(self, threads: int) -> list[tuple[float, float]]:
+        """Return the best bandwidth any kernel reached at the working sets of the kernel that only loads."""
+        loads = self._loads(threads)
+        points = self._points(threads, find_levels(loads))
+        return [(size, max(value for at, value in points if 0.75 <= at / size <= 1.34)) for size, _ in loads]
+
+    def _loads(self, threads: int) -> list[tuple[float, float]]:
+        """The curve levels are read off: that of the loads, or of the first kernel where there is none."""
+        curves = [curve for curve in self.curves if curve.threads == threads]
+        return min(curves, key=lambda curve: curve.name != LOAD).values() if curves else []
+
+    def _points(self, threads: int, levels: Sequence[Level]) -> list[tuple[float, float]]:
+        """List working sets with bandwidths; a store past the caches counts only where data lies in main memory."""
+        outside = levels[-1].first if levels else 0.0
+        return [
+            point
+            for curve in self.curves
+            if curve.threads == threads
+            for point in curve.values()
+            if curve.name != PAST_CACHES or point[0] >= outside
+        ]
+
+    @property
+    def clean(self) -> float:
+        """Share of all windows that were clean, over everything that was measured."""
+        summaries = self.summaries()
+        return sum(s.clean for s in summaries) / len(summaries) if summaries else 1.0
+
+    @property
+    def contended(self) -> bool:
+        """Whether others used the machine."""
+        return self.clean < UNCONTENDED
+
+    def summaries(self) -> list[Summary]:
+        """List the summaries of all ceilings and points."""
+        return [*(c.summary for c in self.ceilings), *(s for curve in self.curves for _, s in curve.points)]
+
+    def warnings(self) -> tuple[str, ...]:
+        """Say what a reader must know before trusting the figures."""
+        said = []
+        if self.conditions.interrupted:
+            said.append("stopped early: only what was measured until then is here")
+        if self.contended:
+            said.append(
+                f"contended: only {self.clean:.0%} of the windows were clean; figures are the best round's, "
+                "and quieter times may give higher ones"
+            )
+        if not self.conditions.pinned:
+            said.append("this system cannot pin threads to cores: they may have moved")
+        for ceiling in self.ceilings:
+            where = f"{ceiling.label} on {ceiling.threads} thread{'s' * (ceiling.threads > 1)}"
+            said += [f"{where}: {doubt}" for doubt in ceiling.summary.doubts]
+        for curve in self.curves:
+            doubtful: dict[str, list[float]] = {}
+            for size, summary in curve.points:
+                for doubt in summary.doubts:
+                    doubtful.setdefault(doubt.partition(":")[0], []).append(size)
+            where = f"{curve.name} on {curve.threads} thread{'s' * (curve.threads > 1)}"
+            said += [f"{where}: {doubt} at {_sizes(sizes)}" for doubt, sizes in doubtful.items()]
+        return (*said, *(f"not measured: {what}" for what in self.conditions.missing))
+
+
+#: The kernel that only loads, and the one that stores past the caches.
+LOAD, PAST_CACHES = "load", "non-temporal triad"
+
+#: With fewer clean windows than this the machine was not the measurement's own.
+UNCONTENDED = 0.9
+
+
+def _sizes(sizes: Sequence[float]) -> str:
+    from roofline.quantity import format_quantity
+
+    if len(sizes) > 3:
+        return f"{len(sizes)} sizes"
+    return ", ".join(format_quantity(size, "B") for size in sizes)

@@ -1,0 +1,50 @@
+"""Sampling many probes in interleaved rounds, within a budget of time, on a machine that others use too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from roofline.measurement.probes import Probe
+
+#: Called with how much of the work is done (0 to 1) and what is being sampled.
+Progress = Callable[[float, str], None]
+
+#: Batches of one probe in one round, where the windows before were not clean.
+ATTEMPTS = 12
+
+
+def sample(
+    probes: Sequence[Probe], *, rounds: int, windows: int, seconds: float, progress: Progress | None = None
+) -> bool:
+    """Take ``rounds`` rounds of ``windows`` windows from every probe; return False where it was stopped by Ctrl-C.
+
+    A probe whose windows are not clean is tried again as long as its round is ahead of the clock. When ``seconds``
+    are over no further round begins; the first one is finished, so that everything has a figure.
+    """
+    start = monotonic()
+    total = rounds * len(probes)
+    try:
+        for number in range(rounds):
+            for probe in probes:
+                probe.rounds.append([])
+            for position, probe in enumerate(probes):
+                done = number * len(probes) + position
+                if progress is not None:
+                    progress(done / total, probe.name)
+                spent = monotonic() - start
+                if number and spent > seconds:
+                    return True
+                due = start + seconds * (done + 1) / total
+                _fill(probe, windows, due)
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _fill(probe: Probe, windows: int, due: float) -> None:
+    """Sample until half of the wanted windows were clean, the time is up, or the attempts are."""
+    for _ in range(ATTEMPTS):
+        probe.rounds[-1] += probe.take(windows)
+        if sum(one.clean for one in probe.rounds[-1]) * 2 >= windows or monotonic() > due:
+            return

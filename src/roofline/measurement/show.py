@@ -1,0 +1,139 @@
+"""How a measurement looks: a table for a terminal, plain data for JSON. Values in, renderables out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.measurement.result import Measurement
+from roofline.measurement.samples import Summary
+from roofline.quantity import format_number, format_quantity
+
+
+def table(measured: Measurement) -> Any:
+    """Render the ceilings, the memory levels and the warnings."""
+    from rich.console import Group
+    from rich.text import Text
+
+    told = measured.conditions
+    title = Text.assemble((told.processor, "bold"), f"  {told.cores} core{'s' * (told.cores != 1)}, {told.date}")
+    parts: list[Any] = [title, Text(), _ceilings(measured)]
+    for threads in measured.thread_counts():
+        parts += [Text(), _levels(measured, threads)]
+    parts.append(Text())
+    parts.append(Text(f"  {measured.clean:.0%} of the windows were clean, {told.seconds:g} s in all", "dim"))
+    parts += [Text(f"  {warning}", "yellow") for warning in measured.warnings()]
+    return Group(*parts)
+
+
+def record(measured: Measurement) -> dict[str, Any]:
+    """Give a measurement as plain data under stable keys in SI units (schema ``roofline/measurement/1``)."""
+    told = measured.conditions
+    return {
+        "schema": "roofline/measurement/1",
+        "processor": told.processor,
+        "date": told.date,
+        "cores": told.cores,
+        "seconds": told.seconds,
+        "quick": told.quick,
+        "interrupted": told.interrupted,
+        "contended": measured.contended,
+        "clean": measured.clean,
+        "ceilings": [
+            {
+                "name": c.name,
+                "dtype": c.dtype or None,
+                "unit": c.unit,
+                "threads": c.threads,
+                "working_set": c.working_set,
+                "kernel": c.kernel,
+                **_summary(c.summary),
+            }
+            for c in measured.ceilings
+        ],
+        "curves": [
+            {
+                "name": curve.name,
+                "kernel": curve.kernel,
+                "threads": curve.threads,
+                "points": [{"bytes": size, **_summary(summary)} for size, summary in curve.points],
+            }
+            for curve in measured.curves
+        ],
+        "levels": {
+            str(threads): [
+                {"name": level.name, "bandwidth": level.bandwidth, "capacity": level.capacity}
+                for level in measured.levels(threads)
+            ]
+            for threads in measured.thread_counts()
+        },
+        "warnings": list(measured.warnings()),
+    }
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    return {
+        "value": summary.value,
+        "low": summary.low,
+        "high": summary.high,
+        "samples": summary.samples,
+        "clean": summary.clean,
+        "doubts": list(summary.doubts),
+    }
+
+
+def _ceilings(measured: Measurement) -> Any:
+    """A row a ceiling, one thread beside all."""
+    from rich.table import Table
+
+    counts = sorted({c.threads for c in measured.ceilings})
+    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    rows.add_column("  ceiling", no_wrap=True)
+    for count in counts:
+        rows.add_column(f"{count} thread{'s' * (count > 1)}", justify="right", no_wrap=True)
+    rows.add_column("quartiles", justify="right", no_wrap=True)
+    rows.add_column("clean", justify="right", style="dim")
+    names = dict.fromkeys((c.name, c.dtype) for c in measured.ceilings)
+    for name, dtype in names:
+        found = {c.threads: c for c in measured.ceilings if (c.name, c.dtype) == (name, dtype)}
+        most = found[max(found)]
+        low, high = (_compact(value, most.unit) for value in (most.summary.low, most.summary.high))
+        cells = [_compact(found[count].value, most.unit) if count in found else "" for count in counts]
+        rows.add_row(f"  {most.label}", *cells, f"{low} … {high}", f"{most.summary.clean:.0%}")
+    return rows
+
+
+def _levels(measured: Measurement, threads: int) -> Any:
+    from rich.table import Table
+
+    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    rows.add_column(f"  memory, {threads} thread{'s' * (threads > 1)}", no_wrap=True)
+    curves = [curve for curve in measured.curves if curve.threads == threads]
+    rows.add_column("holds", justify="right")
+    rows.add_column("best", justify="right")
+    for curve in curves:
+        rows.add_column(curve.name, justify="right")
+    for level in measured.levels(threads):
+        end = level.capacity or float("inf")
+        cells = [
+            max((value for size, value in curve.values() if level.first <= size <= end), default=0.0)
+            if level.capacity
+            else curve.values()[-1][1]
+            for curve in curves
+        ]
+        holds = "" if level.capacity is None else _binary(level.capacity)
+        best = format_quantity(level.bandwidth, "B/s")
+        rows.add_row(f"  {level.name}", holds, best, *(format_quantity(v, "B/s") if v else "" for v in cells))
+    return rows
+
+
+def _compact(value: float, unit: str) -> str:
+    if unit == "element/s":
+        return f"{format_number(value / 1e9, 3)} G/s"
+    return format_quantity(value, unit)
+
+
+def _binary(size: float) -> str:
+    for name, factor in (("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{format_number(size / factor, 3)} {name}"
+    return f"{size:.0f} B"

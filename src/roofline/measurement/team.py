@@ -1,0 +1,147 @@
+"""Team: real threads, each pinned to a core, that run compiled windows together.
+
+The compiled functions release Python's lock, so the threads run at once; they start together at the harness's barrier.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from roofline.measurement.kernels import LINE
+from roofline.measurement.machine_code import FIELDS
+from roofline.measurement.samples import Sample
+
+#: Arrays of one buffer do not start at the same place within a page, where stores would hold up loads.
+STAGGER = 17 * LINE
+
+#: What a window reads: CPU time and clock at its start, clock and CPU time at its end, in nanoseconds.
+Reading = tuple[int, int, int, int]
+
+#: Size of a large page; buffers start on one.
+LARGE_PAGE = 2**21
+
+
+class Buffer:
+    """Memory of one thread, on large pages where the system gives them; ``close`` hands it back."""
+
+    def __init__(self, size: int, *, large: bool = True) -> None:
+        self.size = size
+        self._map = mmap.mmap(-1, size + LARGE_PAGE)
+        if large and hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):
+                self._map.madvise(mmap.MADV_HUGEPAGE)
+        self._view: Any = ctypes.c_char.from_buffer(self._map)
+        self.address = -(-ctypes.addressof(self._view) // LARGE_PAGE) * LARGE_PAGE
+
+    def touch(self) -> None:
+        """Write to all of it, so that every page is there."""
+        ctypes.memset(self.address, 0, self.size)
+
+    def close(self) -> None:
+        """Hand the memory back to the system."""
+        del self._view
+        self._map.close()
+
+
+class Job:
+    """What one thread runs: a compiled function over three arrays, ``count`` at a time, ``repeats`` a window."""
+
+    __slots__ = ("arrays", "count", "function", "repeats", "span", "stride")
+
+    def __init__(
+        self, function: Any, arrays: Sequence[int], count: int, repeats: int, *, stride: int = 0, span: int = 0
+    ) -> None:
+        self.function, self.arrays, self.count, self.repeats = function, tuple(arrays), count, repeats
+        self.stride, self.span = stride, span or count
+
+
+class Team:
+    """Threads that wait for jobs; as a context manager it ends them."""
+
+    def __init__(self, cores: Sequence[int]) -> None:
+        self.cores = tuple(cores)
+        self.pinned = hasattr(os, "sched_setaffinity")
+        self._jobs: list[SimpleQueue[Callable[[], None] | None]] = [SimpleQueue() for _ in self.cores]
+        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._work, args=(core, jobs), daemon=True, name=f"core {core}")
+            for core, jobs in zip(self.cores, self._jobs, strict=True)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for jobs in self._jobs:
+            jobs.put(None)
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def each(self, tasks: Sequence[Callable[[], None]]) -> None:
+        """Run one task on each of the first threads, at once; raise what one of them raised."""
+        for jobs, task in zip(self._jobs, tasks, strict=False):
+            jobs.put(task)
+        failed = [error for _ in tasks if (error := self._finished()) is not None]
+        if failed:
+            raise failed[0]
+
+    def _finished(self) -> BaseException | None:
+        """Wait for one task; Ctrl-C is kept until it is done, for it writes to memory that must still be there."""
+        pressed: KeyboardInterrupt | None = None
+        while True:
+            try:
+                return self._done.get() or pressed
+            except KeyboardInterrupt as error:
+                pressed = error
+
+    def windows(self, jobs: Sequence[Job], windows: int) -> list[list[Reading]]:
+        """Run ``windows`` windows of a job on each of the first threads; return the four clock readings of each.
+
+        They come thread by thread.
+        """
+        barrier = ctypes.c_int64(0)
+        outs = [(ctypes.c_int64 * (FIELDS * windows))() for _ in jobs]
+
+        def task(job: Job, out: Any) -> Callable[[], None]:
+            return lambda: job.function(
+                ctypes.addressof(barrier), len(jobs), windows, job.repeats, *job.arrays, job.count,
+                job.stride, job.span, ctypes.addressof(out),
+            )  # fmt: skip
+
+        self.each([task(job, out) for job, out in zip(jobs, outs, strict=True)])
+        return [[(out[4 * w], out[4 * w + 1], out[4 * w + 2], out[4 * w + 3]) for w in range(windows)] for out in outs]
+
+    def _work(self, core: int, jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+        if self.pinned:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(0, {core})
+        while (task := jobs.get()) is not None:
+            try:
+                task()
+            except BaseException as error:
+                self._done.put(error)
+            else:
+                self._done.put(None)
+
+
+def samples_of(readings: Sequence[Sequence[Reading]], amount: float) -> list[Sample]:
+    """Turn clock readings into samples: ``amount`` done by all threads, from the first start to the last end.
+
+    >>> samples_of([[(0, 0, 1000, 990)], [(0, 100, 900, 800)]], 5.0)
+    [Sample(value=4999999.99..., shares=(0.99, 1.0))]
+    """
+    found = []
+    for window in zip(*readings, strict=True):
+        wall = max(end for _, _, end, _ in window) - min(start for _, start, _, _ in window)
+        shares = tuple((cpu1 - cpu0) / max(end - start, 1) for cpu0, start, end, cpu1 in window)
+        found.append(Sample(amount / (max(wall, 1) * 1e-9), shares))
+    return found

@@ -1,0 +1,162 @@
+"""Timing operations here: a line of notation (or a function of one's own) → points under this machine's roof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter, process_time
+from typing import Any
+
+from roofline.bounds.api import question
+from roofline.bounds.bound import Bound
+from roofline.bounds.evaluate import evaluate
+from roofline.bounds.traffic import traffic
+from roofline.errors import InputError, SizeError
+from roofline.hardware.machine import Machine
+from roofline.hardware.rate import with_choices
+from roofline.hardware.warm import WARM
+from roofline.measurement.effects import Setting, effects, threads_used
+from roofline.measurement.executors import Library, any_library, executor
+from roofline.measurement.points import Point
+from roofline.measurement.probes import Probe, timed
+from roofline.measurement.result import Measurement
+from roofline.measurement.runs import Measured
+from roofline.measurement.samples import Sample, Summary, summarise
+from roofline.measurement.schedule import sample
+from roofline.notation import program
+from roofline.sizes import is_symbol
+from roofline.work import Op
+
+#: Rounds, windows (or runs with cold caches) in a round, and seconds for one operation.
+ROUNDS, WINDOWS, SECONDS = 3, 7, 4.0
+
+#: Bytes written between two runs with cold caches, where no measurement says how much the caches hold.
+FLUSH = 128 * 2**20
+
+
+def run(
+    *expressions: str,
+    on: Machine,
+    measured: Measurement,
+    one_thread: Machine | None = None,
+    sizes: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    cold: bool = False,
+    library: Library | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> list[Point]:
+    """Time every operation of some lines here, and put it under the roof of ``on``, this machine as measured.
+
+    ``measured`` gives the sizes of the effects that explain the rest, ``one_thread`` is the roof of operations a
+    library leaves to one thread. ``cold`` empties the caches before every run. Sizes without a value are an error.
+    """
+    chosen = library or any_library()
+    count = threads or measured.conditions.cores
+    chosen.set_threads(count)
+    flush = _flusher(chosen, measured) if cold else None
+    points = []
+    for line in expressions:
+        asked = question(line, on=on, sizes=dict(sizes or {}))
+        ops = asked.ops()
+        _check_numbers(ops)
+        for step, op in zip(program(line).steps, ops, strict=True):
+            if progress is not None:
+                progress(op.name)
+            call = executor(chosen, step, op)
+            roof = on if threads_used(op, count) > 1 or one_thread is None else one_thread
+            summary = time_call(call, threads=threads_used(op, count), flush=flush)
+            setting = Setting(threads=count, warm=not cold, new_bytes=new_bytes(call))
+            points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
+    return points
+
+
+def run_function(
+    call: Callable[[], Any],
+    *,
+    on: Machine,
+    flops: float,
+    bytes: float,
+    dtype: str = "fp32",
+    name: str = "",
+    threads: int = 1,
+    cold: bool = False,
+) -> Point:
+    """Time a function of one's own whose FLOPs and bytes are stated, and put it under a roof."""
+    from roofline.measurement.points import points_of
+
+    summary = time_call(call, threads=threads, flush=_plain_flush if cold else None)
+    named = name or getattr(call, "__name__", "function")
+    [point] = points_of([Measured(named, flops, bytes, summary.value, dtype)], on)
+    return Point(point.run, point.bound, (), f"{'cold' if cold else 'warm'} caches", "", summary)
+
+
+def point_of(op: Op, machine: Machine, measured: Measurement, setting: Setting, summary: Summary, how: str) -> Point:
+    """Make the point of one timed operation: its bound cold or warm, and what explains its time."""
+    roof = with_choices(machine, over=WARM if setting.warm else "main")
+    [moved] = traffic([op])
+    answer: Bound = evaluate([op], [moved], roof, expression=op.name)
+    dtype = next((key.dtype for key in op.work if key.quantity == "flops"), op.writes[0].dtype if op.writes else "")
+    loaded = float(sum(amount for _, amount in moved.items()))
+    timed_run = Measured(op.name.partition(" -> ")[0], float(answer.flops), loaded, summary.value, dtype)
+    return Point(timed_run, answer, effects(op, moved, roof, measured, setting), how, op.kind, summary)
+
+
+def time_call(
+    call: Callable[[], Any], *, threads: int = 1, flush: Callable[[], Any] | None = None, rounds: int = ROUNDS
+) -> Summary:
+    """Time a call by the statistics of :mod:`roofline.measurement.samples`; ``flush`` runs before every single one."""
+    if flush is None:
+        probe = timed("", "", call, threads=threads)
+    else:
+        call()
+        probe = Probe("", "s", "", threads, lambda windows: [_cold(call, flush) for _ in range(windows)])
+    sample([probe], rounds=rounds, windows=WINDOWS, seconds=SECONDS)
+    found = summarise(probe.rounds, smaller_is_better=True)
+    if found is None:
+        raise InputError("nothing was timed", hint="give at least one round")
+    return found
+
+
+def new_bytes(call: Callable[[], Any], times: int = 3) -> float:
+    """Count the bytes of new pages one call touches: the system's page faults during some calls, the least of them."""
+    from resource import RUSAGE_SELF, getpagesize, getrusage
+
+    found = []
+    for _ in range(times):
+        before = getrusage(RUSAGE_SELF).ru_minflt
+        call()
+        found.append(getrusage(RUSAGE_SELF).ru_minflt - before)
+    return float(min(found) * getpagesize())
+
+
+def _cold(call: Callable[[], Any], flush: Callable[[], Any]) -> Sample:
+    from resource import RUSAGE_SELF, getrusage
+
+    flush()
+    switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, process_time(), perf_counter()
+    call()
+    wall = perf_counter() - start
+    taken = getrusage(RUSAGE_SELF).ru_nivcsw > switches
+    return Sample(wall, (min((process_time() - cpu) / wall, 0.9) if taken else 1.0,))
+
+
+def _flusher(library: Library, measured: Measurement) -> Callable[[], Any]:
+    """Make a call that leaves nothing of an operand in the caches: it writes four times what they hold."""
+    threads = max(measured.thread_counts(), default=1)
+    held = [level.capacity for level in measured.levels(threads) if level.capacity]
+    words = int(max(4 * max(held, default=0.0), FLUSH) / 4)
+    space = library.make([words], "fp32")
+    return lambda: space.__iadd__(1)
+
+
+def _plain_flush() -> None:
+    bytearray(FLUSH)
+
+
+def _check_numbers(ops: Sequence[Op]) -> None:
+    for op in ops:
+        for tensor in op.reads:
+            for size in tensor.dims:
+                if is_symbol(size):
+                    raise SizeError(f"size {size} has no value", hint=f"running needs numbers, as in {size}=64")
+                if hasattr(size, "__len__"):
+                    raise SizeError("an operation is run at one size", hint="give each size one value")

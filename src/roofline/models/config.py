@@ -1,0 +1,147 @@
+"""A model by name, folder or file → :class:`~roofline.models.description.Model`.
+
+>>> load("llama-2-7b")
+Model(llama-2-7b: 6,738,415,616 parameters, 32 layers)
+>>> load("lama-2-7b")
+Traceback (most recent call last):
+roofline.errors.InputError: no model 'lama-2-7b'; did you mean 'llama-2-7b'?
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from roofline import dtypes
+from roofline.errors import InputError, suggest
+from roofline.models.description import Model
+from roofline.models.families import reader
+from roofline.models.fields import Fields
+from roofline.models.quantisation import read as read_quantisation
+
+_CATALOG = os.path.join(os.path.dirname(__file__), "catalog")
+_NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
+
+
+def load(source: str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
+    """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
+
+    >>> load({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    ...       "intermediate_size": 128, "vocab_size": 100, "tie_word_embeddings": True}).parameters
+    88640
+
+    A file that is no configuration, a missing field, sizes that contradict each other and an unknown ``model_type``
+    are errors. Fields that might change a cost and are not understood are listed in ``gaps``.
+    """
+    if isinstance(source, Mapping):
+        return from_fields(source, name or str(source.get("_name_or_path") or source.get("model_type") or "model"))
+    text = os.fspath(source)
+    path = _shipped(text) if not _is_path(text) else None
+    if path is not None:
+        return from_fields(_read(path), name or text)
+    if not os.path.exists(text):
+        raise _missing(text)
+    beside: Mapping[str, Any] | None = None
+    if os.path.isdir(text):
+        beside = _quantisation_beside(text)
+        inside = os.path.join(text, "config.json")
+        if not os.path.isfile(inside):
+            raise InputError(f"the folder {text} holds no config.json", hint="name the file itself")
+        shown, text = os.path.basename(os.path.normpath(text)), inside
+    else:
+        shown = os.path.basename(text).removesuffix(".json")
+    data = _read(text)
+    if beside is not None and "quantization_config" not in data:
+        data = {**data, "quantization_config": beside}
+    return from_fields(data, name or shown)
+
+
+def from_fields(data: Mapping[str, Any], name: str) -> Model:
+    """Read a configuration that is in memory already."""
+    fields = Fields(data, name)
+    if not fields.kind:
+        raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
+    model = reader(fields.kind)(fields)
+    inner = data.get("text_config")
+    text: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
+    section = data.get("quantization_config") or text.get("quantization_config")
+    expert = data.get("expert_dtype")
+    quantisation = read_quantisation(section, expert) if isinstance(section, Mapping) and section else None
+    written = data.get("torch_dtype") or data.get("dtype") or text.get("torch_dtype") or text.get("dtype")
+    gaps = [*model.gaps, *(f"{field} is not understood and not modelled" for field in fields.unread())]
+    narrow = _NARROW.search(name)
+    if narrow and quantisation is None:
+        gaps.append(
+            f"the name says {narrow[0]}, the configuration has no quantization_config: weights as {written or 'bf16'}"
+        )
+    notes = [*model.notes]
+    if model.extra:
+        notes.append(f"{len(model.extra)} multi-token-prediction layers are counted apart (mtp_parameters) and not run")
+    return replace(
+        model,
+        name=name,
+        dtype=dtypes.get(str(written)).name if written else "bf16",
+        quantisation=quantisation,
+        gaps=tuple(dict.fromkeys(gaps)),
+        notes=tuple(notes),
+        source=str(data.get("_source", "")),
+    )
+
+
+def names() -> list[str]:
+    """The names of the shipped models, shortest first for each.
+
+    >>> {"llama-2-7b", "gpt-3", "deepseek-v3", "mixtral-8x7b"} <= set(names())
+    True
+    """
+    return sorted(_index())
+
+
+def _index() -> dict[str, str]:
+    with open(os.path.join(_CATALOG, "index.json"), encoding="utf-8") as file:
+        found: dict[str, str] = json.load(file)
+    return found
+
+
+def _shipped(name: str) -> str | None:
+    file = _index().get(name.strip().lower().replace("/", "--"))
+    return None if file is None else os.path.join(_CATALOG, file)
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith(".json") or text.startswith((".", os.sep)) or os.path.isdir(text)
+
+
+def _missing(text: str) -> InputError:
+    if _is_path(text):
+        stem = os.path.basename(text).removesuffix(".json").lower()
+        hint = f"the shipped model is called {stem!r}" if stem in _index() else "check the path"
+        return InputError(f"no file {text}", hint=hint)
+    return InputError(f"no model {text!r}", hint=suggest(text.lower(), names(), what="shipped models"))
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{path} is not valid JSON{where}", hint="is it cut short?") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path} is not a configuration", hint="a config.json is a set of fields in braces")
+    return data
+
+
+def _quantisation_beside(folder: str) -> Mapping[str, Any] | None:
+    """ModelOpt writes its section into a file of its own beside the configuration."""
+    path = os.path.join(folder, "hf_quant_config.json")
+    if not os.path.isfile(path):
+        return None
+    found = _read(path).get("quantization")
+    return {**found, "quant_method": "modelopt"} if isinstance(found, dict) else None

@@ -1,0 +1,86 @@
+"""Latent attention with shared and routed experts: DeepSeek-V2 and V3, Kimi-K2, GLM-5 (with selected keys)."""
+
+from __future__ import annotations
+
+from roofline.errors import InputError
+from roofline.models.blocks.latent import LatentAttention, Selector
+from roofline.models.description import Model
+from roofline.models.families import family
+from roofline.models.families._parts import (
+    Experts,
+    Mlp,
+    Shape,
+    activation,
+    chosen,
+    decoder_layer,
+    expert_layers,
+    make,
+    prediction,
+    shared_expert,
+)
+from roofline.models.fields import Fields
+
+
+@family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa", "deepseek_v32")
+def read(fields: Fields) -> Model:
+    """Read a decoder with latent attention; the first layers have a dense MLP, the rest experts."""
+    fields.ignore("head_dim", "num_key_value_heads", "layer_types")
+    shape = Shape(fields)
+    act = activation(fields, "hidden_act")
+    experts, hidden = fields.size("n_routed_experts"), fields.size("moe_intermediate_size")
+    routed = Experts(
+        "mlp",
+        shape.width,
+        hidden,
+        experts,
+        chosen(fields, experts, "num_experts_per_tok"),
+        activation=act,
+        shared=shared_expert(shape.width, hidden * fields.count("n_shared_experts"), act),
+        scored=str(fields.get("scoring_func", "softmax")),
+    )
+    dense = Mlp(
+        "mlp", shape.width, fields.size("intermediate_size"), activation=act, bias=fields.flag("mlp_bias", False)
+    )
+    selectors = _selectors(fields, shape.layers)
+    layers = [
+        decoder_layer(shape.width, _attention(fields, shape, selector), routed if sparse else dense)
+        for sparse, selector in zip(expert_layers(fields, shape.layers), selectors, strict=True)
+    ]
+    selector = next((found for found in selectors if found is not None), None)
+    last = decoder_layer(shape.width, _attention(fields, shape, selector), routed)
+    more = prediction(shape.width, [last] * fields.count("num_nextn_predict_layers"))
+    return make(fields, shape, layers, **more)
+
+
+def _attention(fields: Fields, shape: Shape, selector: Selector | None) -> LatentAttention:
+    return LatentAttention(
+        "self_attn",
+        shape.width,
+        shape.heads,
+        fields.count("q_lora_rank"),
+        fields.size("kv_lora_rank"),
+        fields.size("qk_nope_head_dim"),
+        fields.size("qk_rope_head_dim"),
+        fields.size("v_head_dim"),
+        bias=fields.flag("attention_bias", False),
+        selector=selector,
+    )
+
+
+def _selectors(fields: Fields, layers: int) -> list[Selector | None]:
+    """Which layers select keys themselves, which take over the choice of the layer before."""
+    if "index_topk" not in fields:
+        return [None] * layers
+    made = (fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))
+    kinds = fields.listed("indexer_types", layers)
+    pattern = fields.get("index_topk_pattern")
+    frequency, offset = fields.size("index_topk_freq", default=1), fields.get("index_skip_topk_offset", 2)
+    if kinds is None and pattern is not None:
+        kinds = [{"F": "full", "S": "shared"}.get(letter) for letter in pattern]
+    if kinds is None:
+        kinds = ["full" if max(i - offset + 1, 0) % frequency == 0 else "shared" for i in range(layers)]
+    if not set(kinds) <= {"full", "shared"} or len(kinds) < layers:
+        raise InputError(
+            f"indexer_types of {fields.name} is not understood", hint="a list of 'full' and 'shared', one a layer"
+        )
+    return [Selector(*made, shared=kind == "shared") for kind in kinds[:layers]]

@@ -1,0 +1,98 @@
+"""Gemma: norms before and after each block; Gemma 4 with experts beside the dense MLP and two shapes of attention."""
+
+from __future__ import annotations
+
+from roofline.errors import InputError
+from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.residual import Parallel
+from roofline.models.description import Block, Layer, Model
+from roofline.models.families import family
+from roofline.models.families._parts import Experts, Mlp, Norm, Residual, Shape, activation, chosen, layer_types, make
+from roofline.models.fields import Fields
+
+_KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
+
+
+@family("gemma2", "gemma3_text", "gemma4_text")
+def read(fields: Fields) -> Model:
+    """Read the decoder. The embedding is the output head too unless the configuration says otherwise."""
+    shape = Shape(fields)
+    width = shape.width
+    for name in ("hidden_size_per_layer_input", "num_kv_shared_layers", "use_double_wide_mlp"):
+        if fields.get(name):
+            raise InputError(
+                f"{name} of {fields.name} is {fields.get(name)!r}", hint="it is not modelled; only 0 or false is read"
+            )
+    fields.ignore(
+        "vocab_size_per_layer_input", "final_logit_softcapping", "use_bidirectional_attention", "sliding_window_pattern"
+    )
+    act = activation(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh")
+    kinds = layer_types(fields, shape.layers, _KINDS)
+    if "layer_types" not in fields:
+        every = fields.size("sliding_window_pattern", default=2 if fields.kind == "gemma2" else 6)
+        kinds = ["full" if (i + 1) % every == 0 else "sliding" for i in range(shape.layers)]
+    mlp = Mlp("mlp", width, fields.size("intermediate_size"), activation=act)
+    experts = _experts(fields, width, act) if fields.flag("enable_moe_block", False) else None
+    layers = [
+        Layer(
+            (
+                Norm("input_layernorm", width),
+                _attention(fields, shape, kind),
+                Norm("post_attention_layernorm", width),
+                Residual("add_attention"),
+                *_feed_forward(width, mlp, experts),
+                Norm("post_feedforward_layernorm", width),
+                Residual("add_feed_forward"),
+            )
+        )
+        for kind in kinds
+    ]
+    return make(fields, shape, layers, tied=fields.flag("tie_word_embeddings", True))
+
+
+def _attention(fields: Fields, shape: Shape, kind: str) -> Attention:
+    """Gemma 4's full layers have wider heads, fewer of keys, and values made from the keys' matrix."""
+    full = kind == "full"
+    head = fields.size("global_head_dim", default=shape.head) if full else shape.head
+    kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if full else shape.kv_heads
+    latest = fields.kind == "gemma4_text"
+    parameters = fields.section("rope_parameters")
+    turned = parameters.section("full_attention") if parameters and latest and full else None
+    share = (turned.share("partial_rotary_factor") if turned else None) or 1
+    return Attention(
+        "self_attn",
+        shape.width,
+        shape.heads,
+        kv_heads,
+        head,
+        head,
+        bias=fields.flag("attention_bias", False),
+        norm=None if fields.kind == "gemma2" else "head",
+        value_norm=latest,
+        rotary=int(head * share),
+        window=None if full else fields.size("sliding_window"),
+        shared_kv=full and fields.flag("attention_k_eq_v", False),
+    )
+
+
+def _experts(fields: Fields, width: int, act: str) -> Experts:
+    count = fields.size("num_experts")
+    return Experts(
+        "",
+        width,
+        fields.size("moe_intermediate_size"),
+        count,
+        chosen(fields, count, "top_k_experts"),
+        activation=act,
+        router_scales=(("router.scale", width), ("router.per_expert_scale", count)),
+        names=("router.proj", "experts", ""),
+    )
+
+
+def _feed_forward(width: int, mlp: Mlp, experts: Experts | None) -> tuple[Block, ...]:
+    """The dense MLP, and the experts beside it, each between norms of its own."""
+    if experts is None:
+        return Norm("pre_feedforward_layernorm", width), mlp
+    dense = (Norm("pre_feedforward_layernorm", width), mlp, Norm("post_feedforward_layernorm_1", width))
+    routed = (Norm("pre_feedforward_layernorm_2", width), experts, Norm("post_feedforward_layernorm_2", width))
+    return (Parallel("", (dense, routed)),)

@@ -1,0 +1,104 @@
+"""Llama and those built like it: grouped-query attention, a gated MLP, RMS norms (Mistral, Qwen2, Qwen3, MiMo …)."""
+
+from __future__ import annotations
+
+from roofline.models.blocks.attention import Attention
+from roofline.models.description import Layer, Model
+from roofline.models.families import family
+from roofline.models.families._parts import (
+    Mlp,
+    Norm,
+    Residual,
+    Shape,
+    activation,
+    decoder_layer,
+    layer_types,
+    make,
+    prediction,
+)
+from roofline.models.fields import Fields
+
+_KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
+#: Types whose windows count wherever the configuration gives a width; elsewhere ``use_sliding_window`` decides.
+_WINDOWED = ("mistral", "ministral", "phi3")
+
+
+@family("llama", "mistral", "ministral", "qwen2", "qwen3", "mimo", "smollm3", "seed_oss", "granite", "phi3", "gemma")
+def read(fields: Fields) -> Model:
+    """Read a dense decoder; Qwen2 and MiMo have biases on q, k, v, Qwen3 norms on each head's q and k."""
+    shape = Shape(fields)
+    kind = fields.kind
+    mlp = Mlp(
+        "mlp",
+        shape.width,
+        fields.size("intermediate_size"),
+        activation=activation(fields, "hidden_activation", "hidden_act"),
+        bias=fields.flag("mlp_bias", False),
+    )
+    bias = fields.flag("attention_bias", kind in ("qwen2", "mimo"))
+    out_bias = fields.flag("attention_out_bias", bias and kind in ("llama", "mistral", "granite"))
+    window = fields.get("sliding_window")
+    layers = [
+        decoder_layer(
+            shape.width,
+            Attention(
+                "self_attn",
+                shape.width,
+                shape.heads,
+                shape.kv_heads,
+                shape.head,
+                shape.head,
+                bias=bias,
+                out_bias=out_bias,
+                norm="head" if kind == "qwen3" else None,
+                rotary=shape.rotary if turned else 0,
+                window=window if of == "sliding" else None,
+            ),
+            mlp,
+        )
+        for of, turned in zip(_windows(fields, shape.layers), _rotated(fields, shape.layers), strict=True)
+    ]
+    more = prediction(shape.width, [layers[-1]] * fields.count("num_nextn_predict_layers"))
+    return make(fields, shape, layers, tied=fields.flag("tie_word_embeddings", kind == "gemma"), **more)
+
+
+@family("olmo2")
+def olmo(fields: Fields) -> Model:
+    """Read an OLMo 2: norms after each block instead of before, queries and keys normalised over all heads."""
+    shape = Shape(fields)
+    width = shape.width
+    attention = Attention(
+        "self_attn",
+        width,
+        shape.heads,
+        shape.kv_heads,
+        shape.head,
+        shape.head,
+        bias=fields.flag("attention_bias", False),
+        out_bias=fields.flag("attention_bias", False),
+        norm="full",
+        rotary=shape.rotary,
+    )
+    mlp = Mlp("mlp", width, fields.size("intermediate_size"), activation=activation(fields, "hidden_act"))
+    after = (Norm("post_attention_layernorm", width), Residual("add_attention"))
+    ends = (Norm("post_feedforward_layernorm", width), Residual("add_feed_forward"))
+    return make(fields, shape, [Layer((attention, *after, mlp, *ends))] * shape.layers)
+
+
+def _windows(fields: Fields, layers: int) -> list[str]:
+    """Which layers see a window: those listed, else all from ``max_window_layers`` on where windows are switched on."""
+    fields.ignore("sliding_window", "max_window_layers")
+    switched = fields.flag("use_sliding_window", fields.kind in _WINDOWED)
+    if "layer_types" in fields:
+        return layer_types(fields, layers, _KINDS)
+    if not switched or fields.get("sliding_window") is None:
+        return ["full"] * layers
+    first = fields.count("max_window_layers") if fields.kind.startswith("qwen") else 0
+    return ["full" if i < first else "sliding" for i in range(layers)]
+
+
+def _rotated(fields: Fields, layers: int) -> list[bool]:
+    """Which layers rotate queries and keys by their positions: all but those SmolLM3 leaves out."""
+    fields.ignore("no_rope_layer_interval")
+    listed = fields.listed("no_rope_layers", layers)
+    return [True] * layers if listed is None else [bool(flag) for flag in listed[:layers]]

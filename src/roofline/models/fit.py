@@ -1,0 +1,71 @@
+"""What fits: the largest batch, the longest context, the fewest chips a model's memory needs.
+
+>>> from roofline.models import load
+>>> model = load("llama-2-7b")
+>>> largest_batch(model, 80e9, context=4095), longest_context(model, 80e9, batch=16)
+(30, 4095)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.models.description import Model
+from roofline.models.memory import weight_bytes
+from roofline.models.operations import decode, in_format
+from roofline.models.serving import needs
+
+#: The search stops here; no chip holds as much.
+_MOST = 1 << 40
+
+
+def largest_batch(model: Model, capacity: float, *, context: int, **options: Any) -> int:
+    """The most sequences of ``context`` tokens that ``capacity`` bytes have room for in a decode step; 0 if none."""
+    return _largest(lambda batch: _bytes(model, batch, context, options) <= capacity)
+
+
+def longest_context(model: Model, capacity: float, *, batch: int, **options: Any) -> int:
+    """The most cached tokens that ``batch`` sequences have room for, no more than the model takes; 0 if none."""
+    longest = None if model.context is None else model.context - 1
+
+    def fits(context: int) -> bool:
+        return (longest is None or context <= longest) and _bytes(model, batch, context, options) <= capacity
+
+    return _largest(fits)
+
+
+def advice(model: Model, capacity: float, *, batch: int, context: int, **options: Any) -> str:
+    """What would fit in place of ``batch`` sequences of ``context`` tokens that do not, in one sentence."""
+    most = largest_batch(model, capacity, context=context, **options)
+    if most:
+        return f"batch {most} fits at this context"
+    longest = longest_context(model, capacity, batch=batch, **options)
+    if longest:
+        return f"a context of {longest} fits at this batch"
+    alone = weight_bytes(in_format(model, options.get("activations") or model.dtype), options.get("weights"))
+    for narrower in ("fp8", "int4"):
+        if options.get("weights") is None and weight_bytes(model, narrower) < capacity < alone:
+            return f"the weights fit in {narrower}"
+    return f"the weights alone need {-(-alone // int(capacity))} such chips"
+
+
+def _bytes(model: Model, batch: int, context: int, options: dict[str, Any]) -> float:
+    ops = decode(model, batch=batch, context=context, **options)
+    return float(needs(model, ops, context + 1, batch, options).total)
+
+
+def _largest(fits: Callable[[int], bool]) -> int:
+    """The largest whole number that fits, given that all smaller ones do."""
+    if not fits(1):
+        return 0
+    low, high = 1, 2
+    while fits(high):
+        low, high = high, high * 2
+        if high > _MOST:
+            raise InputError("there is no largest one: nothing grows with it")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -1,0 +1,130 @@
+"""Serving a model on a chip, as a user reads it: both phases with rates per user and chip, memory, what binds.
+
+>>> found = serve("llama-2-13b", on="a100", batch=8, prompt=1024, context=1536)
+>>> found.decode.kind, round(found.time_per_token * 1e3, 1), round(found.tokens_per_second)
+('memory-bound', 17.5, 456)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.footprint import Footprint
+from roofline.errors import InputError
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.fit import advice
+from roofline.models.flip import flip
+from roofline.models.serving import serve_bound
+from roofline.sizes import Size, maximum
+
+SCHEMA = "roofline/llm/1"
+
+_PREFILL_ONLY = ("past", "logits")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Serving:
+    """The floor of each phase that was asked for; one that was not is None."""
+
+    model: Model
+    batch: Size
+    prefill: Bound | None
+    decode: Bound | None
+    formats: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def time_to_first_token(self) -> Size | None:
+        """Seconds before the whole batch's first tokens are there, nothing else running."""
+        return None if self.prefill is None else self.prefill.lower
+
+    @property
+    def time_per_token(self) -> Size | None:
+        """Seconds between two tokens of one sequence."""
+        return None if self.decode is None else self.decode.lower
+
+    @property
+    def tokens_per_second(self) -> Size | None:
+        """New tokens a second of the whole batch, on the one chip."""
+        return None if self.decode is None else self.batch / self.decode.lower
+
+    @property
+    def memory(self) -> Footprint:
+        """What the larger of the two steps needs, part by part."""
+        found = [phase.footprint for phase in (self.prefill, self.decode) if phase is not None and phase.footprint]
+        parts = {name: maximum(*(each.parts[name] for each in found)) for name in found[0].parts}
+        return Footprint(parts, found[0].level, found[0].capacity)
+
+    def compute_bound_from(self) -> dict[str, int | None] | None:
+        """The batches from which decode is compute-bound, as a whole and for the matrices alone; None: at no batch."""
+        context = None if self.decode is None else self.decode.sizes["context"]
+        if self.decode is None or not isinstance(context, int):
+            return None
+        return {
+            name: flip(self.model, self.decode.machine, context=context, attention=attention, **self.formats)
+            for name, attention in (("whole", True), ("matrices", False))
+        }
+
+    def fitting(self) -> str | None:
+        """What would fit where this does not: a batch, a context, a format or a number of chips."""
+        needed = self.memory
+        if needed.fits is not False or self.decode is None or needed.capacity is None:
+            return None
+        sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
+        return advice(self.model, needed.capacity, **sizes, **self.formats)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
+        needed = self.memory
+        return {
+            "schema": SCHEMA,
+            "model": {
+                "name": self.model.name,
+                "family": self.model.family,
+                "parameters": self.model.parameters,
+                "active_parameters": self.model.active_parameters,
+                "mtp_parameters": self.model.mtp_parameters,
+                "layers": len(self.model.layers),
+                "source": self.model.source or None,
+            },
+            "batch": _plain(self.batch),
+            "time_to_first_token": _plain(self.time_to_first_token),
+            "time_per_token": _plain(self.time_per_token),
+            "tokens_per_second": _plain(self.tokens_per_second),
+            "tokens_per_second_per_user": _plain(None if self.decode is None else 1 / self.decode.lower),
+            "memory": {
+                "parts": {name: _plain(value) for name, value in needed.parts.items()},
+                "total": _plain(needed.total),
+                "capacity": needed.capacity,
+                "fits": _plain(None if needed.capacity is None else needed.total <= needed.capacity),
+                "instead": self.fitting(),
+            },
+            "compute_bound_from": self.compute_bound_from(),
+            "prefill": None if self.prefill is None else self.prefill.to_dict(),
+            "decode": None if self.decode is None else self.decode.to_dict(),
+        }
+
+
+def serve(
+    model: Model | str, *, batch: Size = 1, prompt: Size | None = None, context: Size | None = None, **options: Any
+) -> Serving:
+    """Price the prefill of ``prompt`` tokens and a decode step after ``context`` tokens, whichever are given.
+
+    Where only ``prompt`` is given, decode follows it: its context is the prompt. ``options`` are those of
+    :func:`roofline.models.serve_bound`; ``past`` and ``logits`` concern prefill alone.
+    """
+    if prompt is None and context is None:
+        raise InputError("nothing is asked for", hint="give a prompt to prefill, a context to decode after, or both")
+    described = load(model) if isinstance(model, str) else model
+    later = {name: value for name, value in options.items() if name not in _PREFILL_ONLY}
+    prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
+    after = context if context is not None else prompt
+    decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
+    formats: dict[str, Any] = {name: options[name] for name in ("weights", "activations", "kv") if name in options}
+    return Serving(described, batch, prefill, decode, formats)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value

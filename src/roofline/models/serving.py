@@ -1,0 +1,208 @@
+"""The floor of serving: one prefill or decode step of a model on one chip, as a Bound.
+
+>>> answer = serve_bound("llama-2-7b", "decode", on="a100", batch=8, context=1024, policy="streamed")
+>>> sum(answer.bytes.values()), answer.bound_by
+(17513316352, 'hbm')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.evaluate import evaluate
+from roofline.bounds.footprint import Footprint
+from roofline.bounds.traffic import traffic
+from roofline.errors import InputError, suggest
+from roofline.hardware.machine import Machine
+from roofline.hardware.rate import level, main_level, rate
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.memory import activation_bytes, cache_bytes, weight_bytes
+from roofline.models.operations import decode, in_format, prefill
+from roofline.sizes import Size, is_array, is_symbol
+from roofline.work import Op, Work
+
+#: Phases by name: what runs, and the sizes it takes.
+PHASES: dict[str, tuple[Callable[..., tuple[Op, ...]], str, str]] = {
+    "prefill": (prefill, "prompt", "past"),
+    "decode": (decode, "tokens", "context"),
+}
+
+#: What each byte policy means for a model.
+POLICY_TEXT = {
+    "each-op": "every operation reads its operands and writes its result",
+    "fused": "elementwise operations run inside the kernel that made their operand; the rest read and write",
+    "minimal": "weights, keys and values, states, inputs and outputs move once, intermediates nothing: the floor",
+    "streamed": "only matrices' weights and keys and values move, once: no norms, activations, table rows or outputs",
+}
+
+
+def serve_bound(
+    model: Model | str,
+    phase: str,
+    *,
+    on: str | Machine,
+    batch: Size = 1,
+    policy: str = "minimal",
+    overlap: float | None = None,
+    overhead: float | str | None = None,
+    set: dict[str, Any] | None = None,
+    unit: str | None = None,
+    over: str | None = None,
+    files: Sequence[str] = (),
+    achievable: bool = False,
+    **options: Any,
+) -> Bound:
+    """How fast one step can be at best: ``phase`` is ``prefill`` (with ``prompt``) or ``decode`` (with ``context``).
+
+    >>> answer = serve_bound("llama-2-7b", "prefill", on="a100", batch=8, prompt=1024)
+    >>> round(answer.lower * 1e3, 3), answer.kind
+    (347.135, 'compute-bound')
+    >>> import numpy as np
+    >>> many = serve_bound("llama-2-7b", "decode", on="h100", batch=np.array([1, 8, 64]), context=1024)
+    >>> [round(float(t) * 1e3, 2) for t in many.lower]
+    [4.1, 5.22, 14.2]
+
+    ``policy`` says which bytes count: ``minimal``, ``each-op``, ``fused``, or ``streamed``, the convention most
+    published floors are under. What else a step takes (formats, ``past``, ``logits``, ``count`` …) is in
+    :func:`roofline.models.prefill` and :func:`roofline.models.decode`; the target's options are those of
+    :func:`roofline.bound`. The footprint holds weights, keys and values and the activations alive at once.
+    """
+    from roofline.bounds.api import target
+    from roofline.quantity import parse
+
+    described = load(model) if isinstance(model, str) else model
+    machine = target(on, unit=unit, over=over, set=set, files=files, achievable=achievable)
+    if phase not in PHASES:
+        raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
+    check_policy(policy)
+    build, new, past = PHASES[phase]
+    required = "prompt" if phase == "prefill" else "context"
+    if required not in options:
+        raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
+    ops = build(described, batch=batch, **options)
+    moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
+    length = options.get(new, 1) + options.get(past, 0)
+    where = level(machine, machine.over) if machine.over else main_level(machine)
+    capacity = where.capacity.value if where.capacity else None
+    needed = replace(needs(described, ops, length, batch, options), level=where.name, capacity=capacity)
+    rate_of: Any = rate
+    if any(is_symbol(value) for value in (batch, length)):
+        from roofline.bounds.closed import symbolic_rate
+
+        rate_of = symbolic_rate
+    sizes = {"batch": batch, **{name: options[name] for name in (new, past) if name in options}}
+    found = evaluate(
+        ops,
+        moved,
+        machine,
+        expression=f"{described.name} {phase}",
+        sizes=sizes,
+        footprint=needed,
+        overlap=overlap,
+        overhead=None if overhead is None else parse(overhead, "s"),
+        assumptions=_assumptions(described, ops, phase, policy, options, needed, machine),
+        request={"policy": policy, **{k: v for k, v in options.items() if k not in (new, past)}},
+        rate_of=rate_of,
+    )
+    return replace(found, incomplete=(*described.gaps, *found.incomplete)) if described.gaps else found
+
+
+def check_policy(policy: str) -> None:
+    """Say which byte policies a model's step takes, where it is given another."""
+    if policy not in POLICY_TEXT:
+        raise InputError(f"unknown byte policy {policy!r}", hint=suggest(policy, POLICY_TEXT, what="byte policies"))
+
+
+def streamed(ops: Sequence[Op]) -> list[Work]:
+    """Bytes under the convention of most published floors: weights of matrices, and keys and values, once.
+
+    An embedding table is only gathered from, so it does not count; new keys and values count once, where they are
+    written, cached ones where they are read. The arithmetic that goes with it is the matrix unit's.
+    """
+    seen: dict[str, None] = {}
+    moved = []
+    for op in ops:
+        total: Size = 0
+        tensors = [t for t in op.reads if t.role == "weight" and op.kind == "contraction" and not _is_vector(t.dims)]
+        tensors += [t for t in op.reads if t.role == "kv" and t.ident not in seen]
+        written = [t for t in op.writes if t.role == "kv"]
+        seen.update(dict.fromkeys(t.ident for t in (*tensors, *written)))
+        for tensor in (*tensors, *written):
+            total = total + tensor.traffic_bytes
+        moved.append(Work() if isinstance(total, int) and total == 0 else Work.bytes("main", total))
+    return moved
+
+
+def needs(model: Model, ops: Sequence[Op], length: Size, batch: Size, options: dict[str, Any]) -> Footprint:
+    """Memory of a step: weights, keys and values and states of all sequences, activations alive at once."""
+    model = in_format(model, options.get("activations") or model.dtype)
+    return Footprint(
+        {
+            "weights": weight_bytes(model, options.get("weights")),
+            "kv": cache_bytes(model, length, batch=batch, dtype=options.get("kv")),
+            "activations": activation_bytes(ops),
+        }
+    )
+
+
+def _is_vector(dims: tuple[Size, ...]) -> bool:
+    return len(dims) < 2
+
+
+def _assumptions(
+    model: Model,
+    ops: Sequence[Op],
+    phase: str,
+    policy: str,
+    options: dict[str, Any],
+    needed: Footprint,
+    machine: Machine,
+) -> list[str]:
+    from roofline.quantity import format_quantity
+
+    said = ["2 FLOPs per multiply-add", "one chip, no network", POLICY_TEXT[policy]]
+    said.append(
+        "measured fractions where known" if machine.use_achievable else "dense data-sheet peaks and one-way bandwidths"
+    )
+    section = model.quantisation
+    activations = options.get("activations") or model.dtype
+    stored = options.get("weights") or (f"as the {section.method} section says" if section else model.dtype)
+    kv = options.get("kv") or (section.kv if section else None) or activations
+    said.append(f"weights {stored}, activations {activations}, keys and values {kv}")
+    if model.causal:
+        every = options.get("count") == "full"
+        said.append(
+            "every pair of query and key is counted, masked or not"
+            if every
+            else "causal attention: each token sees itself and what came before"
+        )
+    if phase == "prefill" and model.head:
+        said.append(
+            "logits of every token" if options.get("logits") == "all" else "logits of each sequence's last token"
+        )
+    if any("groups" in op.dims for op in ops):
+        said.append(
+            "experts touched: E·(1 − (1 − k/E)^tokens)"
+            if not options.get("skew")
+            else "experts touched by the skew given"
+        )
+    if any(".absorb_key" in op.where for op in ops):
+        said.append("latent attention is absorbed: it works on the cached latents")
+    said += model.notes
+    said += [f"given by the caller: {item}" for item in machine.given]
+    said += machine.notes
+    total, capacity = needed.total, needed.capacity
+    if capacity is not None and not is_array(total) and not is_symbol(total) and total > capacity:
+        over = format_quantity(float(total) - capacity, "B")
+        said.append(
+            f"does not fit: it needs {format_quantity(float(total), 'B')}, {over} more than the "
+            f"{format_quantity(capacity, 'B')} of {needed.level}"
+        )
+    return list(dict.fromkeys(said))
+
+
+__all__ = ["PHASES", "POLICY_TEXT", "check_policy", "needs", "serve_bound", "streamed"]

@@ -1,0 +1,201 @@
+"""How answers about models look in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.explain import show
+from roofline.models.report import Serving
+from roofline.models.serving import POLICY_TEXT
+from roofline.models.summary import Summary
+from roofline.quantity import format_number, format_quantity
+from roofline.sizes import is_array
+
+#: Rows a terminal shows of operations and of configurations.
+SHOWN = 16
+MOST_ROWS = 40
+
+
+def summary_table(found: Sequence[Summary]) -> Any:
+    """Models side by side, one a row."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    first = found[0]
+    rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
+    rows.add_column("model", no_wrap=True)
+    for name in ("parameters", "active", "FLOPs", "memory", "bytes moved", "FLOP/B", "KV per token"):
+        rows.add_column(name, justify="right", no_wrap=True)
+    for each in found:
+        rows.add_row(
+            each.model.name,
+            _count(each.parameters),
+            _count(each.active) if each.active < each.parameters * 0.9 else "",
+            format_quantity(each.flops, "FLOP"),
+            format_quantity(float(each.memory.total), "B"),
+            format_quantity(float(each.bytes), "B"),
+            format_number(each.intensity),
+            format_quantity(each.kv_per_token, "B"),
+        )
+    title = Text.assemble(("prefill", "bold"), f" of {first.batch} x {first.prompt} tokens")
+    said = [
+        "memory: weights, keys and values, activations; active: parameters one token uses",
+        f"bytes moved: {POLICY_TEXT[first.policy]}",
+        *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
+    ]
+    gaps = list(dict.fromkeys(f"{each.model.name}: {gap}" for each in found for gap in each.model.gaps))
+    return Group(title, Text(), rows, Text(), _listed("assumes", said, "dim"), _listed("incomplete", gaps, "yellow"))
+
+
+def serving_table(found: Serving) -> Any:
+    """Both phases: what each takes at best, what binds, the operations that cost most; memory; assumptions."""
+    from rich.console import Group
+    from rich.text import Text
+
+    phases = [(name, phase) for name, phase in (("prefill", found.prefill), ("decode", found.decode)) if phase]
+    last = phases[-1][1]
+    title = Text.assemble((found.model.name, "bold"), f"  on {last.target}")
+    parts: list[Any] = [title, Text()]
+    if any(is_array(phase.lower) for _, phase in phases):
+        parts.append(_configurations(found))
+    else:
+        for name, phase in phases:
+            parts += [*(Text(f"  {line}") for line in _sentences(name, phase, found)), _operations(phase), Text()]
+    parts += [Text(f"  {line}") for line in _memory(found)]
+    # what the line about memory says need not be said again
+    every = [item for _, phase in phases for item in phase.assumptions]
+    said = dict.fromkeys(item for item in every if not item.startswith("does not fit"))
+    missing = dict.fromkeys(item for _, phase in phases for item in phase.incomplete)
+    parts += [Text(), _listed("assumes", list(said), "dim"), _listed("incomplete", list(missing), "bold yellow")]
+    return Group(*parts)
+
+
+def _listed(name: str, items: Sequence[str], style: str) -> Any:
+    from rich.table import Table
+
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True, style=style)
+    rows.add_column(style=style)
+    for index, item in enumerate(items):
+        rows.add_row(f"  {name}" if index == 0 else "", item)
+    return rows
+
+
+def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
+    sizes = {key: value for key, value in phase.sizes.items() if value is not None}
+    asked = ", ".join(f"{key} {value}" for key, value in sizes.items())
+    lines = [f"{name} ({asked}): at best {show(phase.lower, 's')}, {phase.kind} ({phase.bound_by})"]
+    within, nothing = show(phase.op_by_op, "s"), show(phase.upper, "s")
+    lines.append(f"  {within} if only each operation overlaps within itself, {nothing} if nothing does")
+    tokens = sizes["batch"] * (sizes.get("prompt", 1))
+    rate = f"{format_number(float(tokens / phase.lower))} tokens/s"
+    if name == "decode":
+        rate += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
+    moved = phase.times.get(found.memory.level)
+    used = "" if moved is None else f", {float(moved / phase.lower):.0%} of bandwidth"
+    flops = "" if phase.utilisation is None else f" · {float(phase.utilisation):.0%} of peak FLOP/s"
+    lines.append(f"  {rate}{flops}{used}")
+    flips = found.compute_bound_from() if name == "decode" else None
+    if flips is not None:
+        whole = "at no batch" if flips["whole"] is None else f"from batch {flips['whole']:,}"
+        alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
+        lines.append(f"  compute-bound {whole} at this context; the matrices alone {alone}")
+    return lines
+
+
+def _operations(phase: Bound) -> Any:
+    from rich.table import Table
+
+    rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
+    rows.add_column("    operation", no_wrap=True)
+    for name in ("FLOPs", "bytes", "FLOP/B", "at best"):
+        rows.add_column(name, justify="right", no_wrap=True)
+    rows.add_column("bound by")
+    ordered = sorted(phase.ops, key=lambda part: -float(part.lower))
+    for part in ordered[:SHOWN]:
+        intensity = "" if part.intensity is None else format_number(float(part.intensity))
+        amounts = (format_quantity(float(part.flops), "FLOP"), format_quantity(float(part.bytes), "B"), intensity)
+        rows.add_row(f"    {part.op.where}", *amounts, show(part.lower, "s"), str(part.bound_by or ""))
+    rest = ordered[SHOWN:]
+    if rest:
+        rows.add_row(f"    {len(rest)} more", "", "", "", show(sum(part.lower for part in rest), "s"), "")
+    return rows
+
+
+def _configurations(found: Serving) -> Any:
+    """One row a configuration where sizes are arrays."""
+    import numpy as np
+    from rich.table import Table
+
+    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    columns: list[tuple[str, Any, str]] = []
+    phases = [(name, phase) for name, phase in (("prefill", found.prefill), ("decode", found.decode)) if phase]
+    sizes: dict[str, Any] = {}
+    for _, phase in phases:
+        sizes |= {key: value for key, value in phase.sizes.items() if is_array(value)}
+    shape = np.broadcast_shapes(*(value.shape for value in sizes.values()))
+    columns += [(key, value, "") for key, value in sizes.items()]
+    for name, phase in phases:
+        columns += [(name, phase.lower, "s"), ("bound by", _decoded(phase.bound_by), "")]
+    if found.decode is not None:
+        columns += [("tokens/s", found.tokens_per_second, ""), ("each user", 1 / found.decode.lower, "")]
+    columns.append(("memory", found.memory.total, "B"))
+    for name, _, _ in columns:
+        rows.add_column(name, justify="left" if name == "bound by" else "right", no_wrap=True)
+    flat = [np.broadcast_to(np.asarray(values), shape).ravel() for _, values, _ in columns]
+    count = len(flat[0])
+    kept = (
+        range(count)
+        if count <= MOST_ROWS
+        else sorted({round(i * (count - 1) / (MOST_ROWS - 1)) for i in range(MOST_ROWS)})
+    )
+    for index in kept:
+        rows.add_row(*(_cell(column[index], unit) for column, (_, _, unit) in zip(flat, columns, strict=True)))
+    return rows
+
+
+def _decoded(binding: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(binding.decode()).reshape(binding.codes.shape) if isinstance(binding, Codes) else binding
+
+
+def _cell(value: Any, unit: str) -> str:
+    if isinstance(value, str):
+        return value
+    return format_quantity(float(value), unit) if unit else format_number(float(value))
+
+
+def _memory(found: Serving) -> list[str]:
+    needed = found.memory
+    parts = ", ".join(f"{name} {show(value, 'B')}" for name, value in needed.parts.items())
+    line = f"memory {show(needed.total, 'B')}: {parts}"
+    if needed.capacity is None:
+        return [f"{line}; the chip's capacity is not known"]
+    if is_array(needed.total):
+        fitting = int((needed.total <= needed.capacity).sum())
+        return [
+            line,
+            f"{fitting} of {needed.total.size} configurations fit {show(needed.capacity, 'B')} of {needed.level}",
+        ]
+    if needed.fits:
+        free = show(needed.capacity - needed.total, "B")
+        return [f"{line}; fits {show(needed.capacity, 'B')} of {needed.level}, {free} free"]
+    over = f"{line}; does not fit: {show(needed.total - needed.capacity, 'B')} more than {needed.level} holds"
+    instead = found.fitting()
+    return [over, f"  instead: {instead}"] if instead else [over]
+
+
+def _count(number: int) -> str:
+    """Parameters as people write them: 6.74B.
+
+    >>> _count(6738415616), _count(124439808)
+    ('6.74B', '124M')
+    """
+    for factor, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if number >= factor:
+            return f"{number / factor:.3g}{letter}"
+    return str(number)

@@ -1,0 +1,93 @@
+"""Models side by side: parameters, and what one prefill costs whatever it runs on.
+
+>>> from roofline.models import load
+>>> found = summary(load("llama-2-7b"), batch=1, prompt=1024)
+>>> found.parameters, round(found.flops / 1e12, 2), found.kv_per_token
+(6738415616, 13.54, 524288)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.bounds.footprint import Footprint
+from roofline.bounds.traffic import traffic
+from roofline.models.description import Model
+from roofline.models.memory import kv_bytes_per_token
+from roofline.models.operations import in_format, prefill
+from roofline.models.serving import check_policy, needs, streamed
+from roofline.sizes import Size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """One model's prefill of ``batch`` sequences of ``prompt`` tokens.
+
+    ``flops`` are those of matrix products; ``bytes`` move under ``policy``; ``memory`` is needed at once;
+    ``kv_per_token`` bytes are added by each token of a sequence while no attention window is full.
+    """
+
+    model: Model
+    batch: Size
+    prompt: Size
+    policy: str
+    parameters: int
+    active: int
+    flops: Size
+    bytes: Size
+    memory: Footprint
+    kv_per_token: float
+
+    @property
+    def intensity(self) -> Size:
+        """FLOPs a byte."""
+        return self.flops / self.bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary under stable keys, in SI units."""
+        return {
+            "model": self.model.name,
+            "family": self.model.family,
+            "layers": len(self.model.layers),
+            "parameters": self.parameters,
+            "active_parameters": self.active,
+            "mtp_parameters": self.model.mtp_parameters,
+            "batch": self.batch,
+            "prompt": self.prompt,
+            "policy": self.policy,
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "intensity": self.intensity,
+            "memory": {**self.memory.parts, "total": self.memory.total},
+            "kv_bytes_per_token": self.kv_per_token,
+            "source": self.model.source or None,
+            "incomplete": list(self.model.gaps),
+        }
+
+
+def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, policy: str = "minimal", **options: Any) -> Summary:
+    """Work one prefill out; ``options`` are those of :func:`roofline.models.prefill`."""
+    check_policy(policy)
+    ops = prefill(model, batch=batch, prompt=prompt, **options)
+    moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
+    flops = _total(op.work.total("flops", "matrix") * op.repeat for op in ops)
+    loaded = _total(work.total("bytes") * op.repeat for op, work in zip(ops, moved, strict=True))
+    stored = in_format(model, options.get("activations") or model.dtype)
+    return Summary(
+        model=model,
+        batch=batch,
+        prompt=prompt,
+        policy=policy,
+        parameters=model.parameters,
+        active=model.active_parameters,
+        flops=flops,
+        bytes=loaded,
+        memory=needs(stored, ops, prompt + options.get("past", 0), batch, options),
+        kv_per_token=kv_bytes_per_token(stored, options.get("kv")),
+    )
+
+
+def _total(values: Any) -> Size:
+    listed = list(values)
+    return sum(listed[1:], listed[0])

@@ -1,0 +1,97 @@
+"""The registry of collective algorithms, and what each is told.
+
+An algorithm is a function from a :class:`Call` to Work: the one-way bytes over the busiest link, and the link
+latencies paid one after the other, under each place of the mesh. Adding one adds one function:
+
+>>> @algorithm("carrier pigeon", ["Send"], "one bird")
+... def pigeon(call):
+...     return Work.hops("sky", 1)
+>>> ALGORITHMS.pop("carrier pigeon").says
+'one bird'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from roofline.ops.collective_groups import Group
+from roofline.sizes import Size
+from roofline.work import Work
+
+GATHERING = ("AllGather", "ReduceScatter", "AllReduce")
+
+
+class Call(NamedTuple):
+    """One collective: ``nbytes`` is the book's V, ``chips`` how many take part, ``density`` the share that is sent."""
+
+    kind: str
+    groups: tuple[Group, ...]
+    nbytes: Size
+    chips: Size
+    density: Size = 1
+
+
+Formula: TypeAlias = Callable[[Call], Work]
+Fits: TypeAlias = Callable[[Call], str]
+
+
+class Algorithm(NamedTuple):
+    """An algorithm: which collectives it does, what it is in words, its formula, and why it may not fit a network."""
+
+    name: str
+    kinds: tuple[str, ...]
+    says: str
+    formula: Formula
+    unfit: Fits
+
+
+ALGORITHMS: dict[str, Algorithm] = {}
+
+
+def anywhere(call: Call) -> str:
+    """Fit every network."""
+    return ""
+
+
+def algorithm(name: str, kinds: Sequence[str], says: str, unfit: Fits = anywhere) -> Callable[[Formula], Formula]:
+    """Register a formula; ``unfit`` returns why it does not fit a call, or nothing."""
+
+    def keep(formula: Formula) -> Formula:
+        ALGORITHMS[name] = Algorithm(name, tuple(kinds), says, formula, unfit)
+        return formula
+
+    return keep
+
+
+def passes(call: Call) -> int:
+    """How often the data goes round: an AllReduce is a ReduceScatter and then an AllGather."""
+    return 2 if call.kind == "AllReduce" else 1
+
+
+def no_torus(call: Call) -> str:
+    """Refuse links from neighbour to neighbour."""
+    slow = next((g for g in call.groups if g.topology == "torus"), None)
+    return f"{slow.link} joins neighbours only" if slow else ""
+
+
+def some_torus(call: Call) -> str:
+    """Refuse networks without links from neighbour to neighbour."""
+    known = not call.groups or any(g.topology == "torus" for g in call.groups)
+    return "" if known else f"{call.groups[0].link} is no torus"
+
+
+def only_switches(call: Call) -> str:
+    """Refuse all but switches."""
+    other = next((g for g in call.groups if g.topology != "switch"), None)
+    return f"{other.link} has no switch" if other else ""
+
+
+def one_link(call: Call) -> str:
+    """Refuse networks of several tiers."""
+    return f"{' and '.join(g.link for g in call.groups)} are {len(call.groups)} tiers" if len(call.groups) > 1 else ""
+
+
+def several_links(call: Call) -> str:
+    """Refuse networks of one tier."""
+    return f"{call.groups[0].link} is one tier" if len(call.groups) == 1 else ""

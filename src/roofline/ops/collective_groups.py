@@ -1,0 +1,121 @@
+"""What a collective goes over, link by link: the levels of its mesh axes, gathered by the link they run over.
+
+>>> from roofline.hardware import chip
+>>> [(g.link, g.size, g.below, g.units) for g in groups(chip("dgx-h100:1024").mesh.select("X"))]
+[('nvlink', 8, 1, 8), ('ib', 32, 8, 128), ('spine', 4, 256, 4)]
+>>> [(g.link, g.size) for g in groups(chip("v4:4x4x8").mesh.select("XZ"))]
+[('ici', 32)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from roofline.hardware.network import Level, MeshAxis
+from roofline.sizes import Size, ceil_div, floor_div, is_array, is_symbol, log2, maximum, minimum, product
+
+
+class Group(NamedTuple):
+    """The levels that run over one link: one for every axis of a torus, else one for all axes together.
+
+    ``size`` counts the members joined, ``below`` the chips of the collective under each member, ``units`` the members
+    of this kind in all: where the link is nested in the tiers outside it (a fat tree), what goes further out crosses
+    it too, so members of other units count.
+    """
+
+    levels: tuple[Level, ...]
+    size: Size
+    below: Size
+    units: Size
+
+    @property
+    def link(self) -> str:
+        """Name of the link."""
+        return self.levels[0].link
+
+    @property
+    def topology(self) -> str:
+        """``torus``, ``switch`` or ``mesh``."""
+        return self.levels[0].topology
+
+    @property
+    def reduces(self) -> bool:
+        """Whether the switches add up what passes them."""
+        return self.levels[0].reduces
+
+
+def groups(axes: Sequence[MeshAxis]) -> tuple[Group, ...]:
+    """Gather the levels of mesh axes by link, from the inside out; axes of one chip run over none."""
+    tiers = sorted({level.tier for axis in axes for level in axis.levels})
+    found: list[Group] = []
+    outer: Size = 1
+    for tier in reversed(tiers):
+        levels = tuple(level for axis in axes for level in axis.levels if level.tier == tier)
+        size = product(level.size for level in levels)
+        nested = levels[0].nested
+        if levels[0].topology != "torus":
+            levels = (replace(levels[0], size=size),)
+        found.append(
+            Group(levels, size, product(_below(axis, tier) for axis in axes), size * outer if nested else size)
+        )
+        outer = outer * size if nested else 1
+    return tuple(reversed(found))
+
+
+def _below(axis: MeshAxis, tier: int) -> Size:
+    """Chips of one axis under a member of a tier."""
+    here = next((level for level in axis.levels if level.tier == tier), None)
+    if here is not None and len(axis.levels) > 1 and here.topology != "torus":
+        return here.below
+    return product(level.size for level in axis.levels if level.tier < tier)
+
+
+def present(n: Size) -> Size:
+    """1 where there is more than one member, 0 where there is one.
+
+    >>> present(1), present(8)
+    (0, 1)
+    """
+    return 1 if is_symbol(n) else minimum(1, n - 1)
+
+
+def half(n: Size) -> Size:
+    """⌊n/2⌋: the farthest chip of a ring; exactly n/2 for a symbol, which is taken to be even."""
+    return n / 2 if is_symbol(n) else floor_div(n, 2)
+
+
+def ring_distances(n: Size) -> Size:
+    """⌊n²/4⌋: the distances from one chip of a ring to all others; n²/4 for a symbol, which is taken to be even.
+
+    >>> [ring_distances(n) for n in (1, 2, 3, 4, 8)] == [0, 1, 1 + 1, 1 + 2 + 1, 1 + 2 + 3 + 4 + 3 + 2 + 1]
+    True
+    """
+    return n * n / 4 if is_symbol(n) else floor_div(n * n, 4)
+
+
+def doublings(n: Size) -> Size:
+    """⌈log₂ n⌉: steps in which what a chip has can double until it has come from all n; log₂ n for a symbol.
+
+    >>> [doublings(n) for n in (1, 2, 3, 8, 9)]
+    [0, 1, 2, 3, 4]
+    """
+    if is_symbol(n):
+        return log2(n)
+    if isinstance(n, int):
+        return (n - 1).bit_length()
+    return ceil_div(log2(n), 1)
+
+
+def closed_or_open(level: Level, ring: Size, line: Size) -> Size:
+    """Choose between what holds on a ring and on a line, entry by entry where the axis is an array of sizes."""
+    if is_array(level.wrap):
+        return level.wrap * ring + (1 - level.wrap) * line
+    return ring if level.wrap else line
+
+
+def used(lanes: Sequence[Size]) -> Size:
+    """Add up the links in use, and take one for none: nothing goes over them then."""
+    total = sum(lanes[1:], lanes[0])
+    return total if is_symbol(total) else maximum(1, total)

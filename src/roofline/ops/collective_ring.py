@@ -1,0 +1,179 @@
+"""Rings, lines and tori: data passes from neighbour to neighbour.
+
+With V bytes over n chips, d ways round (1 or 2, and never more than n − 1: two chips have one way), and W one way over
+one link::
+
+    AllGather, ReduceScatter     V·(n − 1)/(n·d) over each link      n − 1 hops, or ⌊n/2⌋ where the ring has two ways
+    AllReduce                    twice that: a ReduceScatter, then an AllGather
+              chain, on a line   V, in small pieces: added up towards one end and sent back    2·(n − 1) hops
+    AllToAll, one way round      V·(n − 1)/(2n)                      n − 1 hops
+              shortest way       V·⌊n²/4⌋/(n²·d)                     the middle link of a line, every link of a ring
+    Broadcast                    V/d, in many small pieces           n − 1 hops
+
+Over several axes of one torus the data splits into parts that go by the axes in different orders, so that all links
+are busy: V·(N − 1)/(N·Σd) over each, N the chips of all axes. Over tiers, each tier moves what a member of it has to
+get from the others, through all chips below it at once.
+
+Sources: "How To Scale Your Model", chapters 3 and 12; P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms
+for clusters of workstations", JPDC 69, 2009; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
+communication operations in MPICH", IJHPCA 19, 2005. ⌊n²/4⌋ is the sum of the distances from one chip of a ring to all
+others, and the pairs of chips on either side of the middle of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roofline.hardware.network import Level
+from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, passes, several_links, some_torus
+from roofline.ops.collective_groups import Group, closed_or_open, half, present, ring_distances, used
+from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum
+from roofline.work import Work
+
+#: How many links of one level a chip sends on at once, and how many hops one pass takes.
+Ways = Callable[[Level], Size]
+
+_KINDS = (*GATHERING, "AllToAll", "Broadcast")
+
+
+def _one(level: Level) -> Size:
+    return 1
+
+
+def _both(level: Level) -> Size:
+    """Both ways round, wherever the network lets a chip send to two neighbours at once."""
+    if level.topology == "switch":
+        return 1
+    return 2 if is_symbol(level.size) else maximum(1, minimum(2, level.size - 1))
+
+
+def natural_ways(level: Level) -> Size:
+    """All links that the network has: both ways round a ring, one way on a line, a link to every chip of a mesh."""
+    if level.topology == "torus":
+        return level.directions
+    return maximum(1, level.size - 1) if level.topology == "mesh" else 1
+
+
+def _around(level: Level) -> Size:
+    return level.size - 1
+
+
+def _halfway(level: Level) -> Size:
+    return half(level.size)
+
+
+def natural_hops(level: Level) -> Size:
+    """Hops of one pass: half round a ring, from end to end of a line or round all chips of a switch, one on a mesh."""
+    if level.topology == "mesh":
+        return present(level.size)
+    if level.topology != "torus":
+        return level.size - 1
+    return closed_or_open(level, half(level.size), level.size - 1)
+
+
+def passing(call: Call, ways: Ways, hops: Ways, *, one_way: bool = False) -> Work:
+    """Count a collective in which data passes from neighbour to neighbour in ``ways`` at once."""
+    if call.kind == "AllToAll":
+        return _shuffled(call, ways, hops, one_way) + exchange(call)
+    work = Work()
+    for group in call.groups:
+        if call.kind == "Broadcast":
+            work += _broadcast(call, group, ways)
+            continue
+        lanes = used([ways(level) * present(level.size) for level in group.levels])
+        share = exact_div(call.nbytes * (group.units - 1) * passes(call), group.units * group.below * lanes)
+        for level in group.levels:
+            work += Work.wire(level.place, share * present(level.size))
+            work += Work.hops(level.place, hops(level) * passes(call))
+    return work
+
+
+def _broadcast(call: Call, group: Group, ways: Ways) -> Work:
+    """Pass small pieces on as they come; on a mesh the first chip sends to all at once."""
+    work = Work()
+    for level in group.levels:
+        mesh = level.topology == "mesh" and ways is natural_ways
+        wire = exact_div(call.nbytes * present(level.size), group.below * (1 if mesh else ways(level)))
+        hops = present(level.size) if mesh else level.size - 1
+        work += Work.wire(level.place, wire) + Work.hops(level.place, hops)
+    return work
+
+
+def _shuffled(call: Call, ways: Ways, hops: Ways, one_way: bool) -> Work:
+    """AllToAll over the axes of a torus, one after the other: what a chip holds moves along each of them."""
+    work = Work()
+    for level in (level for group in call.groups if group.topology == "torus" for level in group.levels):
+        n = level.size
+        distance = exact_div(n * (n - 1), 2) if one_way else ring_distances(n)
+        wire = exact_div(held(call) * distance, n * ways(level))
+        work += Work.wire(level.place, wire) + Work.hops(level.place, hops(level))
+    return work
+
+
+def held(call: Call) -> Size:
+    """Bytes one chip holds before an AllToAll, of which ``density`` are sent."""
+    return exact_div(call.nbytes, call.chips) * call.density
+
+
+def exchange(call: Call) -> Work:
+    """AllToAll over switches: a chip sends each of the other members of every tier its share, directly."""
+    work = Work()
+    for group in call.groups:
+        if group.topology == "torus":
+            continue
+        (level,) = group.levels
+        wire = exact_div(held(call) * group.below * (group.units - 1), call.chips * natural_ways(level))
+        work += Work.wire(level.place, wire) + Work.hops(level.place, present(level.size))
+    return work
+
+
+def _no_ring(call: Call) -> str:
+    return some_torus(call) if call.kind == "AllToAll" else ""
+
+
+@algorithm("one-way ring", _KINDS, "one way round a ring", _no_ring)
+def one_way_ring(call: Call) -> Work:
+    """Count one way round: one link of every chip is busy."""
+    return passing(call, _one, _around, one_way=True)
+
+
+@algorithm("two-way ring", _KINDS, "both ways round a ring, which needs wrap-around", _no_ring)
+def two_way_ring(call: Call) -> Work:
+    """Count both ways round at once."""
+    return passing(call, _both, _halfway)
+
+
+@algorithm("line", _KINDS, "from neighbour to neighbour, without wrap-around", some_torus)
+def line(call: Call) -> Work:
+    """Count a line: the links at its ends carry all but one shard one way."""
+    return passing(call, _one, _around)
+
+
+@algorithm("torus", _KINDS, "all links of the torus at once, both ways where an axis wraps around", some_torus)
+def torus(call: Call) -> Work:
+    """Count all links of all axes at once."""
+    return passing(call, natural_ways, natural_hops)
+
+
+@algorithm("hierarchical", _KINDS, "tier by tier, each chip of a unit with a part over the next tier", several_links)
+def hierarchical(call: Call) -> Work:
+    """Count all links of every tier, the tiers overlapping."""
+    return passing(call, natural_ways, natural_hops)
+
+
+def _no_chain(call: Call) -> str:
+    plain = [group for group in call.groups if group.topology != "torus" or len(group.levels) > 1]
+    return "it goes along one axis of a torus" if plain or len(call.groups) > 1 else ""
+
+
+@algorithm(
+    "chain", ["AllReduce"], "small pieces added up to one end of a line and sent back as they are done", _no_chain
+)
+def chain(call: Call) -> Work:
+    """Count a chain: every link carries all bytes once each way, which on a long line is half of two passes."""
+    work = Work()
+    for group in call.groups:
+        (level,) = group.levels
+        wire = call.nbytes * present(level.size)
+        work += Work.wire(level.place, wire) + Work.hops(level.place, 2 * (level.size - 1))
+    return work

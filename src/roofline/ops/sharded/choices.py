@@ -1,0 +1,179 @@
+"""For one operation on sharded operands: every role its mesh axes may play, and the moves that takes.
+
+The book's four cases fall out of one rule. Each mesh axis either shards one loop of the operation or leaves it whole;
+operands move to that, and the result moves to what is wanted of it:
+
+>>> from roofline.notation import program
+>>> from roofline.ops.sharded.layout import layout_of
+>>> def cases(text):
+...     step = program(text).steps[0]
+...     found = choices(step, [layout_of(x) for x in step.inputs], layout_of(step.output))
+...     best = min(found, key=lambda choice: choice.score)
+...     return best.words(("A", "B"), "C")
+>>> cases("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]")             # no shared sharding: nothing to send
+[]
+>>> cases("A[I, J_X] * B[J, K] -> C[I, K]")                   # one operand sharded along the contraction
+['AllGather_X(A[I, J_X])']
+>>> cases("A[I, J_X] * B[J_X, K] -> C[I, K_X]")               # both along it: partial sums
+['ReduceScatter_{X,K}(C[I, K] {U_X})']
+>>> cases("A[I_X, J] * B[J, K_X] -> C[I_X, K]")               # both on one axis outside it
+['AllGather_X(B[J, K_X])']
+
+Source: "How To Scale Your Model", chapter 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from roofline.notation.structure import Step
+from roofline.ops.sharded.layout import Layout
+from roofline.ops.sharded.loops import Loop, loops_of, stays_partial
+from roofline.ops.sharded.moves import Move, moves
+
+#: Says whether a loop may be split over mesh axes: one whose size they do not divide may not.
+MaySplit = Callable[[str, Sequence[str]], bool]
+
+
+class Score(NamedTuple):
+    """What a choice costs without knowing any size: mesh axes sent over, then slices, then axes of repeated work."""
+
+    sent: int = 0
+    slices: int = 0
+    repeated: int = 0
+
+    def plus(self, other: Score) -> Score:
+        """Add up, number by number."""
+        return Score(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+class Choice(NamedTuple):
+    """One way to do an operation: the moves of its operands, from the layouts given, and those of its raw result.
+
+    ``repeated`` are the mesh axes along which every chip does the same.
+    """
+
+    given: tuple[Layout, ...]
+    before: tuple[tuple[Move, ...], ...]
+    raw: Layout
+    after: tuple[Move, ...]
+    repeated: tuple[str, ...]
+
+    @property
+    def result(self) -> Layout:
+        """The layout the result ends in."""
+        return moved(self.raw, self.after)
+
+    @property
+    def score(self) -> Score:
+        """Mesh axes that its collectives go over, its slices, axes along which every chip does the same."""
+        made = [move for steps in (*self.before, self.after) for move in steps]
+        sent = sum(len(move.axes) for move in made if move.sends)
+        return Score(sent, sum(not move.sends for move in made), len(self.repeated))
+
+    def words(self, inputs: Sequence[str], result: str, show: Callable[[str], str] = str) -> list[str]:
+        """Name every move with the tensor it moves."""
+        said = []
+        for name, layout, steps in zip(inputs, self.given, self.before, strict=True):
+            said += describe(name, layout, steps, show)
+        return said + describe(result, self.raw, self.after, show)
+
+
+def describe(name: str, layout: Layout, steps: Sequence[Move], show: Callable[[str], str] = str) -> list[str]:
+    """Name the moves of one tensor: ``AllGather_X(A[I, J_X])``."""
+    said = []
+    for move in steps:
+        said.append(f"{move.name(show)}({name}{layout.text(show)})")
+        layout = move.after(layout)
+    return said
+
+
+def moved(layout: Layout, steps: Sequence[Move]) -> Layout:
+    """Make moves one after the other."""
+    for move in steps:
+        layout = move.after(layout)
+    return layout
+
+
+def choices(
+    step: Step,
+    inputs: Sequence[Layout],
+    wanted: Layout | None,
+    *,
+    also: Sequence[str] = (),
+    may_split: MaySplit = lambda label, axes: True,
+) -> Iterator[Choice]:
+    """List every way to do a step from these layouts; ``wanted`` is what its result must be, None for any layout.
+
+    ``also`` names mesh axes that stand in none of the tensors and may be used. ``may_split`` rules out loops that
+    the axes do not divide.
+    """
+    loops = loops_of(step)
+    axes = list(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
+    for roles in product((None, *loops), repeat=len(axes)):
+        chosen = dict(zip(axes, roles, strict=True))
+        found = _choice(step, inputs, wanted, chosen, may_split)
+        if found is not None:
+            yield found
+    if stays_partial(step):
+        yield from _linear(step, inputs, wanted)
+
+
+def _choice(
+    step: Step,
+    inputs: Sequence[Layout],
+    wanted: Layout | None,
+    roles: Mapping[str, Loop | None],
+    may_split: MaySplit,
+) -> Choice | None:
+    split: dict[str, list[str]] = {}
+    for axis, loop in roles.items():
+        if loop is not None:
+            for label in {*loop.labels} - {None}:
+                split.setdefault(str(label), []).append(axis)
+    if not all(may_split(label, over) for label, over in split.items()):
+        return None
+    before = []
+    for position, layout in enumerate(inputs):
+        states = {axis: loop.labels[position] if loop else None for axis, loop in roles.items()}
+        steps = moves(layout, states)
+        if steps is None:
+            return None
+        before.append(steps)
+    raw = empty(step).put({axis: loop.result if loop else None for axis, loop in roles.items()})
+    repeated = tuple(axis for axis, loop in roles.items() if loop is None)
+    return _finished(inputs, before, raw, wanted, repeated)
+
+
+def _linear(step: Step, inputs: Sequence[Layout], wanted: Layout | None) -> Iterator[Choice]:
+    """Add up partial sums as they are, where the operands are laid out alike."""
+    first = inputs[0]
+    if first.unreduced and all(set(x.unreduced) == set(first.unreduced) for x in inputs):
+        states = {axis: first.state(axis) for axis in first.axes}
+        if all(x.labels == first.labels and {a: x.state(a) for a in x.axes} == states for x in inputs):
+            found = _finished(inputs, [()] * len(inputs), empty(step).put(states), wanted, ())
+            if found is not None:
+                yield found
+
+
+def _finished(
+    given: Sequence[Layout],
+    before: Sequence[tuple[Move, ...]],
+    raw: Layout,
+    wanted: Layout | None,
+    repeated: tuple[str, ...],
+) -> Choice | None:
+    if wanted is None:
+        return Choice(tuple(given), tuple(before), raw, (), repeated)
+    states = {axis: wanted.state(axis) for axis in (*raw.axes, *wanted.axes)}
+    after = moves(raw, states)
+    if after is None:
+        return None
+    return Choice(tuple(given), tuple(before), raw, after, repeated)
+
+
+def empty(step: Step) -> Layout:
+    """The result of a step, whole on every chip."""
+    return Layout(step.output.labels, tuple(() for _ in step.output.labels))

@@ -1,0 +1,148 @@
+"""Layouts: which mesh axes shard which dimension of a tensor, and the part of it that one chip holds.
+
+>>> layout = Layout(("B", "D"), (("X", "Y"), ()), ("Z",))
+>>> str(layout), layout.state("Y"), layout.state("Z"), layout.state("W")
+('[B_XY, D] {U_Z}', 'B', '{U}', None)
+>>> str(layout.put({"Y": "D", "Z": None}))
+'[B_X, D_Y]'
+>>> local_size(8192, 4), local_size(10, 4, uneven="pad")
+(2048, 3)
+>>> local_size(10, 4, label="B")
+Traceback (most recent call last):
+roofline.errors.SizeError: size B of 10 does not divide over 4 chips; give a multiple of 4, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from roofline.errors import InputError, SizeError, suggest
+from roofline.notation.scope import show_axes
+from roofline.notation.structure import Axis, Shape
+from roofline.sizes import Size, ceil_div, is_array, is_symbol, product
+
+#: The state of a mesh axis over which a tensor is a partial sum; no label is called so.
+UNREDUCED = "{U}"
+
+#: What to do with a size that its mesh axes do not divide.
+UNEVEN = ("error", "pad")
+
+#: Where a mesh axis stands in a tensor: the label it shards, :data:`UNREDUCED`, or None where every chip has it all.
+State = str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Labels in order, the mesh axes that shard each, and those the tensor is a partial sum over."""
+
+    labels: tuple[str, ...]
+    shards: tuple[tuple[str, ...], ...]
+    unreduced: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Every mesh axis that stands in it."""
+        return (*(axis for shard in self.shards for axis in shard), *self.unreduced)
+
+    def state(self, axis: str) -> State:
+        """Where a mesh axis stands."""
+        if axis in self.unreduced:
+            return UNREDUCED
+        return next((label for label, shard in zip(self.labels, self.shards, strict=True) if axis in shard), None)
+
+    def over(self, label: str) -> tuple[str, ...]:
+        """The mesh axes that shard a label."""
+        return next((s for known, s in zip(self.labels, self.shards, strict=True) if known == label), ())
+
+    def put(self, states: Mapping[str, State]) -> Layout:
+        """Move mesh axes to other states; an axis new to a label comes last there."""
+        changed = {axis: state for axis, state in states.items() if self.state(axis) != state}
+        if not changed:
+            return self
+        kept = [tuple(axis for axis in shard if axis not in changed) for shard in self.shards]
+        shards = tuple(
+            (*old, *(axis for axis, state in changed.items() if state == label))
+            for label, old in zip(self.labels, kept, strict=True)
+        )
+        partial = tuple(axis for axis in self.unreduced if axis not in changed)
+        return Layout(self.labels, shards, (*partial, *(a for a, state in changed.items() if state == UNREDUCED)))
+
+    def without(self, axes: Iterable[str]) -> Layout:
+        """Leave out axes of one chip, which shard nothing."""
+        return self.put(dict.fromkeys(axes))
+
+    def ways(self, label: str, mesh: Mapping[str, Size]) -> Size:
+        """Over how many chips a label is split."""
+        return product(mesh[axis] for axis in self.over(label))
+
+    def text(self, show: Callable[[str], str] = str) -> str:
+        """Write it as ``[B_X, D] {U_Y}``, each label by ``show``."""
+        return show_axes([Axis(*pair) for pair in zip(self.labels, self.shards, strict=True)], show, self.unreduced)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def layout_of(shape: Shape) -> Layout:
+    """Take the layout of a resolved tensor."""
+    return Layout(shape.labels, tuple(axis.shard for axis in shape.axes), shape.unreduced)
+
+
+def local_size(size: Size, ways: Size, *, label: str = "", uneven: str = "error") -> Size:
+    """Return the part of a size that one chip holds, size/ways; one that does not divide is an error or padded.
+
+    A symbol is taken to divide. With ``uneven="pad"`` every chip holds ⌈size/ways⌉, the last ones partly padding.
+
+    >>> from roofline.sizes import symbol
+    >>> local_size(symbol("D"), symbol("n"))
+    D/n
+    """
+    if isinstance(ways, int) and ways == 1:
+        return size
+    if is_symbol(size) or is_symbol(ways):
+        return size / ways
+    if uneven == "pad":
+        return ceil_div(size, ways)
+    if not divides(size, ways):
+        what, size, ways = f"size {label} of" if label else "a size of", *_first_uneven(size, ways)
+        hint = f"give a multiple of {ways}, or let it be padded with uneven='pad'"
+        raise SizeError(f"{what} {size} does not divide over {ways} chips", hint=hint)
+    return size // ways
+
+
+def divides(size: Size, ways: Size) -> bool:
+    """Say whether a size divides evenly; a symbol is taken to.
+
+    >>> divides(8, 4), divides(10, 4)
+    (True, False)
+    """
+    if is_symbol(size) or is_symbol(ways):
+        return True
+    rest = size % ways
+    return not (rest.any() if is_array(rest) else rest)
+
+
+def _first_uneven(size: Size, ways: Size) -> tuple[int, int]:
+    rest = size % ways
+    if not is_array(rest):
+        return size, ways
+    where = int((rest != 0).argmax())
+
+    def at(value: Size) -> int:
+        return int(value.ravel()[where % value.size]) if is_array(value) else value
+
+    return at(size), at(ways)
+
+
+def check_uneven(uneven: str) -> str:
+    """Return what is to be done with sizes that do not divide, or say what there is.
+
+    >>> check_uneven("drop")
+    Traceback (most recent call last):
+    roofline.errors.InputError: sizes that do not divide cannot be treated as 'drop'; choices are: error, pad
+    """
+    if uneven not in UNEVEN:
+        hint = suggest(uneven, UNEVEN, what="choices")
+        raise InputError(f"sizes that do not divide cannot be treated as {uneven!r}", hint=hint)
+    return uneven

@@ -1,0 +1,242 @@
+"""A plan and sizes → operations with local sizes, and the collectives between them.
+
+>>> from roofline.hardware import chip
+>>> from roofline.notation import program
+>>> from roofline.ops.sharded.plans import plans
+>>> line = program("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]")
+>>> place = Place(chip("v5e:2").mesh)
+>>> matmul, reduced = operations(line.steps, next(plans(line.steps)), {"B": 64, "D": 1024, "F": 4096}, place)
+>>> matmul.dims, reduced.work
+({'m': 64, 'n': 4096, 'k': 512, 'batch': 1}, Work(wire/X: 524288, hops/X: 2))
+
+Every operation is built by its own rule from the sizes one chip has; nothing is scaled afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from roofline.errors import InputError
+from roofline.hardware.network import Mesh
+from roofline.notation.scope import is_number
+from roofline.notation.structure import Shape, Step
+from roofline.ops.collective import KINDS, collective
+from roofline.ops.collective_algorithms import ALGORITHMS
+from roofline.ops.context import Context
+from roofline.ops.registry import family_of, rule_for
+from roofline.ops.sharded.choices import Choice, describe, moved
+from roofline.ops.sharded.layout import Layout, layout_of, local_size
+from roofline.ops.sharded.moves import Move
+from roofline.ops.sharded.plans import Plan, key_of
+from roofline.sizes import Size, is_array, minimum, product
+from roofline.work import Op, Tensor
+
+#: One algorithm for all collectives that it does, or one for each kind.
+Algorithms = str | Mapping[str, str] | None
+
+
+class Place(NamedTuple):
+    """Where operations run and how they are counted: mesh, algorithms of collectives, sizes that do not divide.
+
+    ``density`` is the share of an AllToAll that is sent.
+    """
+
+    mesh: Mesh
+    algorithm: Algorithms = None
+    uneven: str = "error"
+    exact: bool = False
+    count_padding: bool = True
+    compute: str | None = None
+    density: Size = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor as one chip holds it: the name of what is in memory, its layout, and the part of it that is meant."""
+
+    name: str
+    layout: Layout
+    whole: Layout
+
+
+def operations(steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: Place) -> tuple[Op, ...]:
+    """Build the operations of a plan on one chip, in order; ``sizes`` are those of the whole tensors, by label."""
+    build = _Build(place, dict(sizes))
+    for step, choice in zip(steps, plan.choices, strict=True):
+        if choice is None:
+            build.written_collective(step)
+        else:
+            build.step(step, choice)
+    return tuple(build.ops)
+
+
+@dataclass(slots=True)
+class _Build:
+    place: Place
+    sizes: dict[str, Size]
+    ops: list[Op] = field(default_factory=list)
+    held: dict[tuple[str, object], Held] = field(default_factory=dict)
+
+    def step(self, step: Step, choice: Choice) -> None:
+        """Move the operands, do the operation, move the result."""
+        held = [self.find(x, layout) for x, layout in zip(step.inputs, choice.given, strict=True)]
+        names = [self.named(h.name, steps) for h, steps in zip(held, choice.before, strict=True)]
+        ends = [moved(h.layout, steps) for h, steps in zip(held, choice.before, strict=True)]
+        raw_name = self.raw_name(step.output.ident, choice.after)
+        inputs = tuple(replace(x, ident=name) for x, name in zip(step.inputs, names, strict=True))
+        local = replace(step, inputs=inputs, output=replace(step.output, ident=raw_name))
+        op = rule_for(family_of(step))(local, self.context(step, ends))
+        roles = {tensor.ident: tensor.role for tensor in op.reads}
+        parts: dict[str, Held] = {}
+        for x, h, moves, name in zip(step.inputs, held, choice.before, names, strict=True):
+            end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
+            self.held[x.ident, key_of(end.layout)] = end
+            parts[end.name] = end
+        self.ops.append(self.whole(self.noted(op, choice.repeated), parts))
+        for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
+            self.sizes.setdefault(label, size)
+        raw = Held(raw_name, choice.raw, choice.raw)
+        end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
+        self.held[step.output.ident, key_of(choice.result)] = end
+
+    def written_collective(self, step: Step) -> None:
+        """A collective that the program writes."""
+        (x,) = step.inputs
+        single = [name for name, size in self.place.mesh.sizes.items() if isinstance(size, int) and size == 1]
+        held = self.find(x, layout_of(x).without(single))
+        result = layout_of(step.output).without(single)
+        axes = tuple(axis for axis in step.over if axis not in single)
+        self.place.mesh.select(step.over)
+        name = held.name
+        if axes:
+            name = step.output.ident
+            self.send(step.function, axes, held, Held(name, result, result), x.dtype, "activation", step.text)
+        whole = result if axes else held.whole
+        self.held[step.output.ident, key_of(result)] = Held(name, result, whole)
+
+    def find(self, x: Shape, layout: Layout) -> Held:
+        """What is held of a tensor in this layout; an input is in memory as it is written."""
+        return self.held.setdefault((x.ident, key_of(layout)), Held(x.ident, layout, layout))
+
+    def move(self, x: Shape, held: Held, moves: Sequence[Move], final: str, role: str, word: str) -> Held:
+        """Make the moves of one tensor; ``final`` is the name of what the last collective makes."""
+        said = describe(word, held.layout, moves, self.show)
+        sent = [at for at, move in enumerate(moves) if move.sends]
+        for at, move in enumerate(moves):
+            layout = move.after(held.layout)
+            if not move.sends:
+                held = replace(held, layout=layout)
+                continue
+            name = final if at == sent[-1] else f"{move.name()}({held.name})"
+            following = Held(name, layout, layout)
+            self.send(move.kind, move.axes, held, following, x.dtype, role, said[at])
+            held = following
+        return held
+
+    def send(self, kind: str, axes: Sequence[str], held: Held, out: Held, dtype: str, role: str, name: str) -> None:
+        over = self.place.mesh.select(axes)
+        made = collective(
+            kind,
+            self.tensor(held, dtype, role),
+            over,
+            out=self.tensor(out, dtype, role),
+            algorithm=chosen_algorithm(self.place.algorithm, kind),
+            density=self.place.density,
+            name=name,
+        )
+        chips = made.dims["chips"]
+        if is_array(chips):
+            made = replace(made, reads=_where_more(made.reads, chips), writes=_where_more(made.writes, chips))
+        self.ops.append(made)
+
+    def tensor(self, held: Held, dtype: str, role: str) -> Tensor:
+        """One chip's part; of a slice the whole is in memory and the part is touched."""
+        dims = self.dims(held.layout)
+        if held.layout == held.whole:
+            return Tensor(held.name, dims, dtype, role, label=held.layout.text(self.show))
+        return Tensor(held.name, self.dims(held.whole), dtype, role, product(dims), held.layout.text(self.show))
+
+    def dims(self, layout: Layout) -> tuple[Size, ...]:
+        """Local sizes of a layout."""
+        return tuple(self.local(label, layout) for label in layout.labels)
+
+    def local(self, label: str, layout: Layout) -> Size:
+        """One chip's part of a label's size."""
+        ways = product(self.place.mesh[axis].size for axis in layout.over(label))
+        return local_size(self.sizes[label], ways, label=self.show(label), uneven=self.place.uneven)
+
+    def context(self, step: Step, inputs: Sequence[Layout]) -> Context:
+        """What the rule of an operation is told: the sizes that one chip has."""
+        local = {label: self.local(label, layout) for layout in inputs for label in layout.labels}
+        place = self.place
+        return Context({**self.sizes, **local}, place.exact, place.count_padding, place.compute)
+
+    def whole(self, op: Op, parts: Mapping[str, Held]) -> Op:
+        """Say of operands that are slices how much is in memory."""
+        views = {name: held for name, held in parts.items() if held.layout != held.whole}
+        if not views:
+            return op
+        reads = tuple(
+            replace(t, dims=self.dims(views[t.ident].whole), touched=t.elements if t.touched is None else t.touched)
+            if t.ident in views
+            else t
+            for t in op.reads
+        )
+        return replace(op, reads=reads)
+
+    def noted(self, op: Op, repeated: Sequence[str]) -> Op:
+        """Say what every chip does alike."""
+        if not repeated:
+            return op
+        said = f"{op.name}: every chip along {' and '.join(repeated)} does the same"
+        return replace(op, note=f"{op.note}; {said}" if op.note else said)
+
+    def named(self, name: str, moves: Sequence[Move]) -> str:
+        """Name what the moves of an operand make."""
+        for move in moves:
+            if move.sends:
+                name = f"{move.name()}({name})"
+        return name
+
+    @staticmethod
+    def raw_name(ident: str, moves: Sequence[Move]) -> str:
+        """Name the result before its moves; the last of them gives it its own name."""
+        return f"{ident} before {moves[-1].kind}" if any(move.sends for move in moves) else ident
+
+    @staticmethod
+    def word(x: Shape) -> str:
+        return x.dtype if x.ident[0] == "%" else x.ident
+
+    def show(self, label: str) -> str:
+        """A label as a reader would write it."""
+        return str(self.sizes.get(label, "?")) if is_number(label) else label
+
+
+def chosen_algorithm(wanted: Algorithms, kind: str) -> str | None:
+    """Choose the algorithm of one collective: the one asked for where it does such, else the usual one.
+
+    >>> chosen_algorithm("in-switch", "AllReduce"), chosen_algorithm("in-switch", "AllGather")
+    ('in-switch', None)
+    >>> chosen_algorithm({"AllGather": "book"}, "AllGather")
+    'book'
+    """
+    if wanted is None:
+        return None
+    if not isinstance(wanted, str):
+        unknown = next((name for name in wanted if name not in KINDS), None)
+        if unknown is not None:
+            from roofline.errors import suggest
+
+            raise InputError(f"unknown collective {unknown!r}", hint=suggest(unknown, KINDS, what="collectives"))
+        return wanted.get(kind)
+    plain = wanted.strip().lower().replace("_", "-").replace(" ", "-")
+    found = next((a for a in ALGORITHMS.values() if a.name.replace(" ", "-") == plain), None)
+    return wanted if found is None or kind in found.kinds else None
+
+
+def _where_more(tensors: Sequence[Tensor], chips: Any) -> tuple[Tensor, ...]:
+    """One chip alone moves nothing."""
+    several = minimum(1, chips - 1)
+    return tuple(replace(t, touched=(t.elements if t.touched is None else t.touched) * several) for t in tensors)

@@ -1,0 +1,160 @@
+"""Plans: a choice for every operation of a program, those that send over the fewest mesh axes first.
+
+>>> from roofline.notation import program
+>>> mlp = program("In[B_X, D_Y] * Wi[D_X, F_Y] * Wo[F_Y, D_X] -> Out[B_X, D_Y]").steps
+>>> for word in next(plans(mlp)).words:
+...     print(word)
+AllGather_Y(In[B_X, D_Y])
+AllGather_X(Wi[D_X, F_Y])
+AllGather_X(Wo[F_Y, D_X])
+ReduceScatter_{Y,D}(Out[B_X, D] {U_Y})
+>>> len(list(plans(program("A[I_X, J] * B[J, K_Y] -> C[I, K]").steps)))
+16
+
+A plan is structure only: it depends on no size, but for the choices that sizes rule out. Results whose layout is not
+written take any; partial sums of them are summed when something else than a sum needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple, TypeAlias
+
+from roofline.notation.structure import Step
+from roofline.ops.sharded.choices import Choice, MaySplit, Score, choices, moved
+from roofline.ops.sharded.layout import Layout, State, layout_of
+
+#: Of the ways that lead to the same layouts halfway through a program, how many are followed further.
+KEPT = 16
+
+#: A layout as a set of states: the order of the axes of one label does not matter.
+Key: TypeAlias = frozenset[tuple[str, State]]
+
+#: The layouts every tensor is held in, the given one first.
+Held: TypeAlias = Mapping[str, tuple[Layout, ...]]
+
+
+class Plan(NamedTuple):
+    """A choice for every step, None for a collective that the program writes itself."""
+
+    choices: tuple[Choice | None, ...]
+    words: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its collectives and slices, in order; what a caller chooses it by."""
+        return "; ".join(self.words) or "no communication"
+
+
+class _Partial(NamedTuple):
+    choices: tuple[Choice | None, ...]
+    words: tuple[str, ...]
+    held: Held
+
+
+def plans(
+    steps: Sequence[Step],
+    *,
+    single: frozenset[str] = frozenset(),
+    also: Sequence[str] = (),
+    may_split: MaySplit = lambda label, axes: True,
+    show: Callable[[str], str] = str,
+) -> Iterator[Plan]:
+    """List the plans of a program: fewest mesh axes sent over first, then fewest slices, then least repeated work.
+
+    ``single`` are mesh axes of one chip, which shard nothing; ``also`` axes that no tensor names and that may be
+    used. ``may_split`` rules out loops that their axes do not divide; ``show`` writes labels.
+    """
+    search = _Search(steps, single, tuple(also), may_split, show)
+    order = count()
+    queue = [(Score(), 0, next(order), _Partial((), (), {}))]
+    seen: dict[object, int] = {}
+    while queue:
+        score, _, _, partial = heappop(queue)
+        done = len(partial.choices)
+        if done == len(steps):
+            yield Plan(partial.choices, partial.words)
+            continue
+        state = search.state(done, partial.held)
+        seen[state] = seen.get(state, 0) + 1
+        if done and seen[state] > KEPT:
+            continue
+        for choice, following in search.follow(partial):
+            more = score.plus(choice.score) if choice else score
+            heappush(queue, (more, -done, next(order), following))
+
+
+class _Search:
+    """The steps of one program, and what is found out about them once."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        single: frozenset[str],
+        also: tuple[str, ...],
+        may_split: MaySplit,
+        show: Callable[[str], str],
+    ) -> None:
+        self.steps, self.single, self.also, self.may_split, self.show = steps, single, also, may_split, show
+        self.last_use = {x.ident: at for at, step in enumerate(steps) for x in step.inputs}
+        self.collected = {x.ident for step in steps if step.kind == "collective" for x in step.inputs}
+        self._found: dict[object, tuple[Choice, ...]] = {}
+
+    def state(self, done: int, held: Held) -> tuple[int, frozenset[tuple[str, frozenset[Key]]]]:
+        """What matters for the rest: the layouts of the tensors that are still used."""
+        live = {name: layouts for name, layouts in held.items() if self.last_use.get(name, -1) >= done}
+        return done, frozenset((name, frozenset(map(key_of, layouts))) for name, layouts in live.items())
+
+    def follow(self, partial: _Partial) -> Iterator[tuple[Choice | None, _Partial]]:
+        """Do the next step in every way."""
+        step = self.steps[len(partial.choices)]
+        held = dict(partial.held)
+        for shape in step.inputs:
+            held.setdefault(shape.ident, (layout_of(shape).without(self.single),))
+        if step.kind == "collective":
+            held[step.output.ident] = (layout_of(step.output).without(self.single),)
+            yield None, _Partial((*partial.choices, None), (*partial.words, step.text.partition(" -> ")[0]), held)
+            return
+        for choice in self.choices(len(partial.choices), step, [held[x.ident][0] for x in step.inputs]):
+            made, now = reuse(step, choice, held)
+            names = [self.name_of(x.ident, x.dtype) for x in step.inputs]
+            words = made.words(names, self.name_of(step.output.ident, step.output.dtype), self.show)
+            now[step.output.ident] = (made.result,)
+            yield made, _Partial((*partial.choices, made), (*partial.words, *words), now)
+
+    def choices(self, at: int, step: Step, inputs: Sequence[Layout]) -> tuple[Choice, ...]:
+        """Every way to do a step from these layouts, found once."""
+        key = (at, tuple(inputs))
+        if key not in self._found:
+            fixed = step.laid_out or step.output.ident in self.collected
+            wanted = layout_of(step.output).without(self.single) if fixed else None
+            self._found[key] = tuple(choices(step, inputs, wanted, also=self.also, may_split=self.may_split))
+        return self._found[key]
+
+    @staticmethod
+    def name_of(ident: str, dtype: str) -> str:
+        """How a tensor is called in the words of a plan: its name, or its format where it has none."""
+        return dtype if ident[0] == "%" else ident
+
+
+def reuse(
+    step: Step, choice: Choice, held: Mapping[str, tuple[Layout, ...]]
+) -> tuple[Choice, dict[str, tuple[Layout, ...]]]:
+    """Take operands that are already held in the layout wanted as they are; return the choice and what is held."""
+    now = dict(held)
+    given, before = list(choice.given), list(choice.before)
+    for position, shape in enumerate(step.inputs):
+        end = moved(given[position], before[position])
+        same = next((x for x in now[shape.ident] if key_of(x) == key_of(end)), None)
+        if same is None:
+            now[shape.ident] = (*now[shape.ident], end)
+        else:
+            given[position], before[position] = same, ()
+    return choice._replace(given=tuple(given), before=tuple(before)), now
+
+
+def key_of(layout: Layout) -> Key:
+    """The states of a layout's axes, in no order."""
+    return frozenset((axis, layout.state(axis)) for axis in layout.axes)

@@ -1,0 +1,152 @@
+"""Facts about PyTorch's operations and functions, read off their schemas and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import torch
+
+#: Operations that make a constant out of nothing.
+CONSTANT_FACTORIES = frozenset(
+    (
+        "arange", "zeros", "ones", "full", "eye", "linspace", "logspace", "scalar_tensor", "tril_indices",
+        "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
+    )
+)  # fmt: skip
+
+_RANDOM = frozenset(
+    (
+        "rand", "randn", "randint", "randperm", "normal", "normal_", "uniform_", "bernoulli", "bernoulli_",
+        "native_dropout", "multinomial", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_",
+        "rand_like", "randn_like", "randint_like", "poisson",
+    )
+)  # fmt: skip
+_HEAVY = frozenset(
+    (
+        "mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "linear", "matmul", "_scaled_mm", "_grouped_mm",
+        "_int_mm",
+    )
+)  # fmt: skip
+_FREE = frozenset(
+    (
+        "empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted", "lift",
+        "lift_fresh", "resize_", "set_", "_assert_async", "_assert_scalar", "_functional_assert_async",
+        "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_same_size",
+        "_has_compatible_shallow_copy_type", "record_stream", "_local_scalar_dense", "is_pinned", "_backward",
+        "_version", "detach_", "requires_grad_", "_nested_tensor_size", "_fused_sdp_choice", "_fw_primal", 
+        "_assert_tensor_metadata", "dense_dim",
+        "sparse_dim", "is_coalesced", "_resize_output", "resize_as_", "_print", "_functional_sym_constrain_range",
+        "_functional_sym_constrain_range_for_size", "sym_constrain_range", "sym_constrain_range_for_size",
+    )
+)  # fmt: skip
+_VALUE = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "item"})
+_SHAPE_FROM_VALUES = frozenset(
+    (
+        "nonzero", "masked_select", "unique_consecutive", "_unique", "_unique2", "unique_dim",
+        "repeat_interleave",
+    )
+)  # fmt: skip
+
+
+class Facts(NamedTuple):
+    """What holds for an operation of the dispatcher, whatever its arguments."""
+
+    full_name: str
+    name: str
+    arguments: tuple[str, ...]
+    mutated: tuple[str, ...]
+    out_names: tuple[str, ...]
+    is_view: bool
+    free: bool
+    pointwise: bool
+    reduction: bool
+    random: bool
+    heavy: bool
+    takes_device: bool
+    value_asked: bool
+    shape_from_values: bool
+
+    @property
+    def may_be_view(self) -> bool:
+        """Whether a result that shares storage with an argument is a view of it."""
+        return self.full_name.startswith("aten.") and not self.mutated
+
+    def written(self, args: Any, kwargs: Any) -> Iterator[Any]:
+        """The arguments the operation writes into."""
+        for name in self.mutated:
+            if name in kwargs:
+                yield kwargs[name]
+            elif name in self.arguments and self.arguments.index(name) < len(args):
+                yield args[self.arguments.index(name)]
+
+    def returned(self, result: Any, args: Any, kwargs: Any) -> Any:
+        """The result, in which arguments that were written into stand for themselves."""
+        held = dict(zip(self.mutated, self.written(args, kwargs), strict=False))
+        if not self.out_names:
+            return result
+        if len(self.out_names) == 1 and not isinstance(result, list | tuple):
+            return held.get(self.out_names[0], result)
+        return tuple(held.get(name, item) for name, item in zip(self.out_names, result, strict=True))
+
+
+@cache
+def facts_of(func: Any) -> Facts:
+    """Read the facts of an operation off its schema and tags."""
+    schema = func._schema
+    space, _, name = schema.name.partition("::")
+    tags = set(func.tags)
+    aliases = {
+        alias: item.name
+        for item in schema.arguments
+        if item.alias_info is not None and item.alias_info.is_write
+        for alias in item.alias_info.before_set
+    }
+    outs = tuple(_alias(item, aliases) for item in schema.returns)
+    plain = name.rstrip("_") or name
+    return Facts(
+        full_name=f"{space}.{plain if not name.startswith('__') else name}",
+        name=plain if not name.startswith("__") else name,
+        arguments=tuple(item.name for item in schema.arguments),
+        mutated=tuple(i.name for i in schema.arguments if i.alias_info is not None and i.alias_info.is_write),
+        out_names=outs if any(outs) else (),
+        is_view=bool(func.is_view),
+        free=space == "aten" and (name in _FREE or plain in _FREE),
+        pointwise=torch.Tag.pointwise in tags,
+        reduction=hasattr(torch.Tag, "reduction") and torch.Tag.reduction in tags,
+        random=name in _RANDOM or torch.Tag.nondeterministic_seeded in tags,
+        heavy=name in _HEAVY,
+        takes_device=any(item.name == "device" for item in schema.arguments),
+        value_asked=name in _VALUE,
+        shape_from_values=torch.Tag.dynamic_output_shape in tags
+        or (name in _SHAPE_FROM_VALUES and not (name == "repeat_interleave" and func._overloadname != "Tensor")),
+    )
+
+
+def _alias(item: Any, aliases: dict[str, str]) -> str:
+    if item.alias_info is None:
+        return ""
+    return next((aliases[alias] for alias in item.alias_info.before_set if alias in aliases), "")
+
+
+_CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+@cache
+def opened(func: Any) -> Any:
+    """A Python function of torch whose own check for overrides is off, so that what it calls is seen.
+
+    It is a copy: the function itself is left as it is. None for functions that are not written in Python.
+    """
+    if not isinstance(func, FunctionType) or not set(func.__code__.co_names) & set(_CHECKS):
+        return None
+    names = {**func.__globals__, **dict.fromkeys(_CHECKS, _never)}
+    copy = FunctionType(func.__code__, names, func.__name__, func.__defaults__, func.__closure__)
+    copy.__kwdefaults__ = func.__kwdefaults__
+    return copy

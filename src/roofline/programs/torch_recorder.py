@@ -1,0 +1,392 @@
+"""Runs a PyTorch program on shapes alone and writes down every operation.
+
+Data has a shape and no values (PyTorch's ``meta`` device). What a program makes out of nothing (positions, masks,
+constants) is small and keeps its values, so that a mask can be looked at, and code that asks for such a value works.
+Two context managers do it, one for functions as the user calls them and one for what the dispatcher runs underneath;
+both end with the call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import CodeType
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from roofline.errors import InputError
+from roofline.programs import costs
+from roofline.programs.torch_calls import CONSTANT_FACTORIES, Facts, facts_of, opened
+from roofline.programs.torch_place import Place, Places
+from roofline.programs.torch_registry import Call, Priced, find, find_function, find_shape
+from roofline.programs.torch_tensors import Identities
+from roofline.work import Op, Tensor
+
+#: What a program makes out of nothing keeps its values up to this size.
+LARGEST_CONSTANT = 64 * 2**20
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+_META = torch.device("meta")
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+_DEVICE = torch.Tensor.device.__get__
+
+
+class Recorder:
+    """The operations of one run, in order."""
+
+    def __init__(self, places: Places, device: Any, *, recompute_attention: bool = False) -> None:
+        self.places = places
+        self.device = device
+        self.recompute_attention = recompute_attention
+        self.identities = Identities()
+        self.ops: list[Op] = []
+        self.quiet = 0
+        self._spoiled: set[int] = set()
+        self._standins: dict[int, Any] = {}
+        self._keep: list[Any] = []
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Run something without writing its operations down: its caller writes one for all of it."""
+        self.quiet += 1
+        try:
+            yield
+        finally:
+            self.quiet -= 1
+
+    def emit(self, priced: Priced, place: Place | None = None) -> None:
+        """Write operations down with the place they come from."""
+        if priced is None:
+            return
+        where = place or self.places.now()
+        for op in [priced] if isinstance(priced, Op) else priced:
+            extra = {"phase": where.phase} | ({"source": where.source} if where.source else {})
+            self.ops.append(replace(op, where=op.where or where.where, options={**op.options, **extra}))
+
+    def read(self, tensor: Any, role: str | None = None) -> Tensor:
+        """Name a tensor that an operation reads."""
+        return self.identities.read(tensor, role)
+
+    def wrote(self, tensor: Any) -> Tensor:
+        """Name a new tensor that an operation writes."""
+        backward = torch._C._current_graph_task_id() != -1
+        return self.identities.wrote(tensor, "gradient" if backward else "activation")
+
+    # ------------------------------------------------------------------------------------- values and shapes
+
+    def known(self, tensor: Any) -> bool:
+        """Whether a tensor has values: it is not data, and nothing unknown was written into it."""
+        if tensor.device.type == "meta":
+            return False
+        return not self._spoiled or _address(tensor) not in self._spoiled
+
+    def shape_of(self, tensor: Any) -> Any:
+        """The stand-in without values for a tensor that has them; views of one storage stay views of one storage."""
+        if tensor.device.type == "meta":
+            return tensor
+        if tensor.layout != torch.strided:
+            return tensor
+        address = _address(tensor)
+        storage = self._standins.get(address)
+        if storage is None:
+            size = tensor.untyped_storage().nbytes()
+            base = torch.empty(size, dtype=torch.uint8, device=_META)
+            storage = self._standins[address] = base.untyped_storage()
+            self._keep.append(tensor.untyped_storage())
+            self.identities.alias(base, tensor)
+        made = torch.empty(0, dtype=tensor.dtype, device=_META)
+        return made.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def spoil(self, tensor: Any) -> None:
+        """Forget a tensor's values: data was written into it."""
+        if tensor.device.type != "meta":
+            self._keep.append(tensor.untyped_storage())
+            self._spoiled.add(_address(tensor))
+
+
+def _address(tensor: Any) -> int:
+    if tensor.layout != torch.strided:
+        return id(tensor)
+    return int(tensor.untyped_storage()._cdata)
+
+
+class Dispatched(TorchDispatchMode):  # type: ignore[misc]
+    """Sees every operation of the dispatcher, forward and backward."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch._C._get_dispatch_mode(_FAKE) is not None:  # shape propagation of a sharded tensor, not the program
+            return func(*args, **kwargs)
+        if any(kind not in _PLAIN for kind in types):
+            return NotImplemented
+        if not isinstance(func, torch._ops.OpOverload):
+            return self._higher_order(func, args, kwargs)
+        facts = facts_of(func)
+        recorder = self.recorder
+        tensors = _tensors((args, kwargs))
+        if tensors and all(recorder.known(tensor) for tensor in tensors):
+            result = self._on_values(facts, func, args, kwargs, tensors)
+        elif tensors:
+            result = self._on_shapes(facts, func, args, kwargs, tensors)
+        else:
+            result = self._from_nothing(facts, func, args, kwargs)
+        if recorder.quiet:
+            recorder.places.remember()
+        else:
+            self._record(facts, args, kwargs, tensors, result)
+        return result
+
+    def _on_values(self, facts: Facts, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
+        """All values are known and few: work them out."""
+        total = sum(tensor.nbytes if tensor.layout == torch.strided else 0 for tensor in tensors)
+        if facts.value_asked:
+            return func(*args, **kwargs)
+        if facts.heavy or facts.random or total > LARGEST_CONSTANT or torch._C._current_graph_task_id() != -1:
+            return self._on_shapes(facts, func, args, kwargs, tensors)
+        local = _on(kwargs, "cpu")
+        if not facts.is_view and not facts.mutated and total > 4096:
+            shapes = _map((args, _on(kwargs, "meta")), self.recorder.shape_of)
+            try:
+                guess = func(*shapes[0], **shapes[1])
+            except (RuntimeError, NotImplementedError):
+                guess = None
+            if guess is not None and sum(t.nbytes for t in _tensors(guess)) > LARGEST_CONSTANT:
+                return guess
+        return func(*args, **local)
+
+    def _on_shapes(self, facts: Facts, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
+        """Some values are not known: only shapes go through."""
+        recorder = self.recorder
+        if facts.value_asked or (facts.shape_from_values and _by_values(facts, tensors)):
+            raise self._needs_values(facts)
+        written = [value for value in facts.written(args, kwargs) if value is not None]
+        shaped_args, shaped_kwargs = _map((args, _on(kwargs, "meta")), recorder.shape_of)
+        made = find_shape(facts.full_name)
+        result = made(shaped_args, shaped_kwargs) if made is not None else NotImplemented
+        if result is not NotImplemented:
+            return result
+        try:
+            result = func(*shaped_args, **shaped_kwargs)
+        except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError, AssertionError) as error:
+            raise self._failed(facts, tensors, error) from error
+        for value in _tensors(written):
+            recorder.spoil(value)
+        return facts.returned(result, args, kwargs) if written else result
+
+    def _from_nothing(self, facts: Facts, func: Any, args: Any, kwargs: Any) -> Any:
+        """A tensor out of nothing: a constant keeps its values if it is small."""
+        if not facts.takes_device:
+            return func(*args, **kwargs)
+        guess = func(*args, **_on(kwargs, "meta", force=True))
+        constant = facts.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
+        if constant and sum(tensor.nbytes for tensor in _tensors(guess)) <= LARGEST_CONSTANT:
+            return func(*args, **_on(kwargs, "cpu", force=True))
+        return guess
+
+    def _record(self, facts: Facts, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
+        recorder = self.recorder
+        outs = _tensors(result)
+        if facts.is_view or facts.free or (facts.may_be_view and _shares(tensors, outs)):
+            recorder.places.remember()
+            return
+        identities = recorder.identities
+        read = {id(tensor): identities.read(tensor) for tensor in tensors}
+        mutated = {id(tensor) for tensor in _tensors(list(facts.written(args, kwargs)))}
+        role = "gradient" if torch._C._current_graph_task_id() != -1 else "activation"
+        targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
+        writes = [identities.wrote(out, role, in_place=id(out) in mutated) for out in targets]
+        call = Call(facts.name, args, kwargs, targets, read, writes, facts.arguments)
+        recorder.emit(price(facts, call))
+
+    def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
+        raise InputError(
+            f"{self._here()}the higher-order operation {func} has no rule",
+            hint="call what it wraps directly, or trace its parts apart",
+        )
+
+    def _here(self) -> str:
+        line = self.recorder.places.line()
+        return f"{line}: " if line else ""
+
+    def _needs_values(self, facts: Facts) -> InputError:
+        if facts.value_asked:
+            return InputError(
+                f"{self._here()}the program asks for the value of a tensor (item(), bool() or a Python number from it)"
+                f", and only shapes are known",
+                hint="trace the branch that matters as a function of its own, or pass the value as a Python number",
+            )
+        return InputError(
+            f"{self._here()}the shape of the result of {facts.name} depends on values, and only shapes are known",
+            hint="give integer inputs as real tensors, or trace with a function that states the size",
+        )
+
+    def _failed(self, facts: Facts, tensors: Sequence[Any], error: Exception) -> Exception:
+        from roofline.programs.torch_tensors import dtype_name
+
+        shapes = ", ".join(f"{dtype_name(t.dtype)}{list(t.shape)}" for t in tensors)
+        said = str(error).strip().splitlines()
+        reason = said[0] if said else type(error).__name__
+        missing = isinstance(error, NotImplementedError) or "meta" in reason.lower()
+        hint = (
+            "it has no rule for shapes alone; register one with torch.library.register_fake"
+            if missing
+            else "check the shapes of the inputs"
+        )
+        return InputError(f"{self._here()}{facts.name}({shapes}) fails: {reason.rstrip('.')}", hint=hint)
+
+
+class Called(TorchFunctionMode):  # type: ignore[misc]
+    """Sees every function as the user calls it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self._inside: set[Any] = set()
+
+    def _device(self, caller: CodeType, func: Any, args: Any) -> Any:
+        """What a tensor says its device is: the one the program thinks it runs on.
+
+        Checkpointing compares with what it saw below this watcher, so it gets the truth. Flex attention has no
+        gradient on CPU, which is no concern of shapes.
+        """
+        if caller.co_filename.endswith("checkpoint.py"):
+            return func(*args)
+        if caller.co_name == "_validate_device" and self.recorder.device.type == "cpu":
+            return torch.device("cuda")
+        return self.recorder.device
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func == _DEVICE:
+            return self._device(sys._getframe(1).f_code, func, args)
+        chosen = find_function(func)
+        if chosen is not None and not self.recorder.quiet and not _transformed() and _plain((args, kwargs)):
+            with self:
+                found = chosen(self.recorder, func, args, kwargs)
+            if found is not NotImplemented:
+                return found
+        inner = opened(func) if func not in self._inside else None
+        if inner is None:
+            return func(*args, **kwargs)
+        self._inside.add(func)
+        try:
+            with self:
+                return inner(*args, **kwargs)
+        finally:
+            self._inside.discard(func)
+
+
+def price(facts: Facts, call: Call) -> Priced:
+    """Apply the rule of an operation; one tagged elementwise or a reduction by PyTorch needs no rule of its own."""
+    chosen: Callable[[Call], Priced] | None = find(facts.full_name)
+    if chosen is not None:
+        return chosen(call)
+    if not call.reads and not call.writes:
+        return None
+    if facts.pointwise:
+        return costs.elementwise(call.name, call.reads, call.writes)
+    if facts.reduction and call.reads and call.writes:
+        elements, results = call.reads[0].elements, call.writes[0].elements
+        return costs.reduction(
+            call.name, call.reads, call.writes, elements=max(elements, results), results=results or 1
+        )
+    return costs.unknown(facts.full_name, call.reads, call.writes)
+
+
+class Whole(NamedTuple):
+    """An operation taken whole: what comes out, and what its forward and backward passes cost."""
+
+    outs: Sequence[tuple[Sequence[int], Any]]
+    forward: Callable[[Sequence[Any]], Priced]
+    backward: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Priced]
+
+
+def run_whole(recorder: Recorder, whole: Whole, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Give the results of an operation that is not taken apart; its gradient is one operation too."""
+    place = recorder.places.now()
+    found: tuple[Any, ...] = _WholeFunction.apply(recorder, whole, place, *tensors)
+    return found
+
+
+class _WholeFunction(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, recorder: Recorder, whole: Whole, place: Place, *tensors: Any) -> Any:
+        outs = tuple(torch.empty(tuple(shape), dtype=dtype, device=_META) for shape, dtype in whole.outs)
+        recorder.emit(whole.forward(outs), place)
+        ctx.recorder, ctx.whole, ctx.place = recorder, whole, place
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        return outs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        tensors = ctx.saved_tensors
+        needed = ctx.needs_input_grad[3:]
+        made = [torch.empty_like(t, device=_META) if need else None for t, need in zip(tensors, needed, strict=True)]
+        given = [grad for grad in grads if grad is not None]
+        place = ctx.place._replace(phase="backward")
+        ctx.recorder.emit(ctx.whole.backward(tensors, given, [m for m in made if m is not None]), place)
+        return (None, None, None, *made)
+
+
+def _plain(value: Any) -> bool:
+    """Whether all tensors are ordinary ones: a sharded tensor is left to show its local operations."""
+    return all(type(tensor) in _PLAIN for tensor in _tensors(value))
+
+
+def _transformed() -> bool:
+    """Whether a functorch transformation is in progress, in which a call cannot be taken whole."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _tensors(value: Any) -> list[Any]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in _tensors(item)]
+    if isinstance(value, dict):
+        return [tensor for item in value.values() for tensor in _tensors(item)]
+    return []
+
+
+def _map(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_map(item, change) for item in value)
+    if isinstance(value, dict):
+        return {key: _map(item, change) for key, item in value.items()}
+    return value
+
+
+def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, Any]:
+    """The same keyword arguments with another device."""
+    if not force and kwargs.get("device") is None:
+        return kwargs
+    changed = {**kwargs, "device": torch.device(device)}
+    changed.pop("pin_memory", None)
+    return changed
+
+
+def _by_values(facts: Facts, tensors: Sequence[Any]) -> bool:
+    """Whether the shape of a result depends on values here: indexing does only with masks."""
+    return facts.name != "index" or any(t.dtype in (torch.bool, torch.uint8) for t in tensors[1:])
+
+
+def _shares(inputs: Sequence[Any], outs: Sequence[Any]) -> bool:
+    """Whether everything that came out shares a storage with what went in: a view under another name."""
+    if not outs or any(t.layout != torch.strided for t in (*inputs, *outs)):
+        return False
+    held = {t.untyped_storage()._cdata for t in inputs}
+    return all(out.untyped_storage()._cdata in held for out in outs)

@@ -1,0 +1,223 @@
+"""Attention: the fused calls a user makes, the kernels behind them, their gradients, and the pairs masks let see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from roofline.programs.torch_recorder import Recorder, Whole, run_whole
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.work import Op, Tensor
+
+#: A mask that is added hides a score from here down.
+HIDDEN = -1e4
+
+
+class Facts(NamedTuple):
+    """Sizes of one attention; ``pairs`` over all heads of the whole batch."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    q_length: int
+    kv_length: int
+    head_size: int
+    v_head_size: int
+    pairs: int
+    note: str
+
+
+def facts(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False) -> Facts:
+    """Read sizes off q [.., N, S, H], k [.., K, T, H], v [.., K, T, V], and count the pairs that see each other."""
+    S, H = q.shape[-2:]
+    T, V = k.shape[-2], v.shape[-1]
+    lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])
+    heads = q.shape[-3] if q.dim() > 2 else 1
+    batch = prod(lead)
+    full = batch * heads * S * T
+    if causal:
+        pairs, note = batch * heads * top_left_pairs(S, T), "causal attention"
+    elif mask is None:
+        pairs, note = full, "full attention"
+    else:
+        found = visible(mask, (*lead, heads, S, T))
+        if found is None:
+            pairs, note = full, "the values of an attention mask are not known: every score is counted"
+        else:
+            pairs, note = found, "attention masks are looked at: only scores they let through are counted"
+    return Facts(
+        batch,
+        heads,
+        k.shape[-3] if k.dim() > 2 else 1,
+        S,
+        T,
+        H,
+        V,
+        pairs,
+        note if full != pairs or causal or "not known" in note else "",
+    )
+
+
+def top_left_pairs(S: int, T: int) -> int:
+    """Pairs of a causal mask aligned at the top left, as PyTorch's is_causal: query i sees keys 0 … i.
+
+    >>> top_left_pairs(3, 3), top_left_pairs(1, 5), top_left_pairs(5, 2)
+    (6, 1, 9)
+    """
+    return S * (S + 1) // 2 if S <= T else T * (T + 1) // 2 + (S - T) * T
+
+
+def visible(mask: Any, shape: Sequence[int]) -> int | None:
+    """Count the scores a mask lets through, None where its values are not known."""
+    if mask.device.type == "meta":
+        return None
+    chosen = mask if mask.dtype == torch.bool else mask > HIDDEN
+    repeated = prod(shape) // max(1, prod(torch.broadcast_shapes(mask.shape, (1,) * len(shape))))
+    return int(chosen.sum().item() * repeated)
+
+
+def operation(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], found: Facts, *, matmuls: int = 2) -> Op:
+    """Make the operation from its sizes."""
+    sizes = found._asdict()
+    return costs.attention(name, reads, writes, matmuls=matmuls, **sizes)
+
+
+def whole(recorder: Recorder, name: str, tensors: Sequence[Any], found: Facts, outs: Any, mask: Any = None) -> Any:
+    """Run one attention whole, its gradient too: 4 matmuls, 5 where the scores are worked out again."""
+    extra = [recorder.read(mask)] if mask is not None else []
+
+    def forward(made: Sequence[Any]) -> Op:
+        q, k, v = tensors[:3]
+        reads = [recorder.read(q), recorder.read(k, "kv"), recorder.read(v, "kv"), *extra]
+        return operation(name, reads, [recorder.wrote(out) for out in made], found)
+
+    def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
+        reads = [*(recorder.read(t) for t in (*grads, *saved)), *extra]
+        matmuls = 5 if recorder.recompute_attention else 4
+        ordered = [reads[1], reads[2], reads[3], reads[0], *reads[4:]]
+        return operation(f"{name}_backward", ordered, [recorder.wrote(t) for t in made], found, matmuls=matmuls)
+
+    return run_whole(recorder, Whole(outs, forward, backward), tensors)
+
+
+@function(F.scaled_dot_product_attention)
+def sdpa(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Attention whole, whichever kernel would run."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    q, k, v, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
+    if type(mask) not in (type(None), torch.Tensor, torch.nn.Parameter):
+        given["is_causal"], mask = _bias(mask, given.get("is_causal")), None
+    seen = mask if mask is None or recorder.known(mask) else recorder.shape_of(mask)
+    _check(recorder, func, q, k, v, given)
+    with torch._C.DisableTorchFunction(), _values():
+        found = facts(q, k, v, seen, bool(given.get("is_causal")))
+    shape = (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), *q.shape[-3:-1], v.shape[-1])
+    shape = shape if q.dim() > 2 else (q.shape[0], v.shape[-1])
+    outs = [(shape, q.dtype)]
+    return whole(recorder, "scaled_dot_product_attention", (q, k, v), found, outs, mask)[0]
+
+
+@function(torch.ops.higher_order.flex_attention)
+def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Flex attention: the pairs its mask function lets through; what its score function does is not counted."""
+    q, k, v, score, block, *_ = args
+    found = facts(q, k, v)
+    pairs, note = _block_pairs(recorder, block, found)
+    if score is not None and getattr(score, "__name__", "") != "_identity":
+        note += "; the score function of flex attention is not counted"
+    found = found._replace(pairs=pairs, note=note)
+    stats = (q.shape[:-1], torch.float32)
+    outs = [((*q.shape[:-1], v.shape[-1]), q.dtype), stats, stats]
+    return whole(recorder, "flex_attention", (q, k, v), found, outs)
+
+
+@rule("_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu",
+      "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+      "_scaled_dot_product_attention_math", "_scaled_dot_product_attention_math_for_mps",
+      "_scaled_dot_product_fused_attention_overrideable", "_scaled_dot_product_flash_attention_for_xpu")  # fmt: skip
+def kernel(call: Call) -> Priced:
+    """A kernel behind scaled_dot_product_attention."""
+    q, k, v = call.args[:3]
+    mask = call.get("attn_bias", call.get("attn_mask"))
+    found = facts(q, k, v, mask, bool(call.get("is_causal", False)))
+    return operation(call.name.strip("_"), (*call.read(q, k, v), *call.read(mask)), call.writes[:1], found)
+
+
+@rule("_scaled_dot_product_flash_attention_backward", "_scaled_dot_product_efficient_attention_backward",
+      "_scaled_dot_product_cudnn_attention_backward", "_scaled_dot_product_flash_attention_for_cpu_backward",
+      "_scaled_dot_product_fused_attention_overrideable_backward")  # fmt: skip
+def kernel_backward(call: Call) -> Priced:
+    """The gradient of such a kernel, which works the scores out again: 5 matmuls."""
+    grad, q, k, v = call.args[:4]
+    mask = call.get("attn_bias", call.get("attn_mask"))
+    found = facts(q, k, v, mask, bool(call.get("is_causal", False)))
+    reads = (*call.read(q, k, v), *call.read(grad), *call.read(mask))
+    return operation(call.name.strip("_"), reads, call.writes, found, matmuls=5)
+
+
+@rule("_flash_attention_forward", "_efficient_attention_forward", "_flash_attention_backward",
+      "_efficient_attention_backward")  # fmt: skip
+def packed(call: Call) -> Priced:
+    """Kernels in the layout [B, S, N, H]; sequences packed into one need their lengths, which have to be known."""
+    backward = call.name.endswith("backward")
+    q, k, v = call.args[1:4] if backward else call.args[:3]
+    starts = call.get("cum_seq_q", call.get("cu_seqlens_q"))
+    if starts is not None:
+        return costs.unknown(
+            f"aten.{call.name}", call.reads, call.writes, "sequences of different lengths in one batch"
+        )
+    causal = bool(call.get("is_causal", call.get("causal", call.get("custom_mask_type", 0))))
+    found = facts(q.transpose(-3, -2), k.transpose(-3, -2), v.transpose(-3, -2), None, causal)
+    reads = call.read(q, k, v)
+    return operation(call.name.strip("_"), reads, call.writes[:1], found, matmuls=5 if backward else 2)
+
+
+def _check(recorder: Recorder, func: Any, q: Any, k: Any, v: Any, given: dict[str, Any]) -> None:
+    """Shapes that do not fit are PyTorch's to refuse: it gets stand-ins of them."""
+    shared = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+    grouped = given.get("enable_gqa") or q.dim() < 3 or k.dim() < 3 or k.shape[-3] in (1, q.shape[-3])
+    if shared and grouped and q.dtype == k.dtype == v.dtype:
+        return
+    with recorder.silence():
+        func(q, k, v, enable_gqa=bool(given.get("enable_gqa")))
+
+
+def _bias(mask: Any, causal: Any) -> bool:
+    """A causal bias object of torch.nn.attention.bias; the lower right variant is the same where lengths agree."""
+    return bool(causal) or type(mask).__name__ == "CausalBias"
+
+
+def _values() -> Any:
+    """Work on values outside the trace."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    return _disable_current_modes()
+
+
+def _block_pairs(recorder: Recorder, block: Sequence[Any], found: Facts) -> tuple[int, str]:
+    """Ask the mask function of a flex attention about every pair, one batch entry and head at a time."""
+    full = found.batch * found.heads * found.q_length * found.kv_length
+    rule_of_mask = block[-1]
+    if not callable(rule_of_mask) or found.q_length * found.kv_length > 2**27:
+        return full, "the mask of flex attention is too large to look at: every score is counted"
+    counts = block[2]
+    batches, heads = (counts.shape[0], counts.shape[1]) if counts is not None else (1, 1)
+    total = 0
+    with torch._C.DisableTorchFunction(), _values():
+        rows = torch.arange(found.q_length)[:, None]
+        columns = torch.arange(found.kv_length)[None, :]
+        try:
+            for b in range(batches):
+                for h in range(heads):
+                    seen = rule_of_mask(torch.tensor(b), torch.tensor(h), rows, columns)
+                    total += int(torch.broadcast_to(seen, (found.q_length, found.kv_length)).sum().item())
+        except (RuntimeError, NotImplementedError, IndexError):
+            return full, "the mask of flex attention depends on data: every score is counted"
+    repeated = (found.batch // batches) * (found.heads // heads)
+    note = "" if total * repeated == full else "the mask of flex attention is looked at: scores it lets through count"
+    return total * repeated, note

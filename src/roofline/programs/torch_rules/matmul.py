@@ -1,0 +1,186 @@
+"""Matrix products: as the user calls them (linear, matmul, einsum) and as the dispatcher runs them (mm, bmm, addmm)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from roofline.programs.torch_recorder import Recorder
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_rules.sparse import stored_elements
+from roofline.work import Op
+
+
+@rule("mm", "_int_mm", "_scaled_mm", "_scaled_mm_v2", "_weight_int8pack_mm", "_weight_int4pack_mm",
+      "_dyn_quant_matmul_4bit", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros")  # fmt: skip
+def mm(call: Call) -> Priced:
+    """Multiply [m, k] by [k, n]; scales and biases are read too, and cost a FLOP a result each."""
+    a, b = call.args[:2]
+    m, n = call.outs[0].shape[-2:]
+    if a.layout != torch.strided:
+        return costs.matmul(call.name, call.read(a, b), call.writes, m=stored_elements(a), n=n, k=1)
+    rest = [item for item in call.reads if item not in call.read(a, b)]
+    return costs.matmul(call.name, (*call.read(a, b), *rest), call.writes, m=m, n=n, k=a.shape[-1])
+
+
+@rule("bmm")
+def bmm(call: Call) -> Priced:
+    """Multiply [b, m, k] by [b, k, n]."""
+    a, b = call.args[:2]
+    batch, m, k = a.shape
+    return costs.matmul(call.name, call.read(a, b), call.writes, m=m, n=b.shape[-1], k=k, batch=batch)
+
+
+@rule("addmm", "baddbmm", "addmv", "addbmm", "_addmm_activation")
+def addmm(call: Call) -> Priced:
+    """Multiply the second and third arguments, add the first."""
+    bias, a, b = call.args[:3]
+    reads = (*call.read(a, b), *call.read(bias))
+    if a.layout != torch.strided:
+        return costs.matmul(call.name, reads[:2], call.writes, m=stored_elements(a), n=b.shape[-1], k=1)
+    batch = a.shape[0] if a.dim() == 3 else 1
+    m, n = a.shape[-2], (b.shape[-1] if b.dim() > 1 else 1)
+    return costs.matmul(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
+
+
+@rule("mv")
+def mv(call: Call) -> Priced:
+    """Multiply [m, k] by [k]."""
+    a, b = call.args[:2]
+    if a.layout != torch.strided:
+        return costs.matmul(call.name, call.read(a, b), call.writes, m=stored_elements(a), n=1, k=1)
+    return costs.matmul(call.name, call.read(a, b), call.writes, m=a.shape[0], n=1, k=a.shape[1])
+
+
+@rule("dot", "vdot")
+def dot(call: Call) -> Priced:
+    """Multiply [k] by [k]."""
+    a, b = call.args[:2]
+    return costs.matmul(call.name, call.read(a, b), call.writes, m=1, n=1, k=a.shape[0])
+
+
+@rule("linear")
+def linear(call: Call) -> Priced:
+    """Multiply [.., k] by [n, k] transposed, add a bias."""
+    x, weight = call.args[:2]
+    bias = call.get("bias")
+    return _linear(call.name, call.read(x, weight, bias), call.writes, x, weight)
+
+
+@rule("matmul")
+def matmul(call: Call) -> Priced:
+    """Multiply as numpy.matmul does."""
+    a, b = call.args[:2]
+    return _matmul(call.name, call.read(a, b), call.writes, a, b, call.outs[0])
+
+
+@rule("_grouped_mm", "_scaled_grouped_mm")
+def grouped_mm(call: Call) -> Priced:
+    """Every row meets the matrix of one group: [t, k] by [g, k, n] is t·k·n multiply-adds, whatever the groups.
+
+    With both operands two-dimensional the contracted size is what is split: m·n·t. Three by three is batched.
+    """
+    a, b = call.args[:2]
+    rest = [item for item in call.reads if item not in call.read(a, b)]
+    if a.dim() == 3 and b.dim() == 3:
+        sizes = {"batch": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": b.shape[2]}
+    else:
+        sizes = {"m": a.shape[-2], "k": a.shape[-1], "n": b.shape[-1]}
+    op = costs.matmul(call.name, call.read(a, b), call.writes, **sizes)
+    return Op(op.name, op.kind, op.work, (*op.reads, *rest), op.writes, op.dims, note=op.note, options=op.options)
+
+
+@function(F.linear)
+def linear_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A linear layer whole."""
+    x, weight, bias = _named(args, kwargs, "input", "weight", "bias")
+    with recorder.silence():
+        out = func(*args, **kwargs)
+    reads = [recorder.read(item) for item in (x, weight, bias) if item is not None]
+    recorder.emit(_linear("linear", reads, [recorder.wrote(out)], x, weight))
+    return out
+
+
+@function(
+    torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.mm, torch.Tensor.mm, torch.bmm, torch.Tensor.bmm
+)
+def matmul_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A matrix product whole: broadcasting copies nothing."""
+    if "out" in kwargs or len(args) != 2 or not all(isinstance(item, torch.Tensor) for item in args):
+        return NotImplemented
+    if any(item.layout != torch.strided for item in args):
+        return NotImplemented
+    with recorder.silence():
+        out = func(*args, **kwargs)
+    reads = [recorder.read(item) for item in args]
+    name = func.__name__.strip("_")
+    recorder.emit(_matmul(name, reads, [recorder.wrote(out)], args[0], args[1], out))
+    return out
+
+
+@function(torch.einsum)
+def einsum_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A sum over products of two operands whole; more operands go pair by pair as PyTorch orders them."""
+    operands = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
+    if len(operands) != 2 or not isinstance(args[0], str) or "." in args[0]:
+        return NotImplemented
+    left, right, result = _letters(args[0])
+    if any(len(set(word)) != len(word) for word in (left, right, result)):
+        return NotImplemented
+    with recorder.silence():
+        out = func(*args, **kwargs)
+    a, b = operands
+    sizes = dict(zip(left, a.shape, strict=True)) | dict(zip(right, b.shape, strict=True))
+    shared = set(left) & set(right)
+
+    def size(letters: set[str]) -> int:
+        return prod(sizes[letter] for letter in letters)
+
+    op = costs.matmul(
+        "einsum",
+        [recorder.read(a), recorder.read(b)],
+        [recorder.wrote(out)],
+        m=size((set(left) - shared) & set(result)),
+        n=size((set(right) - shared) & set(result)),
+        k=size(shared - set(result)),
+        batch=size(shared & set(result)),
+        note="",
+    )
+    if not shared - set(result):
+        op = costs.elementwise("multiply", op.reads, op.writes, name="einsum")
+    recorder.emit(op)
+    return out
+
+
+def _letters(text: str) -> tuple[str, str, str]:
+    inputs, arrow, result = text.replace(" ", "").partition("->")
+    left, right = inputs.split(",")
+    if not arrow:
+        both = left + right
+        result = "".join(sorted(letter for letter in set(both) if both.count(letter) == 1))
+    return left, right, result
+
+
+def _linear(name: str, reads: Sequence[Any], writes: Sequence[Any], x: Any, weight: Any) -> Op:
+    n = weight.shape[0] if weight.dim() > 1 else 1
+    return costs.matmul(name, reads, writes, m=prod(x.shape[:-1]), n=n, k=x.shape[-1])
+
+
+def _matmul(name: str, reads: Sequence[Any], writes: Sequence[Any], a: Any, b: Any, out: Any) -> Op:
+    k = a.shape[-1]
+    m = a.shape[-2] if a.dim() > 1 else 1
+    n = b.shape[-1] if b.dim() > 1 else 1
+    if b.dim() <= 2:
+        m, batch = m * prod(a.shape[:-2]), 1
+    else:
+        batch = prod(out.shape) // max(1, m * n)
+    return costs.matmul(name, reads, writes, m=m, n=n, k=k, batch=batch)
+
+
+def _named(args: Sequence[Any], kwargs: dict[str, Any], *names: str) -> list[Any]:
+    given = dict(zip(names, args, strict=False)) | kwargs
+    return [given.get(name) for name in names]

@@ -1,0 +1,26 @@
+"""Fourier transforms: 5·n·log₂ n real FLOPs for n complex points, half of it where one side is real."""
+
+from __future__ import annotations
+
+from math import log2, prod
+
+from roofline.programs.torch_registry import Call, Priced, costs, rule
+
+
+@rule("_fft_c2c", "_fft_r2c", "_fft_c2r")
+def transform(call: Call) -> Priced:
+    """Transform over some dimensions.
+
+    The count is the customary one of the radix-2 algorithm (Van Loan, Computational Frameworks for the FFT, 1992,
+    section 1.4; as FFTW's benchmarks use it), for any n.
+    """
+    x, dims = call.args[0], call.args[1]
+    whole = x if call.name != "_fft_c2r" else call.outs[0]
+    n = prod(whole.shape[d] for d in dims)
+    rows = whole.numel() // max(1, n)
+    flops = rows * 5 * n * log2(n) if n > 1 else 0
+    flops = flops if call.name == "_fft_c2c" else flops / 2
+    amount = int(flops) if float(flops).is_integer() else flops
+    return costs.vector(
+        call.name.strip("_"), "fft", call.reads, call.writes, flops=amount, elements=whole.numel(), dims={"n": n}
+    )

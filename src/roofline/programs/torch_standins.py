@@ -1,0 +1,195 @@
+"""Stand-ins without values for a program's parameters, buffers and inputs; all is put back when the call ends."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from roofline.errors import InputError
+from roofline.programs.specs import Spec
+from roofline.programs.specs import spec as read_spec
+from roofline.sizes import Size
+
+TORCH_DTYPES = {
+    "fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
+    "fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2, "int64": torch.int64,
+    "int32": torch.int32, "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
+    "complex64": torch.complex64, "complex128": torch.complex128,
+}  # fmt: skip
+
+
+def roots_of(program: Any, inputs: Any = ()) -> dict[str, Any]:
+    """Find the modules a program uses: itself, or what a function refers to, closes over or is given.
+
+    A single one has the empty name, so that paths start inside it.
+    """
+    found: dict[str, Any] = {}
+    _look(program, "", found, depth=0)
+    for index, value in enumerate(inputs):
+        _look(value, f"input{index}", found, depth=2)
+    unique = {id(module): (name, module) for name, module in reversed(found.items())}
+    inner = {id(m) for _, module in unique.values() for m in module.modules() if m is not module}
+    kept = {name: module for name, module in reversed(unique.values()) if id(module) not in inner}
+    return {"": next(iter(kept.values()))} if len(kept) == 1 else kept
+
+
+def optimizers_of(program: Any) -> list[Any]:
+    """Find the optimizers a function refers to or closes over."""
+    found: dict[str, Any] = {}
+    _look(program, "", found, depth=0, kind=torch.optim.Optimizer)
+    return list({id(item): item for item in found.values()}.values())
+
+
+def _look(value: Any, name: str, found: dict[str, Any], depth: int, kind: Any = torch.nn.Module) -> None:
+    if isinstance(value, kind):
+        found[name] = value
+        return
+    if depth > 3:
+        return
+    if isinstance(value, functools.partial):
+        for index, item in enumerate((value.func, *value.args, *value.keywords.values())):
+            _look(item, name or f"part{index}", found, depth + 1, kind)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _look(item, f"{name}.{index}" if name else str(index), found, depth + 1, kind)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _look(item, f"{name}.{key}" if name else str(key), found, depth + 1, kind)
+    elif callable(value):
+        owner = getattr(value, "__self__", None)
+        if owner is not None and not isinstance(owner, type(functools)):
+            _look(owner, name or "self", found, depth + 1, kind)
+        inner = getattr(value, "__func__", value)
+        code = getattr(inner, "__code__", None)
+        if code is None:
+            return
+        for label, cell in zip(code.co_freevars, inner.__closure__ or (), strict=False):
+            try:
+                _look(cell.cell_contents, label, found, depth + 1, kind)
+            except ValueError:
+                continue
+        for label in code.co_names:
+            if label in inner.__globals__:
+                _look(inner.__globals__[label], label, found, depth + 2, kind)
+
+
+@contextmanager
+def standing_in(
+    roots: Mapping[str, Any], optimizers: list[Any], declare: Callable[[Any, str, str], None]
+) -> Iterator[None]:
+    """Give every module stand-ins for its parameters and buffers; put its own back at the end."""
+    made: dict[int, Any] = {}
+    undo: list[tuple[dict[str, Any], str, Any]] = []
+    groups: list[tuple[Any, list[Any], Any]] = []
+    try:
+        for prefix, root in roots.items():
+            for path, module in root.named_modules():
+                where = ".".join(part for part in (prefix, path) if part)
+                for table, role in ((module._parameters, "weight"), (module._buffers, "weight")):
+                    for name, tensor in table.items():
+                        if tensor is None:
+                            continue
+                        undo.append((table, name, tensor))
+                        if id(tensor) not in made:
+                            made[id(tensor)] = shape_only(tensor)
+                            declare(made[id(tensor)], role, f"{where}.{name}" if where else name)
+                        table[name] = made[id(tensor)]
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                groups.append((group, group["params"], optimizer.state))
+                group["params"] = [made.get(id(p), p) for p in group["params"]]
+            groups.append((optimizer, optimizer.state, None))
+            optimizer.state = type(optimizer.state)(dict)
+        yield
+    finally:
+        for table, name, tensor in reversed(undo):
+            table[name] = tensor
+        for holder, value, _ in groups:
+            if isinstance(holder, dict):
+                holder["params"] = value
+            else:
+                holder.state = value
+
+
+def shape_only(tensor: Any) -> Any:
+    """A tensor of the same shape, strides and dtype without values; a sharded tensor keeps its mesh."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return _sharded(tensor)
+    with torch.no_grad():
+        if tensor.device.type == "meta":
+            plain = tensor.detach()
+        elif tensor.layout != torch.strided:
+            plain = tensor.detach().to("meta")
+        else:
+            plain = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(plain, requires_grad=tensor.requires_grad)
+    return plain.requires_grad_(tensor.requires_grad)
+
+
+def _sharded(tensor: Any) -> Any:
+    from torch.distributed.tensor import DTensor
+
+    if not isinstance(tensor, DTensor):
+        return tensor
+    local = shape_only(tensor.to_local().detach())
+    made = DTensor.from_local(
+        local, tensor.device_mesh, tensor.placements, run_check=False, shape=tensor.shape, stride=tensor.stride()
+    )
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+    return made
+
+
+def input_of(value: Any, sizes: Mapping[str, Size], declare: Callable[[Any, str, str], None], label: str) -> Any:
+    """Turn an example input into what the program gets: text into a tensor of that shape, data into its shape.
+
+    Integers keep their values where they have any.
+    """
+    if isinstance(value, Spec):
+        return _from_spec(value, declare, label)
+    if isinstance(value, str):
+        return _from_spec(read_spec(value, sizes), declare, label)
+    if isinstance(value, torch.Tensor):
+        whole = not value.is_floating_point() and not value.is_complex()
+        if whole and value.device.type == "cpu" and type(value) is torch.Tensor:
+            declare(value, "index", label)
+            return value
+        made = shape_only(value)
+        if type(made) in (torch.Tensor, torch.nn.Parameter):
+            declare(made, "index" if whole else "activation", label)
+        return made
+    if type(value) in (list, tuple):
+        return type(value)(input_of(item, sizes, declare, f"{label}.{i}") for i, item in enumerate(value))
+    if type(value) is dict:
+        return {key: input_of(item, sizes, declare, str(key)) for key, item in value.items()}
+    return value
+
+
+def _from_spec(wanted: Spec, declare: Callable[[Any, str, str], None], label: str) -> Any:
+    if wanted.dtype not in TORCH_DTYPES:
+        raise InputError(f"torch has no dtype for {wanted.dtype}", hint="it has " + ", ".join(TORCH_DTYPES))
+    dtype = TORCH_DTYPES[wanted.dtype]
+    made = torch.empty(wanted.dims, dtype=dtype, device="meta")
+    whole = not dtype.is_floating_point and not dtype.is_complex
+    declare(made, "index" if whole else "activation", label)
+    return made
+
+
+def written(value: Any) -> str:
+    """An input as the notation writes it."""
+    from roofline.programs.torch_tensors import dtype_name
+
+    if isinstance(value, torch.Tensor):
+        return f"{dtype_name(value.dtype)}[{', '.join(map(str, value.shape))}]"
+    return (
+        str(value)
+        if isinstance(value, str)
+        else repr(value)
+        if isinstance(value, int | float)
+        else type(value).__name__
+    )

@@ -1,0 +1,158 @@
+"""Which tensor is which: views share a storage, writing in place makes a version, stride-0 dimensions count once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from roofline import dtypes
+from roofline.sizes import product
+from roofline.work import Op, Tensor
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a torch dtype; one without a name here goes by its width (``uint8`` for ``bits8``)."""
+    name = str(dtype).removeprefix("torch.")
+    plain = {"qint8": "int8", "quint8": "uint8", "qint32": "int32", "complex32": "complex64"}.get(name, name)
+    return dtypes.get(plain).name if dtypes.is_dtype(plain) else f"uint{8 * min(dtype.itemsize, 8)}"
+
+
+@dataclass(slots=True)
+class _Storage:
+    """What is known of one storage. ``holder`` keeps it alive, so that its address names it for the whole trace."""
+
+    number: int
+    holder: Any
+    role: str
+    label: str
+    made: bool
+    version: int = 0
+    parts: int = 0
+    regions: dict[tuple[Any, ...], int] = field(default_factory=dict)
+
+    @property
+    def ident(self) -> str:
+        return f"t{self.number}" + (f".{self.version}" if self.version else "")
+
+
+class Identities:
+    """Names tensors by storage. Knows which came from outside, and which regions of those were read."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, _Storage] = {}
+        self._odd: dict[int, tuple[Any, Tensor]] = {}
+        self._count = 0
+
+    def declare(self, tensor: Any, role: str, label: str) -> None:
+        """Say what a tensor from outside is before anything reads it."""
+        found = self._of(tensor)
+        if found is not None:
+            found.role, found.label = role, label
+
+    def alias(self, new: Any, old: Any) -> None:
+        """Make the storage of ``new`` another handle on that of ``old``."""
+        found = self._of(old)
+        if found is not None:
+            self._storages[new.untyped_storage()._cdata] = found
+            found.holder = (found.holder, new.untyped_storage())
+
+    def read(self, tensor: Any, role: str | None = None) -> Tensor:
+        """Name a tensor that is read."""
+        found = self._of(tensor)
+        if found is None:
+            return self._sparse(tensor)
+        if role is not None and not found.made and found.role == "activation":
+            found.role = role
+        ident = found.ident
+        if not found.made and not _covers(tensor):
+            ident += f"[{found.regions.setdefault(_region(tensor), len(found.regions))}]"
+        return self._tensor(tensor, ident, found)
+
+    def wrote(self, tensor: Any, role: str = "activation", in_place: bool = False) -> Tensor:
+        """Name a tensor that is written: a new one, a new version of the whole, or a part."""
+        found = self._of(tensor, made=True, role=role)
+        if found is None:
+            return self._sparse(tensor)
+        ident = found.ident
+        if in_place and _covers(tensor):
+            found.version += 1
+            ident = found.ident
+            found.made = True
+        elif in_place and not found.made:
+            ident = f"{found.ident}[+{found.parts}]"
+            found.parts += 1
+        return self._tensor(tensor, ident, found)
+
+    def settle(self, ops: Sequence[Op]) -> tuple[Op, ...]:
+        """Read overlapping regions of one outside tensor under one name, so that no policy counts them twice."""
+        merged = {
+            f"{s.ident}[{number}]": s.ident
+            for s in {id(s): s for s in self._storages.values()}.values()
+            if s.regions and _overlap(s.regions)
+            for number in s.regions.values()
+        }
+        if not merged:
+            return tuple(ops)
+        return tuple(
+            replace(op, reads=tuple(replace(t, ident=merged.get(t.ident, t.ident)) for t in op.reads))
+            if any(t.ident in merged for t in op.reads)
+            else op
+            for op in ops
+        )
+
+    def _of(self, tensor: Any, made: bool = False, role: str = "activation") -> _Storage | None:
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            return None
+        found = self._storages.get(storage._cdata)
+        if found is None:
+            found = _Storage(self._count, storage, role, "", made)
+            self._count += 1
+            self._storages[storage._cdata] = found
+        return found
+
+    def _tensor(self, tensor: Any, ident: str, found: _Storage) -> Tensor:
+        dims = tuple(1 if stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        if "float4" in str(tensor.dtype) and dims:
+            dims = (*dims[:-1], dims[-1] * 2)
+        held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+        touched = held if product(dims) > held > 0 else None
+        return Tensor(ident, dims, dtype_name(tensor.dtype), found.role, touched, found.label)
+
+    def _sparse(self, tensor: Any) -> Tensor:
+        """A tensor without one storage (sparse layouts): its stored values and their indices."""
+        if id(tensor) not in self._odd:
+            name = f"t{self._count}"
+            self._count += 1
+            stored = _stored(tensor)
+            made = Tensor(name, (stored,), dtype_name(tensor.dtype), "activation", None, f"{tensor.layout}")
+            self._odd[id(tensor)] = (tensor, made)
+        return self._odd[id(tensor)][1]
+
+
+def _stored(tensor: Any) -> int:
+    """Stored elements, indices counted at 8 bytes against the values' width."""
+    values = tensor._nnz() if hasattr(tensor, "_nnz") else tensor.numel()
+    wide = max(1, 8 // max(1, tensor.dtype.itemsize))
+    return int(values * (1 + wide * max(1, tensor.dim())))
+
+
+def _covers(tensor: Any) -> bool:
+    """Whether a view reaches every element of its storage."""
+    held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+    reached = product(n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride != 0)
+    return bool(reached >= held)
+
+
+def _region(tensor: Any) -> tuple[Any, ...]:
+    steps = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1 and stride]
+    return (tensor.storage_offset(), *sorted(steps))
+
+
+def _overlap(regions: dict[tuple[Any, ...], int]) -> bool:
+    """Whether the stretches of memory that regions span run into each other."""
+    spans = sorted((start, start + sum((n - 1) * stride for n, stride in steps)) for start, *steps in regions)
+    return any(second[0] <= first[1] for first, second in pairwise(spans))

@@ -1,0 +1,195 @@
+"""Trace a PyTorch module or function: shapes go through it, every operation is written down.
+
+>>> import torch
+>>> model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512))
+>>> program = trace(model, "fp32[64, 512]")
+>>> [(op.name, op.where) for op in program.ops]
+[('linear', '0'), ('gelu', '1'), ('linear', '2')]
+>>> program.flops() == 2 * 2 * 64 * 512 * 2048
+True
+>>> step = trace(model, "fp32[64, 512]", backward=True)
+>>> step.flops() - program.flops() == 3 * 2 * 64 * 512 * 2048          # the first layer's input needs no gradient
+True
+
+Nothing is computed and nothing is left behind: parameters are stood in for during the call, the module gets its own
+back, and both context managers that watch end with it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+from roofline.errors import InputError, RooflineError, suggest
+from roofline.programs.torch_place import Places, module_paths
+from roofline.programs.torch_recorder import Called, Dispatched, Recorder
+from roofline.programs.torch_registry import load
+from roofline.programs.torch_standins import input_of, optimizers_of, roots_of, standing_in, written
+from roofline.programs.traced import Traced
+from roofline.sizes import Size
+
+OPTIMIZERS = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "rmsprop": torch.optim.RMSprop,
+    "adagrad": torch.optim.Adagrad,
+}
+
+
+def trace(
+    program: Any,
+    *inputs: Any,
+    backward: bool = False,
+    optimizer: Any = None,
+    recompute_attention: bool = False,
+    sizes: Mapping[str, Size] | None = None,
+    name: str | None = None,
+    device: str | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> Traced:
+    """Find every operation of a module or function.
+
+    ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name
+    ``backward``   also the gradient of everything that requires one, from a gradient of each result
+    ``optimizer``  also a step: ``adamw`` and the like, a class, or a function of the parameters; implies ``backward``
+    ``recompute_attention``  the backward pass of attention works its scores out again, as FlashAttention does
+    ``sizes``      sizes of named dimensions in the specifications
+    ``device``     what the program is told when it asks a tensor for its device (default: the module's, or cpu)
+
+    A function runs as it is, so one that calls ``backward()`` and ``step()`` itself is a training step.
+    """
+    if not callable(program):
+        raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a module or a function")
+    load()
+    backward = backward or optimizer is not None
+    roots = roots_of(program, inputs)
+    paths, classes = module_paths(roots)
+    recorder = Recorder(Places(paths), _device(device, roots), recompute_attention=recompute_attention)
+    declare = recorder.identities.declare
+    with ExitStack() as stack:
+        stack.enter_context(standing_in(roots, optimizers_of(program), declare))
+        values = [input_of(value, sizes or {}, declare, f"input{i}") for i, value in enumerate(inputs)]
+        named = {key: input_of(value, sizes or {}, declare, key) for key, value in (kwargs or {}).items()}
+        for module in roots.values():
+            _clear(module)
+        quiet = isinstance(program, torch.nn.Module) and not backward
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(torch.no_grad() if quiet else torch.enable_grad())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
+        stack.enter_context(Called(recorder))
+        stack.enter_context(Dispatched(recorder))
+        try:
+            run_program(program, values, named, backward, optimizer, roots)
+        except RooflineError:
+            raise
+        except Exception as error:
+            inner = _own(error)
+            if inner is not None:
+                raise inner from error
+            raise _explained(recorder, error) from error
+    ops = recorder.identities.settle(recorder.ops)
+    return Traced(
+        name or _name(program),
+        ops,
+        modules=classes,
+        assumptions=_assumptions(recorder, backward),
+        inputs=tuple(written(value) for value in (*values, *named.values())),
+    )
+
+
+def run_program(
+    program: Any, values: list[Any], named: dict[str, Any], backward: bool, optimizer: Any, roots: Mapping[str, Any]
+) -> None:
+    """Run it: forward, and if asked backward and a step."""
+    parameters = [p for root in roots.values() for p in root.parameters() if p.requires_grad]
+    stepper = _optimizer(optimizer, parameters) if optimizer is not None else None
+    result = program(*values, **named)
+    if not backward:
+        return
+    outs = _differentiable(result)
+    if not outs:
+        raise InputError("nothing that came out requires a gradient", hint="trace without backward")
+    torch.autograd.backward(outs, [torch.ones_like(out) for out in outs])
+    if stepper is not None:
+        stepper.step()
+
+
+def _differentiable(result: Any) -> list[Any]:
+    """What to differentiate: the loss where there is one, else every result that has a gradient."""
+    loss = getattr(result, "loss", None)
+    if isinstance(loss, torch.Tensor) and loss.requires_grad:
+        return [loss]
+    if isinstance(result, torch.Tensor):
+        return [result] if result.requires_grad else []
+    if isinstance(result, Mapping):
+        result = list(result.values())
+    if isinstance(result, list | tuple):
+        return [out for item in result for out in _differentiable(item)]
+    return []
+
+
+def _optimizer(chosen: Any, parameters: list[Any]) -> Any:
+    if isinstance(chosen, str):
+        if chosen.lower() not in OPTIMIZERS:
+            raise InputError(f"unknown optimizer {chosen!r}", hint=suggest(chosen, OPTIMIZERS, what="optimizers"))
+        chosen = OPTIMIZERS[chosen.lower()]
+    if not parameters:
+        raise InputError("there are no parameters to optimise", hint="trace a module that has some")
+    return chosen(parameters)
+
+
+def _clear(module: Any) -> None:
+    for parameter in module.parameters():
+        parameter.grad = None
+
+
+def _device(given: str | None, roots: Mapping[str, Any]) -> Any:
+    if given is not None:
+        return torch.device(given)
+    for root in roots.values():
+        for tensor in root.parameters():
+            return torch.device("cpu") if tensor.device.type == "meta" else tensor.device
+    return torch.device("cpu")
+
+
+def _name(program: Any) -> str:
+    if isinstance(program, torch.nn.Module):
+        return type(program).__name__
+    return str(getattr(program, "__name__", type(program).__name__)).strip("<>")
+
+
+def _assumptions(recorder: Recorder, backward: bool) -> tuple[str, ...]:
+    notes = dict.fromkeys(op.note for op in recorder.ops if op.note and op.kind != "unknown")
+    if backward and any(op.kind == "attention" for op in recorder.ops):
+        again = "worked out again" if recorder.recompute_attention else "kept"
+        notes[f"attention scores are {again} for the backward pass"] = None
+    return tuple(notes)
+
+
+def _own(error: BaseException) -> RooflineError | None:
+    """An error of ours that went through the program's own handlers."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, RooflineError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _explained(recorder: Recorder, error: Exception) -> InputError:
+    """The user's line on which the program failed, and what it said."""
+    line = ""
+    step = error.__traceback__
+    while step is not None:
+        if recorder.places.is_user(step.tb_frame.f_code):
+            line = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}: "
+        step = step.tb_next
+    said = str(error).strip().splitlines()
+    reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    return InputError(f"{line}the program fails on shapes alone: {reason}", hint="check the inputs' shapes and dtypes")

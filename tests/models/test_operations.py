@@ -1,0 +1,241 @@
+"""Operations of a step: equal to published and counted totals, to loops over pairs, the same for every kind of size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.errors import InputError, RooflineError
+from roofline.models import decode, load, names, prefill
+from roofline.models.blocks.experts import touched_experts
+from roofline.models.blocks.scores import chunked_pairs, compressed_pairs, selected_pairs, visible_pairs
+from roofline.models.operations import groups
+from roofline.sizes import symbol
+from roofline.work import Op
+from tests.models.tiny import TINY
+
+COUNTED: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "matrix_flops.json").read_text(encoding="utf-8")
+)["models"]
+
+
+def matrix(ops: tuple[Op, ...], without: str = "") -> Any:
+    """FLOPs on the matrix unit."""
+    return sum(op.work.total("flops", "matrix") * op.repeat for op in ops if op.kind != without)
+
+
+# ---- whole models, as counted by other tools and by hand (2 FLOPs per MAC; every pair of query and key)
+
+WHOLE = [
+    ("llama-2-7b", {"prompt": 2048, "logits": "all", "count": "full"}, 29_261_612_187_648),
+    ("mixtral-8x7b", {"prompt": 1024, "logits": "all", "count": "full"}, 26_658_862_006_272),
+    ("gpt-2", {"prompt": 1024, "logits": "all", "count": "full"}, 291_648_307_200),
+    ("bert-base", {"prompt": 128, "count": "full"}, 22_348_431_360),
+    ("llama-2-7b", {"batch": 8, "prompt": 1024}, 108_306_139_971_584),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "flops"), WHOLE)
+def test_whole_models(name: str, sizes: dict[str, Any], flops: int) -> None:
+    assert matrix(prefill(load(name), **sizes)) == flops
+
+
+def test_decode_steps() -> None:
+    model = load("llama-2-7b")
+    assert matrix(decode(model, batch=1, context=2048)) == 14_288_420_864
+    assert matrix(decode(model, batch=8, context=1024)) == 110_012_399_616
+
+
+def test_forward_and_backward_is_three_times_forward() -> None:
+    """Each product has two more in the backward pass, of the same size."""
+    assert 3 * matrix(prefill(load("llama-2-7b"), prompt=2048, logits="all", count="full")) == 87_784_836_562_944
+
+
+# ---- small models, as counted by torch while they run
+
+#: What the counter sees beyond ours, by model: (prefill, decode), worked out below for 2 x 21 tokens, then 2 x 1.
+T, ONE = 2 * 21, 2
+# an indexer's weighted sum over its 2 heads is a product there, vector arithmetic here; 3 layers
+INDEXER = (3 * 2 * T * 2 * 21, 3 * 2 * ONE * 2 * 22)
+# the convolution of one step computes two positions and uses one; recurrences run as chunks in prefill
+DELTA = (None, 2 * (2 * 2 * 4 * (2 * 2 * 8 + 4 * 12) * 2))
+EXPLAINED: dict[str, tuple[int | None, int]] = {
+    "glm_moe_dsa": INDEXER,
+    "deepseek_v32": INDEXER,
+    "qwen3_5_text": DELTA,
+    "qwen3_5_moe_text": DELTA,
+    "qwen3_next": DELTA,
+    # the same, and state · C as a product, which is half of our recurrence
+    "nemotron_h": (None, 2 * (2 * 2 * 4 * (6 * 8 + 2 * 2 * 10) * 2) + 2 * 2 * 2 * 6 * 8 * 10),
+    # every expert runs on every token there and is multiplied by 0: 5 of 6 for nothing, in 2 layers; the cache holds a
+    # chunk of 8 of which 6 are seen, in 3 layers
+    "llama4_text": (
+        2 * 5 * T * 3 * 2 * 64 * 48,
+        2 * 5 * ONE * 3 * 2 * 64 * 48 + 3 * 2 * ONE * 4 * 2 * (16 + 16),
+    ),
+    # mixing 4 streams is a product there (8 times); 3 of 5 compressed entries are masked there, not left out (2 layers)
+    "deepseek_v4": (8 * 2 * T * 16 * 64, 8 * 2 * ONE * 16 * 64 + 2 * 3 * ONE * 4 * 2 * (32 + 32)),
+}
+#: Models whose keys are selected by masking there, so that all of them count.
+MASKED = ("glm_moe_dsa", "deepseek_v32")
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_small_models_equal_what_torch_counts(name: str) -> None:
+    """Caches of windows are cut there too; latents are expanded, as there."""
+    model, counted = load(TINY[name], name=name), COUNTED[name]
+    assert model.parameters == counted["parameters"]
+    more, later = EXPLAINED.get(name, (0, 0))
+    if more is not None:
+        ops = prefill(model, batch=2, prompt=21, logits="all" if model.causal else "last", count="full")
+        assert matrix(ops, "recurrence") + more == counted["prefill"]
+    if "decode" in counted:
+        count = "full" if name in MASKED else "causal"
+        ops = decode(model, batch=2, context=21, absorbed=False, count=count)
+        assert matrix(ops, "recurrence") + later == counted["decode"]
+
+
+# ---- pairs, by loops
+
+
+@pytest.mark.parametrize("past", [0, 1, 5, 8, 13])
+@pytest.mark.parametrize("new", [1, 2, 7, 16])
+def test_pairs_by_loops(new: int, past: int) -> None:
+    positions = range(past, past + new)
+    assert visible_pairs(new, past + new, causal=True) == sum(p + 1 for p in positions)
+    for width in (1, 3, 8, 50):
+        assert visible_pairs(new, past + new, causal=True, window=width) == sum(min(p + 1, width) for p in positions)
+        assert selected_pairs(new, past, width) == sum(min(p + 1, width) for p in positions)
+        assert chunked_pairs(new, past, width) == sum(p % width + 1 for p in positions)
+        assert compressed_pairs(new, past, width) == sum((p + 1) // width for p in positions)
+        for most in (1, 2, 4):
+            assert compressed_pairs(new, past, width, most) == sum(min((p + 1) // width, most) for p in positions)
+
+
+def test_experts_touched_by_simulation() -> None:
+    generator = np.random.default_rng(7)
+    hit = [len({int(e) for _ in range(12) for e in generator.choice(16, 3, replace=False)}) for _ in range(4000)]
+    assert np.mean(hit) == pytest.approx(touched_experts(16, 3, 12), rel=0.01)
+    assert touched_experts(16, 3, 1) == pytest.approx(3)
+    assert touched_experts(16, 3, 10**6) == 16
+    assert touched_experts(16, 3, 12, skew=(1,) * 16) == pytest.approx(touched_experts(16, 3, 12))
+
+
+# ---- laws
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_number_equals_array_equals_symbol(name: str) -> None:
+    model = load(TINY[name], name=name)
+    B, P = symbol("B"), symbol("P")
+    for build, size in ((prefill, "prompt"), (decode, "context")):
+        if build is decode and not model.causal:
+            continue
+        plain = build(model, batch=3, **{size: 40})
+        arrays = build(model, batch=np.array([3.0, 5.0]), **{size: np.array([40.0, 60.0])})
+        symbols = build(model, batch=B, **{size: P})
+        assert len(plain) == len(arrays) == len(symbols)
+        for one, many, letters in zip(plain, arrays, symbols, strict=True):
+            for key, amount in one.work.items():
+                assert np.broadcast_to(many.work[key], (2,))[0] == pytest.approx(float(amount), rel=1e-12)
+                assert float(_at(letters.work[key], B, P)) == pytest.approx(float(amount), rel=1e-12)
+            for plainly, array, letter in zip(
+                (*one.reads, *one.writes), (*many.reads, *many.writes), (*letters.reads, *letters.writes), strict=True
+            ):
+                bytes_ = float(plainly.traffic_bytes)
+                assert np.broadcast_to(array.traffic_bytes, (2,))[0] == pytest.approx(bytes_, rel=1e-12)
+                assert float(_at(letter.traffic_bytes, B, P)) == pytest.approx(bytes_, rel=1e-9, abs=1)
+
+
+def _at(value: Any, B: Any, P: Any) -> Any:
+    return value.subs({B: 3, P: 40}) if hasattr(value, "subs") else value
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_chunks_of_a_prompt_add_up(name: str) -> None:
+    """Prefill in two chunks does the same attention as in one."""
+    model = load(TINY[name], name=name)
+    if not model.causal:
+        return
+
+    def attention(ops: tuple[Op, ...]) -> int:
+        return sum(op.dims["pairs"] * op.repeat for op in ops if "pairs" in op.dims)
+
+    whole = attention(prefill(model, prompt=60))
+    parts = attention(prefill(model, prompt=28)) + attention(prefill(model, prompt=32, past=28))
+    assert parts == whole
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_every_weight_is_read_and_every_layer_is_named(name: str) -> None:
+    """With many tokens every parameter moves at least once, but the rows of tables that nobody names."""
+    model = load(TINY[name], name=name)
+    ops = prefill(model, batch=64, prompt=100, absorbed=False)
+    read = {}
+    for op in ops:
+        for tensor in op.reads:
+            if tensor.role == "weight":
+                read[tensor.ident] = tensor.elements * op.repeat
+    total = sum(read.values())
+    expected = model.parameters + (model.vocabulary * model.width if model.tied else 0)
+    assert total == expected
+    covered = sorted(number for _, numbers, _ in groups(model) for number in numbers)
+    assert covered == list(range(len(model.layers)))
+
+
+def test_absorbed_and_expanded_read_the_same_weights() -> None:
+    model = load("deepseek-v3")
+    for absorbed in (True, False):
+        ops = decode(model, batch=1, context=100, absorbed=absorbed)
+        matrices = [t for op in ops for t in op.reads if t.role == "weight" and "kv_b_proj" in t.ident]
+        shares = {t.ident: t.elements for t in matrices if "scale" not in t.ident and "layers.0-2" in t.ident}
+        assert sum(shares.values()) == 512 * 128 * 256
+
+
+def test_formats_stand_apart() -> None:
+    ops = decode(load("llama-2-7b"), batch=4, context=100, weights="int8", kv="fp8", activations="bf16")
+    roles = {(t.role, t.dtype) for op in ops for t in (*op.reads, *op.writes)}
+    assert {("weight", "int8"), ("kv", "fp8"), ("activation", "bf16"), ("weight", "bf16")} <= roles
+    assert ("kv", "bf16") not in roles
+
+
+def test_groups_of_layers() -> None:
+    assert [label for label, _, _ in groups(load("deepseek-v3"))] == ["layers.0-2", "layers.3-60"]
+    assert [label for label, _, _ in groups(load("gpt-oss-20b"))] == ["layers.0-22:2", "layers.1-23:2"]
+    assert [label for label, _, _ in groups(load("qwen3.6-27b-nvfp4"))][1] == "layers.3-63:4"
+
+
+def test_every_shipped_model_runs_both_phases() -> None:
+    for name in names():
+        model = load(name)
+        assert matrix(prefill(model, batch=2, prompt=64)) > 0
+        if model.causal:
+            assert matrix(decode(model, batch=2, context=64)) > 0
+
+
+MESSAGES: list[tuple[Any, dict[str, Any], str]] = [
+    (prefill, {"prompt": 0}, "size prompt is 0; a size is a whole number of at least 1"),
+    (prefill, {"prompt": 5, "batch": 0}, "size batch is 0; a size is a whole number of at least 1"),
+    (prefill, {"prompt": 5000}, "llama-2-7b takes sequences of up to 4096 tokens, not 5000; ask for a shorter prompt"),
+    (prefill, {"prompt": 5, "logits": "some"}, "logits 'some' is not understood; 'last' or 'all'"),
+    (prefill, {"prompt": 5, "count": "half"}, "count 'half' is not understood; 'causal' or 'full'"),
+    (prefill, {"prompt": 5, "weights": "int5"}, "unknown dtype 'int5'; did you mean"),
+    (decode, {"context": -1}, "size context is -1; a size is a whole number of at least 1"),
+    (decode, {"context": 2.5}, "size context is 2.5; a size is a whole number of at least 1"),
+]
+
+
+@pytest.mark.parametrize(("build", "sizes", "message"), MESSAGES)
+def test_messages(build: Any, sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises(RooflineError) as caught:
+        build(load("llama-2-7b"), **sizes)
+    assert message in str(caught.value)
+
+
+def test_an_encoder_does_not_decode() -> None:
+    with pytest.raises(InputError, match="bert-base does not generate"):
+        decode(load("bert-base"), context=10)

@@ -1,0 +1,157 @@
+"""Which module is stored in which format, for every form the section takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline.errors import InputError
+from roofline.models import load
+from roofline.models.operations import groups, storages
+from roofline.models.quantisation import read
+
+
+def formats(name: str) -> dict[str, set[str]]:
+    """Formats by module over all layers, and of the head."""
+    model = load(name)
+    of, found = storages(model), {}
+    for _, numbers, layer in groups(model):
+        within = of(f"layers.{numbers[0]}")
+        for block in layer.blocks:
+            for weight in block.weights():
+                path = ".".join(filter(None, (block.name, weight.name)))
+                found.setdefault(path, set()).add(within(path, weight).dtype)
+    return found
+
+
+SHIPPED: list[tuple[str, dict[str, set[str]]]] = [
+    (
+        "deepseek-v3",
+        {
+            "self_attn.q_b_proj": {"fp8_e4m3"},
+            "mlp.gate": {"bf16"},
+            "mlp.experts.up_proj": {"fp8_e4m3"},
+            "input_layernorm": {"bf16"},
+        },
+    ),
+    ("gpt-oss-120b", {"self_attn.q_proj": {"bf16"}, "mlp.experts.up_proj": {"mxfp4"}, "mlp.router": {"bf16"}}),
+    (
+        "kimi-k2.5",
+        {"self_attn.o_proj": {"bf16"}, "mlp.experts.down_proj": {"int4"}, "mlp.shared_experts.up_proj": {"bf16"}},
+    ),
+    ("kimi-k2.6-nvfp4", {"self_attn.o_proj": {"bf16"}, "mlp.up_proj": {"bf16"}, "mlp.experts.down_proj": {"nvfp4"}}),
+    (
+        "deepseek-v4-flash",
+        {
+            "attn.q_a_proj": {"fp8_e4m3"},
+            "attn.compressor.kv_proj": {"bf16"},
+            "ffn.experts.up_proj": {"mxfp4"},
+            "attn_hc.fn": {"fp32"},
+        },
+    ),
+    ("deepseek-v4-flash-fp8", {"ffn.experts.up_proj": {"fp8_e4m3"}}),
+    (
+        "deepseek-v4-pro-nvfp4",
+        {"attn.q_a_proj": {"fp8_e4m3"}, "ffn.experts.up_proj": {"nvfp4"}, "ffn.shared_experts.up_proj": {"fp8_e4m3"}},
+    ),
+    (
+        "qwen3.6-27b-nvfp4",
+        {"self_attn.q_proj": {"fp8_e4m3"}, "linear_attn.in_proj_qkv": {"fp8_e4m3"}, "mlp.up_proj": {"nvfp4"}},
+    ),
+    ("minimax-m2.5-nvfp4", {"self_attn.q_proj": {"bf16"}, "block_sparse_moe.experts.up_proj": {"nvfp4"}}),
+    ("gemma-4-26b-a4b-nvfp4", {"mlp.up_proj": {"bf16"}, "experts.up_proj": {"nvfp4"}, "self_attn.k_proj": {"bf16"}}),
+    ("glm-5-fp8", {"self_attn.q_b_proj": {"fp8_e4m3"}, "self_attn.indexer.k_norm": {"bf16"}}),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), SHIPPED)
+def test_shipped_checkpoints(name: str, expected: dict[str, set[str]]) -> None:
+    found = formats(name)
+    assert {path: found[path] for path in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "kv"),
+    [("qwen3-32b-fp8-static-pertensor", "fp8_e4m3"), ("kimi-k2.6-nvfp4", "fp8_e4m3"), ("deepseek-v3", None)],
+)
+def test_formats_of_keys_and_values(name: str, kv: str | None) -> None:
+    section = load(name).quantisation
+    assert section is not None
+    assert section.kv == kv
+
+
+def test_the_head_only_where_it_is_listed() -> None:
+    for name, dtype in (("qwen3.6-27b-nvfp4", "nvfp4"), ("deepseek-v3", None)):
+        section = load(name).quantisation
+        assert section is not None
+        found = section.storage("lm_head", "head")
+        assert (found.dtype if found else None) == dtype
+
+
+SECTIONS: list[tuple[dict[str, Any], str, str, str | None]] = [
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "model.layers.0.mlp.up_proj", "linear", "int4"),
+    ({"quant_method": "awq", "bits": 4, "group_size": 128}, "lm_head", "head", None),
+    ({"quant_method": "fp8"}, "model.layers.0.mlp.gate", "router", None),
+    (
+        {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.1.mlp"]},
+        "model.layers.1.mlp.up_proj",
+        "linear",
+        None,
+    ),
+    (
+        {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.1.mlp"]},
+        "model.layers.11.mlp.up_proj",
+        "linear",
+        "fp8_e4m3",
+    ),
+    (
+        {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.{2-4,9}.mlp"]},
+        "model.layers.9.mlp.up_proj",
+        "linear",
+        None,
+    ),
+    (
+        {"quant_algo": "NVFP4", "ignore": ["*.mlp.shared_expert.*"]},
+        "model.layers.1.mlp.shared_expert.up_proj",
+        "linear",
+        None,
+    ),
+    (
+        {
+            "quant_method": "compressed-tensors",
+            "config_groups": {"a": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float"}}},
+            "ignore": ["re:.*self_attn.*"],
+        },
+        "model.layers.3.self_attn.q_proj",
+        "linear",
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("section", "path", "kind", "dtype"), SECTIONS)
+def test_sections(section: dict[str, Any], path: str, kind: str, dtype: str | None) -> None:
+    found = read(section).storage(path, kind)
+    assert (found.dtype if found else None) == dtype
+
+
+def test_activations_decide_the_arithmetic() -> None:
+    """Weights alone in 4 bits are widened before they are used; with 4-bit activations the product is in fp4."""
+    assert read({"quant_algo": "NVFP4"}).default.compute == "fp4"  # type: ignore[union-attr]
+    assert read({"quant_algo": "W4A16_NVFP4"}).default.compute == ""  # type: ignore[union-attr]
+    assert read({"quant_method": "fp8"}).default.compute == "fp8"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"quant_method": "gptq", "bits": 5}, "quantisation to 5 bits is not understood; known are 2, 4 and 8"),
+        ({"quant_method": "fp8", "expert_dtype": "fp5"}, "expert_dtype 'fp5' is not understood; known are fp8 and fp4"),
+        ({"quant_method": "compressed-tensors"}, "the quantisation section has no config_groups"),
+        ({"quant_algo": "MIXED_PRECISION"}, "the quantisation section says mixed precision and lists no layers"),
+    ],
+)
+def test_messages(section: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(section)

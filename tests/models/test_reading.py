@@ -1,0 +1,157 @@
+"""Reading configurations: all of the shipped ones, files and folders, and what is said about bad ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline.errors import InputError, RooflineError
+from roofline.models import load, names
+from roofline.models.families import known
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 128,
+    "vocab_size": 100,
+}
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return {key: value for key, value in {**LLAMA, **changes}.items() if value is not ...}
+
+
+def test_every_shipped_name_reads() -> None:
+    for name in names():
+        model = load(name)
+        assert model.layers
+        assert model.source
+
+
+def test_unknown_fields_of_the_shipped_are_none() -> None:
+    """What is not modelled of the shipped models is towers and sections that are missing, never a field."""
+    for name in names():
+        assert not [gap for gap in load(name).gaps if "is not understood" in gap], name
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    assert load(tmp_path).parameters == load(tmp_path / "config.json").parameters == load(LLAMA).parameters
+    assert load(tmp_path).name == tmp_path.name
+
+
+def test_quantisation_beside_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    (tmp_path / "hf_quant_config.json").write_text(
+        json.dumps(
+            {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+        )
+    )
+    plain, narrow = load(tmp_path / "config.json"), load(tmp_path)
+    assert narrow.quantisation is not None
+    assert narrow.weight_bytes() < plain.weight_bytes()
+
+
+def test_a_field_nobody_understands_is_listed() -> None:
+    model = load(changed(new_kind_of_memory=4))
+    assert model.gaps == ("new_kind_of_memory is not understood and not modelled",)
+    assert load(changed(new_kind_of_memory=None, other=False)).gaps == ()
+
+
+def test_a_name_that_promises_a_format_is_listed() -> None:
+    gaps = load(LLAMA, name="Llama-FP8").gaps
+    assert gaps == ("the name says FP8, the configuration has no quantization_config: weights as bf16",)
+
+
+MESSAGES: list[tuple[dict[str, Any], str]] = [
+    (changed(model_type=...), "toy has no model_type; a config.json names its family there"),
+    (changed(model_type="lama"), "no reader for model_type 'lama'; did you mean 'llama'?"),
+    (changed(vocab_size=...), "toy has no vocab_size; a llama configuration needs it"),
+    (changed(hidden_size=0), "hidden_size of toy is 0; it is a whole number of at least 1"),
+    (changed(hidden_size=2.5), "hidden_size of toy is 2.5; it is a whole number of at least 1"),
+    (changed(hidden_size="64"), "hidden_size of toy is '64'; it is a whole number of at least 1"),
+    (changed(num_hidden_layers=-2), "num_hidden_layers of toy is -2; it is a whole number of at least 1"),
+    (changed(num_attention_heads=5), "toy: a width of 64 does not divide into 5 heads; check the configuration"),
+    (changed(num_key_value_heads=3), "toy: 4 query heads do not share 3 key heads evenly; check the configuration"),
+    (changed(hidden_act="silo"), "hidden_act of toy is 'silo'; did you mean 'silu'?"),
+    (changed(tie_word_embeddings="yes"), "tie_word_embeddings of toy is 'yes'; it is true or false"),
+    (
+        changed(layer_types=["full_attention"]),
+        "layer_types of toy lists 1 layers and num_hidden_layers says 2; the two contradict each other",
+    ),
+    (changed(layer_types=["full_attention", "ful"]), "layer type 'ful' of toy is not understood; "),
+    (changed(layer_types="full"), "layer_types of toy is 'full'; it is a list"),
+    (
+        changed(model_type="mixtral", num_local_experts=4, num_experts_per_tok=8),
+        "toy sends a token to 8 of 4 experts; check the configuration",
+    ),
+    (
+        changed(model_type="gemma4", text_config=...),
+        "toy has no text_config; a gemma4 configuration holds its language model there",
+    ),
+    (
+        changed(quantization_config={"quant_method": "fp9"}),
+        "quantisation method 'fp9' is not understood; did you mean 'fp8'?",
+    ),
+    (
+        changed(quantization_config={"quant_method": "modelopt", "quant_algo": "NVFP5"}),
+        "quant_algo 'NVFP5' is not understood; did you mean 'NVFP4'?",
+    ),
+    (changed(torch_dtype="bfloat17"), "unknown dtype 'bfloat17'; did you mean 'bfloat16'?"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), MESSAGES)
+def test_messages(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(RooflineError) as caught:
+        load(data, name="toy")
+    assert message in str(caught.value)
+
+
+def test_messages_about_files(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.json"
+    cut.write_text(json.dumps(LLAMA)[:40])
+    listing = tmp_path / "list.json"
+    listing.write_text("[1, 2]")
+    for source, message in (
+        (cut, "is not valid JSON at line 1, column 41; is it cut short?"),
+        (listing, "is not a configuration; a config.json is a set of fields in braces"),
+        (tmp_path / "none.json", "no file "),
+        (tmp_path, "holds no config.json; name the file itself"),
+        ("lama-2-7b", "no model 'lama-2-7b'; did you mean 'llama-2-7b'?"),
+    ):
+        with pytest.raises(InputError) as caught:
+            load(source)
+        assert message in str(caught.value)
+
+
+def test_a_cut_configuration_never_crashes() -> None:
+    """Drop each field of each family once: an answer or one clear message."""
+    seen, refused = set(), 0
+    for name in names():
+        source = Path(__file__).parents[2] / "src/roofline/models/catalog"
+        file = json.loads((source / "index.json").read_text(encoding="utf-8"))[name]
+        data = json.loads((source / file).read_text(encoding="utf-8"))
+        if data["model_type"] in seen:
+            continue
+        seen.add(data["model_type"])
+        inner = data.get("text_config", data)
+        for field in list(inner):
+            for value in (..., 0, "x", [1], None):
+                broken = {k: v for k, v in {**inner, field: value}.items() if v is not ...}
+                try:
+                    load({**data, "text_config": broken} if inner is not data else broken, name="toy")
+                except RooflineError:
+                    refused += 1
+    assert refused > 500
+    assert len(seen) > 15
+
+
+def test_known_types() -> None:
+    assert {"llama", "gpt2", "bert", "deepseek_v3", "nemotron_h", "gemma4"} <= set(known())

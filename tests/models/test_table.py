@@ -1,0 +1,87 @@
+"""Tables of configurations: each row is the answer to its own question, whatever the model, phase and policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.errors import RooflineError
+from roofline.models import load, serve_bound, serve_table
+from roofline.models.table import BLOCK, COLUMNS
+from tests.models.tiny import TINY
+
+SHIPPED = [
+    "llama-3-70b",
+    "mixtral-8x7b",
+    "gpt-oss-20b",
+    "deepseek-v3",
+    "qwen3.5-35b-a3b",
+    "nemotron-super-49b",
+    "llama-4-scout",
+]
+
+
+@pytest.mark.parametrize("policy", ["minimal", "each-op", "streamed"])
+@pytest.mark.parametrize("name", SHIPPED)
+def test_rows_are_single_answers(name: str, policy: str) -> None:
+    batch, context = np.array([1, 3, 64, 200]), np.array([1, 130, 700, 4000])
+    table = serve_table(name, "decode", on="h200", batch=batch, context=context, columns=COLUMNS, policy=policy)
+    for row in range(4):
+        one = serve_bound(name, "decode", on="h200", batch=int(batch[row]), context=int(context[row]), policy=policy)
+        assert one.footprint is not None
+        expected = {
+            "lower": one.lower,
+            "op_by_op": one.op_by_op,
+            "upper": one.upper,
+            "flops": one.flops,
+            "bytes": sum(one.bytes.values()),
+            "memory": one.footprint.total,
+        }
+        for column, value in expected.items():
+            assert table[column][row] == pytest.approx(float(value), rel=1e-8), column
+        assert table["bound_by"][row] == one.bound_by
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_prefill_of_every_kind_of_layer(name: str) -> None:
+    model = load(TINY[name], name=name)
+    prompt = np.array([1, 7, 40, 90])
+    table = serve_table(model, "prefill", on="h100", batch=4, prompt=prompt, columns=("lower", "upper", "flops"))
+    for row, length in enumerate(prompt):
+        one = serve_bound(model, "prefill", on="h100", batch=4, prompt=int(length))
+        assert table["flops"][row] == pytest.approx(float(one.flops), rel=1e-12)
+        assert table["upper"][row] == pytest.approx(float(one.upper), rel=1e-9)
+
+
+def test_blocks_join_without_a_seam() -> None:
+    batch = np.arange(1, 2 * BLOCK + 10) % 300 + 1
+    table = serve_table("llama-3-8b", "decode", on="h100", batch=batch, context=1000)
+    assert len(table) == len(batch)
+    again = serve_table("llama-3-8b", "decode", on="h100", batch=np.arange(1, 301), context=1000)
+    assert (table["lower"] == again["lower"][batch - 1]).all()
+
+
+def test_sizes_broadcast_and_columns_are_lists() -> None:
+    table = serve_table("llama-3-8b", "decode", on="h100", batch=np.array([[1], [2]]), context=np.array([10, 20, 30]))
+    data = table.to_dict()
+    assert data["columns"]["batch"] == [1, 1, 1, 2, 2, 2]
+    assert data["columns"]["context"] == [10, 20, 30] * 2
+    assert {len(values) for values in data["columns"].values()} == {6}
+
+
+MESSAGES: list[tuple[dict[str, Any], str]] = [
+    ({"context": 5}, "no size is an array; serve_bound answers a single configuration"),
+    ({"context": [1, 2], "batch": [1, 2, 3]}, "the sizes do not broadcast: batch (3,), context (2,)"),
+    ({"context": [1, 2], "columns": ("lowr",)}, "no column 'lowr'; did you mean 'lower'?"),
+    ({"context": [1, 2], "batch": [0, 1]}, "size batch is 0.0 at index 0"),
+    ({"context": [1, 2.5]}, "at index 1"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "message"), MESSAGES)
+def test_messages(sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises(RooflineError) as caught:
+        serve_table("llama-2-7b", "decode", on="h100", **sizes)
+    assert message in str(caught.value)

@@ -1,0 +1,65 @@
+"""Count the matrix FLOPs of small models by running them under torch's own counter, and store the counts.
+
+Run it in an environment of its own with torch and transformers (seconds, no network)::
+
+    PYTHONPATH=. python tests/models/verify_operations.py
+
+Each model of ``tests/models/tiny.py`` runs a prefill of 2 x 21 tokens and one decode step after it, eager, on the CPU.
+The counter sees matrix products alone; every masked pair of query and key counts. The result goes to
+``tests/data/matrix_flops.json``; ``test_operations.py`` compares ours with it.
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULT = ROOT / "tests" / "data" / "matrix_flops.json"
+BATCH, PROMPT = 2, 21
+
+
+def main():
+    """Run every small model and store what the counter saw."""
+    import torch
+    import transformers
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from tests.models.tiny import TINY
+
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    found = {}
+    for name, data in TINY.items():
+        torch.manual_seed(0)
+        config = transformers.CONFIG_MAPPING[data["model_type"]].from_dict(dict(data))
+        config._attn_implementation = "eager"
+        config._experts_implementation = "eager"
+        if data["model_type"] == "bert":
+            model = transformers.BertModel(config).eval()
+        else:
+            model = transformers.AutoModelForCausalLM.from_config(config).eval()
+        tokens = torch.randint(3, 90, (BATCH, PROMPT))
+        counts = {"parameters": sum(p.numel() for p in model.parameters())}
+        with torch.no_grad():
+            with FlopCounterMode(display=False) as counter:
+                out = model(tokens, use_cache=True) if data["model_type"] != "bert" else model(tokens)
+            counts["prefill"] = counter.get_total_flops()
+            if data["model_type"] != "bert":
+                with FlopCounterMode(display=False) as counter:
+                    model(tokens[:, :1], past_key_values=out.past_key_values, use_cache=True)
+                counts["decode"] = counter.get_total_flops()
+        found[name] = counts
+        sys.stdout.write(f"{name} {counts}\n")
+    result = {
+        "about": f"matrix FLOPs of a prefill of {BATCH} x {PROMPT} tokens and of a decode step after it",
+        "made by": "tests/models/verify_operations.py",
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+        "models": found,
+    }
+    RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

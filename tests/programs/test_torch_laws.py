@@ -1,0 +1,278 @@
+"""Laws of tracing: linear in the batch, training three times forward, whatever the call and its form, nothing left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import roofline
+from roofline.programs import trace
+from roofline.programs.counts import CONVENTIONS
+from tests.programs import networks
+
+SIZES = st.integers(1, 48)
+
+
+def _encoder(**options):
+    return nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0, **options)
+
+
+@settings(max_examples=20, deadline=None)
+@given(batch=st.integers(1, 9))
+def test_counts_are_linear_in_the_batch(batch):
+    one, many = (trace(_encoder(), f"fp32[{n}, 8, 32]") for n in (1, batch))
+    whole = [name for name in CONVENTIONS if name not in ("all", "elementwise")]
+    assert all(many.flops(name) == batch * one.flops(name) for name in whole)
+    assert many.flops("all") - many.flops() == batch * (one.flops("all") - one.flops())
+
+
+@settings(max_examples=20, deadline=None)
+@given(m=SIZES, k=SIZES, n=SIZES)
+def test_training_is_three_forwards(m, k, n):
+    x = torch.empty(m, k, device="meta", requires_grad=True)
+    model = nn.Linear(k, n)
+    assert trace(model, x, backward=True).flops() == 3 * trace(model, x).flops() == 6 * m * k * n
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.tuples(*(st.integers(1, 4),) * 3, st.integers(1, 3), st.integers(1, 3)),
+    stride=st.integers(1, 3),
+    pad=st.integers(0, 2),
+    dilation=st.integers(1, 2),
+    transposed=st.booleans(),
+)
+def test_convolution_against_a_loop(sizes, stride, pad, dilation, transposed):
+    b, c, o, g, k = sizes
+    kind = nn.ConvTranspose1d if transposed else nn.Conv1d
+    pad = min(pad, dilation * (k - 1)) if transposed else pad
+    layer = kind(c * g, o * g, k, stride, pad, dilation=dilation, groups=g, bias=False)
+    x = torch.empty(b, c * g, 9, device="meta", requires_grad=True)
+    length = layer(torch.zeros(1, c * g, 9)).shape[-1]
+    slid, seen = (9, length) if transposed else (length, 9)
+    valid = sum(0 <= i * stride - pad + t * dilation < seen for i in range(slid) for t in range(k))
+    traced = trace(layer, x, backward=True)
+    each = b * g * c * o
+    assert traced.only(phase="forward").macs() == each * slid * k
+    assert traced.flops("valid") == 3 * 2 * each * valid
+    assert traced.only(phase="backward").macs() == 2 * each * slid * k
+
+
+@settings(max_examples=20, deadline=None)
+@given(S=st.integers(1, 40), T=st.integers(1, 40))
+def test_a_causal_mask_is_found_however_it_is_written(S, T):
+    q, kv = f"bf16[2, 4, {S}, 8]", f"bf16[2, 4, {T}, 8]"
+    seen = sum(min(i + 1, T) for i in range(S))
+
+    def flag(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def boolean(q, k, v):
+        mask = torch.ones(S, T, dtype=torch.bool, device=q.device).tril()
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    def added(q, k, v):
+        mask = torch.full((S, T), float("-inf"), device=q.device).triu(1)
+        return F.scaled_dot_product_attention(q, k, v, mask.to(q.dtype))
+
+    counts = {trace(f, q, kv, kv).flops() for f in (flag, boolean, added)}
+    assert counts == {2 * 2 * 4 * (8 + 8) * seen}
+
+
+def test_a_mask_of_data_is_counted_whole_and_said_so():
+    def masked(q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, mask)
+
+    traced = trace(masked, *("bf16[1, 2, 8, 4]",) * 3, "bf16[8, 8]")
+    assert traced.flops() == 2 * 2 * 8 * 8 * 8
+    assert "the values of an attention mask are not known: every score is counted" in traced.assumptions
+
+
+def test_flex_attention_asks_its_mask():
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def window(q, k, v):
+        def near(b, h, i, j):
+            return (i >= j) & (i - j < 16)
+
+        block = create_block_mask(near, None, None, 128, 128, device=q.device)
+        return flex_attention(q, k, v, block_mask=block)
+
+    q = [torch.empty(2, 4, 128, 32, device="meta", requires_grad=True) for _ in range(3)]
+    forward = trace(window, *q).flops()
+    pairs = sum(min(i + 1, 16) for i in range(128))
+    assert forward == 2 * 2 * 4 * 64 * pairs
+    assert trace(window, *q, backward=True).flops() == 3 * forward
+
+
+def test_gradient_checkpointing_adds_a_forward():
+    block = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())
+    x = torch.empty(4, 16, device="meta", requires_grad=True)
+    plain = trace(block, x, backward=True).flops()
+    again = trace(lambda t: checkpoint(block, t, use_reentrant=False), x, backward=True).flops()
+    assert again == plain + plain // 3
+
+
+def test_the_form_of_a_call_does_not_matter():
+    a, b = "fp32[6, 8]", "fp32[8, 5]"
+    forms = [torch.mm, torch.matmul, lambda a, b: a @ b, lambda a, b: torch.einsum("ij,jk->ik", a, b),
+             lambda a, b: F.linear(a, b.T), lambda a, b: torch.addmm(torch.zeros(5), a, b)]  # fmt: skip
+    assert {trace(form, a, b).flops() for form in forms} == {2 * 6 * 8 * 5}
+
+
+@pytest.mark.parametrize(("layer", "gates"), [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)])
+def test_recurrent_layers(layer, gates):
+    model = layer(16, 32, num_layers=2, bidirectional=True)
+    traced = trace(model, "fp32[5, 3, 16]")
+    one = 5 * 3 * gates * 32
+    assert traced.macs() == 2 * one * (16 + 32) + 2 * one * (64 + 32)
+    x = torch.empty(5, 3, 16, device="meta", requires_grad=True)
+    assert trace(model, x, backward=True).macs() == 3 * traced.macs()
+
+
+def test_bytes_of_views_lookups_and_expanded_tensors():
+    assert trace(lambda x: x.T.view(8, 4).unsqueeze(0), "fp32[4, 8]").bytes() == 0
+    assert trace(nn.Embedding(1000, 64), "int64[4]").bytes() == 2 * 4 * 64 * 4 + 4 * 8
+    added = trace(lambda x, y: x + y.expand(8, 4), "fp32[8, 4]", "fp32[1, 4]")
+    assert added.bytes() == 32 * 4 + 4 * 4 + 32 * 4
+
+
+def test_a_tied_table_is_streamed_once_in_the_floor():
+    traced = trace(networks.on_shapes(networks.GPT2), "int64[1, 1]")
+    weights = 4 * (124_439_808 - 1024 * 768)
+    assert 0 < traced.bytes("minimal") - weights < 4 * (768 + 50257 + 100)
+
+
+def test_where_and_source_of_forward_and_backward():
+    traced = trace(networks.on_shapes(networks.GPT2), "int64[1, 8]", backward=True)
+    matmuls = [op for op in traced.ops if op.kind == "contraction"]
+    assert {op.where for op in matmuls if op.options["phase"] == "forward"} == {
+        op.where for op in matmuls if op.options["phase"] == "backward"
+    }
+    assert all(op.options["source"].startswith("networks.py:") for op in matmuls)
+    assert traced.under("layers.3.mlp.0").flops() == 3 * 2 * 8 * 768 * 3072
+
+
+def test_a_function_that_trains_itself():
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    before = model.weight.detach().clone()
+    traced = trace(step, "fp32[4, 8]")
+    assert traced.flops() == 2 * 2 * 4 * 8 * 8
+    assert {op.options["phase"] for op in traced.ops} == {"forward", "backward", "optimizer"}
+    assert torch.equal(model.weight, before)
+    assert model.weight.grad is None
+    assert optimizer.param_groups[0]["params"][0] is model.weight
+
+
+def test_nothing_survives_the_call():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.LazyLinear(2))
+    model(torch.zeros(2, 3, 8, 8))
+    names = {name: id(t) for name, t in (*model.named_parameters(), *model.named_buffers())}
+    values = {name: t.detach().clone() for name, t in model.state_dict().items()}
+    functions = {name: id(vars(torch)[name]) for name in vars(torch) if callable(vars(torch)[name])}
+    functionals = {name: id(vars(F)[name]) for name in vars(F)}
+    calls = nn.Module.__call__, nn.Module._call_impl, torch.Tensor.backward, torch.autograd.backward
+    for run in (lambda: trace(model, "fp32[2, 3, 8, 8]", optimizer="adam"), lambda: trace(model, "fp32[2, 4, 8, 8]")):
+        try:
+            run()
+        except roofline.RooflineError:
+            continue
+        finally:
+            assert torch._C._len_torch_function_stack() == torch._C._len_torch_dispatch_stack() == 0
+            assert {n: id(t) for n, t in (*model.named_parameters(), *model.named_buffers())} == names
+            assert all(torch.equal(t, values[n]) for n, t in model.state_dict().items())
+            assert all(p.grad is None for p in model.parameters())
+            assert {n: id(vars(torch)[n]) for n in functions} == functions
+            assert {n: id(vars(F)[n]) for n in vars(F)} == functionals
+            after = nn.Module.__call__, nn.Module._call_impl, torch.Tensor.backward, torch.autograd.backward
+            assert after == calls
+            assert torch.is_grad_enabled()
+            assert not model[0]._forward_hooks
+    assert (torch.ones(2, 2) @ torch.ones(2, 2)).sum() == 8
+
+
+def test_an_operation_without_a_rule_is_a_gap_never_zero():
+    traced = trace(lambda x: torch.linalg.svd(x).S @ x, "fp32[16, 16]")
+    (gap,) = traced.listed_gaps()
+    assert (gap.name, gap.count, gap.bytes) == ("aten._linalg_svd", 1, 4 * (3 * 256 + 16))
+    assert not traced.complete
+    assert any("_linalg_svd" in line for line in traced.bound("h100").incomplete)
+    assert trace(nn.Linear(4, 4), "fp32[4, 4]").bound("h100").incomplete == ()
+
+
+def test_a_rule_of_ones_own():
+    from roofline.programs.torch_registry import costs, find, rule
+
+    assert find("aten._linalg_svd") is None
+    try:
+
+        @rule("_linalg_svd")
+        def svd(call):
+            return costs.vector("svd", "factorization", call.reads, call.writes, flops=1000)
+
+        assert trace(torch.linalg.svd, "fp32[16, 16]").complete
+    finally:
+        from roofline.programs import torch_registry
+
+        del torch_registry._RULES["aten._linalg_svd"]
+
+
+def test_sharded_modules_show_local_shapes_and_collectives():
+    code = """
+import torch, torch.distributed as dist
+from torch import nn
+from torch.testing._internal.distributed.fake_pg import FakeStore
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+model = nn.Sequential(nn.Linear(512, 2048, bias=False), nn.GELU(), nn.Linear(2048, 512, bias=False))
+parallelize_module(model, init_device_mesh("cpu", (8,)), {"0": ColwiseParallel(), "2": RowwiseParallel()})
+from roofline.programs import trace
+traced = trace(model, "fp32[64, 512]")
+(found,) = traced.collectives()
+print(traced.flops(), found.name, found.dims["devices"], int(found.work.total("wire")), traced.complete)
+"""
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert found.stdout.split() == [
+        str(2 * 2 * 64 * 512 * 256),
+        "all_reduce",
+        "8",
+        str(2 * 7 * 64 * 512 * 4 // 8),
+        "True",
+    ]
+
+
+def test_comparison_of_shapes_and_with_a_hand_count():
+    model = networks.on_shapes(networks.vgg16)
+    one, two = (trace(model, f"fp32[{n}, 3, 224, 224]") for n in (1, 2))
+    found = two.diff(one)
+    assert found.lines[0][1:] == (2 * 30_940_528_640, 30_940_528_640)
+    assert {line.ratio for line in found.changed if line.what != "bytes"} == {2.0}
+    (line,) = one.check(30_940_528_640)
+    assert line.equal
+    assert one.check({"0": 2 * 64 * 27 * 224 * 224})[0].equal
+    with pytest.raises(roofline.RooflineError, match="nothing in Sequential is called 'convolutoin'; did you mean"):
+        one.check({"convolutoin": 1})
+
+
+def test_importing_the_package_imports_no_framework():
+    code = "import sys, roofline, roofline.programs; print([m for m in ('torch', 'jax', 'onnx') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

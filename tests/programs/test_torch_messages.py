@@ -1,0 +1,96 @@
+"""What goes wrong, and what is said about it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from roofline.errors import InputError, MissingExtraError, NotationError, RooflineError, SizeError
+from roofline.programs import trace
+from roofline.programs.api import FRONT_ENDS, FrontEnd, front_end
+
+
+def _branches(x):
+    if x.sum() > 0:
+        return x
+    return -x
+
+
+CASES = [
+    (_branches, ["fp32[4]"], r"test_torch_messages\.py:1\d: the program asks for the value of a tensor .*only shapes"),
+    (lambda x: float(x.mean()), ["fp32[4]"], "asks for the value of a tensor .* pass the value as a Python number"),
+    (lambda x: x.nonzero(), ["fp32[4]"], "the shape of the result of nonzero depends on values"),
+    (lambda x: x[x > 0], ["fp32[4]"], "the shape of the result of index depends on values"),
+    (nn.Linear(4, 5), ["fp32[3, 7]"], r"addmm\(fp32\[5\], fp32\[3, 7\], fp32\[4, 5\]\) fails: a and b must have same"),
+    (nn.Conv2d(3, 8, 3), ["fp32[1, 4, 8, 8]"], r"convolution\(fp32\[1, 4, 8, 8\].*check the shapes of the inputs"),
+    (nn.Linear(4, 5), [], r"the program fails on shapes alone: TypeError: .*missing 1 required positional argument"),
+    (lambda x: x.nope(), ["fp32[3]"], r"test_torch_messages\.py:\d+: .*AttributeError: 'Tensor' object has no"),
+    (torch.add, ["fp32[3]", "fp32[4]"], "The size of tensor a|must match|broadcast"),
+    (nn.Embedding(8, 8), ["mxfp4[3]"], "torch has no dtype for mxfp4; it has fp64"),
+    (lambda x: x * 2, ["int64[3]"], None),
+]
+
+
+@pytest.mark.parametrize(("program", "inputs", "message"), CASES)
+def test_message(program, inputs, message):
+    if message is None:
+        assert trace(program, *inputs).ops
+        return
+    with pytest.raises(InputError, match=message):
+        trace(program, *inputs)
+    assert torch._C._len_torch_function_stack() == torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_inputs_are_read_as_the_notation_reads_them():
+    assert trace(nn.ReLU(), "bf16[B, 8]", sizes={"B": 4}).inputs == ("bf16[4, 8]",)
+    with pytest.raises(SizeError, match=r"input bf16\[B, 8\] does not say how large B is; write a number"):
+        trace(nn.ReLU(), "bf16[B, 8]")
+    with pytest.raises(NotationError, match="an input names its dtype"):
+        trace(nn.ReLU(), "x[3, 8]")
+    with pytest.raises(NotationError, match="an input is one tensor"):
+        trace(nn.ReLU(), "bf16[3, 8] * bf16[8, 4]")
+    with pytest.raises(RooflineError, match="did you mean 'bf16'"):
+        trace(nn.ReLU(), "bf61[3, 8]")
+
+
+def test_backward_needs_something_to_differentiate():
+    with pytest.raises(InputError, match="nothing that came out requires a gradient; trace without backward"):
+        trace(torch.relu, "fp32[3]", backward=True)
+    with pytest.raises(InputError, match="unknown optimizer 'adamv'; did you mean 'adam'"):
+        trace(nn.Linear(3, 3), "fp32[2, 3]", optimizer="adamv")
+    with pytest.raises(InputError, match="there are no parameters to optimise"):
+        trace(nn.ReLU(), "fp32[2, 3]", optimizer="sgd")
+
+
+def test_what_cannot_be_traced():
+    with pytest.raises(InputError, match="a int cannot be traced; give a module, a function, or the path"):
+        trace(3, "fp32[3]")
+    with pytest.raises(InputError, match=r"'model\.pt' is not an ONNX file"):
+        trace("model.pt")
+    with pytest.raises(InputError, match="unknown front end 'pytorch'; did you mean 'torch'"):
+        trace(nn.ReLU(), "fp32[3]", frontend="pytorch")
+
+
+def test_a_missing_library_names_its_extra(monkeypatch):
+    monkeypatch.setitem(
+        FRONT_ENDS, "torch", FrontEnd("torch_that_is_not_there", "torch", "roofline.programs.torch_trace")
+    )
+    with pytest.raises(MissingExtraError, match=r"pip install 'roofline\[torch\]'"):
+        front_end("torch")
+
+
+def test_an_operation_that_knows_no_shapes_names_itself():
+    with torch.library._scoped_library("roofline_test", "DEF") as library:
+        library.define("shapeless(Tensor x) -> Tensor")
+        library.impl("shapeless", lambda x: x.clone(), "CPU")
+        with pytest.raises(InputError, match=r"shapeless\(fp32\[3\]\) fails: .*register_fake"):
+            trace(torch.ops.roofline_test.shapeless, "fp32[3]")
+
+
+def test_an_operation_of_the_users_own_is_a_gap():
+    with torch.library._scoped_library("roofline_test", "DEF") as library:
+        library.define("own(Tensor x) -> Tensor")
+        library.impl("own", lambda x: torch.empty_like(x), "Meta")
+        traced = trace(torch.ops.roofline_test.own, "fp32[3]")
+    assert [(gap.name, gap.bytes) for gap in traced.listed_gaps()] == [("roofline_test.own", 24)]

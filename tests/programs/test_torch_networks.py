@@ -1,0 +1,83 @@
+"""Whole networks against their counts by hand (each equal to what several tools and a hand count give)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from roofline.programs import trace
+from tests.programs import networks
+from tests.programs.networks import on_shapes
+
+IMAGE = "fp32[1, 3, 224, 224]"
+
+#: 2 per multiply-add; convolutions with padded positions, linears, full attention, logits of every token.
+COUNTS = [
+    ("vgg16", networks.vgg16, IMAGE, 30_940_528_640, 138_357_544),
+    ("mobilenet v1", networks.mobilenet_v1, IMAGE, 1_137_480_704, 4_231_976),
+    ("mobilenet v2", networks.mobilenet_v2, IMAGE, 601_548_544, 3_504_872),
+    ("resnet-50", networks.resnet50, IMAGE, 8_178_368_512, 25_557_032),
+    ("vit-b/16", networks.ViT, IMAGE, 35_127_656_448, 86_567_656),
+    ("bert-base", networks.Bert, "int64[1, 128]", 22_348_431_360, 109_482_240),
+    ("gpt-2", networks.GPT2, "int64[1, 1024]", 291_648_307_200, 124_439_808),
+]
+
+
+@pytest.mark.parametrize(("build", "given", "flops", "parameters"), [c[1:] for c in COUNTS], ids=[c[0] for c in COUNTS])
+def test_network(build, given, flops, parameters):
+    model = on_shapes(build).eval()
+    assert sum(p.numel() for p in model.parameters()) == parameters
+    traced = trace(model, given)
+    assert traced.flops("unmasked") == flops
+    assert traced.flops("macs") * 2 == traced.flops()
+    assert traced.complete
+
+
+def llama():
+    return on_shapes(networks.Llama).to(torch.bfloat16)
+
+
+def caches(length, layers=32):
+    return [(f"bf16[1, 32, {length}, 128]",) * 2 for _ in range(layers)]
+
+
+def test_llama_prefill_counts_every_score_or_only_those_seen():
+    traced = trace(llama(), "int32[1, 2048]")
+    assert traced.flops("unmasked") == 29_261_612_187_648
+    hidden = 32 * 32 * 4 * 128 * (2048 * 2048 - 2048 * 2049 // 2)
+    assert traced.flops() == 29_261_612_187_648 - hidden
+    assert traced.parameters() == 6_738_415_616
+
+
+def test_llama_layers_alone_are_the_scanned_stack():
+    assert trace(llama(), "int32[1, 2048]").under("layers").flops("unmasked") == 28_724_741_275_648
+
+
+def test_llama_decode_flops_and_the_bytes_of_the_floor():
+    traced = trace(llama(), "int32[1, 1]", caches(2049), 2048)
+    assert traced.flops() == 14_288_420_864
+    assert traced.complete
+    streamed = 2 * (6_738_415_616 - 32000 * 4096)
+    row, read, written = 2 * 4096, 2 * 2 * 32 * 4096 * 2049, 2 * 2 * 32 * 4096
+    logits, token = 2 * 32000, 4
+    assert traced.bytes("minimal") == streamed + row + read + written + logits + token
+
+
+def test_llama_training_is_three_forwards():
+    step = trace(llama(), "int32[1, 2048]", optimizer="adamw")
+    assert step.flops("unmasked") == 87_784_836_562_944
+    assert {op.options["phase"] for op in step.ops} == {"forward", "backward", "optimizer"}
+    again = trace(llama(), "int32[1, 2048]", backward=True, recompute_attention=True)
+    scores = 32 * 32 * 2 * 128 * 2048 * 2048
+    assert again.flops("unmasked") == 87_784_836_562_944 + scores
+
+
+@pytest.mark.parametrize(("layers", "flops", "parameters"), [
+    (2, 1_917_837_115_392, 3_164_688_384), (32, 26_658_862_006_272, 46_702_792_704)
+])  # fmt: skip
+def test_mixtral(layers, flops, parameters):
+    model = on_shapes(networks.mixtral, layers).to(torch.bfloat16)
+    assert sum(p.numel() for p in model.parameters()) == parameters
+    traced = trace(model, "int32[1, 1024]")
+    assert traced.flops("unmasked") == flops
+    assert traced.complete
