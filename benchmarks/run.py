@@ -110,6 +110,13 @@ b, d, f = (rng.integers(1, 10_000, 10_000_000).astype(np.float64) for _ in range
 ask = lambda: roofline.bound(line, on="v5e", B=b, D=d, F=f)
 {ROUNDS}"""
 
+STEPS = f"""{IMPORTS}
+from roofline.models import serve_table
+rng = np.random.default_rng(0)
+batch, context = rng.integers(1, 513, 10_000_000), rng.integers(1, 4096, 10_000_000)
+ask = lambda: serve_table("llama-2-70b", "decode", on="h100", batch=batch, context=context)
+{ROUNDS}"""
+
 
 BUDGETS = (
     Budget("import roofline, CPU", "ms", 30, import_cpu),
@@ -131,6 +138,15 @@ BUDGETS = (
         "one matmul over arrays of 10 million, one core", "million/s", 20,
         lambda: inside(ARRAYS)["million/s"], at_least=True, times=3,
     ),
+    Budget(
+        "roofline llm … on one configuration, cold", "ms", 300,
+        lambda: whole("llm", "llama-2-70b", "--on", "h100", "--batch", "8", "--prompt", "1024", "--context", "1536"),
+    ),
+    Budget(
+        "a decode step of 70B, 10 million configurations", "million/s", 5,
+        lambda: inside(STEPS)["million/s"], at_least=True, times=3,
+    ),
+    Budget("the same, peak memory", "MiB", 1024, lambda: inside(STEPS)["MiB"], times=1),
 )  # fmt: skip
 
 

@@ -35,6 +35,18 @@ def levels() -> Chart:
     return plot(on="v5e", dtypes=["bf16", "int8", "vector/fp32"], levels=["hbm", "vmem", "pcie"])
 
 
+def levels_of_h100() -> Chart:
+    return plot(on="h100", dtypes=["bf16", "fp8", "vector/fp32"], levels=["hbm", "l2", "pcie"])
+
+
+def roofs_of_four() -> Chart:
+    return plot(MATMUL, SOFTMAX, on=["h100", "a100", "v5e", "mi300x"])
+
+
+def levels_of_two() -> Chart:
+    return plot(on=["h100", "v5e"], dtypes=["bf16", "vector/fp32"], levels=["hbm", "pcie"])
+
+
 def a100_time() -> Chart:
     sizes = {"B": range(1, 513)}
     return plot("fp16[B, 5120] * fp16[5120, 5120]", on="a100", set={"hbm": 1.5e12}, kind="time", sizes=sizes)
@@ -74,6 +86,9 @@ ALL: dict[str, Callable[[], Chart]] = {
         two_chips,
         two_bandwidths,
         levels,
+        levels_of_h100,
+        levels_of_two,
+        roofs_of_four,
         a100_time,
         measured,
         four_chips,

@@ -14,7 +14,7 @@ from roofline.charts import plot
 from roofline.charts.chart import SMALLEST
 from roofline.charts.draw import placed
 from roofline.charts.layout import MARKER
-from roofline.charts.placement import Box, overlap
+from roofline.charts.placement import Box, crosses, overlap
 from roofline.charts.themes import DASHES, THEMES, contrast
 from roofline.errors import InputError
 
@@ -49,12 +49,54 @@ def test_no_label_covers_a_marker(name, size):
         assert not any(overlap(label.box, marker) for marker in markers), label.lines
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name != "fifteen_matmuls"])
+CROWDED = ("fifteen_matmuls", "roofs_of_four")
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in CROWDED])
 def test_every_label_finds_a_place_at_600_pixels(name):
     chart = ALL[name]().with_size(600, 400)
     wanted = sorted(m.text for m in (*chart.lines, *chart.points, *chart.ridges) if m.text)
     drawn = [" ".join(text.lines) for text in laid_out(name, (600, 400)).labels if text.series is not None]
     assert sorted(drawn) == [text.replace("\n", " ") for text in wanted]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", ALL)
+def test_a_line_is_labelled_where_it_is_or_in_the_key_with_its_figure_and_its_stroke(name, size):
+    found = laid_out(name, size)
+    beside = {(text.lines[0], text.series) for text in found.labels}
+    for line in ALL[name]().lines:
+        keyed = [t for t in found.around if t.swatch == (line.series, line.dash) and line.text in t.lines[0]]
+        assert (line.text, line.series) in beside or keyed or not line.text, line.label
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", ["two_chips", "roofs_of_four", "levels_of_two"])
+def test_of_several_chips_each_is_named_in_the_key_in_the_stroke_of_its_ceilings(name, size):
+    chart = ALL[name]()
+    keyed = {text.lines[0].partition(":")[0]: text.swatch for text in laid_out(name, size).around if text.swatch}
+    chips = {line.group: (line.series, line.dash) for line in chart.lines if line.role == "ceiling"}
+    assert keyed == chips
+    assert len(set(chips.values())) == len(chips) > 1
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", ["two_chips", "roofs_of_four", "levels", "levels_of_h100", "levels_of_two"])
+def test_no_line_runs_through_the_label_of_a_slope_or_ceiling(name, size):
+    chart, found = ALL[name](), laid_out(name, size)
+    paths = [[found.frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)] for line in chart.lines]
+    texts = {line.text for line in chart.lines}
+    labels = [text for text in found.labels if text.lines[0] in texts]
+    assert labels
+    for text in labels:
+        assert not any(crosses((path[0], path[1]), text.box) for path in paths), text.lines
+
+
+def test_every_ridge_of_three_levels_and_three_dtypes_is_numbered():
+    drawn = [text.lines[0] for text in laid_out("levels_of_h100", (600, 400)).labels]
+    wanted = [ridge.text for ridge in ALL["levels_of_h100"]().ridges]
+    assert len(wanted) == 9
+    assert set(wanted) <= set(drawn)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -157,6 +199,16 @@ def test_series_differ_in_more_than_colour():
     chart = plot("bf16[B, 8192] * bf16[8192, 8192]", on=["v5e", "v5p", "h100", "a100"], vary="B", B=range(1, 99))
     dashes = [line.dash % len(DASHES) for line in chart.lines]
     assert len(set(dashes)) == len(dashes)
+
+
+def test_levels_differ_in_colour_and_stroke():
+    slopes = [line for line in ALL["levels_of_h100"]().lines if line.role == "slope"]
+    assert len({line.series for line in slopes}) == len({line.dash for line in slopes}) == 3
+
+
+def test_of_several_chips_the_stroke_tells_levels_and_the_colour_chips():
+    slopes = {line.label: (line.series, line.dash) for line in ALL["levels_of_two"]().lines if line.role == "slope"}
+    assert slopes == {"h100 hbm": (0, 0), "h100 pcie": (0, 1), "v5e hbm": (1, 0), "v5e pcie": (1, 1)}
 
 
 def test_importing_charts_loads_no_drawing_library():

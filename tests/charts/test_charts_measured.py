@@ -62,6 +62,11 @@ def test_with_several_machines_a_run_that_names_none_is_an_error():
         plot(on=["h100", "a100"], measured=[("x", 1e12, 1e9, "10 ms", "bf16", "a10")])
 
 
+def test_a_run_in_a_dtype_without_a_peak_is_an_error():
+    with pytest.raises(InputError, match="'x' has FLOPs that TPU v5e has no peak for, so it has no roof; give one"):
+        plot(on="v5e", measured=[("x", 1e9, 1e6, 1e-3, "fp64")])
+
+
 HEADER = "name,flops,bytes,seconds\n"
 
 

@@ -45,6 +45,13 @@ def test_a_label_beside_a_line_does_not_cross_it(start, end, width):
         assert not crosses((start, end), candidate.box)
 
 
+def test_a_label_beside_a_line_is_left_out_rather_than_struck_through():
+    options = [beside((100, 150), (300, 150), 60, 14)]
+    bars = [((x, 0.0), (x, 300.0)) for x in range(90, 320, 20)]
+    assert place(options, inside=FRAME, lines=bars) == [None]
+    assert place(options, inside=FRAME, lines=bars[:4]) != [None]
+
+
 @given(anchors, anchors, anchors, anchors)
 def test_crossing_is_mutual(a, b, c, d):
     assert crosses_line((a, b), (c, d)) == crosses_line((c, d), (a, b))

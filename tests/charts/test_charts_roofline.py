@@ -152,7 +152,7 @@ def test_a_dtype_that_runs_as_another_is_said():
         ({"on": "h100", "bandwidths": [1e12], "levels": ["l2"]}, InputError, "two ways to say the slopes"),
         ({"on": []}, InputError, "`on` is empty; name at least one machine"),
         ({"on": 5}, InputError, "5 is not a target; name a chip"),
-        ({}, InputError, "no machine to run on; say on='h100'"),
+        ({}, InputError, "no machine to run on"),
     ],
 )
 def test_messages(arguments, kind, message):
@@ -164,6 +164,33 @@ def test_messages(arguments, kind, message):
 def test_open_sizes_are_an_error_that_names_one():
     with pytest.raises(SizeError, match="size B has no value; a point needs numbers, as in B=64"):
         plot("bf16[B, D] * bf16[D, F]", on="h100", D=8, F=8)
+
+
+@pytest.mark.parametrize(
+    ("lines", "target", "message"),
+    [
+        (["copy(bf16[64])"], "h100", "nothing to place on a roofline: copy(bf16[64]) has no FLOPs; a point needs"),
+        (["gelu(bf16[64])"], "gaudi2", "gelu(bf16[64]) has FLOPs that Intel Gaudi2 has no peak for"),
+        (["gelu(fp32[64])"], "m1", "gelu(fp32[64]) moves no bytes at a known bandwidth"),
+        (["copy(bf16[64]); transpose(bf16[8, 8])"], "h100", "copy(bf16[64]) has no FLOPs; transpose(bf16[8, 8]) has"),
+    ],
+)
+def test_operations_without_a_place_are_named_in_one_error(lines, target, message):
+    with pytest.raises(InputError) as caught:
+        plot(*lines, on=target)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("lines", [["copy(bf16[64])", "gelu(bf16[64])"], ["gelu(bf16[64]); copy(bf16[64])"]])
+def test_an_operation_without_a_place_is_said_beside_one_that_has_one(lines):
+    chart = plot(*lines, on="h100")
+    assert [point.label for point in chart.points] == ["gelu(bf16[64])"]
+    assert "not on the chart: copy(bf16[64]) has no FLOPs" in chart.notes
+
+
+def test_two_machines_of_one_name_are_told_apart_in_the_key():
+    chart = roofline_chart([chip("v5e", hbm="4e11 B/s"), chip("v5e", hbm="8e11 B/s")])
+    assert list(dict.fromkeys(line.group for line in chart.lines)) == ["v5e (1)", "v5e (2)"]
 
 
 def test_a_level_only_one_machine_has_is_drawn_there_and_said():

@@ -157,6 +157,21 @@ def test_an_expression_without_the_size_drawn_over_is_an_error():
         plot("bf16[B, 8] * bf16[8, 8]", "gelu(bf16[K, 8])", on="h100", vary="B", B=[1, 2], K=3)
 
 
+@pytest.mark.parametrize(
+    ("line", "target", "message"),
+    [
+        ("copy(bf16[B])", "h100", "copy(bf16[B]) has no FLOPs, so it has no throughput; kind='time' draws its time"),
+        ("gelu(bf16[B])", "gaudi2", "gelu(bf16[B]) has FLOPs that Intel Gaudi2 has no peak for, so it has no through"),
+    ],
+)
+def test_what_has_no_throughput_is_an_error_and_has_a_time(line, target, message):
+    with pytest.raises(InputError) as caught:
+        plot(line, on=target, vary="B", B=[1, 64])
+    assert message in str(caught.value)
+    chart = plot(line, on=target, kind="time", B=[1, 64])
+    assert chart.line("lower").y[-1] == pytest.approx(bound(line, on=target, B=64).lower)
+
+
 def test_nothing_to_draw_over_a_size_is_an_error():
     with pytest.raises(InputError, match="nothing to draw over a size; give an expression"):
         plot(on="h100", vary="B", B=[1, 2])

@@ -136,7 +136,7 @@ def test_groups_and_depthwise():
     assert (step.options["groups"], step.options["depthwise"]) == ("C", True)
     assert last("conv(bf16[B, 8, 32], bf16[3, 1, 64], depthwise)").options["groups"] == 32
     refused("conv(bf16[B, 8, 64], bf16[3, 8, 128], groups=4)", "64 channels in 4 groups, weights for 8; each filter")
-    refused("conv(bf16[B, 8, 64], bf16[3, 16, 126], groups=4)", "126 channels do not fall into 4 groups")
+    refused("conv(bf16[B, 8, 64], bf16[3, 16, 126], groups=4)", "126 output channels do not fall into 4 groups")
     refused("conv(bf16[B, 8, C], bf16[3, C, O], groups=4)", "C is all channels, each group sees a part")
     refused("conv(bf16[B, 8, 32], bf16[3, 2, 64], depthwise)", "the weights of a depthwise convolution are")
 

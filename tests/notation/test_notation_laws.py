@@ -117,3 +117,29 @@ def test_usual_options_are_left_out():
         assert line.startswith(f"conv({x}, {w}{written}) -> "), line
     assert canonical(program(f"pool({x}, window=2)")).startswith(f"pool({x}, window=2) ->")
     assert canonical(program(f"pool({x}, window=2, stride=1)")).startswith(f"pool({x}, window=2, stride=1) ->")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("softmax(fp32[8, 128])", "softmax(fp32[8, 128])"),
+        ("softmax(fp32[B, T])", "softmax(fp32[8, 16])"),
+        ("softmax_T(fp32[B, T])", "softmax_T(fp32[8, 16])"),
+        ("softmax_B(fp32[B, T])", "softmax_B(fp32[8, 16])"),
+        ("cumsum(fp32[4, 8])", "cumsum(fp32[4, 8])"),
+        ("layer_norm(bf16[B, S, 64])", "layer_norm(bf16[8, S, 64])"),
+        ("group_norm(bf16[B, S, C], groups=4)", "group_norm(bf16[8, S, C], groups=4)"),
+        ("sum(bf16[B, T])", "sum(bf16[8, 16])"),
+        ("sum_{B,T}(bf16[B, T])", "sum_{B,T}(bf16[8, 16])"),
+        ("mean(bf16[B, T]) -> bf16[B]", "mean_T(bf16[8, 16])"),
+        ("argmax_last(bf16[8, 128])", "argmax_last(bf16[8, 128])"),
+    ],
+)
+def test_for_a_reader_a_function_names_its_dimension_where_it_was_written_or_is_not_the_usual_one(text, shown):
+    assert canonical(program(text), {"B": 8, "T": 16}).partition(" -> ")[0] == shown
+
+
+@pytest.mark.parametrize("text", ["softmax(fp32[8, 128])", "sum(bf16[B, T])", "cumsum(fp32[4, 8])", "max(fp32[4, 8])"])
+def test_the_readers_form_of_a_usual_dimension_reads_back(text):
+    found = program(text)
+    assert meaning(program(canonical(found, {}))) == meaning(found)

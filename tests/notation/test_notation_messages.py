@@ -142,6 +142,87 @@ expected stride= a whole number, found '-'; as in stride=(2, 2)
                                             ^
 """,
     """
+attention has no option 'casual'; did you mean 'causal'?
+  attention(q[S, N, H], k[S, N, H], v[S, N, H], casual)
+                                                ^
+""",
+    """
+option window of attention needs a value; as in window=2
+  attention(q[S, N, H], k[S, N, H], v[S, N, H], window)
+                                                ^
+""",
+    """
+conv has no option 'smae'; did you mean 'same'?
+  conv(bf16[B, 8, 3], bf16[3, 3, O], smae)
+                                     ^
+""",
+    """
+'bias' is not defined; an input is written with its dims, as in bias[B, D]
+  conv(bf16[B, 8, 3], bf16[3, 3, O], bias)
+                                     ^
+""",
+    """
+attention takes 3 operands, not 4; \
+attention(q[B,S,N,H], k[B,T,K,H], v[B,T,K,H]; GQA where K < N; bottom-right causal)
+  attention(q[S, N, H], k[S, N, H], v[S, N, H], mask)
+  ^
+""",
+    """
+3 output channels do not fall into 2 groups
+  conv(bf16[1, 8, 8, 4], bf16[3, 3, 2, 3], groups=2)
+                                           ^
+""",
+    """
+3 channels do not fall into 2 groups
+  conv(bf16[1, 8, 8, 3], bf16[3, 3, 2, 4], groups=2)
+                                           ^
+""",
+    """
+stride has 3 numbers for 2 spatial dimensions; stride=1 stands for all
+  conv(bf16[1, 8, 8, 4], bf16[3, 3, 4, 3], stride=(1, 2, 3))
+                                           ^
+""",
+    """
+stride is a whole number of steps, not 2.5
+  conv(bf16[1, 8, 8, 4], bf16[3, 3, 4, 3], stride=2.5)
+                                                  ^
+""",
+    """
+groups is a whole number, not 1.5
+  group_norm(bf16[2, 3, 4], groups=1.5)
+                                   ^
+""",
+    """
+pad is a number of 35 digits; numbers go up to 1e30
+  conv(bf16[1, 8, 8, 4], bf16[3, 3, 4, 3], pad=99999999999999999999999999999999999)
+                                               ^
+""",
+    """
+the padding is given twice; pad=1, same or valid
+  conv(bf16[1, 8, 8, 4], bf16[3, 3, 4, 3], same, stride=2, pad=1)
+                                                           ^
+""",
+    """
+conv_transpose has no padding 'same'; give pad= as a number
+  conv_transpose(bf16[1, 8, 8, 4], bf16[3, 3, 4, 3], stride=2, pad=same)
+                                                               ^
+""",
+    """
+attention is causal or full, not both
+  attention(q[S, N, H], k[S, N, H], v[S, N, H], causal, window=8, full)
+                                                                  ^
+""",
+    """
+depthwise has as many groups as channels; groups= says otherwise
+  conv(bf16[1, 8, 8, 4], bf16[3, 3, 1, 4], depthwise, groups=2)
+                                                      ^
+""",
+    """
+a window of 9 does not fit a size of 8; pad more, or take a smaller window
+  pool(bf16[1, 8, 8, 4], window=9)
+                         ^
+""",
+    """
 gelu takes nothing after '_'; write gelu(…)
   gelu_T(bf16[B])
   ^

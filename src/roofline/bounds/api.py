@@ -136,7 +136,8 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound:
         ``overlap``, ``overhead``   a stated fraction and a time per operation: adds an estimate
         ``mesh``          sizes of mesh axes, ``{"X": 4, "Y": "n"}``; a target's own shape names X, Y, Z in order
         ``link``          one-way bandwidth of a link to other chips, in place of the catalog's
-        ``plan``          which plan a sharded program goes by: its rank, its name, or a part of the name
+        ``plan``          which plan a sharded program goes by: its rank, its name or words of it, or ``fewest``: the
+                          one that sends over the fewest mesh axes
         ``algorithm``     of collectives: one for all that it does, or ``{"AllReduce": "in-switch"}``
         ``uneven``        what is done with sizes that a mesh axis does not divide: ``error`` or ``pad``
         ``use``           mesh axes that plans may use though no tensor is sharded over them

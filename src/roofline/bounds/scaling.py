@@ -31,6 +31,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import positive_number, put_numbers, roots_of
 from roofline.bounds.question import Question
+from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, suggest
 from roofline.quantity import format_number
 from roofline.sizes import product, symbol
@@ -189,7 +190,7 @@ def scaling(
     asked = asked.vary(sizes=sizes, plan=symbolic.plan)
     known = {**_numbers(symbolic), **{symbol(key): size for key, size in sizes.items()}}
     x = symbol(wanted)
-    form = _together(_last(_crossings(symbolic, condition, x, network), known), several)
+    form = _together(_crossing(symbolic, condition, x, network, known), several)
     if wanted == condition.unknown and condition.per:
         form = form / _ways(asked, condition.per)
     what = condition.what if wanted == condition.unknown else wanted
@@ -268,7 +269,7 @@ def _numbers(symbolic: Bound) -> dict[Any, float]:
     return values_of((use.rate.value for use in symbolic.uses), [use.rate for use in symbolic.uses])
 
 
-def _crossings(symbolic: Bound, condition: Condition, x: Any, network: str | None) -> list[Any]:
+def _crossing(symbolic: Bound, condition: Condition, x: Any, network: str | None, known: Mapping[Any, Any]) -> Any:
     """Where the links take as long as what they are held against."""
     held = _weights(symbolic) if condition.against == "bytes" else _time(symbolic, condition.against)
     links = [u for u in symbolic.uses if u.quantity == "wire"]
@@ -278,8 +279,8 @@ def _crossings(symbolic: Bound, condition: Condition, x: Any, network: str | Non
         if not links:
             raise InputError(f"nothing is sent over {network!r}", hint=suggest(network, names, what="links in use"))
     chosen = [u.time for u in links if not condition.link or u.place.partition(".")[0] == condition.link]
-    found = [root for time in chosen for root in roots_of(held, time, x) or ()]
-    if not found:
+    found = hidden_from(held, chosen, x, known)
+    if found is None:
         raise InputError(f"{x} does not decide whether this scales", hint="solve for another size, as in unknown='B'")
     return found
 
@@ -299,12 +300,6 @@ def _over(symbolic: Bound, axis: str) -> Any:
     """The time of the busiest link of one mesh axis."""
     times = [u.time for u in symbolic.uses if u.quantity == "wire" and u.place.partition(".")[0] == axis]
     return times[0]
-
-
-def _last(forms: list[Any], known: Mapping[Any, Any]) -> Any:
-    """The largest of the crossings: from there on every link is hidden."""
-    valued = [(value, form) for form in forms if (value := positive_number(put_numbers(form, known))) is not None]
-    return max(valued, key=lambda pair: pair[0])[1] if valued else forms[0]
 
 
 def _ways(asked: Question, axes: tuple[str, ...]) -> Any:

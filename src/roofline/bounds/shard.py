@@ -79,7 +79,7 @@ def shard(expression: str, **arguments: Any) -> ShardPlans:
 
     >>> free = shard("A[I, J] * B[J, K] -> C[I, K]", on="v4:4x4x4", I=4096, J=4096, K=4096)
     >>> free.best.name
-    'slice_{X,Y,Z,I}(A[I, J]); AllGather_{X,Y,Z}(C[I_XYZ, K])'
+    'slice_{X,Y,I}(A[I, J]); slice_{Z,K}(B[J, K]); AllGather_{X,Y,Z}(C[I_XY, K_Z])'
     """
     asked = question(expression, **arguments)
     if not is_sharded(asked):

@@ -177,8 +177,8 @@ class _Search:
     def _in_symbols(self, pairs: Mapping[Any, Any]) -> Solution:
         """Other sizes are open: the closed form of the crossing, and its limit for large sizes."""
         candidates = [(pair, form) for pair, forms in pairs.items() for form in forms or ()]
-        network = set(network_pairs(self.symbolic))
-        candidates.sort(key=lambda candidate: candidate[0] not in network)
+        network = {frozenset(pair) for pair in network_pairs(self.symbolic)}
+        candidates.sort(key=lambda candidate: frozenset(candidate[0]) not in network)
         if not candidates:
             return self._solution(verdict=f"always {self._kind(self._largest_when_large())}, for large sizes")
         (before, after), form = self._sides(candidates[0][0]), candidates[0][1]

@@ -13,12 +13,12 @@ direct: D = 245,156
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.bounds.crossing import positive_number, put_numbers, roots_of
+from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
 from roofline.bounds.question import Question
 from roofline.errors import InputError
 from roofline.quantity import format_number
@@ -83,15 +83,27 @@ def _rates(answer: Bound) -> dict[Any, float]:
 
 
 def _crossing(answer: Bound, name: str, unknown: str, x: Any, known: Mapping[Any, Any]) -> Crossing | None:
-    """The last crossing of a link with the arithmetic: from there on every link is hidden."""
-    forms = [
-        form
-        for math, link in network_pairs(answer)
-        for form in roots_of(answer.times[math], answer.times[link], x) or ()
-    ]
-    if not forms:
-        return None
-    numbers = [(positive_number(put_numbers(form, known)), form) for form in forms]
-    valued = [(value, form) for value, form in numbers if value is not None]
-    value, form = max(valued, key=lambda pair: pair[0]) if valued else (None, forms[0])
-    return Crossing(name, unknown, form, value)
+    math = [answer.times[resource] for resource in dict.fromkeys(a for a, _ in network_pairs(answer))]
+    links = [answer.times[resource] for resource in dict.fromkeys(b for _, b in network_pairs(answer))]
+    form = hidden_from(math[0], links, x, known) if math else None
+    return None if form is None else Crossing(name, unknown, form, positive_number(put_numbers(form, known)))
+
+
+def hidden_from(math: Any, links: Sequence[Any], x: Any, known: Mapping[Any, Any]) -> Any:
+    """Where the busiest of several links takes as long as the arithmetic; None where none ever does.
+
+    Of the crossings with each link that is the one at which no other link takes longer.
+    """
+    forms = [root for link in links for root in roots_of(math, link, x) or ()]
+    valued = [(form, value) for form in forms if (value := positive_number(put_numbers(form, known))) is not None]
+    for form, value in valued:
+        here = {**known, x: value}
+        if all(_ratio(link / math, here) <= 1 + 1e-9 for link in links):
+            return form
+    return valued[0][0] if valued else forms[0] if forms else None
+
+
+def _ratio(ratio: Any, known: Mapping[Any, Any]) -> float:
+    """Put numbers into a ratio of times; sizes that are open mostly cancel, and any number does for those."""
+    number = put_numbers(ratio, known)
+    return float(put_numbers(number, dict.fromkeys(free_symbols(number), 1000)))

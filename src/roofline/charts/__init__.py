@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from roofline.charts.chart import Chart
 from roofline.charts.marks import Axis, Line, Point, Region, Ridge
-from roofline.measurement.runs import Measured, read_measured
 from roofline.charts.plot import plot
 from roofline.charts.roofline_chart import roofline_chart
 from roofline.charts.throughput_chart import throughput_chart
 from roofline.charts.time_chart import time_chart
+from roofline.measurement.runs import Measured, read_measured
 
 __all__ = [
     "Axis",

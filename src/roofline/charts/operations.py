@@ -35,63 +35,39 @@ def operations(answer: Bound, name: str | None = None) -> list[Operation]:
     dtype = next((use.dtype for use in answer.uses if use.quantity == "flops"), "")
     return [
         Operation(
-            part.name,
-            answer.machine,
-            float(part.intensity or 0),
-            float(part.flops / part.lower),
-            str(part.bound_by),
-            dtype,
+            text, answer.machine, float(part.intensity or 0), float(part.flops / part.lower), str(part.bound_by), dtype
         )
-        for part in _parts(answer, name)
-        if not part.wanting
+        for text, part, missing in _parts(answer, name)
+        if not missing
     ]
 
 
 def left_out(answer: Bound, name: str | None = None) -> list[str]:
     """Say which operations have no place on the chart, and why: ``copy(bf16[64]) has no FLOPs``."""
-    return [f"{part.name} {part.wanting}" for part in _parts(answer, name) if part.wanting]
+    return [f"{text} {missing}" for text, _, missing in _parts(answer, name) if missing]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """What is or is not a point: a whole answer, or one operation of a program."""
-
-    name: str
-    machine: Machine
-    flops: Size
-    intensity: Size | None
-    lower: Size
-    bound_by: str | None
-    timed: bool
-
-    @property
-    def wanting(self) -> str:
-        """Why it cannot be placed; empty where it can."""
-        if not self.flops:
-            return "has no FLOPs"
-        if not self.timed:
-            return f"has FLOPs that {self.machine.name} has no peak for"
-        return "" if self.intensity else "moves no bytes"
+def wanting(answer: Bound | OpBound, machine: Machine) -> str:
+    """Why no FLOP/s can be given for an answer or an operation; empty where they can."""
+    if not answer.flops:
+        return "has no FLOPs"
+    parts = answer.ops if isinstance(answer, Bound) else (answer,)
+    places = {key.place for part in parts for key in part.op.work if key.quantity == "flops"}
+    counted = "matrix" if "matrix" in places else "vector"
+    if not any(use.quantity == "flops" and use.place == counted for use in answer.uses):
+        return f"has FLOPs that {machine.name} has no peak for"
+    return ""
 
 
-def _parts(answer: Bound, name: str | None) -> list[_Part]:
+def _parts(answer: Bound, name: str | None) -> list[tuple[str, Bound | OpBound, str]]:
+    """What could be a point: the whole answer, or each operation of a program; with its name, and why it is none."""
     _check_numbers(answer)
-    machine = answer.machine
-    if len(answer.ops) == 1 or name is not None:
-        text, timed = name or without_output(answer.expression), answer.attainable is not None
-        return [_Part(text, machine, answer.flops, answer.intensity, answer.lower, str(answer.bound_by), timed)]
-    return [
-        _Part(
-            _name(op),
-            machine,
-            op.flops,
-            op.intensity,
-            op.lower,
-            op.bound_by,
-            any(use.quantity == "flops" for use in op.uses),
-        )
-        for op in answer.ops
-    ]
+    whole = len(answer.ops) == 1 or name is not None
+    named: list[tuple[str, Bound | OpBound]] = (
+        [(name or without_output(answer.expression), answer)] if whole else [(_name(op), op) for op in answer.ops]
+    )
+    unmoved = "moves no bytes at a known bandwidth"
+    return [(text, part, wanting(part, answer.machine) or ("" if part.intensity else unmoved)) for text, part in named]
 
 
 def without_output(expression: str) -> str:

@@ -19,13 +19,13 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import resolve_sizes
 from roofline.charts.chart import THEMES, Chart
-from roofline.measurement.runs import read_measured
 from roofline.charts.roofline_chart import roofline_chart
 from roofline.charts.series import MOST_CURVES, Series, series
 from roofline.charts.throughput_chart import throughput_chart
 from roofline.charts.time_chart import time_chart
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
+from roofline.measurement.runs import read_measured
 
 Targets = str | Machine | Sequence[str | Machine] | None
 

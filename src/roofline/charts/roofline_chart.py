@@ -21,12 +21,12 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.zones import Zones
 from roofline.charts.chart import Chart
 from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
-from roofline.measurement.runs import Measured
-from roofline.charts.operations import Operation, left_out, operations
+from roofline.charts.operations import Operation, left_out, operations, wanting
 from roofline.charts.roofs import Corner, Roof, check_known, machine_roof, styled
 from roofline.charts.size_axes import in_order, named
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
+from roofline.measurement.runs import Measured
 from roofline.quantity import format_number, format_quantity
 
 #: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several), and
@@ -103,7 +103,7 @@ def roofline_chart(
         x=x,
         y=y,
         marks=tuple(marks),
-        notes=(*_listed(corners), *_notes([*bounds, *priced], roofs, points, [f"not on the chart: {why}" for why in skipped])),
+        notes=(*_listed(corners), *_notes([*bounds, *priced], roofs, points, skipped)),
         theme=theme,
     )
 
@@ -223,14 +223,11 @@ def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
 
 
 def _groups(roofs: Sequence[Roof]) -> list[str]:
-    """What the key calls each machine: nothing where it is alone, and its figures too where two have one name."""
+    """What the key calls each machine: nothing where it is alone, and a number too where several have one name."""
     if len(roofs) == 1:
         return [""]
     keys = [roof.machine.key for roof in roofs]
-    return [
-        ", ".join((key, *roof.machine.given)) if keys.count(key) > 1 else key
-        for key, roof in zip(keys, roofs, strict=True)
-    ]
+    return [f"{key} ({keys[:i].count(key) + 1})" if keys.count(key) > 1 else key for i, key in enumerate(keys)]
 
 
 def _ridges(corners: Sequence[Corner], roofs: Sequence[Roof]) -> Iterator[Ridge]:
@@ -289,6 +286,9 @@ def _run_points(
     runs: Sequence[tuple[Measured, int]], priced: Sequence[Bound], colors: Sequence[int]
 ) -> Iterator[Point]:
     for number, ((run, at), answer) in enumerate(zip(runs, priced, strict=True)):
+        missing = wanting(answer, answer.machine)
+        if answer.attainable is None or missing:
+            raise InputError(f"{run.name!r} {missing}, so it has no roof", hint=f"give one, as in set {run.dtype}=1e14")
         roof = float(answer.attainable)
         yield Point(
             run.name,
@@ -329,4 +329,5 @@ def _notes(
     said += [
         f"{name} ran faster than its bound: data already in a cache, or fewer bytes than stated?" for name in faster
     ]
-    return in_order([*said, *skipped], [roof.machine for roof in roofs])
+    said += [f"not on the chart: {why}" for why in skipped]
+    return in_order(said, [roof.machine for roof in roofs])

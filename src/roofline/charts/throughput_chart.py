@@ -15,8 +15,10 @@ from collections.abc import Iterator, Mapping
 
 from roofline.charts.chart import Chart
 from roofline.charts.marks import Line, Ridge
+from roofline.charts.operations import wanting
 from roofline.charts.series import Series
 from roofline.charts.size_axes import NEUTRAL, named, shared_notes, size_axis, upwards
+from roofline.errors import InputError
 from roofline.quantity import format_number, format_quantity
 
 #: A peak is drawn where it is at most so many times above the highest curve.
@@ -26,9 +28,16 @@ IN_SIGHT = 1.6
 def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
     """Draw the attainable FLOP/s of each curve, its knees, and the peaks they run into.
 
-    ``curves`` are :class:`~roofline.charts.series.Series` by label, all over the same size.
+    ``curves`` are :class:`~roofline.charts.series.Series` by label, all over the same size. One without FLOPs, or
+    whose FLOPs the machine has no peak for, is an error.
     """
     listed = list(curves.values())
+    for curve in listed:
+        missing = wanting(curve.answer, curve.answer.machine)
+        if missing:
+            raise InputError(
+                f"{curve.expression} {missing}, so it has no throughput", hint="kind='time' draws its time"
+            )
     marks: list[Line | Ridge] = []
     for number, (label, curve) in enumerate(curves.items()):
         marks.append(Line(label, curve.x, curve.attainable, "curve", number, number, label))

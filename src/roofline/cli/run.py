@@ -30,7 +30,7 @@ def command(
 
     \b
     roofline run "bf16[256, 4096] @ bf16[4096, 4096]" "softmax(fp32[8, 32, 512, 512])"
-    roofline run "fp32[N, N] @ fp32[N, N]" N=2048 --threads 1 --cold
+    roofline run "fp32[M, K] * fp32[K, N]" M=64 K=4096 N=4096 --threads 1 --cold
     """
     from pathlib import Path
 

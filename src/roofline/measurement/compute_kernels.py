@@ -45,6 +45,10 @@ FMAS = (("fp64", "double", 64, ""), ("fp32", "float", 32, ""), ("fp16", "half", 
 TILES = (("bf16", "amx-bf16", "tdpbf16ps", 16 * 16 * 32), ("int8", "amx-int8", "tdpbssd", 16 * 16 * 64))
 
 
+#: FLOP a tile unit does in a cycle: 16 rows of a tile take 16 cycles (Intel optimization manual, chapter on AMX).
+TILES_A_CYCLE = {"bf16": 1024.0, "int8": 2048.0}
+
+
 def compute_kernels(processor: Processor) -> tuple[Kernel, ...]:
     """Make the register kernels this processor can run: at most one vector and one tile kernel a dtype.
 
@@ -81,7 +85,7 @@ def most_per_cycle(kernel: Kernel) -> float | None:
     bits = {"fp64": 64, "fp32": 32, "fp16": 16, "bf16": 16, "int8": 8}.get(kernel.dtype)
     if bits is None:
         return None
-    return {"bf16": 2.0 * 2 * 16 * 32, "int8": 2.0 * 2 * 16 * 64}[kernel.dtype] / 2 if kernel.amx else 2.0 * 1024 / bits
+    return TILES_A_CYCLE.get(kernel.dtype) if kernel.amx else 2.0 * 1024 / bits
 
 
 def _chains(processor: Processor) -> int:

@@ -52,10 +52,11 @@ def find_levels(curve: Sequence[tuple[float, float]]) -> list[Level]:
 
     The curve, in logarithms, is covered by falling plateaus: the segmentation with the least sum of distances from
     each plateau's median, one level more only where it pays :data:`PRICE`. Points on the way down from one level to
-    the next belong to neither. A level's bandwidth is the best of its points, each of which is a median itself; that
+    the next belong to neither. Small sets are slowed by the ends of loops and by launches, so a set counts as fast as
+    the fastest larger one. A level's bandwidth is the best of its points, each of which is a median itself; that
     of the outermost level the best of those at least :data:`BEYOND` times as large as the level before holds.
     """
-    points = sorted(curve)
+    points = _falling(sorted(curve))
     if not points:
         return []
     logs = [math.log(bandwidth) for _, bandwidth in points]
@@ -71,6 +72,20 @@ def find_levels(curve: Sequence[tuple[float, float]]) -> list[Level]:
         name = "dram" if outermost else INNER[number] if number < len(INNER) else f"l{number + 1}"
         found.append(Level(name, best, None if outermost else max(within), inside[0][0]))
     return found
+
+
+def _falling(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Replace every bandwidth by the best at its set or any larger one.
+
+    >>> _falling([(1, 2.0), (2, 5.0), (4, 3.0)])
+    [(1, 5.0), (2, 5.0), (4, 3.0)]
+    """
+    found: list[tuple[float, float]] = []
+    best = 0.0
+    for size, bandwidth in reversed(points):
+        best = max(best, bandwidth)
+        found.append((size, best))
+    return found[::-1]
 
 
 def beyond(points: Sequence[tuple[float, float]], inner: float | None) -> Sequence[tuple[float, float]]:

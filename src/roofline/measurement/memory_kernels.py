@@ -10,14 +10,14 @@ from __future__ import annotations
 from roofline.measurement.kernels import LINE, Kernel, loop
 
 #: Vectors in one turn of the loop: enough to hide the loop, few enough for the smallest working set.
-UNROLLED = 16
+UNROLLED = 8
 
 
 def memory_kernels(vector_bits: int) -> tuple[Kernel, ...]:
     """Make the four kernels for registers of this width, the cheapest first.
 
     >>> [(kernel.name, kernel.amount, kernel.arrays, kernel.step) for kernel in memory_kernels(512)]
-    [('load', 1.0, 1, 1024), ('copy', 2.0, 2, 1024), ('triad', 3.0, 3, 1024), ('non-temporal triad', 3.0, 3, 1024)]
+    [('load', 1.0, 1, 512), ('copy', 2.0, 2, 512), ('triad', 3.0, 3, 512), ('non-temporal triad', 3.0, 3, 512)]
     """
     width = vector_bits // 8
     return (

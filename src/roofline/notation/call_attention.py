@@ -28,9 +28,9 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
             ranks = ", ".join(scope.show_axes(shape.axes) for shape in shapes)
             raise scope.fail(f"attention of {ranks}", call.span, f"it takes {_LAYOUT}")
     if {"causal", "full"} <= call.options.keys():
-        raise scope.fail("attention is causal or full, not both", call.span)
+        raise scope.fail("attention is causal or full, not both", call.place("causal", "full"))
     if not isinstance(call.options.get("window", 1), int):
-        raise scope.fail("the window of attention is one number", call.span)
+        raise scope.fail("the window of attention is one number", call.place("window"))
     q, k, v = shapes
     batched = len(q.axes) == 4
     pairs = [("length", 1, 2, -3), ("heads", 1, 2, -2), ("head size", 0, 1, -1)]

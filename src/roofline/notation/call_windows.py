@@ -101,12 +101,12 @@ def _options(scope: Scope, call: CallNode, spatial: int, *, stride: int | tuple[
     given = call.options
     words = [word for word in ("same", "valid") if word in given]
     if len(words) + ("pad" in given) > 1:
-        raise scope.fail("the padding is given twice", call.span, "pad=1, same or valid")
+        raise scope.fail("the padding is given twice", call.place("pad", *words), "pad=1, same or valid")
     word = words[0] if words else given.get("pad")
     pad: Any
     if word == "same":
         if call.function == "conv_transpose":
-            raise scope.fail("conv_transpose has no padding 'same'", call.span, "give pad= as a number")
+            raise scope.fail("conv_transpose has no padding 'same'", call.place("pad"), "give pad= as a number")
         pad = "same"
     else:
         pad = (0,) * spatial if word == "valid" else _tuple(scope, call, "pad", spatial, 0)
@@ -129,7 +129,7 @@ def _tuple(scope: Scope, call: CallNode, key: str, spatial: int, default: int | 
         return (int(value),) * spatial
     if len(value) != spatial:
         message = f"{key} has {len(value)} numbers for {spatial} spatial dimension{'s' if spatial > 1 else ''}"
-        raise scope.fail(message, call.span, f"{key}={value[0]} stands for all")
+        raise scope.fail(message, call.place(key), f"{key}={value[0]} stands for all")
     return value
 
 
@@ -139,18 +139,19 @@ def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: d
     channels, own = x.labels[-1], weights.labels[-2]
     if options.get("depthwise"):
         if call.options.get("groups") not in (None, scope.sizes.get(channels)):
-            raise scope.fail("depthwise has as many groups as channels; groups= says otherwise", call.span)
+            message = "depthwise has as many groups as channels; groups= says otherwise"
+            raise scope.fail(message, call.place("groups"))
         options["groups"] = scope.sizes.get(channels, channels)
         if not scope.is_one(own):
             message = f"the weights of a depthwise convolution are [kernel…, 1, O], not […, {scope.show_label(own)}, …]"
             raise scope.fail(message, scope.place(weights, own, call.span))
-        _divides(scope, call, weights.labels[-1], options["groups"])
+        _divides(scope, call, weights.labels[-1], options["groups"], "output channels")
     elif options["groups"] == 1 or transposed:
         shapes = _same(scope, call, shapes, (0, -1), (1, -2), "channels")
         _divides(scope, call, channels, options["groups"])
     else:
         _divides(scope, call, channels, options["groups"])
-        _divides(scope, call, weights.labels[-1], options["groups"])
+        _divides(scope, call, weights.labels[-1], options["groups"], "output channels")
         total, part = scope.sizes.get(channels), scope.sizes.get(own)
         if total is not None and part is not None and part * options["groups"] != total:
             expected = total // options["groups"]
@@ -169,10 +170,10 @@ def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: d
     return shapes
 
 
-def _divides(scope: Scope, call: CallNode, label: str, groups: Any) -> None:
+def _divides(scope: Scope, call: CallNode, label: str, groups: Any, what: str = "channels") -> None:
     size = scope.sizes.get(label)
     if isinstance(groups, int) and size is not None and size % groups:
-        raise scope.fail(f"{size} channels do not fall into {groups} groups", call.span)
+        raise scope.fail(f"{size} {what} do not fall into {groups} groups", call.place("groups", "depthwise"))
 
 
 def _same(
@@ -218,5 +219,5 @@ def _transposed_out(scope: Scope, call: CallNode, axis: Axis, k: int | None, opt
 def _computed(scope: Scope, call: CallNode, axis: Axis, size: int | None, k: int | None, result: int | None) -> Axis:
     if result is not None and result < 1:
         message = f"a window of {k} does not fit a size of {size}"
-        raise scope.fail(message, call.span, "pad more, or take a smaller window")
+        raise scope.fail(message, call.place("window"), "pad more, or take a smaller window")
     return Axis(scope.number(result), axis.shard)

@@ -18,10 +18,10 @@ from roofline.notation.broadcasting import broadcast
 from roofline.notation.call_attention import attention, embedding, transpose
 from roofline.notation.call_collective import collective
 from roofline.notation.call_windows import convolution, pooling
-from roofline.notation.functions import FUNCTIONS
+from roofline.notation.functions import FUNCTIONS, no_flag, usual_over
 from roofline.notation.result import match
 from roofline.notation.scope import Scope, Wanted, is_number, rename
-from roofline.notation.structure import CallNode, Shape
+from roofline.notation.structure import CallNode, Shape, TensorNode
 
 Rule = Callable[[Scope, CallNode, Sequence[Shape], Wanted], Shape]
 
@@ -34,6 +34,17 @@ RESULT_DTYPES: Mapping[str, str] = MappingProxyType({"compare": "bool", "argmax"
 def resolve_call(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
     """Resolve one call by its family's rule."""
     return RULES[FUNCTIONS[call.function].family](scope, call, shapes, wanted)
+
+
+def check_words(scope: Scope, call: CallNode) -> None:
+    """Raise where a bare word among the operands names no tensor and is nearly one of the function's flags."""
+    for argument in call.arguments if FUNCTIONS[call.function].flags else ():
+        if not isinstance(argument, TensorNode) or argument.dims is not None or argument.name is None:
+            continue
+        if argument.name not in scope.names and argument.name not in scope.declared:
+            error = no_flag(FUNCTIONS[call.function], argument.name)
+            if error:
+                raise scope.fail(error[0], argument.span, error[1])
 
 
 def elementwise(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
@@ -91,7 +102,7 @@ def last(scope: Scope, call: CallNode, shape: Shape) -> tuple[str, ...]:
     """The last dimension, as the default to work along; the answer says so."""
     if not shape.axes:
         raise scope.fail(f"{call.function} works along a dimension; this is a scalar", call.span)
-    label = shape.labels[-1]
+    (label,) = usual_over(call.function, shape.labels)
     scope.assume(f"{call.function} is along the last dimension, {scope.show_label(label)}")
     return (label,)
 
@@ -119,7 +130,7 @@ def norm(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) 
             raise scope.fail("group_norm needs groups=", call.span, "as in group_norm(x, groups=32)")
         if len(x.axes) < 2:
             raise scope.fail("group_norm works on [B, …, C]", call.span)
-        over = along(scope, call, operands[0]) or operands[0].labels[1:]
+        over = along(scope, call, operands[0]) or usual_over(call.function, operands[0].labels)
     else:
         over = along(scope, call, operands[0]) or last(scope, call, operands[0])
     return _like_first(scope, call, operands, wanted, over)
@@ -139,6 +150,7 @@ def _like_first(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: W
         wanted=wanted,
         over=tuple(renamed.get(label, label) for label in over),
         options=call.options,
+        spelt=bool(call.over),
     )
 
 
@@ -150,7 +162,7 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
         kept = {dim.name for dim in wanted.output.dims}
         over = tuple(label for label in x.labels if label not in kept)
     elif not over:
-        over = x.labels
+        over = usual_over(call.function, x.labels)
     given = tuple(axis for axis in x.axes if axis.label not in over)
     axes, renamed = match(scope, given, wanted, call.function)
     compute, storage = scope.dtypes(shapes, call.span)
@@ -167,6 +179,7 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
         unreduced=shards,
         over=over,
         options=call.options,
+        spelt=bool(call.over),
     )
 
 

@@ -13,6 +13,8 @@ Without sizes the line reads back as the same program, so what lies between two 
 >>> chain = program("gelu(bf16[B, D] * bf16[D, F]) * bf16[F, D]")
 >>> canonical(chain)
 '%3 = bf16[B, D] * bf16[D, F] -> bf16[B, F]; %4 = gelu(%3) -> bf16[B, F]; %4 * bf16[F, D] -> bf16[B, D]'
+>>> canonical(program("softmax(fp32[B, 128])")), canonical(program("softmax(fp32[B, 128])"), {})
+('softmax_last(fp32[B, 128]) -> fp32[B, 128]', 'softmax(fp32[B, 128]) -> fp32[B, 128]')
 >>> canonical(chain, {"B": 8})
 'gelu(bf16[8, D] * bf16[D, F]) * bf16[F, D] -> bf16[8, D]'
 >>> canonical(program("conv(bf16[B, 32, 32, 3], bf16[5, 5, 3, 8], stride=(2, 2), pad=2x2, dilation=1)"))
@@ -26,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.notation.functions import FUNCTIONS
+from roofline.notation.functions import FUNCTIONS, usual_over
 from roofline.notation.scope import is_number, show_axes
 from roofline.notation.structure import Program, Shape, Step
 
@@ -102,7 +104,8 @@ class _Writer:
             over = _over(step) if self.exact else ""
             return f"{left} {_OPERATORS[step.function]}{over} {right}"
         operands = [self.operand(shape, "") for shape in step.inputs]
-        return f"{step.function}{_suffix(step)}({', '.join([*operands, *_options(step)])})"
+        suffix = _suffix(step) if self.exact or not _is_usual(step) else ""
+        return f"{step.function}{suffix}({', '.join([*operands, *_options(step)])})"
 
     def operand(self, shape: Shape, bracketed: str) -> str:
         """Write an operand; an operation inside is put in brackets if its sign is one of ``bracketed``."""
@@ -138,6 +141,13 @@ def _over(step: Step) -> str:
     if not any(_NUMBER.search(shape.written) for shape in (*step.inputs, step.output)):
         return ""
     return f"_{labels[0]}" if len(labels) == 1 else f"_{{{','.join(labels)}}}"
+
+
+def _is_usual(step: Step) -> bool:
+    """Whether a function works along what it does by itself, and along no name that the reader wrote."""
+    if step.kind == "collective" or not step.over or step.over != usual_over(step.function, step.inputs[0].labels):
+        return False
+    return not step.spelt or any(is_number(label) for label in step.over)
 
 
 def _suffix(step: Step) -> str:

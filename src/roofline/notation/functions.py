@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from roofline.errors import did_you_mean
+
 
 @dataclass(frozen=True, slots=True)
 class Function:
@@ -127,6 +129,29 @@ FUNCTIONS: dict[str, Function] = {
 def canonical() -> dict[str, Function]:
     """List the functions once each, without aliases."""
     return dict(_CANONICAL)
+
+
+def usual_over(name: str, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Which of a tensor's labels a function works along where none are written.
+
+    >>> usual_over("sum", ("B", "S", "D")), usual_over("softmax", ("B", "S", "D")), usual_over("group_norm", ("B", "D"))
+    (('B', 'S', 'D'), ('D',), ('D',))
+    """
+    if FUNCTIONS[name].family == "reduction":
+        return labels
+    return labels[1:] if FUNCTIONS[name].name == "group_norm" else labels[-1:]
+
+
+def no_flag(function: Function, word: str) -> tuple[str, str] | None:
+    """What to say, and what to suggest, of a bare word that is nearly a flag of the function; None where it is not.
+
+    >>> no_flag(FUNCTIONS["attention"], "casual"), no_flag(FUNCTIONS["attention"], "mask")
+    (("attention has no option 'casual'", "did you mean 'causal'?"), None)
+    """
+    if word in function.options:
+        return f"option {word} of {function.name} needs a value", f"as in {word}=2"
+    near = did_you_mean(word, function.flags)
+    return (f"{function.name} has no option {word!r}", f"did you mean {near!r}?") if near else None
 
 
 def longest_match(name: str) -> tuple[str, str] | None:

@@ -10,13 +10,14 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import NotationError, did_you_mean, suggest
 from roofline.notation.cursor import Cursor
-from roofline.notation.functions import FUNCTIONS, Function, longest_match
+from roofline.notation.functions import FUNCTIONS, Function, longest_match, no_flag
 from roofline.notation.parse_tensor import whole_number
-from roofline.notation.structure import CallNode, Node, Span
+from roofline.notation.structure import CallNode, Node, Span, TensorNode
 from roofline.notation.tokens import Token
 
 _TIMES = re.compile(r"(?:x[0-9]+)+")
 _NUMBER_LISTS = frozenset(("stride", "pad", "dilation", "output_pad", "window"))
+_COUNTS = {"stride": "steps", "dilation": "steps", "pad": "elements", "output_pad": "elements", "window": "elements"}
 _MAY_BE_ZERO = frozenset(("pad", "output_pad"))
 _MOST_ARGUMENTS = 8
 _LONGEST_NUMBER = 30
@@ -42,8 +43,9 @@ def call(cursor: Cursor, expression: Callable[[Cursor], Node]) -> CallNode:
     cursor.descend()
     arguments: tuple[Node, ...]
     options: dict[str, Any] = {}
+    places: dict[str, Span] = {}
     if cursor.token.kind == "(":
-        arguments, options = _arguments(cursor, function, expression)
+        arguments, options, places = _arguments(cursor, function, expression)
     elif cursor.token.kind in ("name", "[") and not _is_clause(cursor):
         from roofline.notation.parse_tensor import tensor
 
@@ -54,8 +56,8 @@ def call(cursor: Cursor, expression: Callable[[Cursor], Node]) -> CallNode:
     span = cursor.span_from(word.start)
     takes_previous = not arguments and function.suffix == "axes"
     if not takes_previous and not function.least <= len(arguments) <= function.most:
-        raise _wrong_count(cursor, function, len(arguments), span)
-    return CallNode(function.name, arguments, over, MappingProxyType(options), span)
+        raise _wrong_count(cursor, function, arguments, span)
+    return CallNode(function.name, arguments, over, MappingProxyType(options), span, MappingProxyType(places))
 
 
 def _is_clause(cursor: Cursor) -> bool:
@@ -123,18 +125,21 @@ def _braced(cursor: Cursor) -> tuple[str, ...]:
 
 def _arguments(
     cursor: Cursor, function: Function, expression: Callable[[Cursor], Node]
-) -> tuple[tuple[Node, ...], dict[str, Any]]:
+) -> tuple[tuple[Node, ...], dict[str, Any], dict[str, Span]]:
     cursor.expect("(", "'('")
     arguments: list[Node] = []
     options: dict[str, Any] = {}
+    places: dict[str, Span] = {}
     while cursor.token.kind != ")":
         if arguments or options:
             cursor.expect(",", "',' or ')'")
         word, follows = cursor.token, cursor.peek()
         if word.kind == "name" and follows.kind == "=":
             _option(cursor, function, options)
+            places[word.text] = Span(word.start, word.end)
         elif word.kind == "name" and follows.kind in (",", ")") and word.text in function.flags:
             _set(cursor, options, cursor.advance(), True)
+            places[word.text] = Span(word.start, word.end)
         elif options:
             hint = suggest(word.text, [*function.flags, *function.options], what=f"options of {function.name}")
             raise cursor.fail(f"expected an option of {function.name}", hint=hint)
@@ -143,7 +148,7 @@ def _arguments(
         if len(arguments) > _MOST_ARGUMENTS:
             raise cursor.fail(f"{function.name} takes {_count(function)}", at=word.start)
     cursor.expect(")", "')'")
-    return tuple(arguments), options
+    return tuple(arguments), options, places
 
 
 def _option(cursor: Cursor, function: Function, options: dict[str, Any]) -> None:
@@ -199,7 +204,12 @@ def _number(cursor: Cursor, key: str) -> int:
         words = ", 'same', 'valid'" if key == "pad" else ""
         raise cursor.fail(f"expected {key}= a whole number{words}", hint=f"as in {key}={example}")
     cursor.advance()
-    return int(_checked(cursor, key, token, (whole_number(cursor, token),))[0])
+    return int(_checked(cursor, key, token, (_whole(cursor, key, token),))[0])
+
+
+def _whole(cursor: Cursor, key: str, token: Token) -> int:
+    counted = f"{key} is a whole number" + (f" of {_COUNTS[key]}" if key in _COUNTS else "")
+    return whole_number(cursor, token, counted, key, "numbers")
 
 
 def _checked(cursor: Cursor, key: str, token: Token, numbers: tuple[int, ...]) -> tuple[int, ...]:
@@ -214,6 +224,11 @@ def _count(function: Function) -> str:
     return f"{number} operand{'' if number == '1' else 's'}"
 
 
-def _wrong_count(cursor: Cursor, function: Function, given: int, span: Span) -> NotationError:
+def _wrong_count(cursor: Cursor, function: Function, arguments: tuple[Node, ...], span: Span) -> NotationError:
+    for argument in arguments:
+        bare = isinstance(argument, TensorNode) and argument.dims is None and argument.name is not None
+        error = no_flag(function, argument.name or "") if isinstance(argument, TensorNode) and bare else None
+        if error:
+            return cursor.fail(error[0], at=argument.span.start, hint=error[1])
     hint = f"{function.name}({function.help})" if "[" in function.help else ""
-    return cursor.fail(f"{function.name} takes {_count(function)}, not {given}", at=span.start, hint=hint)
+    return cursor.fail(f"{function.name} takes {_count(function)}, not {len(arguments)}", at=span.start, hint=hint)

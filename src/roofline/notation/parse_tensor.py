@@ -170,8 +170,10 @@ def _numeric_dim(cursor: Cursor, word: Token) -> Dim:
     return Dim(None, size, axes, cursor.span_from(word.start))
 
 
-def whole_number(cursor: Cursor, token: Token) -> int:
-    """Turn a number token into an int no larger than sizes may be."""
+def whole_number(
+    cursor: Cursor, token: Token, rule: str = "a size is a whole number", name: str = "the size", what: str = "sizes"
+) -> int:
+    """Turn a number token into an int no larger than sizes may be; an error says the ``rule``, and what it is for."""
     text = token.text.replace("_", "")
     if len(text) <= 40:
         if text.isdigit():
@@ -183,12 +185,12 @@ def whole_number(cursor: Cursor, token: Token) -> int:
             if shift < 0 and int(fraction or "0") == 0:
                 fraction, shift = "", int(exponent) if exponent else 0
             if shift < 0:
-                raise cursor.fail(f"a size is a whole number, not {token.text}", at=token.start)
+                raise cursor.fail(f"{rule}, not {token.text}", at=token.start)
             value = int(whole + fraction) * 10**shift if shift <= 40 else LARGEST + 1
         if value <= LARGEST:
             return value
     shown = token.text if len(token.text) <= 32 else f"a number of {len(token.text)} digits"
-    raise cursor.fail(f"the size is {shown}", at=token.start, hint="sizes go up to 1e30")
+    raise cursor.fail(f"{name} is {shown}", at=token.start, hint=f"{what} go up to 1e30")
 
 
 def _after_dim(cursor: Cursor, dims: list[Dim]) -> NotationError:

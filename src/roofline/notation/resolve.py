@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from roofline import dtypes
 from roofline.notation.broadcasting import broadcast
-from roofline.notation.calls import OPERAND_DTYPES, resolve_call
+from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
 from roofline.notation.contraction import contract
 from roofline.notation.functions import FUNCTIONS
@@ -167,6 +167,7 @@ def _operation(scope: Scope, node: Node, wanted: Wanted, previous: Shape | None)
             hint = f"as in {node.function}_X(bf16[B, D])"
             raise scope.fail(f"{node.function} has no operand and nothing before it", node.span, hint)
         return resolve_call(scope, node, [previous], wanted)
+    check_words(scope, node)
     defaults = OPERAND_DTYPES.get(node.function, ())
     operands = _operands(scope, node.arguments, defaults, previous)
     return resolve_call(scope, node, operands, wanted)

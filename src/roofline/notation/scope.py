@@ -248,6 +248,7 @@ class Scope:
         batch: tuple[str, ...] = (),
         over: tuple[str, ...] = (),
         options: Mapping[str, Any] | None = None,
+        spelt: bool = False,
     ) -> Shape:
         """Make one step; return its output. What is written after ``->`` goes before ``dtype`` and ``unreduced``."""
         dtype, unreduced = wanted.dtype(dtype), wanted.unreduced(unreduced)
@@ -269,6 +270,7 @@ class Scope:
                 "",
                 span,
                 wanted.dims,
+                spelt,
             )
         )
         return output

@@ -69,13 +69,22 @@ class BinaryNode:
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """A function applied to arguments: ``softmax_T(x)``, ``conv(x, w, stride=2)``, ``AllGather_X(x)``."""
+    """A function applied to arguments: ``softmax_T(x)``, ``conv(x, w, stride=2)``, ``AllGather_X(x)``.
+
+    ``places`` says where each option stands in the text.
+    """
 
     function: str
     arguments: tuple[Node, ...]
     over: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=nothing)
     span: Span = Span(0, 0)
+    places: Mapping[str, Span] = field(default_factory=nothing)
+
+    def place(self, *options: str) -> Span:
+        """Where the last of these options stands, or the call where none is written."""
+        written = [self.places[option] for option in options if option in self.places]
+        return max(written, key=lambda span: span.start, default=self.span)
 
 
 Node = TensorNode | BinaryNode | CallNode
@@ -152,6 +161,7 @@ class Step:
     ``compute``     the arithmetic dtype by the rules of the notation
     ``options``     ``causal``, ``stride``, ``padding`` …, validated against the function's signature
     ``laid_out``    whether the dimensions of the result, and so its sharding, were written
+    ``spelt``       whether the labels of ``over`` were written
     """
 
     kind: str
@@ -166,6 +176,7 @@ class Step:
     text: str = ""
     span: Span = Span(0, 0)
     laid_out: bool = False
+    spelt: bool = False
 
 
 @dataclass(frozen=True, slots=True)

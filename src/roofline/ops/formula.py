@@ -281,10 +281,15 @@ def _evaluate(text: str, items: Iterable[_Item], sizes: Mapping[str, Size]) -> S
         try:
             stack.append(_plain(function(*parts)))
         except (ZeroDivisionError, OverflowError, ValueError) as error:
-            what = f"{item.value}(…)" if item.kind == "call" else f"this '{item.kind}'"
+            what = f"{item.value}(…)" if item.kind == "call" else f"this '{_written(text, item.position)}'"
             reason = next((said for kind, said in _REASONS.items() if isinstance(error, kind)), "not a real number")
             raise NotationError(f"{what} is {reason}", text=text, position=item.position) from None
     return _finite(stack.pop(), text)
+
+
+def _written(text: str, position: int) -> str:
+    """The operator as it stands in the text: ``^`` or ``**``."""
+    return text[position : position + 2] if text.startswith(("**", "//"), position) else text[position]
 
 
 _REASONS: Mapping[type[Exception], str] = {OverflowError: "too large", ZeroDivisionError: "a division by zero"}

@@ -43,7 +43,8 @@ class Experts(Block):
     ``latent`` runs the routed experts in a narrower space between two projections. ``shared_gate`` weighs the shared
     expert by a sigmoid. ``router_bias`` is a trained bias, ``router_scales`` further trained vectors of the router
     (name, size). ``expert_bias`` gives the experts' matrices biases. ``scored`` is the router's function. ``names`` are
-    the router, the experts and the shared expert.
+    the router, the experts and the shared expert. Over ``ways`` chips that hold whole experts each, one has count ÷
+    ways of them.
     """
 
     inputs: int
@@ -60,11 +61,12 @@ class Experts(Block):
     latent: int | None = None
     scored: str = "softmax"
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
+    ways: int = 1
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
         router, experts, shared = self.names
-        width = self.latent or self.inputs
+        width, held = self.latent or self.inputs, self.count // self.ways
         found = [Weight(router, (self.count, self.inputs), "router")]
         if self.router_bias:
             found.append(Weight(f"{router}.bias", (self.count,), "bias"))
@@ -75,8 +77,8 @@ class Experts(Block):
                 Weight("fc2_latent_proj", (self.inputs, self.latent)),
             ]
         for name in ("gate_proj", "up_proj") if self.gated else ("up_proj",):
-            found.append(Weight(_join(experts, name), (self.count, self.hidden, width), "expert"))
-        found.append(Weight(_join(experts, "down_proj"), (self.count, width, self.hidden), "expert"))
+            found.append(Weight(_join(experts, name), (held, self.hidden, width), "expert"))
+        found.append(Weight(_join(experts, "down_proj"), (held, width, self.hidden), "expert"))
         if self.expert_bias:
             found += [Weight(f"{w.name}.bias", w.shape[:2], "bias") for w in found if w.kind == "expert"]
         if self.shared is not None:
@@ -126,8 +128,9 @@ class Experts(Block):
 
     def _experts(self, trace: Trace, x: Tensor, chosen: Tensor, weights: dict[str, Weight], module: str) -> Tensor:
         step = trace.step
-        rows = step.tokens * self.chosen
-        touched = touched_experts(self.count, self.chosen, step.tokens, step.skew)
+        rows, touched = step.tokens * self.chosen, touched_experts(self.count, self.chosen, step.tokens, step.skew)
+        if self.ways > 1:
+            rows, touched = rows / self.ways, touched / self.ways
         width = self.latent or self.inputs
         up = self._grouped(trace, weights, _join(module, "up_proj"), x, rows, touched, chosen)
         gate = (

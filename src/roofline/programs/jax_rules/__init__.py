@@ -1,0 +1,1 @@
+"""Rules for JAX primitives, one family a file; every file here is loaded."""

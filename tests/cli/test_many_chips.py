@@ -1,0 +1,73 @@
+"""The commands about several chips: what they print, as JSON and as text, and their messages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from roofline.cli import main
+
+SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def test_bound_takes_the_best_plan_and_lists_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("bound", SPLIT, "--on", "v5e:2", "--link", "4.5e10", "B=64", "D=1024", "F=32768")
+    found = json.loads(run(capsys, *words, "--json"))
+    assert found["plan"] == "AllReduce_X(bf16[B, F] {U_X})"
+    assert found["times"]["ici X"] / found["times"]["mxu"] == pytest.approx(8.5503472222)
+    assert [plan["rank"] for plan in found["plans"]] == [1, 2, 3, 4]
+    shown = run(capsys, *words)
+    assert "plans  1.  AllReduce_X" in shown
+    assert "AllReduce over X (2 chips): line" in shown
+
+
+def test_solve_names_every_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "solve", SPLIT, "--for", "D", "--on", "v5e:8", "--link", "4.5e10", "--json"))
+    values = {row["algorithm"]: round(row["value"], 1) for row in found["by_algorithm"]}
+    assert values["direct"] == 245155.6
+    assert values["one-way ring"] == 61288.9
+    assert values["two-way ring"] == 30644.4
+    assert values["book"] == 35022.2
+
+
+def test_comm_by_the_switches(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("comm", "AllReduce_X(bf16[B, D] {U_X})", "--on", "dgx-h100:1024", "--sharp", "B=8192", "D=8192", "--json")
+    found = json.loads(run(capsys, *words))
+    assert found["algorithm"] == "in-switch"
+    assert {"tree", "book"} <= {row["algorithm"] for row in found["algorithms"]}
+
+
+def test_layout(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("layout", "int8[I_XY, J]", "--mesh", "X=2,Y=8,Z=2", "I=128", "J=2048")
+    found = json.loads(run(capsys, *words, "--json"))
+    assert (found["local"], found["bytes"], found["total_bytes"], found["copies"]) == ([8, 2048], 16384, 524288, 2)
+    assert "each chip" in run(capsys, *words)
+
+
+def test_shard_lists_every_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("shard", "A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]", "--on", "v5p:4x4x4", "I=8192", "J=8192", "K=8192")
+    found = json.loads(run(capsys, *words, "--json"))
+    assert found["plans"][0]["name"] == "AllGather_X(B[J_X, K_Y])"
+    assert "1. " in run(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("shard",), "the expression is missing"),
+        (("comm", "bf16[B, D] * bf16[D, F]", "--on", "v5e:2"), "comm prices one collective"),
+        (("layout", "bf16[B_Q, D]", "--mesh", "X=2"), "mesh axis Q is not declared; the axes are: X"),
+        (("layout", "bf16[B_X, D]", "--mesh", "X"), "--mesh 'X' is not AXIS=SIZE"),
+        (("bound", SPLIT, "--on", "v5e", "--mesh", "X=0", "B=8", "D=8", "F=8"), "size X is 0"),
+        (("bound", SPLIT, "--on", "v5e:2", "--algorithm", "a", "--algorithm", "b"), "several algorithms are given"),
+    ],
+)
+def test_messages(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
+    assert main(list(words)) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,140 @@
+"""The commands: what they print, what they write, how they refuse."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from made import made
+
+from roofline.charts.bandwidth_chart import bandwidth_chart
+from roofline.cli import main
+from roofline.errors import InputError, MissingExtraError
+from roofline.measurement import write_machine_file
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path / "roofline"
+
+
+@pytest.fixture
+def measured(home):
+    write_machine_file(made(), home / "this.toml")
+    return home / "this.toml"
+
+
+def test_this_without_a_measurement_says_how_to_make_one(home, capsys):
+    for arguments in (["bound", "gelu(fp32[8])", "--on", "this"], ["run", "gelu(fp32[8])"]):
+        assert main(arguments) == 2
+        said = capsys.readouterr().err
+        assert "no measurement of this machine is known; make one with `roofline measure`" in said
+
+
+def test_this_is_the_measured_machine(measured, capsys):
+    assert main(["bound", "fp32[64, 64] + fp32[64, 64]", "--on", "this", "--json"]) == 0
+    cold = json.loads(capsys.readouterr().out)
+    assert main(["bound", "fp32[64, 64] + fp32[64, 64]", "--on", "this", "--warm", "--json"]) == 0
+    warm = json.loads(capsys.readouterr().out)
+    assert list(cold["bytes"]) == ["dram"]
+    assert list(warm["bytes"]) == ["l1"]
+    assert warm["lower"] < cold["lower"]
+    assert main(["bound", "fp32[64, 64] + fp32[64, 64] on this", "--cold"]) == 0
+
+
+def test_what_was_measured_is_shown_again_without_measuring(measured, capsys):
+    assert main(["measure", "--show"]) == 0
+    text = capsys.readouterr().out
+    for word in ("Made-up CPU", "register bf16", "1.02 TFLOP/s", "l1", "1.08 TB/s", "100% of the windows were clean"):
+        assert word in text
+
+
+def test_the_record_is_plain_data(measured, capsys):
+    assert main(["measure", "--show", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "roofline/measurement/1"
+    assert [level["name"] for level in data["levels"]["2"]] == ["l1", "l2", "l3", "dram"]
+    assert {"name", "unit", "kernel", "threads", "value", "low", "high", "samples", "clean"} <= data["ceilings"][
+        0
+    ].keys()
+
+
+def test_the_chart_shows_every_kernel_and_where_levels_end(measured, tmp_path, capsys):
+    chart = bandwidth_chart(made())
+    assert [line.label for line in chart.lines] == ["load"]
+    assert [ridge.text.split()[0] for ridge in chart.ridges] == ["l1", "l2", "l3"]
+    assert main(["measure", "--show", "--chart", str(tmp_path / "bw.svg")]) == 0
+    assert (tmp_path / "bw.svg").read_text(encoding="utf-8").startswith("<?xml")
+    with pytest.raises(InputError, match="no bandwidth was measured on 7 threads; measured on 1, 2 threads"):
+        bandwidth_chart(made(), threads=7)
+
+
+def test_a_profile_under_a_roof(measured, tmp_path, capsys):
+    path = tmp_path / "runs.csv"
+    path.write_text("name,dtype,flops,bytes,seconds\nup,fp32,1e9,1e6,1e-2\nfast,fp32,1e6,9e9,1e-2\n", encoding="utf-8")
+    assert main(["profile", str(path), "--on", "this", "--chart", str(tmp_path / "x.svg")]) == 0
+    text = capsys.readouterr().out
+    assert "of the roof: data was already in a cache" in text
+    assert main(["profile", str(path), "--on", "this", "--json", "--csv", str(tmp_path / "again.csv")]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [point["name"] for point in data["points"]] == ["up", "fast"]
+    assert "fast,fp32" in (tmp_path / "again.csv").read_text(encoding="utf-8")
+
+
+def test_a_missing_file_is_one_line(measured, capsys):
+    assert main(["profile", "none.json", "--on", "this"]) == 2
+    assert capsys.readouterr().err == "error: cannot read none.json: No such file or directory\n"
+
+
+def test_measuring_without_llvmlite_names_the_extra(home, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    from roofline.measurement import measure
+
+    with pytest.raises(
+        MissingExtraError, match=r"llvmlite is not installed; it comes with: pip install 'roofline\[mea"
+    ):
+        measure()
+    assert main(["measure", "--quick"]) == 2
+    assert capsys.readouterr().err.startswith("error: llvmlite is not installed")
+    assert not (home / "this.toml").exists()
+
+
+def test_an_unknown_device_is_one_line(home, capsys):
+    assert main(["measure", "--device", "gpu"]) == 2
+    assert "--device 'gpu' is not one; cuda, jax, or one of several: cuda:1" in capsys.readouterr().err
+
+
+def test_ctrl_c_writes_what_was_measured(home, capsys, monkeypatch):
+    """The first batch of the tenth probe is interrupted: nine have a figure, and the file says so."""
+    pytest.importorskip("llvmlite")
+    from roofline.measurement import cpu, probes
+
+    taken = []
+    plain = probes.Team.windows
+
+    def windows(team, jobs, count):
+        taken.append(count)
+        if len(taken) == 60:
+            raise KeyboardInterrupt
+        return plain(team, jobs, count)
+
+    monkeypatch.setattr(probes.Team, "windows", windows)
+    monkeypatch.setattr(cpu, "QUICK_MEMORY", 2**22)
+    assert main(["measure", "--quick", "--no-library", "-o", str(home / "part.toml")]) == 0
+    assert "stopped early" in capsys.readouterr().out
+    assert main(["measure", "--show", "-o", str(home / "part.toml")]) == 0
+
+
+def test_a_small_measurement_of_this_machine_loads(home, capsys, monkeypatch):
+    pytest.importorskip("llvmlite")
+    from roofline.measurement import cpu
+
+    monkeypatch.setattr(cpu, "QUICK_MEMORY", 2**22)
+    monkeypatch.setattr(cpu, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(cpu, "QUICK_SECONDS", 1.0)
+    assert main(["measure", "--quick", "--no-library"]) == 0
+    assert "use it with --on this" in capsys.readouterr().out
+    assert main(["bound", "fp32[64, 64] @ fp32[64, 64]", "--on", "this"]) == 0

@@ -1,0 +1,139 @@
+"""Kernels compiled and run here: they do what they say, and the harness tells the time."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
+from roofline.measurement.exp_kernel import exp_kernel
+from roofline.measurement.machine_code import Compiler
+from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
+from roofline.measurement.processor import Processor
+from roofline.measurement.team import Buffer, Job, Team, samples_of
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    return Compiler()
+
+
+@pytest.fixture(scope="module")
+def team(compiler):
+    with Team(compiler.processor.cores[:2]) as team:
+        yield team
+
+
+def floats(address, count):
+    return (ctypes.c_float * count).from_address(address)
+
+
+def run(compiler, team, kernel, arrays, count, **options):
+    return team.windows([Job(compiler.function(kernel), arrays, count, 1, **options)], 1)
+
+
+@pytest.mark.parametrize("name", ["copy", "triad", "non-temporal triad"])
+def test_streams_write_what_they_say(compiler, team, name):
+    kernel = next(k for k in memory_kernels(compiler.processor.vector_bits) if k.name == name)
+    memory = Buffer(2**20)
+    count = 4 * kernel.step
+    a, b, c = (memory.address + 65536 * n for n in range(3))
+    for n in range(count // 4):
+        floats(b, count // 4)[n], floats(c, count // 4)[n] = n, 2 * n
+    run(compiler, team, kernel, (a, b, c), count)
+    expected = [n if name == "copy" else n + 3.0 * 2 * n for n in range(count // 4)]
+    assert list(floats(a, count // 4)) == expected
+    assert floats(a, count // 4 + 1)[count // 4] == 0
+
+
+def test_exp_is_exp(compiler, team):
+    kernel = exp_kernel(compiler.processor.vector_bits)
+    memory = Buffer(2**20)
+    count = 8 * kernel.step
+    source, result = floats(memory.address + 65536, count // 4), floats(memory.address, count // 4)
+    for n in range(count // 4):
+        source[n] = -20 + 40 * n / (count // 4)
+    run(compiler, team, kernel, (memory.address, memory.address + 65536, 0), count)
+    for n in range(count // 4):
+        assert result[n] == pytest.approx(math.exp(source[n]), rel=2e-6)
+
+
+def test_a_load_is_a_plain_load(compiler):
+    """No arithmetic for every load: an extra OR costs a third of the first level's bandwidth."""
+    text = compiler.assembly(memory_kernels(compiler.processor.vector_bits)[0])
+    body = text[text.index("body") : text.index("now")]
+    assert not any(word in body for word in ("vpor", "vorps", "vpxor", "orr ", "eor "))
+
+
+def test_every_kernel_of_this_processor_runs(compiler, team):
+    memory = Buffer(2**20)
+    for kernel in (*compute_kernels(compiler.processor), clock_kernel()):
+        if kernel.amx:
+            continue
+        [[window]] = run(compiler, team, kernel, (memory.address, memory.address + 4096, 0), 1000)
+        assert window[2] > window[1]
+
+
+def test_a_large_set_is_walked_piece_by_piece(compiler, team):
+    """Windows go on where the last one stopped, and begin again at the end."""
+    kernel = fresh_kernel()
+    memory = Buffer(2**20)
+    job = Job(compiler.function(kernel), (memory.address,) * 3, 4096, 3, stride=4096, span=4 * 4096)
+    team.windows([job], 1)
+    touched = [ctypes.c_int64.from_address(memory.address + 4096 * n).value for n in range(5)]
+    assert touched == [1, 1, 1, 0, 0]
+    team.windows([job], 2)
+    touched = [ctypes.c_int64.from_address(memory.address + 4096 * n).value for n in range(5)]
+    assert touched == [1, 1, 1, 1, 0]
+
+
+def test_threads_start_together(compiler, team):
+    if len(team.cores) < 2:
+        pytest.skip("one core only")
+    memory = Buffer(2**20)
+    job = Job(compiler.function(clock_kernel()), (memory.address,) * 3, 20000, 1)
+    readings = team.windows([job, job], 20)
+    apart = sorted(abs(one[1] - other[1]) for one, other in zip(*readings, strict=True))
+    assert apart[0] < 100_000
+    assert len(samples_of(readings, 1.0)) == 20
+
+
+def test_what_a_thread_raises_is_raised(team):
+    def fail():
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        team.each([fail])
+    team.each([lambda: None])
+
+
+@pytest.mark.parametrize(
+    ("features", "names"),
+    [
+        ({"avx", "fma"}, ["register fp64", "register fp32"]),
+        ({"avx512f", "avx512vnni"}, ["register fp64", "register fp32", "register int8"]),
+        (
+            {"avx512f", "avx512fp16", "avx512bf16", "avx512vnni", "avxvnni", "amx-bf16", "amx-int8"},
+            [
+                *("register fp64", "register fp32", "register fp16", "register bf16", "register int8"),
+                *("tile bf16", "tile int8"),
+            ],
+        ),
+    ],
+)
+def test_kernels_follow_the_features(compiler, features, names):
+    kernels = compute_kernels(Processor("x", "x86_64", frozenset(features), (0,)))
+    assert [kernel.name for kernel in kernels] == names
+
+
+def test_tiles_do_what_they_count(compiler):
+    """A bf16 tile instruction is 16 x 16 x 32 multiply-adds, an int8 one twice as many."""
+    processor = Processor("x", "x86_64", frozenset({"avx512f", "amx-bf16", "amx-int8"}), (0,))
+    tiles = {kernel.dtype: kernel for kernel in compute_kernels(processor) if kernel.amx}
+    steps = tiles["bf16"].ir.count("tdpbf16ps")
+    assert tiles["bf16"].amount == 2 * 16 * 16 * 32 * steps
+    assert tiles["int8"].amount == 2 * 16 * 16 * 64 * steps

@@ -1,0 +1,89 @@
+"""Memory levels found on curves that were made from known levels."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.measurement.levels import find_levels
+
+
+def grid(low=12, high=29, step=0.5):
+    return [2.0 ** (low + step * n) for n in range(int((high - low) / step) + 1)]
+
+
+def curve(levels, *, noise=0.0, blur=1.0, seed=0):
+    """Bandwidth over the grid: ``levels`` are (capacity, bandwidth), the last capacity infinite.
+
+    Within ``blur`` beyond a capacity the bandwidth falls in proportion to what still fits.
+    """
+    chance = random.Random(seed)
+    found = []
+    for size in grid():
+        place = next(n for n, (capacity, _) in enumerate(levels) if size <= capacity)
+        value = levels[place][1]
+        if place and size < blur * levels[place - 1][0]:
+            held = levels[place - 1][0] / size
+            value = 1 / (held / levels[place - 1][1] + (1 - held) / value)
+        found.append((size, value * chance.uniform(1 - noise, 1 + noise)))
+    return found
+
+
+SERVER = [(48e3, 540e9), (1e6, 210e9), (32e6, 110e9), (float("inf"), 30e9)]
+
+
+def test_four_levels():
+    found = find_levels(curve(SERVER))
+    assert [level.name for level in found] == ["l1", "l2", "l3", "dram"]
+    assert [level.bandwidth for level in found] == [540e9, 210e9, 110e9, 30e9]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_and_slopes_between_levels_do_not_make_levels(seed):
+    found = find_levels(curve(SERVER, noise=0.05, blur=2.5, seed=seed))
+    assert [level.name for level in found] == ["l1", "l2", "l3", "dram"]
+    for level, (capacity, bandwidth) in zip(found, SERVER, strict=True):
+        assert level.bandwidth == pytest.approx(bandwidth, rel=0.12)
+        if level.capacity is not None:
+            assert capacity / 2 <= level.capacity <= capacity * 1.5
+
+
+def test_a_flat_curve_is_one_level():
+    assert [(level.name, level.capacity) for level in find_levels([(s, 20e9) for s in grid()])] == [("dram", None)]
+
+
+def test_a_rise_is_no_level():
+    """The smallest sets are slow where the loop's ends weigh; that is no level of its own."""
+    points = [(s, 300e9 if i < 2 else v) for i, (s, v) in enumerate(curve(SERVER))]
+    assert [level.name for level in find_levels(points)] == ["l1", "l2", "l3", "dram"]
+
+
+def test_the_outermost_bandwidth_is_taken_far_beyond_the_last_cache():
+    falling = [(s, v if s < 40e6 else 30e9 * (1 + 40e6 / s)) for s, v in curve(SERVER)]
+    assert find_levels(falling)[-1].bandwidth < 37e9
+
+
+def test_no_points_are_no_levels():
+    assert find_levels([]) == []
+    assert [level.name for level in find_levels([(4096.0, 1e9)])] == ["dram"]
+
+
+@given(
+    st.lists(st.floats(1.6, 6.0), min_size=1, max_size=3),
+    st.floats(14.0, 16.0),
+    st.lists(st.floats(3.0, 5.0), min_size=3, max_size=3),
+)
+def test_levels_made_are_levels_found(falls, first, gaps):
+    """Any two to four levels with steps of at least 1.6 and three octaves each are found, without noise."""
+    bandwidth, power, levels = 500e9, first, []
+    for fall, gap in zip(falls, gaps, strict=False):
+        levels.append((2.0**power, bandwidth))
+        bandwidth, power = bandwidth / fall, power + gap
+    levels.append((float("inf"), bandwidth))
+    found = find_levels(curve(levels))
+    assert [level.bandwidth for level in found] == [value for _, value in levels]
+    for level, (capacity, _) in zip(found[:-1], levels, strict=False):
+        assert level.capacity <= capacity < level.capacity * 2**0.5 * 1.001

@@ -1,0 +1,159 @@
+"""The machine file: it loads as a chip of the catalog, and comes back as the measurement it was."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from made import made, summary
+
+from roofline import bound, chip
+from roofline.errors import HardwareError
+from roofline.hardware.checks import check
+from roofline.measurement import read_machine_file, write_machine_file
+from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
+
+
+@pytest.fixture
+def path(tmp_path):
+    name = tmp_path / "deep" / "this.toml"
+    write_machine_file(made(), name)
+    return str(name)
+
+
+def test_it_comes_back_as_it_was(path):
+    before, after = made(), read_machine_file(path)
+    assert after.conditions == before.conditions
+    for one, other in zip(before.ceilings, after.ceilings, strict=True):
+        assert dataclasses.replace(one, summary=other.summary) == other
+        assert other.summary.value == pytest.approx(one.summary.value, rel=1e-5)
+    assert [c.values() for c in after.curves] == [
+        [(pytest.approx(s, abs=1), pytest.approx(v)) for s, v in c.values()] for c in before.curves
+    ]
+
+
+def test_it_is_a_chip_of_the_catalog(path):
+    machine = chip("this", files=[path])
+    assert [memory.name for memory in machine.memories] == ["dram", "l3", "l2", "l1"]
+    assert machine.memories[0].bandwidth.value == 90e9
+    assert machine.memories[0].bandwidth.basis == "measured"
+    assert "load, 2 threads" in machine.memories[0].bandwidth.source
+    assert machine.units[0].peaks["bf16"].value == 1024e9
+    assert "quartiles" in machine.units[0].peaks["bf16"].note
+    assert machine.units[0].achievable["bf16"].value == pytest.approx(0.5)
+    assert check(machine) == []
+    assert chip("this-core", files=[path]).units[0].peaks["bf16"].value == 512e9
+
+
+def test_two_compute_roofs(path):
+    register = bound("bf16[1024, 1024] @ bf16[1024, 1024]", on="this", files=[path])
+    library = bound("bf16[1024, 1024] @ bf16[1024, 1024]", on="this", files=[path], achievable=True)
+    assert library.lower == pytest.approx(2 * register.lower)
+    assert "the highest rates measured on this machine" in " ".join(register.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("side", "level", "speed"),
+    [(64, "l1", 1080e9), (256, "l2", 420e9), (1024, "l3", 220e9), (8192, "dram", 90e9)],
+)
+def test_warm_data_lies_in_the_level_that_holds_it(path, side, level, speed):
+    """fp32 a + b → c touches 12·side² bytes; cold it comes from dram, warm from where it fits."""
+    line = f"fp32[{side}, {side}] + fp32[{side}, {side}]"
+    warm, cold = (bound(line, on="this", files=[path], over=over) for over in ("warm", None))
+    assert warm.uses[-1].resource == level
+    assert warm.uses[-1].rate.value == pytest.approx(speed, rel=1e-3)
+    assert cold.uses[-1].resource == "dram"
+    assert warm.lower <= cold.lower
+
+
+def test_warm_over_arrays_is_warm_one_by_one(path):
+    import numpy as np
+
+    sizes = np.array([64, 200, 1024, 8192])
+    many = bound("fp32[N, M] + fp32[N, M]", on="this", files=[path], over="warm", N=sizes, M=1000)
+    for index, size in enumerate(sizes):
+        one = bound("fp32[N, M] + fp32[N, M]", on="this", files=[path], over="warm", N=int(size), M=1000)
+        assert many.lower[index] == pytest.approx(one.lower, rel=1e-9)
+
+
+def test_an_interrupted_contended_measurement_says_so(tmp_path):
+    path = tmp_path / "x.toml"
+    write_machine_file(made(clean=0.4, interrupted=True, doubts=("1.20 of what theory allows",)), path)
+    said = read_machine_file(path).warnings()
+    assert said[0] == "stopped early: only what was measured until then is here"
+    assert "contended: only 40% of the windows were clean" in said[1]
+    assert any("register fp32 on 1 thread: 1.20 of what theory allows" in line for line in said)
+    assert "stopped early" in chip("this", files=[str(path)]).notes[1]
+
+
+def test_names_with_quotes_and_newlines_survive(tmp_path):
+    conditions = Conditions('A "quoted" \\ name\n\x7f', "2026-01-01", 1, 1.0)
+    measured = Measurement(conditions, (Ceiling("register fp32", "FLOP/s", "k\t", 1, summary(1e9), "fp32"),))
+    write_machine_file(measured, tmp_path / "x.toml")
+    assert read_machine_file(tmp_path / "x.toml").conditions.processor == 'A "quoted" \\ name\n\x7f'
+
+
+def test_an_accelerator_stands_beside_its_data_sheet(tmp_path):
+    conditions = Conditions("NVIDIA H200", "2026-01-01", 1, 1.0, device=True)
+    ceilings = (Ceiling("library", "FLOP/s", "product", 1, summary(700e12), "bf16"),)
+    curve = Curve("copy", "a = b", 1, tuple((2.0**n, summary(8e12 if n < 26 else 4e12)) for n in range(18, 32)))
+    write_machine_file(Measurement(conditions, ceilings, (curve,)), tmp_path / "d.toml")
+    machine = chip("this-device", files=[tmp_path / "d.toml"])
+    sheet = chip("h200")
+    tensor = next(unit for unit in machine.units if unit.kind == "matrix")
+    assert tensor.peaks["bf16"].value == sheet.units[0].peaks["bf16"].value
+    assert tensor.achievable["bf16"].value == pytest.approx(700e12 / tensor.peaks["bf16"].value, rel=1e-4)
+    assert machine.memories[0].achievable.value == pytest.approx(4e12 / sheet.memories[0].bandwidth.value, rel=1e-4)
+
+
+def test_an_accelerator_without_a_data_sheet_has_plain_figures(tmp_path):
+    conditions = Conditions("Nobody's Chip", "2026-01-01", 1, 1.0, device=True)
+    ceilings = (
+        Ceiling("library", "FLOP/s", "product", 1, summary(70e12), "bf16"),
+        Ceiling("from host", "B/s", "sends", 1, summary(25e9)),
+    )
+    curve = Curve("copy", "a = b", 1, tuple((2.0**n, summary(8e12 if n < 26 else 4e12)) for n in range(18, 32)))
+    write_machine_file(Measurement(conditions, ceilings, (curve,)), tmp_path / "d.toml")
+    machine = chip("this-device", files=[tmp_path / "d.toml"])
+    assert [(m.name, m.bandwidth.value) for m in machine.memories] == [("hbm", 4e12), ("l2", 8e12), ("pcie", 25e9)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schema = 1", "holds no measurement; make one with `roofline measure`"),
+        ("[measurement]\nversion = 99", "is of version 99, this reads 1; measure again"),
+        ("[measurement]\nversion = 1", "the measurement is damaged at 'processor'"),
+        ("[measurement", "does not read as TOML"),
+    ],
+)
+def test_a_damaged_file_is_a_clear_error(tmp_path, text, said):
+    (tmp_path / "x.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(HardwareError, match=said.replace("[", r"\[")):
+        read_machine_file(tmp_path / "x.toml")
+
+
+def test_a_missing_file_says_how_to_make_one(tmp_path):
+    with pytest.raises(HardwareError, match="make it with `roofline measure`"):
+        read_machine_file(tmp_path / "none.toml")
+
+
+def test_a_file_that_cannot_be_written_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(HardwareError, match=r"cannot write .* name another file"):
+        write_machine_file(made(), tmp_path / "file" / "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("curve", "said"),
+    [
+        ("[[2, 1e9], [1, 1e9]]", "curve: does not rise; expected pairs"),
+        ("[[1, 0]]", "expected pairs of bytes and B/s"),
+        ('"x"', "expected pairs of bytes and B/s"),
+    ],
+)
+def test_a_wrong_curve_in_a_file_is_named(tmp_path, curve, said):
+    text = f'schema = 1\n[[chip.x.memory]]\nlevel = "dram"\nbandwidth = 1e9\ncurve = {curve}\n'
+    (tmp_path / "x.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(HardwareError, match=said):
+        chip(str(tmp_path / "x.toml"))

@@ -1,0 +1,200 @@
+"""Points, the effects that explain them, and operations that are run here."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from made import made
+
+from roofline import build, chip
+from roofline.bounds.traffic import traffic
+from roofline.errors import InputError, SizeError
+from roofline.hardware.rate import with_choices
+from roofline.measurement import Measured, points_of, read_measured, run, run_function, write_machine_file
+from roofline.measurement.effects import GRAIN, Setting, effects
+from roofline.measurement.executors import executor, numpy_library
+from roofline.measurement.points import Point
+from roofline.measurement.points_show import imported_table, split, table
+from roofline.measurement.runs import write_runs
+from roofline.measurement.timing import new_bytes, time_call
+from roofline.measurement.torch_trace import Imported
+from roofline.notation import program
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    path = tmp_path_factory.mktemp("machine") / "this.toml"
+    write_machine_file(made(), path)
+    return chip("this", files=[path])
+
+
+def explained(line, machine, **setting):
+    [op] = build(program(line), {})
+    [moved] = traffic([op])
+    chosen = Setting(**{"threads": 2, **setting})
+    roof = with_choices(machine, over="warm" if chosen.warm else "main")
+    return {effect.name: effect.seconds for effect in effects(op, moved, roof, made(), chosen)}
+
+
+def test_a_product_runs_at_the_librarys_rate(machine):
+    found = explained("fp32[1024, 1024] @ fp32[1024, 1024]", machine)
+    assert found["arithmetic"] == pytest.approx(2 * 1024**3 / 256e9)
+    assert found["dispatch"] == 1e-6
+
+
+def test_a_product_of_one_row_takes_as_long_as_its_weights(machine):
+    found = explained("fp32[1, 4096] @ fp32[4096, 4096]", machine, warm=False)
+    assert found["data"] == pytest.approx(4 * (4096**2 + 2 * 4096) / 90e9, rel=1e-3)
+    assert "arithmetic" not in found
+
+
+def test_exponentials_count_at_the_librarys_rate(machine):
+    found = explained("softmax(fp32[1024, 1024])", machine)
+    assert found["exponentials"] == pytest.approx(1024**2 / 2e9)
+
+
+def test_few_elements_stay_on_one_thread(machine):
+    small = explained(f"gelu(fp32[{GRAIN // 2}])", machine)
+    large = explained(f"gelu(fp32[{GRAIN}])", machine)
+    assert small["exponentials"] == pytest.approx(large["exponentials"])
+
+
+def test_new_pages_and_order_are_named(machine):
+    found = explained("fp32[64, 512] @ fp32[512, 512]", machine, new_bytes=2e6, reordered=True)
+    assert found["new pages"] == pytest.approx(1e-3)
+    assert found["order"] == pytest.approx(2 * 4 * 512 * 512 / 90e9, rel=1e-3)
+
+
+def test_a_point_above_its_roof_is_flagged_with_reasons(machine):
+    [point] = points_of([Measured("fast", flops=1e9, bytes=90e9, seconds=0.5, dtype="fp32")], machine)
+    assert point.fraction == pytest.approx(2.0)
+    [flag] = point.flags
+    assert flag.startswith("2.00 of the roof: data was already in a cache: compare with the warm bound (--warm)")
+    assert "Winograd" not in flag
+
+
+def test_a_convolution_above_its_roof_may_be_winograd(machine):
+    [point] = points_of([Measured("conv", flops=1e12, bytes=1e6, seconds=1.0, dtype="fp32")], machine)
+    fast = Point(point.run, point.bound, kind="convolution")
+    assert "Winograd" in fast.flags[0]
+    assert "Winograd" not in point.flags[0]
+
+
+def test_a_point_under_its_roof_is_not_flagged(machine):
+    [point] = points_of([Measured("slow", 1e9, 90e9, 2.0, "fp32")], machine)
+    assert point.flags == ()
+    assert point.explained is None
+    assert point.to_dict()["fraction"] == pytest.approx(0.5)
+
+
+def test_a_run_that_only_moves_or_only_computes_is_a_point(machine):
+    points = points_of([Measured("copy", 0.0, 90e9, 1.0), Measured("spin", 512e9, 0.0, 1.0, "fp32")], machine)
+    assert [point.fraction for point in points] == pytest.approx([1.0, 1.0])
+
+
+def test_time_is_split_by_operation(machine):
+    runs = [Measured("a", 1e9, 1e9, 1.0), Measured("b", 1e9, 1e9, 2.0), Measured("a", 1e9, 1e9, 3.0)]
+    assert split(points_of(runs, machine)) == [("a", 4.0, pytest.approx(2 / 3)), ("b", 2.0, pytest.approx(1 / 3))]
+
+
+def rendered(renderable):
+    from rich.console import Console
+
+    console = Console(width=110, record=True, file=io.StringIO())
+    console.print(renderable)
+    return console.export_text()
+
+
+def test_tables_say_what_is_odd_and_what_is_missing(machine):
+    points = points_of([Measured("fast", 1e9, 90e9, 0.5, "fp32"), Measured("slow", 1e9, 90e9, 5.0, "fp32")], machine)
+    text = rendered(imported_table(points, Imported((), {"aten::sort": 2.0}), "on x", 1))
+    assert "200%" in text
+    assert "fast: 2.00 of the roof" in text
+    assert "1 shorter runs are not shown" in text
+    assert "incomplete: no rule for aten::sort 2 s" in text
+
+
+def test_runs_are_written_and_read_back(tmp_path):
+    runs = (Measured("a, b", 1e9, 2e9, 0.25, "fp32"), Measured("c", 1.0, 2.0, 3.0, "bf16"))
+    write_runs(runs, tmp_path / "runs.csv")
+    assert read_measured(tmp_path / "runs.csv") == runs
+
+
+def test_numpy_runs_what_it_can(machine):
+    points = run(
+        "fp32[64, 128] @ fp32[128, 32]", "x = fp32[64, 64] + fp32[64, 64]; exp(x)",
+        on=machine, measured=made(), library=numpy_library(),
+    )  # fmt: skip
+    assert [point.run.name for point in points] == [
+        "fp32[64, 128] * fp32[128, 32]", "fp32[64, 64] + fp32[64, 64]", "exp(fp32[64, 64])",
+    ]  # fmt: skip
+    assert all(point.run.seconds > 0 and point.effects for point in points)
+    assert "numpy" in points[0].how
+    assert "warm caches, 2 threads, output allocated" in points[0].how
+    assert "dispatch" in rendered(table(points, "on x"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("softmax(fp32[8, 8])", "numpy cannot run softmax"),
+        ("bf16[8, 8] @ bf16[8, 8]", "numpy has no bf16"),
+        ("gelu(fp32[8, 8])", "numpy has no function 'gelu'; install torch"),
+    ],
+)
+def test_what_numpy_cannot_run_is_said(machine, line, said):
+    with pytest.raises(InputError, match=said):
+        run(line, on=machine, measured=made(), library=numpy_library())
+
+
+def test_sizes_must_be_numbers(machine):
+    with pytest.raises(SizeError, match="size M has no value; running needs numbers, as in M=64"):
+        run("fp32[M, N] @ fp32[N, 4]", on=machine, measured=made(), library=numpy_library())
+
+
+def test_a_function_of_ones_own(machine):
+    point = run_function(lambda: sum(range(1000)), on=machine, flops=1e3, bytes=8e3, name="sum")
+    assert point.run.name == "sum"
+    assert point.summary.samples > 0
+    assert 0 < point.fraction < 1
+
+
+def test_new_pages_are_counted():
+    assert new_bytes(lambda: bytearray(64 * 2**20)) == pytest.approx(64 * 2**20, rel=0.1)
+    assert new_bytes(lambda: None) < 2**20
+
+
+def test_cold_runs_empty_the_caches_before_each():
+    order = []
+    time_call(lambda: order.append("call"), flush=lambda: order.append("flush"), rounds=1)
+    assert order[0] == "call"
+    assert order[1:] == ["flush", "call"] * ((len(order) - 1) // 2)
+
+
+TORCH_LINES = {
+    "fp32[4, 8] @ fp32[8, 3]": (4, 3),
+    "fp32[B, S, D] * fp32[D, F] -> fp32[B, S, F]": (2, 3, 5),
+    "fp32[B, D] * fp32[B, D, F] -> fp32[B, F]": (2, 5),
+    "int8[16, 32] @ int8[32, 16]": (16, 16),
+    "bf16[B, D] + bf16[D]": (2, 4),
+    "gelu_tanh(fp32[4, 4])": (4, 4),
+    "softmax_S(fp32[B, S, D])": (2, 3, 4),
+    "sum_S(fp32[B, S, D])": (2, 4),
+    "layer_norm(fp32[B, D], fp32[D], fp32[D])": (2, 4),
+    "rms_norm(fp32[B, D], fp32[D])": (2, 4),
+    "attention(fp32[B, S, N, H], fp32[B, S, K, H], fp32[B, S, K, H], causal)": (2, 4, 3, 6),
+    "conv(fp32[B, 8, 8, C], fp32[3, 3, C, F], stride=2, pad=1)": (2, 5, 4, 4),
+    "embedding(fp32[V, D], int32[B, S])": (2, 3, 4),
+}
+SIZES = {"B": 2, "S": 3, "D": 4, "F": 5, "N": 4, "K": 2, "H": 6, "C": 3, "V": 9}
+
+
+@pytest.mark.parametrize("line", TORCH_LINES)
+def test_torch_runs_what_the_notation_says(line):
+    pytest.importorskip("torch")
+    from roofline.measurement.executors import torch_library
+
+    parsed = program(line)
+    ops = build(parsed, {name: size for name, size in SIZES.items() if name in parsed.labels})
+    assert tuple(executor(torch_library(), parsed.steps[0], ops[0])().shape) == TORCH_LINES[line]

@@ -1,0 +1,190 @@
+"""Importers on small files made here: what they read, and how they refuse."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from roofline.errors import InputError
+from roofline.measurement import read_profile
+from roofline.measurement.aten import known, operation
+from roofline.measurement.nsight import TIME
+
+
+def call(name, ts, dur, dims, kinds=None, values=(), **more):
+    told = {"Input Dims": dims, "Input type": kinds or ["float"] * len(dims), "Concrete Inputs": list(values), **more}
+    return {"ph": "X", "cat": "cpu_op", "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1, "args": told}
+
+
+LINEAR = [
+    call("aten::linear", 0, 1000, [[256, 1024], [4096, 1024], [4096]], **{"External id": 1}),
+    call("aten::t", 10, 5, [[4096, 1024]]),
+    call("aten::addmm", 20, 970, [[4096], [256, 1024], [1024, 4096]], **{"External id": 2}),
+    call("aten::softmax", 2000, 300, [[256, 1024], [], []], ["float", "Scalar", ""], ["", "-1", ""]),
+    call("aten::cumsum", 3000, 50, [[256, 1024], []], ["float", "Scalar"]),
+    call("aten::view", 4000, 2, [[256, 1024], []], ["float", ""]),
+]
+
+
+def written(folder, content, name="trace.json"):
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_the_outermost_operation_with_a_rule_counts_once(tmp_path):
+    found = read_profile(written(tmp_path, {"traceEvents": LINEAR}))
+    assert [run.name for run in found.runs] == ["linear 256x1024 4096x1024", "softmax 256x1024"]
+    linear, softmax = found.runs
+    assert linear.flops == 2 * 256 * 1024 * 4096
+    assert linear.bytes == 4 * (256 * 1024 + 4096 * 1024 + 256 * 4096)
+    assert (linear.seconds, linear.dtype) == (1e-3, "fp32")
+    assert softmax.flops == 5 * 256 * 1024
+    assert found.unpriced == {"aten::cumsum": pytest.approx(50e-6)}
+
+
+def test_on_an_accelerator_the_kernels_count(tmp_path):
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 5000, "dur": 7, "args": {"External id": 2}}
+    found = read_profile(written(tmp_path, {"traceEvents": [*LINEAR, kernel, {**kernel, "dur": 3}]}))
+    assert [(run.name, run.seconds) for run in found.runs] == [("linear 256x1024 4096x1024", pytest.approx(10e-6))]
+
+
+def test_a_packed_trace_and_a_bare_list_are_read(tmp_path):
+    with gzip.open(tmp_path / "trace.json.gz", "wt", encoding="utf-8") as file:
+        json.dump(LINEAR, file)
+    assert len(read_profile(tmp_path / "trace.json.gz").runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (json.dumps({"traceEvents": LINEAR})[:400], "is not whole JSON at character .*: the trace was cut short"),
+        ({"traceEvents": []}, "holds no operations of PyTorch"),
+        ({"events": []}, "holds no traceEvents"),
+        ({"traceEvents": [{**LINEAR[0], "args": {}}]}, "holds no shapes; profile with record_shapes=True"),
+        ({"traceEvents": [LINEAR[4]]}, "holds no operation that has a rule; it holds: aten::cumsum"),
+        ("", "is empty; give a trace of torch.profiler or a CSV file"),
+    ],
+)
+def test_a_trace_that_does_not_serve_says_why(tmp_path, content, said):
+    with pytest.raises(InputError, match=said):
+        read_profile(written(tmp_path, content))
+
+
+def test_a_packed_trace_cut_short_says_so(tmp_path):
+    whole = gzip.compress(json.dumps({"traceEvents": LINEAR}).encode())
+    (tmp_path / "trace.json.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"cannot read|cut short"):
+        read_profile(tmp_path / "trace.json.gz")
+
+
+def test_broken_events_are_passed_over(tmp_path):
+    odd = [None, 7, {"ph": "X"}, {**LINEAR[0], "dur": "x"}, {**LINEAR[0], "args": {"Input Dims": 3}, "ts": 9000}]
+    assert len(read_profile(written(tmp_path, {"traceEvents": [*odd, *LINEAR]})).runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "values", "flops"),
+    [
+        ("aten::mm", [[3, 4], [4, 5]], (), 2 * 3 * 4 * 5),
+        ("aten::bmm", [[7, 3, 4], [7, 4, 5]], (), 2 * 7 * 3 * 4 * 5),
+        ("aten::addmm", [[5], [3, 4], [4, 5]], (), 2 * 3 * 4 * 5),
+        ("aten::matmul", [[2, 3, 4], [4, 5]], (), 2 * 2 * 3 * 4 * 5),
+        (
+            "aten::conv2d", [[2, 3, 8, 8], [6, 3, 3, 3], [], [], [], [], []],
+            ("", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "1"), 2 * 2 * 8 * 8 * 6 * 3 * 9,
+        ),
+        ("aten::scaled_dot_product_attention", [[1, 2, 5, 4]] * 3, ("", "", "", "", "0.", "False"), 4 * 2 * 5 * 5 * 4),
+        ("aten::gelu", [[10, 10]], (), 5 * 100),
+        ("aten::add_", [[10, 10], [10, 10]], (), 100),
+        ("aten::layer_norm", [[4, 8], [], [8], [8]], (), 7 * 32 + 2 * 4),
+    ],
+)  # fmt: skip
+def test_operations_are_priced_by_our_own_rules(name, dims, values, flops):
+    op = operation(name, dims, ["float"] * len(dims), values)
+    matrix = op.work.total("flops", "matrix")
+    assert (matrix or op.work.total("flops")) == flops
+
+
+def test_an_operation_without_rule_or_shape_is_not_priced():
+    assert operation("aten::sort", [[5]], ["float"]) is None
+    assert operation("aten::mm", [[], []], ["float", "float"]) is None
+    assert operation("aten::mm", [[2, 3]], ["float"]) is None
+    assert operation("mine::mm", [[2, 3], [3, 2]], ["float", "float"]) is None
+    assert "mm" in known()
+
+
+ADDS, FMAS = (f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in ("fadd", "ffma"))
+
+WIDE = f"""==PROF== Connected
+"ID","Kernel Name","{TIME}","dram__bytes.sum","{FMAS}","{ADDS}"
+"","","ns","Mbyte","inst","inst"
+"0","saxpy(float)","2,000","12.5","1,000,000","500"
+"""
+
+LONG = f"""ID,Kernel Name,Metric Name,Metric Unit,Metric Value
+0,gemm,{TIME},us,10
+0,gemm,dram__bytes_read.sum,Kbyte,100
+0,gemm,dram__bytes_write.sum,Kbyte,50
+0,gemm,sm__ops_path_tensor_src_bf16_dst_fp32.sum,,4e9
+1,add,{TIME},us,5
+1,add,dram__bytes.sum,Kbyte,7
+"""
+
+
+def test_a_wide_report_of_nsight(tmp_path):
+    [run] = read_profile(written(tmp_path, WIDE, "k.csv")).runs
+    assert run.name == "saxpy(float)"
+    assert run.flops == 2 * 1_000_000 + 500
+    assert (run.bytes, run.seconds, run.dtype) == (12.5e6, pytest.approx(2e-6), "fp32")
+
+
+def test_a_long_report_of_nsight(tmp_path):
+    gemm, add = read_profile(written(tmp_path, LONG, "k.csv")).runs
+    assert (gemm.flops, gemm.bytes, gemm.seconds, gemm.dtype) == (4e9, 150e3, pytest.approx(10e-6), "bf16")
+    assert (add.flops, add.bytes) == (0, 7e3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (WIDE.replace(TIME, "sm__cycles"), f"the metric {TIME} is missing; collect it with: ncu"),
+        (WIDE.replace("dram__bytes.sum", "x"), "the metric dram__bytes.sum is missing"),
+        (WIDE.replace('"2,000"', '"0"'), "is 0; a time is above 0"),
+        (WIDE.replace('"2,000"', '"-3"'), "is -3; a time is above 0"),
+        (WIDE.replace('"2,000"', '"fast"'), "is 'fast', not a number"),
+        (WIDE.replace('"ns"', '"weeks"'), "is in 'weeks'; units are"),
+        (WIDE[:-20], "the report was cut short"),
+        (LONG.replace("Metric Unit", "Unit"), "column 'Metric Unit' is missing"),
+        (WIDE.splitlines()[1] + "\n", "holds no kernels"),
+    ],
+)
+def test_a_report_that_does_not_serve_says_why(tmp_path, text, said):
+    with pytest.raises(InputError, match=said):
+        read_profile(written(tmp_path, text, "k.csv"))
+
+
+PLAIN = "name,dtype,flops,bytes,seconds\nup,bf16,1e12,2e9,1e-3\n"
+
+
+def test_a_plain_file_always_works(tmp_path):
+    [run] = read_profile(written(tmp_path, PLAIN, "runs.csv")).runs
+    assert (run.name, run.dtype, run.flops, run.bytes, run.seconds) == ("up", "bf16", 1e12, 2e9, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PLAIN.replace(",seconds", "").replace(",1e-3", ""), "column seconds is missing"),
+        (PLAIN.replace("1e-3", "0"), "seconds '0' is zero; expected a time above 0"),
+        (PLAIN.replace("1e-3", "-1"), "seconds '-1' is negative"),
+        (PLAIN.replace("1e12", "nan"), "flops 'nan' is not finite"),
+        (PLAIN.replace("bf16", "bf61"), "unknown dtype 'bf61'; did you mean 'bf16'"),
+        (PLAIN.splitlines()[0], "has a header and no runs"),
+    ],
+)
+def test_a_plain_file_that_does_not_serve_says_why(tmp_path, text, said):
+    with pytest.raises(InputError, match=said):
+        read_profile(written(tmp_path, text, "runs.csv"))

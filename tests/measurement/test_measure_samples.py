@@ -1,0 +1,146 @@
+"""Statistics on samples whose answer is known: what counts, what is doubted, and that the answer is robust."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.measurement.probes import Probe
+from roofline.measurement.samples import CLEAN, Sample, quantile, summarise, two_modes
+from roofline.measurement.schedule import sample
+
+
+def samples(values, share=1.0, threads=2):
+    return [Sample(value, (1.0,) * (threads - 1) + (share,)) for value in values]
+
+
+def test_only_windows_in_which_every_thread_ran_count():
+    found = summarise([samples([100, 101, 102]) + samples([400, 10, 10], share=0.9)])
+    assert (found.value, found.samples, found.clean) == (101, 3, 0.5)
+
+
+def test_one_slow_thread_is_enough_to_drop_a_window():
+    assert not Sample(1.0, (1.0, CLEAN - 0.001)).clean
+    assert Sample(1.0, (1.0, CLEAN)).clean
+
+
+def test_the_best_round_counts_and_its_quartiles():
+    found = summarise([samples([50, 51, 52]), samples([98, 100, 102, 104, 106]), samples([70, 70, 70])])
+    assert (found.value, found.low, found.high) == (102, 100, 104)
+
+
+def test_a_round_with_one_lucky_sample_is_not_the_best():
+    lucky = samples([500]) + samples([100] * 9, share=0.5)
+    found = summarise([samples([100, 101, 102, 100, 101]), lucky])
+    assert found.value == 101
+
+
+def test_the_least_time_is_the_best_round():
+    found = summarise([samples([5.0, 5.1, 5.2]), samples([3.0, 3.1, 3.2])], smaller_is_better=True)
+    assert found.value == 3.1
+
+
+def test_without_a_clean_window_the_nearest_stand_in_and_it_is_said():
+    found = summarise([samples([10, 20, 30, 40], share=0.5) + samples([90], share=0.9)])
+    assert found.value == 90
+    assert found.contended
+    assert found.doubts[0] == "no window in which every thread ran: a lower limit"
+
+
+def test_two_states_are_said():
+    found = summarise([samples([100, 101, 100, 101, 60, 61, 60, 61])])
+    assert found.doubts == ("two states: around 60.5 and 100",) or "two states" in found.doubts[0]
+
+
+def test_a_value_above_theory_is_said():
+    assert summarise([samples([120] * 5)], theory=100).doubts == ("1.20 of what theory allows",)
+    assert summarise([samples([102] * 5)], theory=100).doubts == ()
+
+
+def test_an_idle_thread_is_named():
+    idle = [Sample(50.0, (1.0, 0.02)) for _ in range(8)]
+    assert "thread 1 was idle or taken away most of the time" in summarise([idle]).doubts
+
+
+def test_no_samples_is_no_summary():
+    assert summarise([]) is None
+    assert summarise([[], []]) is None
+
+
+@given(st.integers(0, 10**6), st.floats(0.2, 0.8))
+def test_interference_in_some_windows_does_not_move_the_answer(seed, busy):
+    """Windows that others disturbed are slower and not clean; those left say the quiet rate within 2 %."""
+    chance = random.Random(seed)
+    rounds = []
+    for _ in range(3):
+        one = [Sample(100 * chance.uniform(0.99, 1.01), (1.0, 1.0)) for _ in range(3)]
+        for _ in range(12):
+            if chance.random() < busy:
+                one.append(Sample(100 * chance.uniform(0.2, 0.9), (1.0, chance.uniform(0.2, 0.96))))
+            else:
+                one.append(Sample(100 * chance.uniform(0.99, 1.01), (1.0, chance.uniform(CLEAN, 1.0))))
+        rounds.append(one)
+    assert summarise(rounds).value == pytest.approx(100, rel=0.02)
+
+
+@given(st.lists(st.floats(1, 1e12), min_size=1, max_size=30))
+def test_quartiles_lie_in_order_and_within_the_values(values):
+    low, middle, high = (quantile(values, at) for at in (0.25, 0.5, 0.75))
+    assert min(values) <= low <= middle <= high <= max(values)
+
+
+@given(st.floats(1e3, 1e12), st.integers(6, 40), st.integers(0, 10**6))
+def test_one_state_with_noise_is_not_two(value, count, seed):
+    chance = random.Random(seed)
+    assert two_modes([value * chance.uniform(0.97, 1.03) for _ in range(count)]) is None
+
+
+def probe_of(values, share=1.0):
+    taken = iter(values)
+    return Probe("x", "B/s", "", 1, lambda windows: [Sample(next(taken), (share,)) for _ in range(windows)])
+
+
+def test_rounds_are_interleaved_over_probes():
+    order = []
+
+    def taker(name):
+        def take(windows):
+            order.append(name)
+            return [Sample(1.0, (1.0,))] * windows
+
+        return take
+
+    probes = [Probe(name, "B/s", "", 1, taker(name)) for name in "ab"]
+    assert sample(probes, rounds=3, windows=2, seconds=60)
+    assert "".join(order) == "ababab"
+    assert [len(probe.rounds) for probe in probes] == [3, 3]
+
+
+def test_a_probe_whose_windows_are_not_clean_is_tried_again():
+    probe = probe_of([1.0] * 1000, share=0.5)
+    sample([probe], rounds=1, windows=3, seconds=60)
+    assert len(probe.rounds[0]) > 3
+
+
+def test_when_time_is_up_the_first_round_is_still_finished():
+    probes = [probe_of([1.0] * 100) for _ in range(5)]
+    assert sample(probes, rounds=3, windows=2, seconds=-1.0)
+    assert all(len(probe.rounds[0]) == 2 for probe in probes)
+    assert all(not any(probe.rounds[1:]) for probe in probes)
+
+
+def test_ctrl_c_keeps_what_was_sampled():
+    calls = []
+
+    def take(windows):
+        calls.append(windows)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return [Sample(7.0, (1.0,))] * windows
+
+    probes = [Probe(name, "B/s", "", 1, take) for name in "ab"]
+    assert not sample(probes, rounds=3, windows=2, seconds=60)
+    assert [summarise(probe.rounds).value for probe in probes] == [7.0, 7.0]
