@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from time import monotonic
 
@@ -26,7 +27,7 @@ ROUNDS, WINDOWS, SECONDS = 3, 7, 40.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 3, 5.0
 
 #: The smallest working set of one thread, and new pages of one thread written in a window.
-SMALLEST, FRESH = 12 * 2**10, 16 * 2**20
+SMALLEST, FRESH = 12 * 2**10, 4 * 2**20
 
 
 def measure(*, quick: bool = False, library: bool = True, progress: Progress | None = None) -> Measurement:
@@ -114,21 +115,28 @@ def sizes(threads: int, room: int, quick: bool = False) -> list[float]:
 def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
     """Summarise what the probes sampled: ceilings, and curves of those that are points of one."""
     clock = next((s for p in probes if p.unit == "Hz" and (s := summarise(p.rounds))), None)
+    skipped = 0
     ceilings: dict[tuple[str, str, int], Ceiling] = {}
     curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
     for probe in probes:
         theory = None if clock is None or probe.per_cycle is None else probe.per_cycle * clock.value
         summary = summarise(probe.rounds, theory=theory, smaller_is_better=probe.smaller_is_better)
         if summary is None:
+            skipped += 1
             continue
         name = probe.name
         one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)
         if probe.curve:
             curves.setdefault((name, probe.threads), []).append((probe, one))
-        else:
+            continue
+        known = ceilings.get((name, probe.dtype, probe.threads))
+        if known is None or (one.value > known.value) != probe.smaller_is_better:
             ceilings[name, probe.dtype, probe.threads] = one
     drawn = tuple(
         Curve(name, points[0][1].kernel, threads, tuple((c.working_set or 0.0, c.summary) for _, c in points))
         for (name, threads), points in curves.items()
     )
+    if skipped and not conditions.interrupted:
+        late = f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
+        conditions = replace(conditions, missing=(*conditions.missing, late))
     return Measurement(conditions, tuple(ceilings.values()), drawn)

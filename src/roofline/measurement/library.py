@@ -12,8 +12,8 @@ from typing import Any
 
 from roofline.measurement.probes import Probe, timed
 
-#: Rows and columns of the product that is timed; large enough for a steady state, small enough for a few milliseconds.
-SIDE = 1024
+#: Rows and columns of the products that are timed: a small one is done before others take a core, a large one steady.
+SIDES = (512, 1024)
 
 #: The product that tells which side to take, and the longest product to wait for, in seconds.
 TRIAL, PATIENCE = 256, 0.1
@@ -25,28 +25,29 @@ TORCH_DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16":
 NUMPY_DTYPES = {"fp64": "float64", "fp32": "float32"}
 
 
-def library_probes(threads: tuple[int, ...], *, side: int = SIDE) -> tuple[list[Probe], tuple[str, ...]]:
+def library_probes(threads: tuple[int, ...]) -> tuple[list[Probe], tuple[str, ...]]:
     """Make the probes of the library at hand, and list what it cannot measure."""
     try:
         import torch
     except ImportError:
-        return list(_numpy(max(threads), side)), (
+        return list(_numpy(max(threads))), (
             "library products in bf16, fp16 and int8, and on one thread: NumPy has none; install torch",
         )
-    return list(_torch(torch, threads, side)), ()
+    return list(_torch(torch, threads)), ()
 
 
-def _torch(torch: Any, threads: tuple[int, ...], side: int) -> Iterator[Probe]:
+def _torch(torch: Any, threads: tuple[int, ...]) -> Iterator[Probe]:
     for count in threads:
         before = _setter(torch, count)
         for dtype, name in TORCH_DTYPES.items():
             kind = getattr(torch, name)
-            taken = _side(_torch_product(torch, kind, TRIAL), side)
-            what = f"torch {torch.__version__} matmul, {taken} x {taken} x {taken}"
-            yield timed(
-                "library", what, _torch_product(torch, kind, taken),
-                threads=count, amount=2.0 * taken**3, unit="FLOP/s", dtype=dtype, before=before,
-            )  # fmt: skip
+            trial = _torch_product(torch, kind, TRIAL)
+            for side in dict.fromkeys(_side(trial, side) for side in SIDES):
+                yield timed(
+                    "library", f"torch {torch.__version__} matmul, {side} x {side} x {side}",
+                    _torch_product(torch, kind, side),
+                    threads=count, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype, before=before,
+                )  # fmt: skip
         yield timed(
             "library exp", f"torch {torch.__version__} exp of {ELEMENTS} fp32", _torch_exp(torch),
             threads=count, amount=float(ELEMENTS), unit="element/s", dtype="fp32", before=before,
@@ -89,14 +90,15 @@ def _numpy_product(np: Any, name: str, side: int) -> Callable[[], Any]:
     return lambda: np.matmul(a, b, out=out)
 
 
-def _numpy(threads: int, side: int) -> Iterator[Probe]:
+def _numpy(threads: int) -> Iterator[Probe]:
     import numpy as np
 
     for dtype, name in NUMPY_DTYPES.items():
-        yield timed(
-            "library", f"numpy {np.__version__} matmul, {side} x {side} x {side}", _numpy_product(np, name, side),
-            threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype,
-        )  # fmt: skip
+        for side in SIDES:
+            yield timed(
+                "library", f"numpy {np.__version__} matmul, {side} x {side} x {side}", _numpy_product(np, name, side),
+                threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype,
+            )  # fmt: skip
     x, y = np.zeros(ELEMENTS, np.float32), np.zeros(ELEMENTS, np.float32)
     yield timed(
         "library exp", f"numpy {np.__version__} exp of {ELEMENTS} fp32", lambda: np.exp(x, out=y),

@@ -1,7 +1,9 @@
 """IR → machine code in this process, through llvmlite: no compiler is needed on the user's machine.
 
-Every kernel is compiled together with the same harness, which times windows of it inside machine code: threads meet at
-a spinning barrier, read the clock and their own CPU time, run, and read both again. Python's lock plays no part.
+Every kernel is compiled together with the same harness, which times windows of it inside machine code: threads meet,
+read the clock and their own CPU time, run, and read both again. Python's lock plays no part. They meet in two steps:
+until all are there they nap, so that the scheduler does not charge them for waiting and lets them run when it matters;
+then they spin for the few microseconds until all are awake.
 """
 
 from __future__ import annotations
@@ -19,11 +21,18 @@ _SIGNATURE = ctypes.CFUNCTYPE(
     None, *([ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 3 + [ctypes.c_void_p])
 )
 
+#: Microseconds of a nap while other threads are not there yet.
+NAP = 50
+
+#: Words of the barrier: two counters on cache lines of their own.
+BARRIER = 16
+
 #: Nanoseconds a window writes: CPU time and clock at its start, clock and CPU time at its end.
 FIELDS = 4
 
 HARNESS = """
 declare i32 @clock_gettime(i32, i8*)
+declare i32 @usleep(i32)
 
 define internal i64 @now(i32 %which) noinline {{
   %place = alloca [2 x i64], align 16
@@ -45,13 +54,24 @@ entry:
 window:
   %w = phi i64 [ 0, %entry ], [ %w.next, %done ]
   %start = phi i64 [ 0, %entry ], [ %off.next, %done ]
-  %arrived = atomicrmw add i64* %barrier, i64 1 seq_cst
   %w.next = add i64 %w, 1
   %everyone = mul i64 %w.next, %threads
+  %arrived = atomicrmw add i64* %barrier, i64 1 seq_cst
+  br label %gather
+gather:
+  %here = load atomic i64, i64* %barrier seq_cst, align 8
+  %missing = icmp ult i64 %here, %everyone
+  br i1 %missing, label %sleep, label %ready
+sleep:
+  %slept = call i32 @usleep(i32 {nap})
+  br label %gather
+ready:
+  %line = getelementptr i64, i64* %barrier, i64 8
+  %awake = atomicrmw add i64* %line, i64 1 seq_cst
   br label %spin
 spin:
   {pause}
-  %seen = load atomic i64, i64* %barrier seq_cst, align 8
+  %seen = load atomic i64, i64* %line seq_cst, align 8
   %waiting = icmp ult i64 %seen, %everyone
   br i1 %waiting, label %spin, label %go
 go:
@@ -132,7 +152,7 @@ class Compiler:
         name = "windows_" + "".join(c if c.isalnum() else "_" for c in kernel.name)
         pause = 'call void asm sideeffect "pause", ""()' if self.processor.is_x86 else "fence seq_cst"
         wall = getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)
-        harness = HARNESS.format(pause=pause, cpu=time.CLOCK_THREAD_CPUTIME_ID, wall=wall)
+        harness = HARNESS.format(pause=pause, nap=NAP, cpu=time.CLOCK_THREAD_CPUTIME_ID, wall=wall)
         text = kernel.ir + harness.replace("@windows", f"@{name}")
         module = self._llvm.parse_assembly(text)
         module.verify()

@@ -10,6 +10,9 @@ from roofline.measurement.probes import Probe
 #: Called with how much of the work is done (0 to 1) and what is being sampled.
 Progress = Callable[[float, str], None]
 
+#: How many times its budget the first round may take.
+LATEST = 1.5
+
 #: Batches of one probe in one round, where the windows before were not clean.
 ATTEMPTS = 12
 
@@ -19,8 +22,9 @@ def sample(
 ) -> bool:
     """Take ``rounds`` rounds of ``windows`` windows from every probe; return False where it was stopped by Ctrl-C.
 
-    A probe whose windows are not clean is tried again as long as its round is ahead of the clock. When ``seconds``
-    are over no further round begins; the first one is finished, so that everything has a figure.
+    A probe whose windows are not clean is tried again as long as its round is ahead of the clock; behind it, one
+    window has to do. When ``seconds`` are over no further round goes on; the first one may take half as long again,
+    so that as much as possible has a figure.
     """
     start = monotonic()
     total = rounds * len(probes)
@@ -33,10 +37,10 @@ def sample(
                 if progress is not None:
                     progress(done / total, probe.name)
                 spent = monotonic() - start
-                if number and spent > seconds:
+                if spent > (seconds if number else LATEST * seconds):
                     return True
                 due = start + seconds * (done + 1) / total
-                _fill(probe, windows, due)
+                _fill(probe, windows if monotonic() < due else 1, due)
     except KeyboardInterrupt:
         return False
     return True

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from roofline.measurement.kernels import LINE
-from roofline.measurement.machine_code import FIELDS
+from roofline.measurement.machine_code import BARRIER, FIELDS
 from roofline.measurement.samples import Sample
 
 #: Arrays of one buffer do not start at the same place within a page, where stores would hold up loads.
@@ -108,7 +108,7 @@ class Team:
 
         They come thread by thread.
         """
-        barrier = ctypes.c_int64(0)
+        barrier = (ctypes.c_int64 * BARRIER)()
         outs = [(ctypes.c_int64 * (FIELDS * windows))() for _ in jobs]
 
         def task(job: Job, out: Any) -> Callable[[], None]:
@@ -136,12 +136,16 @@ class Team:
 def samples_of(readings: Sequence[Sequence[Reading]], amount: float) -> list[Sample]:
     """Turn clock readings into samples: ``amount`` done by all threads, from the first start to the last end.
 
-    >>> samples_of([[(0, 0, 1000, 990)], [(0, 100, 900, 800)]], 5.0)
-    [Sample(value=4999999.99..., shares=(0.99, 1.0))]
+    A thread's wall time runs from the first start, not from its own: one that was taken away at the barrier did not
+    run. It ends with the thread's own end, for memory is not always shared evenly.
+
+    >>> samples_of([[(0, 0, 1000, 990)], [(0, 100, 900, 800)]], 1.0)[0].shares
+    (0.99, 0.8888888888888888)
     """
     found = []
     for window in zip(*readings, strict=True):
-        wall = max(end for _, _, end, _ in window) - min(start for _, start, _, _ in window)
-        shares = tuple((cpu1 - cpu0) / max(end - start, 1) for cpu0, start, end, cpu1 in window)
+        first = min(start for _, start, _, _ in window)
+        wall = max(end for _, _, end, _ in window) - first
+        shares = tuple((cpu1 - cpu0) / max(end - first, 1) for cpu0, _, end, cpu1 in window)
         found.append(Sample(amount / (max(wall, 1) * 1e-9), shares))
     return found

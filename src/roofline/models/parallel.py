@@ -8,7 +8,7 @@ chip holds and does follows from the local model as it does from any other:
 >>> mesh = name_axes(chip("h200:8"), {"tensor": 8}).mesh
 >>> local = split(load("llama-2-70b"), mesh.select(["tensor"]))
 >>> [block.name for block in local.layers[0].blocks][:3], local.parameters
-(['input_layernorm', 'self_attn', 'self_attn.all_reduce'], 8623497216)
+(['input_layernorm', 'self_attn', 'self_attn.all_reduce'], 8623235072)
 
 Source: Megatron-LM, arXiv:1909.08053 (tensor) and arXiv:2205.05198 (sequence parallelism).
 """

@@ -1,0 +1,225 @@
+"""A training step as operations: forward, what is run again, backward, the sharded weights' collectives, the update.
+
+::
+
+    y = x·w         backward: dx = dy·wᵀ and dw = xᵀ·dy, as many FLOPs each as forward
+    attention       backward: four products in place of two
+    vector work     backward: twice forward; softmax of attention 4 FLOPs a pair
+    AllGather       backward: ReduceScatter, and the other way round; AllReduce: AllReduce
+
+What is kept from forward for backward, and what is run again instead, is a policy (:data:`POLICIES`).
+
+Source: Korthikanti et al., arXiv:2205.05198, sections 3 to 5; "How To Scale Your Model", chapter 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from roofline import dtypes
+from roofline.errors import InputError, suggest
+from roofline.hardware.network import Mesh
+from roofline.models.parallel import exchanged
+from roofline.sizes import Size
+from roofline.work import Op, Tensor, Work
+
+#: The collective that takes a gradient back through another.
+TRANSPOSED = {"AllGather": "ReduceScatter", "ReduceScatter": "AllGather", "AllReduce": "AllReduce"}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which of a layer's operations are run again in the backward pass, and what is said of it.
+
+    ``count`` is how many tensors of the hidden state a layer keeps, where that is what defines the policy.
+    """
+
+    name: str
+    again: Callable[[Op], bool]
+    says: str
+    count: int | None = None
+
+
+def _never(op: Op) -> bool:
+    return False
+
+
+def _scores(op: Op) -> bool:
+    return op.kind == "attention"
+
+
+def _all_but_products(op: Op) -> bool:
+    return op.kind not in ("contraction", "collective")
+
+
+def _all(op: Op) -> bool:
+    return True
+
+
+POLICIES: Mapping[str, Policy] = {
+    "none": Policy("none", _never, "everything backward needs is kept, attention's probabilities included"),
+    "selective": Policy("selective", _scores, "attention is run again in place of keeping its probabilities"),
+    "matmuls": Policy("matmuls", _all_but_products, "the results of matrix products are kept, the rest is run again"),
+    "full": Policy("full", _all, "each layer keeps its input alone and is run again", 1),
+}
+
+
+def policy(name: str | int) -> Policy:
+    """Find a checkpointing policy: by name, or a number of hidden-state tensors to keep of each layer.
+
+    >>> policy("full").count, policy(4).says
+    (1, 'each layer keeps 4 tensors of the hidden state and is run again')
+    """
+    if isinstance(name, int) and not isinstance(name, bool) and name > 0:
+        return Policy(str(name), _all, f"each layer keeps {name} tensors of the hidden state and is run again", name)
+    if name not in POLICIES:
+        hint = suggest(str(name), POLICIES, what="checkpointing policies")
+        raise InputError(f"no checkpointing policy {name!r}", hint=f"{hint}, or how many tensors a layer keeps")
+    return POLICIES[str(name)]
+
+
+def group_of(op: Op) -> str:
+    """The group of layers an operation stands in, or nothing.
+
+    >>> group_of(Op("", "norm", where="layers.0-39.mlp.up_proj")), group_of(Op("", "norm", where="lm_head"))
+    ('layers.0-39', '')
+    """
+    return ".".join(op.where.split(".")[:2]) if op.where.startswith("layers.") else ""
+
+
+def forward(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """A pass over whole sequences, in which keys and values are activations like any other."""
+
+    def plain(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(replace(t, role="activation") if t.role == "kv" else t for t in tensors)
+
+    return tuple(replace(op, reads=plain(op.reads), writes=plain(op.writes)) for op in ops)
+
+
+def loss(logits: Tensor) -> Op:
+    """Cross-entropy and its gradient: softmax, less 1 at the right token, over the number of tokens."""
+    work = Work.flops("vector", "fp32", 7 * logits.elements)
+    return Op("loss", "softmax", work, (logits,), (_gradient(logits),), {"elements": logits.elements}, where="loss")
+
+
+def backward(ops: Sequence[Op], chosen: Policy, gradients: str, mesh: Mesh | None) -> tuple[Op, ...]:
+    """The backward pass of ``ops``: groups in reverse, each after what the policy runs again of it."""
+    found: list[Op] = []
+    for group in reversed(_runs(ops)):
+        inside = bool(group_of(group[0]))
+        # what was gathered is gathered again: each chip kept its own tokens alone
+        again = [op for op in group if inside and (chosen.again(op) or _gathers(op))]
+        renewed = {tensor.ident for op in again for tensor in op.writes}
+        found += [
+            replace(op, where=f"{op.where} again", reads=_named(op.reads, renewed), writes=_named(op.writes, renewed))
+            for op in again
+        ]
+        for op in reversed(group):
+            rule = RULES.get(op.kind, _twice)
+            found += rule(replace(op, reads=_named(op.reads, renewed)), gradients, mesh)
+    return tuple(found)
+
+
+def _gathers(op: Op) -> bool:
+    return op.options.get("collective") == "AllGather"
+
+
+def _runs(ops: Sequence[Op]) -> list[list[Op]]:
+    """Operations of one group of layers together, in order."""
+    found: list[list[Op]] = []
+    for op in ops:
+        if found and group_of(found[-1][0]) == group_of(op):
+            found[-1].append(op)
+        else:
+            found.append([op])
+    return found
+
+
+def _named(tensors: Sequence[Tensor], renewed: set[str]) -> tuple[Tensor, ...]:
+    return tuple(replace(t, ident=f"{t.ident} again") if t.ident in renewed else t for t in tensors)
+
+
+def _gradient(tensor: Tensor, dtype: str = "") -> Tensor:
+    role = "gradient" if tensor.role == "weight" else tensor.role
+    ident = f"{tensor.ident.removesuffix(' again')} gradient"
+    return replace(tensor, ident=ident, role=role, dtype=dtype if role == "gradient" else tensor.dtype)
+
+
+def _trained(op: Op, gradients: str) -> tuple[Tensor, ...]:
+    return tuple(_gradient(t, gradients) for t in op.reads if t.role in ("weight", "activation"))
+
+
+def _product(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+    x, weight, *more = op.reads
+    y = _gradient(op.writes[0])
+    m, n, k, batch = (op.dims[name] for name in ("m", "n", "k", "batch"))
+    products = Work({key: amount for key, amount in op.work.items() if key.place == "matrix"})
+    others = Work({key: amount for key, amount in op.work.items() if key.place != "matrix"})
+    biases = tuple(_gradient(t, gradients) for t in more if t.role == "weight")
+    to_input = replace(
+        op, work=products, reads=(y, weight, *more), writes=(_gradient(x, gradients),),
+        dims={**op.dims, "m": m, "n": k, "k": n, "batch": batch}, where=f"{op.where} input gradient",
+    )  # fmt: skip
+    to_weight = replace(
+        op, work=products + others, reads=(x, y), writes=(_gradient(weight, gradients), *biases),
+        dims={**op.dims, "m": n, "n": k, "k": m, "batch": batch}, where=f"{op.where} weight gradient",
+    )  # fmt: skip
+    return [to_input, to_weight]
+
+
+def _attention(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+    if "v_head_size" not in op.dims:
+        return _twice(op, gradients, mesh)
+    work = Work({key: 2 * v if key.place == "matrix" else 4 * op.dims["transcendentals"] for key, v in op.work.items()})
+    return [replace(_twice(op, gradients, mesh)[0], work=work)]
+
+
+def _collective(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+    if mesh is None:
+        return []
+    kind = TRANSPOSED[op.options["collective"]]
+    axes = mesh.select(op.options["axes"])
+    found = exchanged(kind, axes, op.dims["bytes"], _gradient(op.writes[0]), _gradient(op.reads[0]))
+    return [replace(found, where=f"{op.where} gradient", repeat=op.repeat)]
+
+
+def _lookup(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+    table, index = op.reads
+    y = _gradient(op.writes[0])
+    work = Work.flops("vector", dtypes.get(y.dtype).arithmetic, y.elements)
+    where = f"{op.where} gradient"
+    return [replace(op, work=work, reads=(y, index), writes=(_gradient(table, gradients),), where=where)]
+
+
+def _twice(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+    reads = (*(t for t in op.reads if t.role != "index"), *map(_gradient, op.writes))
+    writes = _trained(op, gradients)
+    return [replace(op, work=op.work * 2, reads=reads, writes=writes, where=f"{op.where} gradient")]
+
+
+#: The backward pass of each kind of operation; any other takes twice its forward work.
+RULES: Mapping[str, Callable[[Op, str, Mesh | None], list[Op]]] = {
+    "contraction": _product,
+    "attention": _attention,
+    "collective": _collective,
+    "embedding": _lookup,
+}
+
+
+def layer_weights(ops: Sequence[Op]) -> dict[str, tuple[Size, Size]]:
+    """Weights by group of layers: elements of one layer, and how many layers there are."""
+    seen: dict[str, dict[str, Tensor]] = {}
+    repeats: dict[str, Size] = {}
+    known: set[str] = set()
+    for op in ops:
+        group = group_of(op)
+        for tensor in op.reads:
+            if tensor.role == "weight" and tensor.ident not in known:
+                known.add(tensor.ident)
+                seen.setdefault(group, {})[tensor.ident] = tensor
+                repeats[group] = op.repeat
+    return {group: (sum(t.elements for t in found.values()), repeats[group]) for group, found in seen.items()}
+
+
+__all__ = ["POLICIES", "Policy", "backward", "forward", "group_of", "layer_weights", "loss", "policy"]
