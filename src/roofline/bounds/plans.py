@@ -228,6 +228,10 @@ class _Search:
             said.append(f"plan: {plan.name}, which sends over the fewest mesh axes")
         else:
             said.append(f"plan: {plan.name}")
+        if len(others) >= MOST:
+            said.append(f"only the {MOST} plans that send over the fewest mesh axes were priced: there are more")
+        elif others and len(self.parsed.steps) > 1:
+            said.append("plans of several steps: only the cheapest ways to each intermediate were followed")
         return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes))
 
 

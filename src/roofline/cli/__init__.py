@@ -21,6 +21,7 @@ _COMMANDS = {
     "plot": "roofline, throughput and time charts",
     "model": "language models side by side: parameters, FLOPs, memory, keys and values",
     "llm": "the floor of serving a language model: prefill and decode, operation by operation",
+    "train": "the floor of training a language model: step, memory, days and cost of a token budget",
     "trace": "the operations of a PyTorch, JAX or ONNX program",
     "measure": "the ceilings of the machine you are on, written to a machine file",
     "run": "time operations here and show them under this machine's roof",

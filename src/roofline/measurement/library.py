@@ -16,7 +16,7 @@ from roofline.measurement.probes import Probe, timed
 SIDES = (512, 1024)
 
 #: The product that tells which side to take, and the longest product to wait for, in seconds.
-TRIAL, PATIENCE = 256, 0.1
+TRIAL, PATIENCE = 128, 0.1
 
 #: Elements of the exponential that is timed: 512 KiB of fp32, which no library treats as tiny.
 ELEMENTS = 2**17

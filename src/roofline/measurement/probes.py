@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from resource import RUSAGE_SELF, getrusage
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 from roofline.measurement.compute_kernels import most_per_cycle
@@ -26,6 +26,9 @@ PIECE = 24 * 2**20
 
 #: Of the best share of CPU time that a library's threads reach, what an undisturbed window may lack.
 OWN_WAITING = 0.9
+
+#: Seconds of rest after a window that was not clean: who has rested is let run by the scheduler.
+REST = 2e-3
 
 #: What a window counts at most in which the system took a core away.
 TAKEN_AWAY = 0.9
@@ -191,8 +194,10 @@ def timed(
                 fastest = min(window(max(1, int(TRUSTED / fastest)))[0] / max(1, int(TRUSTED / fastest)) for _ in "ab")
             repeats.append(max(1, math.ceil(CALL_WINDOW / fastest)))
             longest.append(fastest)
-        found = []
+        found: list[Sample] = []
         for _ in range(max(1, min(windows, int(LONGEST_BATCH / longest[0])))):
+            if found and not found[-1].clean:
+                sleep(REST)
             wall, share = window(repeats[0])
             value = wall / repeats[0] if amount is None else amount * repeats[0] / wall
             found.append(Sample(value, (share,)))

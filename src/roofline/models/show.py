@@ -32,8 +32,8 @@ def summary_table(found: Sequence[Summary]) -> Any:
     for each in found:
         rows.add_row(
             each.model.name,
-            _count(each.parameters),
-            _count(each.active) if each.active < each.parameters * 0.9 else "",
+            short_count(each.parameters),
+            short_count(each.active) if each.active < each.parameters * 0.9 else "",
             format_quantity(each.flops, "FLOP"),
             format_quantity(float(each.memory.total), "B"),
             format_quantity(float(each.bytes), "B"),
@@ -47,7 +47,7 @@ def summary_table(found: Sequence[Summary]) -> Any:
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
     gaps = list(dict.fromkeys(f"{each.model.name}: {gap}" for each in found for gap in each.model.gaps))
-    return Group(title, Text(), rows, Text(), _listed("assumes", said, "dim"), _listed("incomplete", gaps, "yellow"))
+    return Group(title, Text(), rows, Text(), listed("assumes", said, "dim"), listed("incomplete", gaps, "yellow"))
 
 
 def serving_table(found: Serving) -> Any:
@@ -63,17 +63,18 @@ def serving_table(found: Serving) -> Any:
         parts.append(_configurations(found))
     else:
         for name, phase in phases:
-            parts += [*(Text(f"  {line}") for line in _sentences(name, phase, found)), _operations(phase), Text()]
+            parts += [*(Text(f"  {line}") for line in _sentences(name, phase, found)), operations(phase), Text()]
     parts += [Text(f"  {line}") for line in _memory(found)]
     # what the line about memory says need not be said again
     every = [item for _, phase in phases for item in phase.assumptions]
     said = dict.fromkeys(item for item in every if not item.startswith("does not fit"))
     missing = dict.fromkeys(item for _, phase in phases for item in phase.incomplete)
-    parts += [Text(), _listed("assumes", list(said), "dim"), _listed("incomplete", list(missing), "bold yellow")]
+    parts += [Text(), listed("assumes", list(said), "dim"), listed("incomplete", list(missing), "bold yellow")]
     return Group(*parts)
 
 
-def _listed(name: str, items: Sequence[str], style: str) -> Any:
+def listed(name: str, items: Sequence[str], style: str) -> Any:
+    """Sentences under a word, one a line."""
     from rich.table import Table
 
     rows = Table.grid(padding=(0, 2))
@@ -106,7 +107,8 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
     return lines
 
 
-def _operations(phase: Bound) -> Any:
+def operations(phase: Bound) -> Any:
+    """The operations that take longest, one a row."""
     from rich.table import Table
 
     rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
@@ -189,10 +191,10 @@ def _memory(found: Serving) -> list[str]:
     return [over, f"  instead: {instead}"] if instead else [over]
 
 
-def _count(number: int) -> str:
+def short_count(number: int) -> str:
     """Parameters as people write them: 6.74B.
 
-    >>> _count(6738415616), _count(124439808)
+    >>> short_count(6738415616), short_count(124439808)
     ('6.74B', '124M')
     """
     for factor, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):

@@ -53,7 +53,7 @@ class Call:
     counts a program that a parameter holds (the update of a scatter), for one element.
     """
 
-    __slots__ = ("aliases", "axes", "ins", "inner", "name", "operands", "outs", "params", "reads", "writes")
+    __slots__ = ("aliases", "axes", "inner", "ins", "name", "operands", "outs", "params", "reads", "writes")
 
     def __init__(
         self,
@@ -81,9 +81,10 @@ class Call:
         """The operands at these places, those that are constants left out."""
         return tuple(found for place in places if (found := self.operands[place]) is not None)
 
-    def alias(self, result: int = 0, operand: int = 0) -> None:
+    def alias(self, result: int = 0, operand: int = 0) -> Priced:
         """Say that a result is an operand in another form, so that nothing moves."""
         self.aliases[result] = operand
+        return None
 
     def touch(self, place: int, amount: Size) -> tuple[Tensor, ...]:
         """An operand of which only so many elements are read."""

@@ -30,8 +30,8 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError
-from roofline.programs.jax_registry import load
 from roofline.programs.jax_regions import REGIONS
+from roofline.programs.jax_registry import load
 from roofline.programs.jax_values import value_of
 from roofline.programs.jax_walker import Context, Walker, own, place_of
 from roofline.programs.specs import spec
@@ -66,7 +66,7 @@ def trace(
     if optimizer is not None:
         raise InputError(
             "a JAX optimizer is part of the function",
-            hint="trace the training step, with jax.grad and the update in it",
+            hint="trace the training step with its update",
         )
     load()
     given, names = _leaves(inputs, kwargs or {}, sizes or {})

@@ -19,9 +19,8 @@ def value_of(aval: Any, axes: Mapping[str, int] | None = None) -> Value:
     split = _split(aval, len(shape))
     if any(split):
         sizes = mesh_axes(aval.sharding.mesh)
-        shape = tuple(
-            exact_div(dim, prod(sizes[axis] for axis in over)) for dim, over in zip(shape, split, strict=True)
-        )
+        parts = [prod(sizes[axis] for axis in over) for over in split]
+        shape = tuple(exact_div(dim, part) for dim, part in zip(shape, parts, strict=True))
         return Value((*shape, *extra), name, split)
     return Value((*shape, *extra), name)
 
@@ -73,7 +72,7 @@ def _split(aval: Any, rank: int) -> tuple[tuple[str, ...], ...]:
     """Mesh axes over which each dimension is sharded, where the type of the value says so."""
     sharding = getattr(aval, "sharding", None)
     spec = getattr(sharding, "spec", None)
-    if spec is None or not getattr(getattr(sharding, "mesh", None), "shape", None):
+    if sharding is None or spec is None or not getattr(getattr(sharding, "mesh", None), "shape", None):
         return ()
     explicit = {name for name, kind in _kinds(sharding.mesh) if kind == "Explicit"}
     parts = [(part,) if isinstance(part, str) else tuple(part or ()) for part in spec]

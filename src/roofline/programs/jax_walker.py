@@ -152,19 +152,20 @@ class Walker:
 
     def settled(self) -> tuple[Op, ...]:
         """The operations, tensors that turned out to be one under one name."""
-        if not self.same:
-            return tuple(self.ops)
-        return tuple(
+        ops = [
             replace(op, reads=tuple(map(self._settle, op.reads)), writes=tuple(map(self._settle, op.writes)))
             for op in self.ops
-        )
+        ]
+        apart = _apart(ops)
+        return tuple(replace(op, reads=tuple(_whole(t, apart) for t in op.reads)) for op in ops)
 
     def _settle(self, tensor: Tensor) -> Tensor:
-        ident, seen = tensor.ident, set()
-        while ident in self.same and ident not in seen:
-            seen.add(ident)
-            ident = self.same[ident]
-        return tensor if ident == tensor.ident else replace(tensor, ident=ident)
+        base, bracket, part = tensor.ident.partition("[")
+        seen: set[str] = set()
+        while base in self.same and base not in seen:
+            seen.add(base)
+            base = self.same[base]
+        return replace(tensor, ident=f"{base}{bracket}{part}")
 
     def _literal(self, atom: Any) -> Operand:
         shape = getattr(atom.aval, "shape", ())
@@ -186,6 +187,37 @@ def seen_as(tensor: Tensor, value: Value) -> Tensor:
     """A tensor in another form: what moves is what it holds, however often it is repeated in the new one."""
     held = tensor.elements if tensor.touched is None else tensor.touched
     return replace(tensor, dims=value.shape, touched=None if held == value.size else held)
+
+
+def _apart(ops: Sequence[Op]) -> set[str]:
+    """Tensors from outside whose parts are read under names of their own, since the parts do not overlap.
+
+    So the policy ``minimal`` counts each part. A part of what the program made, of what is read whole too, or of what
+    is read more than once over, goes by the name of the whole.
+    """
+    parts: dict[str, dict[str, Size]] = {}
+    plain = {t.ident for op in ops for t in (*op.reads, *op.writes)}
+    sizes: dict[str, Size] = {}
+    for op in ops:
+        for tensor in op.reads:
+            base, bracket, _ = tensor.ident.partition("[")
+            if bracket:
+                held = tensor.elements if tensor.touched is None else tensor.touched
+                parts.setdefault(base, {})[tensor.ident] = held
+                sizes[base] = tensor.elements if tensor.touched is not None else held
+    found = set()
+    for base, regions in parts.items():
+        amounts = list(regions.values())
+        numbers = all(isinstance(amount, int) for amount in (*amounts, sizes[base]))
+        looped = any(ident.endswith("[1:]") for ident in regions)
+        if base not in plain and (looped or (numbers and sum(amounts) <= sizes[base])):
+            found.add(base)
+    return found
+
+
+def _whole(tensor: Tensor, apart: set[str]) -> Tensor:
+    base, bracket, _ = tensor.ident.partition("[")
+    return tensor if not bracket or base in apart else replace(tensor, ident=base)
 
 
 def opened(program: Any) -> tuple[Any, Any]:

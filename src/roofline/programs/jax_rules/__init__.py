@@ -1,1 +1,1 @@
-"""Rules for JAX primitives, one family a file; every file here is loaded."""
+"""Cost rules of JAX primitives, one family a file; :func:`roofline.programs.jax_registry.load` imports them."""

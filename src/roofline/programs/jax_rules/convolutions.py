@@ -25,8 +25,8 @@ def convolution(call: Call) -> Priced:
     valid = None
     if all(isinstance(size, int) for size in (*seen, *made, *taps)):
         valid = prod(
-            valid_taps(length, results, window, stride=stride, low=pad[0], dilation=dilation, base=inner)
-            for length, results, window, stride, pad, dilation, inner in places
+            valid_taps(length, results, many, stride=stride, low=pad[0], dilation=dilation, base=inner)
+            for length, results, many, stride, pad, dilation, inner in places
         )
     groups = params["feature_group_count"] * params["batch_group_count"]
     padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)

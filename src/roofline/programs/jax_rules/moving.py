@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.programs.jax_registry import Call, Priced, costs, rule
 
 
@@ -54,7 +56,12 @@ def sliced(call: Call) -> Priced:
     """Read and write the part that is taken."""
     if call.operands[0] is None:
         return call.alias()
-    return costs.move(call.name, call.touch(0, call.outs[0].size), call.writes)
+    reads = call.touch(0, call.outs[0].size)
+    if "limit_indices" in call.params:
+        edges = zip(call.params["start_indices"], call.params["limit_indices"], strict=True)
+        taken = ",".join(f"{first}:{last}" for first, last in edges)
+        reads = tuple(replace(tensor, ident=f"{tensor.ident}[{taken}]") for tensor in reads)
+    return costs.move(call.name, reads, call.writes)
 
 
 @rule("dynamic_update_slice")

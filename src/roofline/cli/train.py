@@ -1,0 +1,85 @@
+"""``roofline train``: the floor of training a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import ESTIMATE, TARGET, target_arguments, with_options
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+
+@click.command("train")
+@click.argument("model", metavar="MODEL")
+@with_options(TARGET)
+@click.option("--batch-tokens", required=True, metavar="N", help="Tokens of one step over all chips, as in 4e6.")
+@click.option("--sequence", metavar="N", help="Tokens of a sequence (default 4096, or the most it takes).")
+@click.option("--data", type=int, default=1, show_default=True, metavar="N", help="Copies of the model.")
+@click.option("--fsdp", type=int, metavar="N", help="Chips that share one copy by --zero (default: what is left).")
+@click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split each layer.")
+@click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="Tensor: tokens split between blocks.")
+@click.option("--zero", type=int, default=3, show_default=True, metavar="STAGE", help="0 nothing … 3 weights too.")
+@click.option(
+    "--checkpoint",
+    default="selective",
+    show_default=True,
+    metavar="POLICY",
+    help="none, selective, matmuls, full, or how many hidden states a layer keeps.",
+)
+@click.option(
+    "--optimizer", "using", default="adam", show_default=True, metavar="NAME", help="adam, lion, momentum, sgd."
+)
+@click.option("--weights", metavar="DTYPE", help="Format of weights and activations (default: the model's own).")
+@click.option("--gradients", metavar="DTYPE", help="Format of gradients (default: as weights).")
+@click.option("--moments", default="fp32", show_default=True, metavar="DTYPE", help="Format of optimizer states.")
+@click.option("--master", default="fp32", show_default=True, metavar="DTYPE", help="Second copy of weights, or none.")
+@click.option("--tokens", metavar="N", help="A token budget, as in 15e12.")
+@click.option("--mfu", type=float, metavar="FRACTION", help="A stated utilisation in place of the floor.")
+@click.option("--price", type=float, metavar="DOLLARS", help="Of one chip for an hour.")
+@click.option(
+    "--policy", default="minimal", show_default=True, metavar="POLICY", help="Bytes: minimal, fused, each-op."
+)
+@click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not.")
+@with_options(ESTIMATE)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
+def command(model: str, as_json: bool, **options: Any) -> None:
+    """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
+
+    MODEL is a shipped name (see 'roofline model'), a config.json or a folder that holds one.
+
+    \b
+    roofline train llama-3-8b --on h100:8 --batch-tokens 65536
+    roofline train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --tensor 8 --checkpoint full --tokens 15e12
+    """
+    from roofline.models.training import train
+
+    arguments = target_arguments(options)
+    for name in ("batch_tokens", "sequence", "tokens"):
+        options[name] = _count(name, options[name])
+    kept = options.pop("checkpoint")
+    options["checkpoint"] = int(kept) if kept.isdigit() else kept
+    if options["master"] == "none":
+        options["master"] = None
+    options["count"] = "full" if options.pop("full_attention") else "causal"
+    found = train(model, **arguments, **options)
+    if as_json:
+        show_json(found.to_dict())
+        return
+    from roofline.models.training_show import training_table
+
+    show(training_table(found))
+
+
+def _count(name: str, text: str | None) -> int | None:
+    """Read a whole number, which may be written as 4e6."""
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.5
+    if value != int(value) or value < 1:
+        raise InputError(f"--{name.replace('_', '-')} {text!r} is not a number of tokens", hint="as in 65536 or 4e6")
+    return int(value)

@@ -1,0 +1,74 @@
+"""How an answer about training looks in a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.bounds.explain import show
+from roofline.models.show import listed, operations, short_count
+from roofline.models.training import Training
+from roofline.quantity import format_number, format_quantity
+
+
+def training_table(found: Training) -> Any:
+    """The step, what binds it, the operations that cost most, memory by part, the token budget, the assumptions."""
+    from rich.console import Group
+    from rich.text import Text
+
+    bound = found.bound
+    chips = f"{found.chips:,} x " if found.chips > 1 else ""
+    ways = ", ".join(f"{name} {size}" for name, size in found.ways.items() if size > 1)
+    title = Text.assemble((found.model.name, "bold"), f"  on {chips}{bound.target}" + (f"  ({ways})" if ways else ""))
+    lines = [
+        f"step of {found.batch_tokens:,} tokens in sequences of {found.sequence:,}: "
+        f"at best {show(bound.lower, 's')}, {bound.kind} ({bound.bound_by})",
+        f"  {show(bound.op_by_op, 's')} if only each operation overlaps within itself, "
+        f"{show(bound.upper, 's')} if nothing does",
+        "  " + ", ".join(f"{name} {show(time, 's')}" for name, time in _longest_first(bound.times)),
+        f"{format_quantity(float(found.model_flops), 'FLOP')} forward and backward, "
+        f"{float(found.model_flops / found.six):.3g} of 6·parameters·tokens; "
+        f"{float(bound.flops * found.chips / found.model_flops):.3g} of it computed, what is run again included",
+        _rate(found),
+        *_budget(found),
+        *_memory(found),
+    ]
+    body = [Text(f"  {line}") for line in lines]
+    said = listed("assumes", list(bound.assumptions), "dim")
+    return Group(
+        title, Text(), *body, Text(), operations(bound), Text(), said,
+        listed("incomplete", list(bound.incomplete), "bold yellow"),
+    )  # fmt: skip
+
+
+def _longest_first(times: Any) -> list[tuple[str, Any]]:
+    return sorted(times.items(), key=lambda each: -float(each[1]))
+
+
+def _rate(found: Training) -> str:
+    how = "at the floor" if found.stated is None else f"at the stated MFU, {show(found.time, 's')} a step"
+    return f"MFU {float(found.mfu):.1%} {how}: {short_count(int(found.tokens_per_day))} tokens a day"
+
+
+def _budget(found: Training) -> list[str]:
+    if found.tokens is None or found.days is None:
+        return []
+    line = f"{short_count(int(found.tokens))} tokens take {format_number(float(found.days))} days"
+    if found.cost is not None:
+        line += f" and cost ${format_number(float(found.cost))}"
+    return [line]
+
+
+def _memory(found: Training) -> list[str]:
+    needed = found.memory
+    parts = ", ".join(f"{name} {show(size, 'B')}" for name, size in needed.parts.items() if size)
+    line = f"memory of a chip {show(needed.total, 'B')}: {parts}"
+    if needed.capacity is None:
+        return [f"{line}; its capacity is not known"]
+    if needed.fits:
+        line += f"; fits {show(needed.capacity, 'B')} of {needed.level}"
+    else:
+        line += f"; does not fit: {show(needed.total - needed.capacity, 'B')} more than {needed.level} holds"
+    least = found.least_chips
+    if least is None:
+        return [line, "  no number of chips is enough: what each holds whole does not fit"]
+    return [line, f"  this batch and its states fit on {least:,} such chips at the least"]

@@ -1,0 +1,61 @@
+"""Elementwise operators."""
+
+from __future__ import annotations
+
+from roofline.programs.onnx_registry import Call, Priced, costs, rule
+
+#: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name.
+NAMES = {
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Mod": "divide", "Pow": "power",
+    "Max": "maximum", "Min": "minimum", "Where": "where", "Equal": "compare", "Less": "compare",
+    "Greater": "compare", "LessOrEqual": "compare", "GreaterOrEqual": "compare", "And": "add", "Or": "add",
+    "Xor": "add", "Not": "neg", "BitwiseAnd": "add", "BitwiseOr": "add", "BitwiseXor": "add", "BitwiseNot": "neg",
+    "BitShift": "add", "IsNaN": "compare", "IsInf": "compare", "Relu": "relu", "LeakyRelu": "leaky_relu",
+    "PRelu": "leaky_relu", "Clip": "clip", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp": "exp", "Log": "log",
+    "Sqrt": "sqrt", "Sin": "sin", "Cos": "cos", "Tan": "sin", "Asin": "sin", "Acos": "cos", "Atan": "sin",
+    "Sinh": "exp", "Cosh": "exp", "Asinh": "log", "Acosh": "log", "Atanh": "log", "Erf": "erf", "Abs": "abs",
+    "Neg": "neg", "Reciprocal": "reciprocal", "Sign": "sign", "Floor": "floor", "Ceil": "floor", "Round": "round",
+    "Softplus": "softplus", "Mish": "mish", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Celu": "elu",
+    "HardSigmoid": "clip", "ThresholdedRelu": "relu", "Softsign": "divide", "Swish": "silu", "Sum": "add",
+    "QuickGelu": "silu",
+}  # fmt: skip
+
+
+@rule(*NAMES)
+def known(call: Call) -> Priced:
+    """A function that the notation has too."""
+    function = NAMES[call.name]
+    power = call.constants[1] if call.name == "Pow" else None
+    if power is not None:
+        number = power[0] if isinstance(power, list) else power
+        function = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(number, "power")
+    return costs.elementwise(function, call.reads, call.writes, name=call.name)
+
+
+@rule("Gelu")
+def gelu(call: Call) -> Priced:
+    """GELU, exact or by tanh."""
+    tanh = call.get("approximate", b"none") in (b"tanh", "tanh")
+    return costs.elementwise("gelu_tanh" if tanh else "gelu", call.reads, call.writes, name=call.name)
+
+
+@rule("Cast", "CastLike")
+def cast(call: Call) -> Priced:
+    """Convert to another dtype."""
+    return costs.elementwise("cast", call.read(0), call.writes, name=call.name)
+
+
+@rule("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
+def scaled(call: Call) -> Priced:
+    """x/scale + zero, rounded; or (x − zero)·scale."""
+    size = call.writes[0].elements
+    each = 2 if call.name == "DequantizeLinear" else 3
+    return costs.vector(
+        call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
+    )
+
+
+@rule("RotaryEmbedding")
+def rotary(call: Call) -> Priced:
+    """x₁·cos − x₂·sin and x₁·sin + x₂·cos."""
+    return costs.elementwise("rope", call.reads, call.writes, name=call.name)

@@ -1,0 +1,44 @@
+"""What moves and computes nothing: copies, lookups, random numbers."""
+
+from __future__ import annotations
+
+from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.sizes import product
+
+
+@rule("Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "Compress", "NonZero",
+      "Unique", "OneHot", "EyeLike", "SequenceConstruct", "ConcatFromSequence")  # fmt: skip
+def copied(call: Call) -> Priced:
+    """Read what goes in, write what comes out."""
+    return costs.move(call.name, call.reads, call.writes)
+
+
+@rule("Slice", "Split")
+def sliced(call: Call) -> Priced:
+    """Read and write the part that is taken."""
+    size = sum((t.elements for t in call.writes[1:]), call.writes[0].elements)
+    return costs.move(call.name, call.touch(0, size), call.writes)
+
+
+@rule("Gather", "GatherElements", "GatherND", "ArrayFeatureExtractor")
+def gathered(call: Call) -> Priced:
+    """Read the elements that indices name, at most the whole table."""
+    indices = call.read(1) if call.constants[1] is None else ()
+    reads = (*call.touch(0, call.writes[0].elements), *indices)
+    return costs.move(call.name, reads, call.writes, kind="gather")
+
+
+@rule("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
+def scattered(call: Call) -> Priced:
+    """Copy the tensor, write values where indices name; combining adds."""
+    size = product(call.shape(1 if call.name == "TensorScatter" else 2))
+    combines = call.get("reduction", b"none") not in (b"none", "none", b"linear", "linear")
+    flops = size if combines else 0
+    return costs.vector(call.name, "scatter", call.reads, call.writes, flops=flops, elements=size, one_each=flops)
+
+
+@rule("Range", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
+def filled(call: Call) -> Priced:
+    """Write numbers."""
+    note = "" if call.name == "Range" else "the arithmetic of random numbers is not counted"
+    return costs.move(call.name, (), call.writes, note=note)

@@ -1,0 +1,221 @@
+"""Trace an ONNX file: its graph with inferred shapes is walked node by node; no weights are read.
+
+A symbolic size stays a symbol unless ``batch`` or ``sizes`` give it a number:
+
+>>> from onnx import TensorProto, helper
+>>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 512])
+>>> w = helper.make_tensor_value_info("w", TensorProto.FLOAT, [512, 2048])
+>>> y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+>>> graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "layer", [x, w], [y])
+>>> model = helper.make_model(graph)
+>>> trace(model).flops(), trace(model, batch=32).flops()
+(2097152*N, 67108864)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from roofline.errors import InputError
+from roofline.programs import costs
+from roofline.programs.counts import count
+from roofline.programs.onnx_graph import dims_of, dtype_of, inferred, read
+from roofline.programs.onnx_registry import Call, find, load
+from roofline.programs.traced import Traced
+from roofline.sizes import Size, is_symbol
+from roofline.work import Op, Tensor
+
+#: Operators whose result is their first input in another form, or under another name.
+VIEWS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Dropout", "BitCast")
+#: Operators that work on shapes, which are known before anything runs.
+OF_SHAPES = ("Shape", "Size", "Constant", "ConstantOfShape")
+
+
+def trace(
+    program: Any,
+    *inputs: Any,
+    batch: int | None = None,
+    sizes: Mapping[str, Size] | None = None,
+    trips: int | None = None,
+    name: str | None = None,
+) -> Traced:
+    """Find every operation of an ONNX file, or of a loaded ``onnx.ModelProto``.
+
+    ``batch``  the first size of every input where the file leaves it open
+    ``sizes``  other symbolic sizes by name
+    ``trips``  how often a Loop runs whose trip count is not in the file
+    """
+    if inputs:
+        raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
+    load()
+    model = inferred(read(program), batch, sizes or {})
+    walk = Walk(trips)
+    held = {item.name for item in model.graph.initializer}
+    given = [item for item in model.graph.input if item.name not in held]
+    walk.graph(model.graph, "", 1)
+    written = [walk.known[item.name] for item in given if item.name in walk.known]
+    return Traced(
+        name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
+        tuple(walk.ops),
+        modules=walk.scopes,
+        assumptions=tuple(walk.assumptions),
+        inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),
+        sizes=dict(sizes or {}),
+    )
+
+
+@dataclass
+class Walk:
+    """The state of one walk over a graph and the graphs inside it."""
+
+    trips: int | None
+    ops: list[Op] = field(default_factory=list)
+    assumptions: dict[str, None] = field(default_factory=dict)
+    scopes: dict[str, str] = field(default_factory=dict)
+    known: dict[str, Tensor] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def graph(self, graph: Any, scope: str, repeat: Size) -> None:
+        """Walk a graph: name its tensors, then price its nodes in order."""
+        for item in (*graph.input, *graph.value_info, *graph.output):
+            dims = dims_of(item)
+            if dims is not None:
+                self.known[item.name] = Tensor(item.name, dims, dtype_of(item.type.tensor_type.elem_type))
+        for item in graph.initializer:
+            self.known[item.name] = Tensor(
+                item.name, tuple(item.dims), dtype_of(item.data_type), "weight", None, item.name
+            )
+            self._hold(item.name, item)
+        for node in graph.node:
+            self.node(node, scope, repeat)
+
+    def node(self, node: Any, scope: str, repeat: Size) -> None:
+        """Price one node."""
+        attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+        if node.op_type in OF_SHAPES:
+            if isinstance(attributes.get("value"), onnx.TensorProto):
+                self._constant(node.output[0], attributes["value"])
+            return
+        source = self.known.get(node.input[0]) if node.input else None
+        if node.op_type in VIEWS and source is not None:
+            self._alias(node, source)
+            return
+        place = _scope(node.name) or scope
+        self._enter(place)
+        inner = REGIONS.get(node.op_type)
+        if inner is not None:
+            inner(self, node, attributes, place, repeat)
+            return
+        call = Call(
+            node.op_type,
+            attributes,
+            tuple(self.known.get(word) for word in node.input),
+            tuple(self.known.get(word) for word in node.output),
+            tuple(self.values.get(word) for word in node.input),
+        )
+        chosen = find(node.op_type)
+        named = [word for word in (*node.input, *node.output[:1]) if word]
+        missing = [word for word in named if word not in self.known and word not in self.values]
+        if missing:
+            reason = f"the shape of {missing[0]} is not known"
+            self._emit(costs.unknown(node.op_type, call.reads, call.writes, reason), node, place, repeat)
+        elif chosen is None:
+            self._emit(costs.unknown(node.op_type, call.reads, call.writes), node, place, repeat)
+        else:
+            priced = chosen(call)
+            for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
+                self._emit(op, node, place, repeat)
+
+    def branch(self, graph: Any, scope: str, repeat: Size) -> list[Op]:
+        """Walk a graph apart; give its operations."""
+        kept, self.ops = self.ops, []
+        self.graph(graph, scope, repeat)
+        found, self.ops = self.ops, kept
+        return found
+
+    def _emit(self, op: Op, node: Any, scope: str, repeat: Size) -> None:
+        facts = {"phase": "forward", "source": node.name or (node.output[0] if node.output else "")}
+        self.ops.append(replace(op, where=scope, repeat=op.repeat * repeat, options={**op.options, **facts}))
+        if op.note and op.kind != "unknown":
+            self.assumptions[op.note] = None
+
+    def _alias(self, node: Any, source: Tensor) -> None:
+        out = self.known.get(node.output[0])
+        if node.input[0] in self.values and node.op_type != "Expand":
+            self.values[node.output[0]] = self.values[node.input[0]]
+        if out is None:
+            return
+        held = source.elements if source.touched is None else source.touched
+        self.known[node.output[0]] = replace(source, dims=out.dims, touched=None if held == out.elements else held)
+
+    def _constant(self, name: str, value: Any) -> None:
+        self.known[name] = Tensor(name, tuple(value.dims), dtype_of(value.data_type), "weight")
+        self._hold(name, value)
+
+    def _hold(self, name: str, value: Any) -> None:
+        """Keep the value of a number or a list of sizes, which moves nothing."""
+        small = prod(value.dims) == 1 or (len(value.dims) == 1 and value.dims[0] <= 16 and value.data_type in (6, 7))
+        if small and value.data_location != onnx.TensorProto.EXTERNAL:
+            self.values[name] = onnx.numpy_helper.to_array(value).tolist()
+
+    def _enter(self, scope: str) -> None:
+        parts = scope.split(".") if scope else []
+        for level in range(len(parts)):
+            self.scopes.setdefault(".".join(parts[: level + 1]), "")
+
+
+def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """The larger branch."""
+    tried = [walk.branch(attributes[word], scope, repeat) for word in ("then_branch", "else_branch")]
+    walk.ops += max(tried, key=_size)
+    if _size(tried[0]) != _size(tried[1]):
+        walk.assumptions[f"{node.name or node.output[0]}: the larger branch of an If is counted"] = None
+
+
+def _loop(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """The body as often as the file or ``trips`` says."""
+    held = walk.values.get(node.input[0]) if node.input and node.input[0] else None
+    found = held[0] if isinstance(held, list) else held
+    times = walk.trips if found is None or (walk.trips is not None and found > 2**31) else found
+    if times is None or times > 2**31:
+        label = node.name or node.output[0]
+        raise InputError(f"{label}: how often this Loop runs is not in the file", hint="say trips=10")
+    _carry(walk, attributes["body"], node.input[2:], 2)
+    walk.graph(attributes["body"], scope, repeat * times)
+    walk.assumptions[f"{node.name or node.output[0]}: a Loop runs {times} times"] = None
+
+
+def _scan(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """The body once for every slice."""
+    scanned = walk.known.get(node.input[-1])
+    if scanned is None:
+        raise InputError(f"{node.name or node.output[0]}: the length of this Scan is not known", hint="give the sizes")
+    axes = attributes.get("scan_input_axes") or [0]
+    walk.graph(attributes["body"], scope, repeat * scanned.dims[axes[-1]])
+
+
+def _carry(walk: Walk, body: Any, given: Sequence[str], skipped: int) -> None:
+    """Name what a loop carries after what it starts from, where the body leaves its shape open."""
+    for item, word in zip(body.input[skipped:], given, strict=False):
+        if word in walk.known and dims_of(item) is None:
+            walk.known[item.name] = replace(walk.known[word], ident=item.name)
+
+
+#: Operators that hold graphs.
+REGIONS = {"If": _if, "Loop": _loop, "Scan": _scan}
+
+
+def _size(ops: Sequence[Op]) -> float:
+    amount = count(ops, "all")
+    return float(amount.subs(dict.fromkeys(amount.free_symbols, 1024)) if is_symbol(amount) else amount)
+
+
+def _scope(name: str) -> str:
+    """``/layers.0/attn/MatMul_1`` is at layers.0.attn."""
+    return ".".join(part for part in name.split("/")[:-1] if part)

@@ -1,0 +1,339 @@
+"""Training: FLOPs equal to counts of forward and backward, the book's memory and days, laws of sharding, messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline import bound
+from roofline.cli import main
+from roofline.errors import RooflineError
+from roofline.models import load, prefill
+from roofline.models.training import train
+from roofline.models.training_memory import kept_bytes, states
+from roofline.models.training_operations import POLICIES, backward, forward, policy
+from roofline.sizes import symbol
+from roofline.work import Op
+from tests.models.test_cases import llama
+from tests.models.tiny import TINY
+
+H100: dict[str, Any] = {"on": "h100", "batch_tokens": 8192}
+
+
+def matrix(ops: Any) -> Any:
+    """FLOPs on the matrix unit."""
+    return sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+
+
+# ---- FLOPs
+
+
+def test_forward_and_backward_as_counted() -> None:
+    """What torch counts for Llama-2-7B, 2048 tokens, every pair of query and key."""
+    found = train(
+        "llama-2-7b", on="h100", batch_tokens=2048, sequence=2048, count="full", checkpoint="none", weights="bf16"
+    )
+    assert found.model_flops == found.bound.flops == 87_784_836_562_944
+    assert found.mfu == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_backward_is_twice_forward(name: str) -> None:
+    model = load(TINY[name], name=name)
+    ops = forward(prefill(model, batch=2, prompt=24, logits="all"))
+    assert matrix(backward(ops, policy("none"), "bf16", None)) == 2 * matrix(ops)
+
+
+@pytest.mark.parametrize("name", ["llama-2-7b", "mixtral-8x7b", "gpt-2", "deepseek-v3"])
+def test_what_is_run_again(name: str) -> None:
+    """Selective runs attention again and nothing else; full runs all layers again, not the head."""
+    ops = forward(prefill(load(name), batch=2, prompt=512, logits="all"))
+    inside = [op for op in ops if op.where.startswith("layers.")]
+    more = {p: matrix(backward(ops, policy(p), "bf16", None)) - 2 * matrix(ops) for p in POLICIES}
+    scores = matrix(op for op in inside if op.kind == "attention")
+    assert more == {"none": 0, "selective": scores, "matmuls": scores, "full": matrix(inside)}
+
+
+def test_every_weight_gets_a_gradient_of_its_size() -> None:
+    ops = forward(prefill(load("llama-2-7b"), prompt=64, logits="all"))
+    found = {
+        t.ident.removesuffix(" gradient"): t.elements
+        for op in backward(ops, policy("full"), "fp32", None)
+        for t in op.writes
+        if t.role == "gradient"
+    }
+    assert found == {t.ident: t.elements for op in ops for t in op.reads if t.role == "weight"}
+
+
+@given(
+    tensor=st.sampled_from([1, 2, 4, 8]), data=st.sampled_from([1, 2]), sequences=st.integers(1, 6), sp=st.booleans()
+)
+@settings(max_examples=20, deadline=None)
+def test_flops_are_conserved_over_chips(tensor: int, data: int, sequences: int, sp: bool) -> None:
+    found = train(
+        "llama-2-7b", on="h100:16", batch_tokens=sequences * 4096, tensor=tensor, data=data, sequence_parallel=sp,
+        checkpoint="none",
+    )  # fmt: skip
+    assert found.bound.flops * 16 == pytest.approx(found.model_flops, rel=1e-12)
+    assert found.bound.lower >= found.model_flops / 16 / found.peak * (1 - 1e-12)
+    assert found.bound.lower <= found.bound.op_by_op * (1 + 1e-12) <= found.bound.upper * (1 + 1e-9)
+
+
+# ---- memory
+
+
+def test_sixteen_bytes_a_parameter() -> None:
+    assert sum(states(1).values()) == 16
+    assert states(64, shards=8, zero=1) == {"weights": 128, "gradients": 128, "optimizer": 96}
+    assert states(64, shards=8, zero=2) == {"weights": 128, "gradients": 16, "optimizer": 96}
+    assert states(64, shards=8, zero=3) == {"weights": 16, "gradients": 16, "optimizer": 96}
+
+
+def test_activations_of_a_plain_layer() -> None:
+    """Korthikanti et al.: 34·s·b·h, less 2 for the dropout masks ours has none of, and 2·a·s²·b of probabilities."""
+    s, b, h, a = 512, 2, 1024, 16
+    config = {"model_type": "gpt2", "n_embd": h, "n_head": a, "n_positions": s, "vocab_size": 64}
+    found = {}
+    for layers in (1, 2):
+        model = load({**config, "n_layer": layers}, name="plain")
+        for name in ("none", "selective", "full"):
+            answer = train(model, on="h100", batch_tokens=s * b, sequence=s, checkpoint=name, weights="bf16")
+            found[name, layers] = answer.memory.parts["activations"]
+    grown = {name: found[name, 2] - found[name, 1] for name in ("none", "selective", "full")}
+    assert grown == {"full": 2 * s * b * h, "selective": 32 * s * b * h, "none": 32 * s * b * h + 2 * a * s * s * b}
+
+
+def test_policies_trade_memory_for_flops() -> None:
+    found = [train("llama-3-8b", on="h100", batch_tokens=16384, checkpoint=name) for name in POLICIES]
+    sizes = [each.memory.parts["activations"] for each in found]
+    assert sizes == sorted(sizes, reverse=True)
+    flops = [each.bound.flops for each in found]
+    assert flops == sorted(flops)
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_the_least_chips_are_the_least(zero: int) -> None:
+    sizes: dict[str, Any] = {"batch_tokens": 4096 * 1024, "zero": zero, "checkpoint": "full"}
+    least = train("llama-2-7b", on="h100:64", **sizes).least_chips
+    assert least is not None
+    assert train("llama-2-7b", on="h100", fsdp=least, **sizes).memory.fits
+    assert not train("llama-2-7b", on="h100", fsdp=least - 1, **sizes).memory.fits
+
+
+# ---- collectives
+
+
+def test_bytes_sent_by_stage() -> None:
+    """One way round a ring of n, ZeRO 3 sends 3·(n − 1)/n of the weights, 1 and 2 send 2, as plain copies do."""
+    sent = {}
+    for zero in (0, 1, 2, 3):
+        found = train("llama-2-7b", on="h100:8", batch_tokens=65536, zero=zero)
+        sent[zero] = sum(found.bound.wire.values()) / (2 * found.model.parameters * 7 / 8)
+    copies = train("llama-2-7b", on="h100:8", batch_tokens=65536, data=8)
+    assert sent == {0: pytest.approx(2), 1: pytest.approx(2), 2: pytest.approx(2), 3: pytest.approx(3)}
+    assert sum(copies.bound.wire.values()) == pytest.approx(2 * 2 * copies.model.parameters * 7 / 8)
+
+
+def test_tensor_parallel_collectives_of_a_layer() -> None:
+    """Megatron-LM: forward 2 AllReduces of the hidden state a layer and as many backward, in either form."""
+    sizes: dict[str, Any] = {"on": "h100:8", "batch_tokens": 8192, "tensor": 8, "checkpoint": "none"}
+    plain = train("llama-2-7b", sequence_parallel=False, **sizes)
+    split = train("llama-2-7b", **sizes)
+    hidden = 8192 * 4096 * 2 * 7 / 8
+    # 32 layers of 2 blocks, and the embedding's own; forward and backward, two passes each
+    assert sum(plain.bound.wire.values()) == pytest.approx((32 * 2 + 1) * 2 * 2 * hidden)
+    # what is gathered is gathered once more in the backward pass, and so is the head's input, there and back
+    assert sum(split.bound.wire.values()) == pytest.approx(((32 * 2) * 5 + 2 + 2) * hidden)
+    assert split.memory.parts["activations"] < plain.memory.parts["activations"]
+
+
+# ---- the book's cases
+
+CASES = {
+    case["id"]: case
+    for case in json.loads(
+        (Path(__file__).parents[1] / "data" / "book_cases_training.json").read_text(encoding="utf-8")
+    )["cases"]
+}
+
+
+def recomputed(**at: int) -> float:
+    """What ``matmuls`` runs again on the matrix unit, every pair of query and key."""
+    model = llama(**{name: at[name] for name in "DFNKH"})
+    ops = forward(prefill(model, batch=at["B"], prompt=at["T"], logits="all", count="full"))
+    again: list[Op] = [op for op in backward(ops, policy("matmuls"), "bf16", None) if op.where.endswith("again")]
+    return float(matrix(again))
+
+
+def each_weight(checkpoint: str) -> float:
+    """FLOPs a step does for every weight of the layers' matrices and every token, attention's core left out."""
+    model = load("llama-2-7b")
+    ops = forward(prefill(model, prompt=128, logits="all"))
+    step = [*ops, *backward(ops, policy(checkpoint), "bf16", None)]
+    inside = [op for op in step if op.where.startswith("layers.") and op.kind == "contraction"]
+    weights = sum(count for name, count in model.parameters_by_module().items() if name.endswith("proj"))
+    return float(matrix(inside) / (weights * 128))
+
+
+def rematerialised() -> dict[str, Any]:
+    hidden = {"tokens": 4e6, "width": 8192, "layers": 64}
+    return {
+        "all": kept_bytes(**hidden, checkpoint=20) / 1e12,  # type: ignore[arg-type]
+        "block": kept_bytes(**hidden, checkpoint="full") / 1e12,  # type: ignore[arg-type]
+        "seven": kept_bytes(**hidden, checkpoint=7) / 1e12,  # type: ignore[arg-type]
+        "flops_none": lambda params, tokens: each_weight("none") * params * tokens,
+        "flops_block": lambda params, tokens: each_weight("full") * params * tokens,
+    }
+
+
+def pure_data_parallel() -> dict[str, Any]:
+    each = sum(states(1, gradients=None, master=None).values())
+    capacity = bound(flops=1, bytes=1, on="v5p", set={"hbm.capacity": 96e9}).machine.memories[0].capacity
+    assert capacity is not None
+    return {"bytes_per_param": each, "params": capacity.value / each}
+
+
+def stated() -> dict[str, Any]:
+    """A model of 70e9 parameters in the short form, at 40% of 8960 chips."""
+    alone = bound(flops="6*params*tokens", sizes={"params": 70 * 10**9, "tokens": 15 * 10**12}, on="v5p")
+    seconds = alone.lower / (8960 * 0.4)
+    return {"seconds": seconds, "days": seconds / 86400}
+
+
+def four_checkpoints() -> dict[str, Any]:
+    """The book cuts 225.7 chips to 225 (226 are needed), and goes on from its 44 days."""
+    held = states(70e9, gradients=None, master=None)
+    acts = kept_bytes(4e6, 8192, 80, checkpoint=4)
+    total = held["weights"] + held["optimizer"] + acts
+    chips = int(total / 96e9)
+    return {
+        "params": held["weights"] / 1e9,
+        "opt": held["optimizer"] / 1e9,
+        "acts": acts / 1e12,
+        "total": total / 1e12,
+        "chips": chips,
+        "days": round(stated()["days"]) * 8960 / chips,
+    }
+
+
+ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "transformers.remat": rematerialised,
+    "transformers.q6": lambda: {"flops": recomputed},
+    "training.dp_memory": pure_data_parallel,
+    "applied-training.days": stated,
+    "applied-training.memory": four_checkpoints,
+}
+
+
+def entries() -> Iterator[Any]:
+    for case_id, case in CASES.items():
+        for entry in case["expected"]:
+            yield pytest.param(case_id, entry, id=f"{case_id}-{entry['name']}")
+
+
+def test_every_case_has_answers() -> None:
+    assert set(CASES) == set(ANSWERS)
+
+
+@pytest.mark.parametrize(("case_id", "entry"), list(entries()))
+def test_case(case_id: str, entry: dict[str, Any]) -> None:
+    answer = ANSWERS[case_id]()[entry["name"]]
+    if entry["status"] == "formula":
+        for point in entry["points"]:
+            at = {name: int(value) for name, value in point["at"].items()}
+            assert answer(**at) == pytest.approx(point["value"], rel=1e-9)
+    else:
+        assert answer == pytest.approx(entry["computed"], rel=1e-6)
+
+
+def test_the_stated_utilisation_through_the_answer() -> None:
+    """The book's 44 days at 40%, with the exact FLOPs in place of 6·70e9."""
+    found = train(
+        "llama-3-70b", on="v5p:16x20x28", batch_tokens=2**22, mfu=0.4, tokens=15e12, checkpoint="full", price=2
+    )
+    assert found.chips == 8960
+    assert found.days == pytest.approx(stated()["days"] * found.model_flops / found.batch_tokens / (6 * 70e9), rel=1e-9)
+    assert found.mfu == pytest.approx(0.4)
+    assert found.cost == pytest.approx(found.days * 24 * 8960 * 2)
+
+
+# ---- arrays and symbols
+
+
+def test_number_equals_array_equals_symbol() -> None:
+    many = train("llama-3-8b", on="h100:8", batch_tokens=np.array([32768, 65536]), checkpoint="full")
+    for index, tokens in enumerate((32768, 65536)):
+        one = train("llama-3-8b", on="h100:8", batch_tokens=tokens, checkpoint="full")
+        assert many.bound.lower[index] == pytest.approx(one.bound.lower, rel=1e-12)
+        assert many.memory.total[index] == pytest.approx(one.memory.total, rel=1e-9)
+    letter = symbol("T")
+    ops = forward(prefill(load("llama-3-8b"), batch=letter, prompt=64, logits="all"))
+    plain = forward(prefill(load("llama-3-8b"), batch=3, prompt=64, logits="all"))
+    back = matrix(backward(ops, policy("full"), "bf16", None))
+    assert int(back.subs(letter, 3)) == matrix(backward(plain, policy("full"), "bf16", None))
+
+
+# ---- the command
+
+
+def test_the_issue_s_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --fsdp 512 --tensor 8 --checkpoint full"
+    assert main([*words.split(), "--tokens", "15e12", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "roofline/train/1"
+    assert found["chips"] == 4096
+    assert found["memory"]["fits"]
+    assert found["days"] == pytest.approx(57.16, abs=0.01)
+    assert main([*words.split(), "--tokens", "15e12", "--price", "4.2"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for piece in (
+        "network-bound (ici Z)",
+        "15T tokens take 57.16 days",
+        "sequence parallelism",
+        "fits on 88 such chips",
+    ):
+        assert piece in text
+
+
+MESSAGES = [
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "x"], "--batch-tokens 'x' is not a number of tokens; as in"),
+    (["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--tensor", "3"], "8 chips are no multiple of data 1"),
+    (["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--fsdp", "4"], "fsdp 4 is 4 chips, and h100:8 has 8"),
+    (["gpt-2", "--on", "h100:8", "--batch-tokens", "4096", "--sequence", "64", "--tensor", "8"], "gpt-2 has 12 heads,"),
+    (["gpt-2", "--on", "h100", "--batch-tokens", "4096", "--sequence", "4096"], "takes sequences of up to 1024 tokens"),
+    (
+        ["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "ful"],
+        "no checkpointing policy 'ful'; did",
+    ),
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--optimizer", "adm"], "no optimizer 'adm'; did you mean"),
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--zero", "4"], "no ZeRO stage 4; 0 shares nothing"),
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--mfu", "40"], "mfu 40.0 is not a fraction; 0.4 is 40%"),
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--policy", "tiled"], "unknown byte policy 'tiled'"),
+    (["bert-base", "--on", "h100", "--batch-tokens", "8"], "bert-base has no output head to train"),
+    (["qwen3.5-35b-a3b", "--on", "h100:8", "--batch-tokens", "8", "--tensor", "8"], "it has DeltaNet layers"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MESSAGES)
+def test_messages(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_never_fits_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "llama-2-70b", "--on", "h100:8", "--batch-tokens", "32768", "--zero", "1"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "does not fit" in text
+    assert "no number of chips is enough" in text
+
+
+def test_an_unknown_split_is_an_error() -> None:
+    with pytest.raises(RooflineError, match="what 'none' keeps depends on the layers"):
+        kept_bytes(8, 8, 8, checkpoint="none")
