@@ -137,3 +137,36 @@ def test_tiles_do_what_they_count(compiler):
     steps = tiles["bf16"].ir.count("tdpbf16ps")
     assert tiles["bf16"].amount == 2 * 16 * 16 * 32 * steps
     assert tiles["int8"].amount == 2 * 16 * 16 * 64 * steps
+
+
+@pytest.mark.parametrize(
+    ("triple", "chip", "architecture", "features", "word"),
+    [
+        ("x86_64-unknown-linux-gnu", "sapphirerapids", "x86_64", {"avx512f", "amx-bf16", "amx-int8"}, "tdpbssd"),
+        ("aarch64-unknown-linux-gnu", "neoverse-v2", "aarch64", {"neon"}, "fmla"),
+    ],
+)
+def test_kernels_of_other_processors_assemble(triple, chip, architecture, features, word):
+    import platform
+
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()
+    processor = Processor("x", architecture, frozenset(features), (0,))
+    try:
+        target = llvm.Target.from_triple(triple).create_target_machine(cpu=chip, opt=2)
+    except RuntimeError:
+        pytest.skip("llvmlite was built without this target")
+    if processor.is_x86 and platform.machine().lower() not in ("x86_64", "amd64"):
+        pytest.skip("inline assembly needs the target's own parser")
+    called = "\ndefine void @go(i8* %a) { call void @body(i8* %a, i8* %a, i8* %a, i64 8)\n ret void }"
+    bits = processor.vector_bits
+    found = ""
+    for kernel in (*compute_kernels(processor), *memory_kernels(bits), exp_kernel(bits)):
+        module = llvm.parse_assembly(kernel.ir + called)
+        module.verify()
+        assert target.emit_object(module)
+        found += target.emit_assembly(module)
+    assert word in found

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.model_options import FORMATS, formats
+from roofline.cli.model_options import FORMATS, SHARING, formats
 from roofline.cli.options import ESTIMATE, TARGET, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
@@ -20,22 +20,24 @@ from roofline.errors import InputError
 @click.option("--past", metavar="TOKENS", help="Tokens of the prompt's prefix that are in the cache already.")
 @click.option("--context", metavar="TOKENS", help="Tokens in the cache when decoding (default: the prompt).")
 @click.option("--all-logits", is_flag=True, help="Prefill makes output for every token, not only the last.")
-@with_options(FORMATS, ESTIMATE)
+@with_options(SHARING, FORMATS, ESTIMATE)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(model: str, as_json: bool, **options: Any) -> None:
-    """The floor of serving a model on one chip: prefill and decode, operation by operation, and whether it fits.
+    """The floor of serving a model on one chip, or several that split it: prefill and decode, and whether it fits.
 
     MODEL is a shipped name (see 'roofline model'), a config.json or a folder that holds one.
 
     \b
     roofline llm llama-2-13b --on a100 --batch 8 --prompt 1024 --context 1536
     roofline llm config.json --on h200 --weights fp8 --batch 1:256:*2 --context 8192
+    roofline llm llama-2-70b --on h200:8 --tensor 8 --batch 8 --context 1024
     """
     from roofline.models.report import serve
 
     sizes = {name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")}
     arguments = target_arguments(options)
-    arguments["on"] = _one_chip(arguments["on"])
+    if options["tensor"] == 1:
+        arguments["on"] = _one_chip(arguments["on"])
     if options.pop("all_logits"):
         arguments["logits"] = "all"
     arguments["policy"] = options.pop("policy") or "minimal"
@@ -71,5 +73,8 @@ def _one_chip(target: str | None) -> str | None:
         return target
     name, _, shape = target.partition(":")
     if shape.replace("x", "").strip("1"):
-        raise InputError(f"{target} is several chips, and this prices a model on one", hint=f"say --on {name}")
+        raise InputError(
+            f"{target} is several chips, and this prices a model on one",
+            hint=f"say --on {name}, or --tensor and how many split it",
+        )
     return name

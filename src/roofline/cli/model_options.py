@@ -15,6 +15,12 @@ FORMATS = (
     click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not."),
 )  # fmt: skip
 
+SHARING = (
+    click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split the model."),
+    click.option("--expert", type=int, default=1, show_default=True, metavar="N", help="Of them, whole experts each."),
+    click.option("--algorithm", metavar="NAME", help="Of the collectives between them: two-shot, in-switch …"),
+)  # fmt: skip
+
 
 def formats(options: dict[str, Any]) -> dict[str, Any]:
     """Turn the shared options into arguments of the library, leaving out those not given; ``options`` loses them."""

@@ -36,8 +36,11 @@ def longest_context(model: Model, capacity: float, *, batch: int, **options: Any
     return _largest(fits)
 
 
-def advice(model: Model, capacity: float, *, batch: int, context: int, **options: Any) -> str:
-    """What would fit in place of ``batch`` sequences of ``context`` tokens that do not, in one sentence."""
+def advice(model: Model, capacity: float, *, batch: int, context: int, chips: int = 1, **options: Any) -> str:
+    """What would fit in place of ``batch`` sequences of ``context`` tokens that do not, in one sentence.
+
+    ``chips`` is how many share the model, of which ``model`` is one's part.
+    """
     most = largest_batch(model, capacity, context=context, **options)
     if most:
         return f"batch {most} fits at this context"
@@ -48,7 +51,7 @@ def advice(model: Model, capacity: float, *, batch: int, context: int, **options
     for narrower in ("fp8", "int4"):
         if options.get("weights") is None and weight_bytes(model, narrower) < capacity < alone:
             return f"the weights fit in {narrower}"
-    return f"the weights alone need {-(-alone // int(capacity))} such chips"
+    return f"the weights alone need {-(-alone * chips // int(capacity))} such chips"
 
 
 def _bytes(model: Model, batch: int, context: int, options: dict[str, Any]) -> float:

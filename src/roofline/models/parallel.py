@@ -44,6 +44,7 @@ class Exchange(Block):
 
     kind: str
     axes: tuple[MeshAxis, ...]
+    algorithm: str | None = None
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
         """Add the collective and return what each chip then holds: its own tokens after a ReduceScatter, else all."""
@@ -52,13 +53,15 @@ class Exchange(Block):
         rows = divided(tokens, ways) if self.kind == "ReduceScatter" else tokens
         out = trace.made("", rows, *x.dims[1:], dtype=x.dtype)
         whole = x if self.kind != "AllGather" else out
-        trace.add(exchanged(self.kind, self.axes, whole.traffic_bytes, x, out), "")
+        trace.add(exchanged(self.kind, self.axes, whole.traffic_bytes, x, out, self.algorithm), "")
         return out
 
 
-def exchanged(kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor, out: Tensor) -> Op:
+def exchanged(
+    kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor, out: Tensor, algorithm: str | None = None
+) -> Op:
     """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``."""
-    found = cost(kind, axes, nbytes)
+    found = cost(kind, axes, nbytes, algorithm=algorithm)
     return Op(
         name=kind,
         kind="collective",
@@ -71,19 +74,27 @@ def exchanged(kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor, out:
     )
 
 
-def split(model: Model, axes: Sequence[MeshAxis], *, experts: bool = False, sequence: bool = False) -> Model:
+def split(
+    model: Model,
+    axes: Sequence[MeshAxis],
+    *,
+    experts: bool = False,
+    sequence: bool = False,
+    algorithm: str | None = None,
+) -> Model:
     """What one chip runs of a model that is split over mesh axes.
 
     ``experts`` gives each chip whole experts instead of a slice of every one. ``sequence`` keeps the hidden state
     between blocks split by tokens: a ReduceScatter and an AllGather stand where else an AllReduce does, of the same
-    bytes. Keys' heads fewer than chips are held by several; query heads must divide.
+    bytes. ``algorithm`` is that of the collectives. Keys' heads fewer than chips are
+    held by several; query heads must divide.
     """
     ways = product(axis.size for axis in axes)
     if not isinstance(ways, int):
         raise SizeError("the number of chips a model is split over is a plain number")
     if ways == 1:
         return model
-    made = _Splitter(model.name, ways, tuple(axes), experts, sequence)
+    made = _Splitter(model.name, ways, tuple(axes), experts, sequence, algorithm)
     layers: dict[Layer, Layer] = {}
     for layer in model.layers:
         if layer not in layers:
@@ -105,17 +116,20 @@ def split(model: Model, axes: Sequence[MeshAxis], *, experts: bool = False, sequ
 class _Splitter:
     """Turns blocks into one chip's share, and remembers what had to be said."""
 
-    def __init__(self, name: str, ways: int, axes: tuple[MeshAxis, ...], experts: bool, sequence: bool) -> None:
+    def __init__(
+        self, name: str, ways: int, axes: tuple[MeshAxis, ...], experts: bool, sequence: bool, algorithm: str | None
+    ) -> None:
         self.name, self.ways, self.axes, self.experts, self.sequence = name, ways, axes, experts, sequence
+        self.algorithm = algorithm
         self.said: dict[str, None] = {}
         self.gaps: dict[str, None] = {}
 
     def reduce(self, name: str) -> Exchange:
         kind = "ReduceScatter" if self.sequence else "AllReduce"
-        return Exchange(f"{name}.{NAMES[kind]}", kind, self.axes)
+        return Exchange(f"{name}.{NAMES[kind]}", kind, self.axes, self.algorithm)
 
     def gather(self, name: str) -> Exchange:
-        return Exchange(f"{name}.all_gather", "AllGather", self.axes)
+        return Exchange(f"{name}.all_gather", "AllGather", self.axes, self.algorithm)
 
     def blocks(self, blocks: Sequence[Block]) -> tuple[Block, ...]:
         """Split each block that has work to split, with the collectives around it."""
@@ -123,6 +137,10 @@ class _Splitter:
         for block in blocks:
             if isinstance(block, _WHOLE):
                 found.append(block)
+                continue
+            if isinstance(block, Parallel) and not _ends_alike(block):
+                # a branch that goes on after its matrices needs its sums there
+                found.append(replace(block, branches=tuple(self.blocks(branch) for branch in block.branches)))
                 continue
             if self.sequence:
                 found.append(self.gather(block.name))
@@ -148,7 +166,7 @@ class _Splitter:
         return size // self.ways
 
 
-def _attention(made: _Splitter, block: Any) -> Block:
+def _attention(made: _Splitter, block: Any) -> Any:
     heads = made.whole("heads", block.heads)
     kv_heads = block.kv_heads // made.ways
     if block.kv_heads % made.ways:
@@ -163,16 +181,16 @@ def _attention(made: _Splitter, block: Any) -> Block:
     return replace(block, heads=heads, kv_heads=kv_heads)
 
 
-def _latent(made: _Splitter, block: Any) -> Block:
+def _latent(made: _Splitter, block: Any) -> Any:
     made.said["every chip holds the latents of all heads"] = None
     return replace(block, heads=made.whole("heads", block.heads))
 
 
-def _mlp(made: _Splitter, block: Any) -> Block:
+def _mlp(made: _Splitter, block: Any) -> Any:
     return replace(block, hidden=made.whole("hidden columns", block.hidden))
 
 
-def _experts(made: _Splitter, block: Any) -> Block:
+def _experts(made: _Splitter, block: Any) -> Any:
     shared = None if block.shared is None else _mlp(made, block.shared)
     if made.experts:
         made.whole("experts", block.count)
@@ -181,14 +199,12 @@ def _experts(made: _Splitter, block: Any) -> Block:
     return replace(block, shared=shared, hidden=made.whole("hidden columns of an expert", block.hidden))
 
 
-def _parallel(made: _Splitter, block: Any) -> Block:
+def _parallel(made: _Splitter, block: Any) -> Any:
     if made.sequence:
         raise InputError(f"sequence parallelism of {made.name} is not modelled: its branches run side by side")
     branches = []
     for branch in block.branches:
         *first, last = branch
-        if not all(isinstance(each, _WHOLE) for each in first):
-            raise InputError(f"splitting {made.name} over chips is not modelled: a branch goes on after its matrices")
         branches.append((*first, made.one(last)))
     return replace(block, branches=tuple(branches))
 
@@ -202,6 +218,14 @@ SPLITS: Mapping[type[Block], Callable[[_Splitter, Any], Block]] = {
     Experts: _experts,
     Parallel: _parallel,
 }
+
+
+def _ends_alike(block: Parallel) -> bool:
+    """Say whether each branch ends with the only block that is split: one collective then serves all."""
+    return all(
+        not isinstance(branch[-1], _WHOLE) and all(isinstance(each, _WHOLE) for each in branch[:-1])
+        for branch in block.branches
+    )
 
 
 def _notes(model: Model, made: _Splitter) -> list[str]:

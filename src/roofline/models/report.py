@@ -18,6 +18,7 @@ from roofline.models.description import Model
 from roofline.models.fit import advice
 from roofline.models.flip import flip
 from roofline.models.serving import serve_bound
+from roofline.models.sharded import share
 from roofline.sizes import Size, maximum
 
 SCHEMA = "roofline/llm/1"
@@ -34,6 +35,8 @@ class Serving:
     prefill: Bound | None
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
+    tensor: int = 1
+    expert: int = 1
 
     @property
     def time_to_first_token(self) -> Size | None:
@@ -47,7 +50,7 @@ class Serving:
 
     @property
     def tokens_per_second(self) -> Size | None:
-        """New tokens a second of the whole batch, on the one chip."""
+        """New tokens a second of the whole batch, on all chips that share the model."""
         return None if self.decode is None else self.batch / self.decode.lower
 
     @property
@@ -63,7 +66,7 @@ class Serving:
         if self.decode is None or not isinstance(context, int):
             return None
         return {
-            name: flip(self.model, self.decode.machine, context=context, attention=attention, **self.formats)
+            name: flip(self._local, self.decode.machine, context=context, attention=attention, **self.formats)
             for name, attention in (("whole", True), ("matrices", False))
         }
 
@@ -73,7 +76,15 @@ class Serving:
         if needed.fits is not False or self.decode is None or needed.capacity is None:
             return None
         sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
-        return advice(self.model, needed.capacity, **sizes, **self.formats)
+        return advice(self._local, needed.capacity, chips=self.tensor, **sizes, **self.formats)
+
+    @property
+    def _local(self) -> Model:
+        """What one chip runs."""
+        phase = self.decode or self.prefill
+        if phase is None or self.tensor == 1:
+            return self.model
+        return share(self.model, phase.machine, tensor=self.tensor, expert=self.expert)[0]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
@@ -90,6 +101,8 @@ class Serving:
                 "source": self.model.source or None,
             },
             "batch": _plain(self.batch),
+            "tensor": self.tensor,
+            "expert": self.expert,
             "time_to_first_token": _plain(self.time_to_first_token),
             "time_per_token": _plain(self.time_per_token),
             "tokens_per_second": _plain(self.tokens_per_second),
@@ -123,7 +136,8 @@ def serve(
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in ("weights", "activations", "kv") if name in options}
-    return Serving(described, batch, prefill, decode, formats)
+    shared = {name: options[name] for name in ("tensor", "expert") if name in options}
+    return Serving(described, batch, prefill, decode, formats, **shared)
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.memory import activation_bytes, cache_bytes, weight_bytes
 from roofline.models.operations import decode, in_format, prefill
+from roofline.models.sharded import share
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.work import Op, Work
 
@@ -47,6 +48,9 @@ def serve_bound(
     on: str | Machine,
     batch: Size = 1,
     policy: str = "minimal",
+    tensor: int = 1,
+    expert: int = 1,
+    algorithm: str | None = None,
     overlap: float | None = None,
     overhead: float | str | None = None,
     set: dict[str, Any] | None = None,
@@ -69,7 +73,9 @@ def serve_bound(
     ``policy`` says which bytes count: ``minimal``, ``each-op``, ``fused``, or ``streamed``, the convention most
     published floors are under. What else a step takes (formats, ``past``, ``logits``, ``count`` …) is in
     :func:`roofline.models.prefill` and :func:`roofline.models.decode`; the target's options are those of
-    :func:`roofline.bound`. The footprint holds weights, keys and values and the activations alive at once.
+    :func:`roofline.bound`. ``tensor`` chips split the model, or each holds whole experts where ``expert`` is as many
+    (:func:`roofline.models.sharded.share`); the answer is then one chip's, and ``algorithm`` that of the collectives.
+    The footprint holds weights, keys and values and the activations alive at once.
     """
     from roofline.bounds.api import target
     from roofline.quantity import parse
@@ -83,6 +89,7 @@ def serve_bound(
     required = "prompt" if phase == "prefill" else "context"
     if required not in options:
         raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
+    described, machine = share(described, machine, tensor=tensor, expert=expert, algorithm=algorithm)
     ops = build(described, batch=batch, **options)
     moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
     length = options.get(new, 1) + options.get(past, 0)
@@ -95,6 +102,8 @@ def serve_bound(
 
         rate_of = symbolic_rate
     sizes = {"batch": batch, **{name: options[name] for name in (new, past) if name in options}}
+    if tensor > 1:
+        sizes["tensor"] = tensor
     found = evaluate(
         ops,
         moved,
@@ -164,7 +173,9 @@ def _assumptions(
 ) -> list[str]:
     from roofline.quantity import format_quantity
 
-    said = ["2 FLOPs per multiply-add", "one chip, no network", POLICY_TEXT[policy]]
+    alone = machine.mesh is None or not any(op.kind == "collective" for op in ops)
+    chips = "one chip, no network" if alone else f"one of the chips {', '.join(map(str, machine.mesh or ()))}"
+    said = ["2 FLOPs per multiply-add", chips, POLICY_TEXT[policy]]
     said.append(
         "measured fractions where known" if machine.use_achievable else "dense data-sheet peaks and one-way bandwidths"
     )

@@ -202,7 +202,10 @@ def train(
     back = backward(once, chosen, of_gradients, machine.mesh)
     shared = _shared(once, machine, zero, stored, of_gradients)
     sizes = {"weights": stored, "gradients": of_gradients, "moments": moments, "master": master}
-    held = states(local.parameters, using=using, shards=ways["fsdp"], zero=zero, **sizes)
+    held = states(
+        local.parameters, weights=stored, gradients=of_gradients, using=using, moments=moments, master=master,
+        shards=ways["fsdp"], zero=zero,
+    )  # fmt: skip
     update = _update(local, ways["fsdp"] if zero else 1, trained_by.flops, held)
     ops = [*there, *back, *shared, update]
     passing = max(count * dtypes.get(stored).bits / 8 for count, _ in layer_weights(once).values())

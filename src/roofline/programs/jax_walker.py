@@ -118,9 +118,10 @@ class Walker:
             self._inner,
         )
         chosen = find(call.name)
+        empty = any(value.size == 0 for value in (*call.ins[:1], *outs[:1]))
         if chosen is None:
             self.emit(costs.unknown(call.name, call.reads, call.writes), context)
-        else:
+        elif not empty:
             priced = chosen(call)
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
                 self.emit(op, context)

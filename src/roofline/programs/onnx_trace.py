@@ -173,8 +173,9 @@ class Walk:
 def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The larger branch."""
     tried = [walk.branch(attributes[word], scope, repeat) for word in ("then_branch", "else_branch")]
-    walk.ops += max(tried, key=_size)
-    if _size(tried[0]) != _size(tried[1]):
+    sizes = [_size(ops) for ops in tried]
+    walk.ops += tried[sizes.index(max(sizes))]
+    if sizes[0] != sizes[1]:
         walk.assumptions[f"{node.name or node.output[0]}: the larger branch of an If is counted"] = None
 
 

@@ -1,0 +1,233 @@
+"""Laws of tracing JAX: XLA agrees on straight-line programs, unrolled = scanned, train = 3 forward; clear errors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from roofline.errors import InputError
+from roofline.programs import trace as trace_any
+
+SIZES = st.integers(1, 24)
+
+
+def trace(function, *inputs, **options):
+    return trace_any(function, *inputs, frontend="jax", **options)
+
+
+def _shape(*dims, dtype="float32"):
+    return jax.ShapeDtypeStruct(dims, dtype)
+
+
+def _xla(function, *inputs):
+    return jax.jit(function).lower(*inputs).cost_analysis().get("flops", 0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(b=SIZES, m=SIZES, k=SIZES, n=SIZES)
+def test_xla_agrees_on_matmuls(b, m, k, n):
+    def network(x, y, z):
+        return jnp.einsum("bmk,bkn->bnm", x, y) @ z
+
+    inputs = _shape(b, m, k), _shape(b, k, n), _shape(m, 3)
+    assert trace(network, *inputs).flops("valid") == _xla(network, *inputs)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.tuples(*(st.integers(1, 3),) * 3, st.integers(1, 3), st.integers(1, 3)),
+    length=st.integers(5, 9),
+    stride=st.integers(1, 3),
+    pad=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    kernel_dilation=st.integers(1, 2),
+    input_dilation=st.integers(1, 3),
+    of_batch=st.booleans(),
+)
+def test_xla_agrees_on_convolutions(sizes, length, stride, pad, kernel_dilation, input_dilation, of_batch):
+    b, c, o, g, k = sizes
+
+    def network(x, w):
+        return lax.conv_general_dilated(
+            x, w, (stride,), (pad,), (input_dilation,), (kernel_dilation,),
+            feature_group_count=1 if of_batch else g, batch_group_count=g if of_batch else 1,
+        )  # fmt: skip
+
+    x = _shape(b * g, c, length) if of_batch else _shape(b, c * g, length)
+    traced = trace(network, x, _shape(o * g, c, k))
+    assert traced.flops("valid") == _xla(network, x, _shape(o * g, c, k))
+
+
+def _stacked(x, weights, unroll):
+    if not unroll:
+        return lax.scan(lambda carry, w: (jnp.tanh(carry @ w), None), x, weights)[0]
+    for i in range(weights.shape[0]):
+        x = jnp.tanh(x @ weights[i])
+    return x
+
+
+def _shared(x, w, unroll):
+    if not unroll:
+        return lax.scan(lambda carry, _: (jnp.tanh(carry @ w), None), x, None, length=5)[0]
+    for _ in range(5):
+        x = jnp.tanh(x @ w)
+    return x
+
+
+@pytest.mark.parametrize("network", [_stacked, _shared])
+def test_unrolled_is_scanned(network):
+    weights = _shape(5, 64, 64) if network is _stacked else _shape(64, 64)
+    loop, flat = (trace(network, _shape(8, 64), weights, unroll) for unroll in (False, True))
+    assert loop.flops("all") == flat.flops("all")
+    assert loop.flops() == 5 * 2 * 8 * 64 * 64
+    floor = (8 * 64 + weights.size) * 4
+    assert loop.bytes("minimal") <= flat.bytes("minimal")
+    assert floor - 8 * 64 * 4 <= loop.bytes("minimal") <= floor + 8 * 64 * 4
+    both = [trace(network, _shape(8, 64), weights, unroll, backward=True).flops() for unroll in (False, True)]
+    assert both == [3 * loop.flops()] * 2
+
+
+def test_loops_inside_loops_multiply():
+    def inner(carry, _):
+        return lax.fori_loop(0, 3, lambda i, c: c @ c, carry), None
+
+    traced = trace(lambda x: lax.scan(inner, x, None, length=4)[0], _shape(8, 8))
+    assert traced.flops() == 12 * 2 * 8**3
+
+
+@settings(max_examples=15, deadline=None)
+@given(m=SIZES, k=SIZES, n=SIZES)
+def test_training_is_three_forwards(m, k, n):
+    def layer(x, w):
+        return jnp.tanh(x @ w)
+
+    traced = trace(layer, _shape(m, k), _shape(k, n), backward=True)
+    assert traced.flops() == 6 * m * k * n
+    assert traced.only(phase="forward").flops() == 2 * m * k * n
+
+
+def test_recomputing_adds_a_forward():
+    def loss(x, w):
+        return jnp.sum(jnp.sin(jnp.tanh(x @ w) @ w))
+
+    both = (jax.value_and_grad(f, (0, 1)) for f in (loss, jax.checkpoint(loss)))
+    plain, again = (trace(step, _shape(8, 16), _shape(16, 16)) for step in both)
+    assert plain.flops() == 6 * 2 * 8 * 16 * 16
+    assert again.flops() == plain.flops() + 2 * 2 * 8 * 16 * 16
+
+
+def test_a_symbol_gives_a_formula():
+    def network(x, w):
+        return jax.nn.gelu(x @ w)
+
+    traced = trace(network, "bf16[B, 512]", "bf16[512, 2048]")
+    (symbol,) = traced.flops().free_symbols
+    numbers = trace(network, "bf16[B, 512]", "bf16[512, 2048]", sizes={"B": 24})
+    assert traced.flops().subs(symbol, 24) == numbers.flops()
+    assert traced.bytes().subs(symbol, 24) == numbers.bytes()
+
+
+def test_ragged_dot_counts_every_row_once():
+    inputs = _shape(8, 4), _shape(3, 4, 5), _shape(3, dtype="int32")
+    assert trace(lax.ragged_dot, *inputs).flops() == 2 * 8 * 4 * 5
+    assert trace(lax.ragged_dot, *inputs, backward=True).flops() == 3 * 2 * 8 * 4 * 5
+
+
+@pytest.mark.parametrize(
+    ("collective", "sent"),
+    [
+        (lambda x: lax.psum(x, "x"), 2 * 3 / 4 * 1024),
+        (lambda x: lax.all_gather(x, "x"), 3 * 1024),
+        (lambda x: lax.psum_scatter(x, "x", tiled=True), 3 / 4 * 1024),
+        (lambda x: lax.all_to_all(x, "x", 0, 1, tiled=True), 3 / 4 * 1024),
+        (lambda x: lax.ppermute(x, "x", [(0, 1)]), 1024),
+    ],
+)
+def test_collectives_of_shard_map(collective, sent):
+    mesh = AbstractMesh((4,), ("x",))
+    mapped = jax.shard_map(collective, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    (op,) = trace(mapped, _shape(64, 16)).collectives()
+    assert (op.work.total("wire"), op.dims["devices"]) == (sent, 4)
+
+
+def test_explicit_shardings_give_the_work_of_one_device():
+    mesh = AbstractMesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+
+    def struct(dims, *spec):
+        return jax.ShapeDtypeStruct(dims, jnp.bfloat16, sharding=NamedSharding(mesh, P(*spec)))
+
+    def product(a, b):
+        return jnp.einsum("ij,jk->ik", a, b, out_sharding=P("x", None))
+
+    with jax.sharding.use_abstract_mesh(mesh):
+        traced = trace(product, struct((16, 32), "x", "y"), struct((32, 64), "y", None))
+        gathered = trace(lambda a: jax.sharding.reshard(a, P("x", None)), struct((16, 32), "x", "y"))
+    assert traced.flops() == 2 * 16 * 32 * 64 // 8
+    (reduced,) = traced.collectives()
+    assert reduced.work.total("wire") == 2 * 3 / 4 * (8 * 64 * 2)
+    assert [op.work.total("wire") for op in gathered.collectives()] == [3 / 4 * 8 * 32 * 2]
+
+
+def test_nothing_is_done_to_empty_arrays():
+    traced = trace(lambda x: (x.sum(), jnp.cumsum(x, 0), x @ x.T), _shape(0, 4))
+    assert traced.flops("all") == 0
+
+
+def test_places_and_lines():
+    def network(x, w):
+        with jax.named_scope("layers/0"):
+            return jnp.tanh(x @ w)
+
+    traced = trace(network, _shape(8, 8), _shape(8, 8), weights=1, backward=True)
+    assert {op.where for op in traced.ops} == {"layers.0"}
+    assert all(op.options["source"].startswith("test_jax_laws.py:") for op in traced.ops)
+    assert traced.parameters() == 64
+    assert traced.under("layers.0").flops() == traced.flops()
+
+
+def test_kernels_by_their_estimate_or_as_gaps():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    def run(estimate):
+        return lambda x: pl.pallas_call(kernel, out_shape=_shape(8, 8), cost_estimate=estimate)(x)
+
+    stated = trace(run(pl.CostEstimate(flops=640, transcendentals=3, bytes_accessed=512)), _shape(8, 8))
+    assert (stated.flops(), stated.flops("all"), stated.complete) == (640, 643, True)
+    unstated = trace(run(None), _shape(8, 8))
+    (gap,) = unstated.listed_gaps()
+    assert (gap.reason, gap.bytes) == ("a Pallas kernel without a cost_estimate", 512)
+    assert unstated.bound("h100").incomplete
+
+
+def _branches_on_data(x):
+    return x if x[0, 0] > 0 else x + 1
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "options", "said"),
+    [
+        (_branches_on_data, ["fp32[8, 8]"], {}, "depends on the values of an array"),
+        (jnp.matmul, ["fp32[8, 8]", "fp32[3, 3]"], {}, "the program fails on shapes alone: TypeError: dot_general"),
+        (lambda x: x.reshape(3, -1), ["fp32[B, 4]"], {}, "a size without a number is not enough here"),
+        (lambda x: x, ["nvfp4[16]"], {}, "JAX has no dtype for nvfp4"),
+        (lambda x: x, ["int32[4]"], {"backward": True}, "no input has a gradient"),
+        (lambda x: x, ["fp32[4]"], {"optimizer": "sgd"}, "trace the training step"),
+        (lambda x: lax.while_loop(lambda c: c[0] > 0, lambda c: c @ c, x), ["fp32[4]"], {}, "fails on shapes alone"),
+        (
+            lambda x: lax.while_loop(lambda c: c.sum() > 0, lambda c: c * 2, x),
+            ["fp32[4]"],
+            {},
+            r"test_jax_laws.py:\d+: how often this while loop runs depends on its data; say trips=10",
+        ),
+    ],
+)
+def test_messages(function, inputs, options, said):
+    with pytest.raises(InputError, match=said):
+        trace(function, *inputs, **options)

@@ -1,0 +1,186 @@
+"""ONNX: the same network as in torch and JAX, symbolic batches, loops and branches, clear errors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from jax import lax
+from onnx import TensorProto, helper, numpy_helper, save
+from torch import nn
+
+from roofline.errors import InputError, RooflineError, SizeError
+from roofline.programs import trace
+
+
+def _value(name, *dims):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(dims) if dims else None)
+
+
+def _weight(name, *dims):
+    return numpy_helper.from_array(np.zeros(dims, np.float32), name)
+
+
+def _model(nodes, inputs, outputs, weights=()):
+    graph = helper.make_graph(nodes, "net", inputs, outputs, list(weights))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def _network(batch="N"):
+    """Convolve with groups and stride, pool, classify, softmax."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], name="/features/0/Conv", pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["c1"], ["r1"], name="/features/1/Relu"),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], name="/features/2/Conv", group=4),
+        helper.make_node("GlobalAveragePool", ["c2"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w3", "b3"], ["g"], name="/head/Gemm", transB=1),
+        helper.make_node("Softmax", ["g"], ["y"]),
+    ]
+    weights = [_weight("w1", 8, 3, 3, 3), _weight("b1", 8), _weight("w2", 16, 2, 3, 3), _weight("w3", 10, 16)]
+    return _model(nodes, [_value("x", batch, 3, 16, 16)], [_value("y")], [*weights, _weight("b3", 10)])
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(8, 16, 3, groups=4, bias=False)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = self.second(torch.relu(self.first(x)))
+        return self.head(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)).softmax(-1)
+
+
+def _jax_net(x, w1, b1, w2, w3, b3):
+    x = jax.nn.relu(lax.conv_general_dilated(x, w1, (2, 2), ((1, 1), (1, 1))) + b1[:, None, None])
+    x = lax.conv_general_dilated(x, w2, (1, 1), "VALID", feature_group_count=4)
+    return jax.nn.softmax(jnp.dot(x.mean((2, 3)), w3.T) + b3)
+
+
+@pytest.mark.parametrize("convention", ["flops", "macs", "valid"])
+def test_torch_is_jax_is_onnx(convention):
+    shapes = [(5, 3, 16, 16), (8, 3, 3, 3), (8,), (16, 2, 3, 3), (10, 16), (10,)]
+    ours = trace(_network(), frontend="onnx", batch=5)
+    theirs = trace(Net(), "fp32[5, 3, 16, 16]")
+    also = trace(_jax_net, *(jax.ShapeDtypeStruct(s, "float32") for s in shapes), weights=range(1, 6))
+    assert ours.flops(convention) == theirs.flops(convention) == also.flops(convention)
+    assert ours.parameters() == theirs.parameters() == also.parameters()
+    by_hand = 5 * (8 * 64 * 27 + 16 * 36 * 18 + 160)
+    assert ours.macs() == by_hand
+    assert ours.bytes("minimal") == theirs.bytes("minimal")
+
+
+def test_places():
+    traced = trace(_network(), frontend="onnx", batch=1)
+    assert [op.where for op in traced.ops[:3]] == ["features.0", "features.1", "features.2"]
+    assert traced.under("head").macs() == 160
+    assert traced.complete
+
+
+def test_an_open_batch_is_a_symbol_and_linear():
+    open_, eight = trace(_network(), frontend="onnx"), trace(_network(), frontend="onnx", batch=8)
+    (symbol,) = open_.flops().free_symbols
+    assert str(symbol) == "N"
+    assert open_.flops().subs(symbol, 8) == eight.flops() == 8 * trace(_network(1), frontend="onnx").flops()
+    assert open_.bytes().subs(symbol, 8) == eight.bytes()
+    assert trace(_network(), frontend="onnx", sizes={"N": 8}).flops() == eight.flops()
+
+
+def test_a_file(tmp_path):
+    path = tmp_path / "net.onnx"
+    save(_network(), path)
+    traced = trace(str(path), batch=2)
+    assert (traced.name, traced.inputs) == ("net", ("fp32[2, 3, 16, 16]",))
+    assert traced.bound("l4").lower > 0
+    assert traced.to_dict()["parameters"] == traced.parameters()
+
+
+@pytest.mark.parametrize(("kind", "layer"), [("LSTM", nn.LSTM), ("GRU", nn.GRU), ("RNN", nn.RNN)])
+def test_recurrent_layers_as_in_torch(kind, layer):
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+    node = helper.make_node(kind, ["x", "w", "r"], ["y"], hidden_size=32, direction="bidirectional")
+    weights = [_weight("w", 2, gates * 32, 16), _weight("r", 2, gates * 32, 32)]
+    traced = trace(_model([node], [_value("x", 7, 3, 16)], [_value("y")], weights), frontend="onnx")
+    assert traced.flops() == trace(layer(16, 32, bidirectional=True), "fp32[7, 3, 16]").flops()
+
+
+@pytest.mark.parametrize(("stride", "groups", "pad"), [(1, 1, 0), (2, 1, 1), (3, 2, 2)])
+def test_transposed_convolutions_as_in_torch(stride, groups, pad):
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[stride], group=groups, pads=[pad, pad])
+    model = _model([node], [_value("x", 2, 4, 9)], [_value("y")], [_weight("w", 4, 6 // groups, 3)])
+    layer = nn.ConvTranspose1d(4, 6, 3, stride, pad, groups=groups, bias=False)
+    for convention in ("flops", "valid"):
+        assert trace(model, frontend="onnx").flops(convention) == trace(layer, "fp32[2, 4, 9]").flops(convention)
+
+
+def test_a_loop_and_a_branch():
+    step = helper.make_graph(
+        [helper.make_node("MatMul", ["c", "w"], ["d"]), helper.make_node("Identity", ["on"], ["go"])],
+        "step",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            _value("c", 8, 8),
+        ],
+        [helper.make_tensor_value_info("go", TensorProto.BOOL, []), _value("d", 8, 8)],
+    )
+    many = numpy_helper.from_array(np.array(6, np.int64), "many")
+    loop = helper.make_node("Loop", ["many", "", "x"], ["y"], body=step)
+    traced = trace(
+        _model([loop], [_value("x", 8, 8)], [_value("y", 8, 8)], [many, _weight("w", 8, 8)]), frontend="onnx"
+    )
+    assert traced.flops() == 6 * 2 * 8**3
+    free = [helper.make_tensor_value_info("many", TensorProto.INT64, []), _value("x", 8, 8)]
+    unknown = _model([loop], free, [_value("y", 8, 8)], [_weight("w", 8, 8)])
+    with pytest.raises(InputError, match="how often this Loop runs is not in the file; say trips=10"):
+        trace(unknown, frontend="onnx")
+    assert trace(unknown, frontend="onnx", trips=3).flops() == 3 * 2 * 8**3
+
+    small = helper.make_graph([helper.make_node("Identity", ["x"], ["a"])], "small", [], [_value("a", 8, 8)])
+    large = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["b"])], "large", [], [_value("b", 8, 8)])
+    branch = helper.make_node("If", ["which"], ["y"], then_branch=small, else_branch=large)
+    which = helper.make_tensor_value_info("which", TensorProto.BOOL, [])
+    chosen = trace(_model([branch], [which, _value("x", 8, 8)], [_value("y", 8, 8)]), frontend="onnx")
+    assert chosen.flops() == 2 * 8**3
+    assert any("larger branch" in text for text in chosen.assumptions)
+
+
+def test_attention_whole():
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)
+    graph = helper.make_graph([node], "net", [_value(n, 2, 4, 16, 8) for n in "qkv"], [_value("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)])
+    traced = trace(model, frontend="onnx")
+    assert traced.flops("unmasked") == 2 * 2 * 2 * 4 * 16 * 16 * 8
+    assert traced.flops() == 2 * 2 * 2 * 4 * (16 * 17 // 2) * 8
+
+
+def test_an_operator_without_a_rule_is_a_gap():
+    node = helper.make_node("Det", ["x"], ["y"])
+    traced = trace(_model([node], [_value("x", 8, 8)], [_value("y")]), frontend="onnx")
+    (gap,) = traced.listed_gaps()
+    assert (gap.name, gap.bytes) == ("Det", 260)
+
+
+def test_messages(tmp_path):
+    broken = tmp_path / "broken.onnx"
+    save(_network(), broken)
+    broken.write_bytes(broken.read_bytes()[:200])
+    with pytest.raises(InputError, match=r"broken\.onnx"):
+        trace(str(broken))
+    broken.write_bytes(b"not a model at all")
+    with pytest.raises(InputError, match="is not an ONNX file, or is cut short"):
+        trace(str(broken))
+    with pytest.raises(InputError, match="there is no file"):
+        trace(str(tmp_path / "none.onnx"))
+    with pytest.raises(SizeError, match="no input has a size 'M'"):
+        trace(_network(), frontend="onnx", sizes={"M": 3})
+    with pytest.raises(SizeError, match=r"no input's first size is free to be the batch: x\[1, 3, 16, 16\]"):
+        trace(_network(1), frontend="onnx", batch=3)
+    wrong = _model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], [_value("x", 2, 3)], [_value("y")], [_weight("w", 4, 5)]
+    )
+    with pytest.raises(RooflineError, match="the shapes of the ONNX graph do not fit"):
+        trace(wrong, frontend="onnx")
