@@ -26,7 +26,7 @@ test: lint types docs  ## everything CI checks: style, types, import contracts, 
 lint: $(VENV)/ready-dev  ## style, formatting, import contracts
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
-	$(BIN)/lint-imports --no-logo --no-color
+	$(BIN)/lint-imports
 
 types: $(VENV)/ready-dev  ## mypy, strict
 	$(BIN)/mypy --strict --no-error-summary

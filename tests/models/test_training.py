@@ -118,6 +118,15 @@ def test_policies_trade_memory_for_flops() -> None:
     assert flops == sorted(flops)
 
 
+def test_the_least_chips_keep_copies_and_splits() -> None:
+    sizes: dict[str, Any] = {"batch_tokens": 4096 * 1024, "data": 2, "tensor": 8, "checkpoint": "full"}
+    least = train("llama-3-70b", on="h100:64", **sizes).least_chips
+    assert least is not None
+    assert least % 16 == 0
+    assert train("llama-3-70b", on="h100", fsdp=least // 16, **sizes).memory.fits
+    assert not train("llama-3-70b", on="h100", fsdp=least // 16 - 1, **sizes).memory.fits
+
+
 @pytest.mark.parametrize("zero", [1, 2, 3])
 def test_the_least_chips_are_the_least(zero: int) -> None:
     sizes: dict[str, Any] = {"batch_tokens": 4096 * 1024, "zero": zero, "checkpoint": "full"}
@@ -161,12 +170,14 @@ CASES = {
     for case in json.loads(
         (Path(__file__).parents[1] / "data" / "book_cases_training.json").read_text(encoding="utf-8")
     )["cases"]
+    if "inference" not in case["id"]
 }
 
 
 def recomputed(**at: int) -> float:
     """What ``matmuls`` runs again on the matrix unit, every pair of query and key."""
-    model = llama(**{name: at[name] for name in "DFNKH"})
+    shape: dict[str, Any] = {name: at[name] for name in "DFNKH"}
+    model = llama(**shape)
     ops = forward(prefill(model, batch=at["B"], prompt=at["T"], logits="all", count="full"))
     again: list[Op] = [op for op in backward(ops, policy("matmuls"), "bf16", None) if op.where.endswith("again")]
     return float(matrix(again))
@@ -274,10 +285,11 @@ def test_number_equals_array_equals_symbol() -> None:
         assert many.bound.lower[index] == pytest.approx(one.bound.lower, rel=1e-12)
         assert many.memory.total[index] == pytest.approx(one.memory.total, rel=1e-9)
     letter = symbol("T")
-    ops = forward(prefill(load("llama-3-8b"), batch=letter, prompt=64, logits="all"))
-    plain = forward(prefill(load("llama-3-8b"), batch=3, prompt=64, logits="all"))
-    back = matrix(backward(ops, policy("full"), "bf16", None))
-    assert int(back.subs(letter, 3)) == matrix(backward(plain, policy("full"), "bf16", None))
+    closed = train("llama-3-8b", on="h100:8", batch_tokens=letter, checkpoint="full", tensor=8)
+    plain = train("llama-3-8b", on="h100:8", batch_tokens=8192, checkpoint="full", tensor=8)
+    assert int(closed.bound.flops.subs(letter, 8192)) == plain.bound.flops
+    assert float(closed.bound.lower.subs(letter, 8192)) == pytest.approx(plain.bound.lower, rel=1e-12)
+    assert float(closed.memory.total.subs(letter, 8192)) == pytest.approx(plain.memory.total, rel=1e-12)
 
 
 # ---- the command
@@ -332,6 +344,12 @@ def test_what_never_fits_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(capsys.readouterr().out.split())
     assert "does not fit" in text
     assert "no number of chips is enough" in text
+
+
+def test_fewer_sequences_than_copies_is_a_listed_gap() -> None:
+    few = train("llama-3-8b", on="h100:8", batch_tokens=16384)
+    assert few.bound.incomplete[0].startswith("0.5 sequences for each copy of the model: to split one over chips")
+    assert not train("llama-3-8b", on="h100:8", batch_tokens=32768).bound.incomplete
 
 
 def test_an_unknown_split_is_an_error() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
+from roofline.hardware.warm import on_curve
 from roofline.measurement.points import Effect
 from roofline.measurement.result import Measurement
 from roofline.work import Key, Op, Work
@@ -20,8 +21,8 @@ from roofline.work import Key, Op, Work
 #: Elementwise work below this many elements stays on one thread (at::internal::GRAIN_SIZE of PyTorch).
 GRAIN = 32768
 
-#: Kinds of operations whose arithmetic runs as a library's matrix product.
-PRODUCTS = ("contraction", "convolution", "attention")
+#: Kinds of operations whose arithmetic runs as a library's matrix product; convolutions have kernels of their own.
+PRODUCTS = ("contraction", "attention")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Setting:
             f"{self.threads} thread{'s' * (self.threads > 1)}",
             "output allocated" if self.new_output else "output reused",
         ]
-        return ", ".join([*words, "weights packed at each call"] if self.reordered else words)
+        return ", ".join([*words, "weights packed at each call of a product"] if self.reordered else words)
 
 
 def effects(op: Op, moved: Work, machine: Machine, measured: Measurement, setting: Setting) -> tuple[Effect, ...]:
@@ -117,12 +118,14 @@ def _outside(op: Op, measured: Measurement, threads: int, setting: Setting) -> I
     fresh = measured.value("fresh pages", threads) or measured.value("fresh pages")
     if setting.new_bytes and fresh is not None:
         yield Effect("new pages", setting.new_bytes / fresh, "first touch of pages the system makes")
-    copied = _copy_speed(measured, threads)
     weights = sum(float(tensor.capacity_bytes) for tensor in op.reads if tensor.role == "weight")
-    if setting.reordered and copied and weights and op.kind in PRODUCTS:
+    copied = _copy_speed(measured, threads, 2 * weights) if weights else None
+    rows = op.dims.get("m", 1)
+    if setting.reordered and copied and weights and op.kind == "contraction" and isinstance(rows, int) and rows > 1:
         yield Effect("order", 2 * weights / copied, "weights read and written in the library's own order")
 
 
-def _copy_speed(measured: Measurement, threads: int) -> float | None:
+def _copy_speed(measured: Measurement, threads: int, size: float) -> float | None:
+    """Bandwidth of the plainest copy that was measured, where ``size`` bytes lie."""
     curves = [curve for curve in measured.curves if curve.threads == threads and curve.name in ("copy", "load")]
-    return min((curve.points[-1][1].value for curve in curves), default=None)
+    return min((on_curve(curve.values(), size) for curve in curves), default=None)

@@ -27,7 +27,7 @@ PRICE = 0.25
 BEYOND = 8.0
 
 #: From its smallest to its largest working set a level spans at least this factor: caches grow by more.
-WIDTH = 2.8
+WIDTH = 3.9
 
 #: A level stands on at least this many points; between two levels single points may belong to neither.
 LEAST_POINTS = 2

@@ -21,6 +21,9 @@ TRIAL, PATIENCE = 128, 0.1
 #: Elements of the exponential that is timed: 512 KiB of fp32, which no library treats as tiny.
 ELEMENTS = 2**17
 
+#: Functions of one exponential an element; which of them is the faster depends on the library's build.
+EXPONENTIALS = ("exp", "sigmoid")
+
 TORCH_DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 NUMPY_DTYPES = {"fp64": "float64", "fp32": "float32"}
 
@@ -48,10 +51,11 @@ def _torch(torch: Any, threads: tuple[int, ...]) -> Iterator[Probe]:
                     _torch_product(torch, kind, side),
                     threads=count, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype, before=before,
                 )  # fmt: skip
-        yield timed(
-            "library exp", f"torch {torch.__version__} exp of {ELEMENTS} fp32", _torch_exp(torch),
-            threads=count, amount=float(ELEMENTS), unit="element/s", dtype="fp32", before=before,
-        )  # fmt: skip
+        for function in EXPONENTIALS:
+            yield timed(
+                "library exp", f"torch {torch.__version__} {function} of {ELEMENTS} fp32", _torch_of(torch, function),
+                threads=count, amount=float(ELEMENTS), unit="element/s", dtype="fp32", before=before,
+            )  # fmt: skip
     one, two = torch.zeros(1), torch.zeros(1)
     yield timed(
         "dispatch", f"torch {torch.__version__} add of one element", lambda: torch.add(one, one, out=two),
@@ -68,9 +72,9 @@ def _side(trial: Callable[[], Any], side: int) -> int:
     return side if expected < PATIENCE else TRIAL
 
 
-def _torch_exp(torch: Any) -> Callable[[], Any]:
-    x, out = torch.zeros(ELEMENTS), torch.zeros(ELEMENTS)
-    return lambda: torch.exp(x, out=out)
+def _torch_of(torch: Any, function: str) -> Callable[[], Any]:
+    x, out, call = torch.zeros(ELEMENTS), torch.zeros(ELEMENTS), getattr(torch, function)
+    return lambda: call(x, out=out)
 
 
 def _setter(torch: Any, count: int) -> Callable[[], None]:

@@ -64,7 +64,7 @@ def run(
             call = executor(chosen, step, op)
             roof = on if threads_used(op, count) > 1 or one_thread is None else one_thread
             summary = time_call(call, threads=threads_used(op, count), flush=flush)
-            setting = Setting(threads=count, warm=not cold, new_bytes=new_bytes(call))
+            setting = Setting(threads=count, warm=not cold, reordered=True, new_bytes=new_bytes(call))
             points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
     return points
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from roofline.models.report import serve
     from roofline.models.serving import serve_bound
     from roofline.models.table import serve_table
+    from roofline.models.training import train
 
 _WHERE = {
     "Model": "description",
@@ -26,9 +27,10 @@ _WHERE = {
     "serve": "report",
     "serve_bound": "serving",
     "serve_table": "table",
+    "train": "training",
 }
 
-__all__ = ["Model", "decode", "load", "names", "prefill", "serve", "serve_bound", "serve_table"]
+__all__ = ["Model", "decode", "load", "names", "prefill", "serve", "serve_bound", "serve_table", "train"]
 
 
 def __getattr__(name: str) -> Any:

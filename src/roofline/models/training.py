@@ -93,14 +93,15 @@ class Training:
 
     @property
     def least_chips(self) -> int | None:
-        """The fewest chips the batch fits on, more of them sharing weights; None where no number is enough."""
+        """The fewest chips the batch fits on, as many copies and splits as now; None where no number is enough."""
         total, capacity = self.memory.total, self.memory.capacity
         if capacity is None or not all(isinstance(value, int | float) for value in (total, self.fixed, self.chips)):
             return None
         if capacity <= self.fixed:
             return None
-        tensor = self.ways["tensor"]
-        return int(ceil_div((total - self.fixed) * self.chips / tensor, capacity - self.fixed) * tensor)
+        copies, tensor = self.ways["data"], self.ways["tensor"]
+        shared = (total - self.fixed) * self.chips / (copies * tensor)
+        return int(ceil_div(shared, capacity - self.fixed) * copies * tensor)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
@@ -232,7 +233,7 @@ def train(
         raise InputError(f"{machine.name} has no peak for {stored}", hint=f"give one: set {stored}=… FLOP/s")
     return Training(
         model=described,
-        bound=replace(bound, incomplete=(*local.gaps, *bound.incomplete)) if local.gaps else bound,
+        bound=replace(bound, incomplete=(*local.gaps, *_unsplit(step), *bound.incomplete)),
         chips=ways["data"] * ways["fsdp"] * ways["tensor"],
         ways=ways,
         batch_tokens=total,
@@ -297,6 +298,15 @@ def _step(model: Model, tokens: Size, length: Size, groups: Size, count: str) ->
         raise SizeError(f"{model.name} takes sequences of up to {model.context} tokens, not {length}")
     batch = divided(divided(tokens, length), groups)
     return Step(batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=count == "full")
+
+
+def _unsplit(step: Step) -> list[str]:
+    if is_array(step.batch) or is_symbol(step.batch) or step.batch >= 1:
+        return []
+    return [
+        f"{step.batch:.3g} sequences for each copy of the model: to split one over chips is not modelled; "
+        "fewer copies, shorter sequences or a larger batch would do"
+    ]
 
 
 def _stream(model: Model, step: Step, ways: int) -> Tensor:
