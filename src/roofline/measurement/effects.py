@@ -83,11 +83,10 @@ def _arithmetic(op: Op, machine: Machine, measured: Measurement, threads: int) -
     for key, amount in op.work.items():
         if key.quantity != "flops":
             continue
-        library = (
-            measured.value("library", threads, key.dtype) if op.kind in PRODUCTS and key.place == "matrix" else None
-        )
+        product = op.kind in PRODUCTS and key.place == "matrix"
+        library = measured.reached("library", threads, key.dtype) if product else None
         if library is not None:
-            seconds += float(amount) / library
+            seconds += float(amount) / library.value
             note = f"at the library's own best product in {key.dtype}"
             continue
         found = rate(machine, key, op)
@@ -98,9 +97,9 @@ def _arithmetic(op: Op, machine: Machine, measured: Measurement, threads: int) -
 
 
 def _exponentials(op: Op, measured: Measurement, threads: int) -> float:
-    speed = measured.value("library exp", threads) or measured.value("library exp") or measured.value("exp fp32")
+    fastest = measured.reached("library exp", threads) or measured.reached("exp fp32", threads)
     amount: Any = op.dims.get("transcendentals", 0)
-    return float(amount) / speed if speed else 0.0
+    return float(amount) / fastest.value if fastest else 0.0
 
 
 def _data(op: Op, moved: Work, machine: Machine) -> float:

@@ -55,7 +55,7 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
         yield f"clock = {ceiling_toml(clock, measured.conditions.date)}"
     for dtype, ceiling in peaks.items():
         yield f"peak.{dtype} = {ceiling_toml(ceiling, measured.conditions.date)}"
-        library = measured.ceiling("library", threads, dtype)
+        library = measured.reached("library", threads, dtype)
         if library is not None and not (unit == "vector" and dtype in tiled):
             share = min(1.0, library.value / ceiling.value)
             figure = figure_toml(share, library.kernel, measured.conditions.date, spread(library.summary))

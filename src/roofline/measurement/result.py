@@ -87,6 +87,14 @@ class Measurement:
         found = self.ceiling(name, threads, dtype)
         return None if found is None else found.value
 
+    def reached(self, name: str, threads: int, dtype: str = "") -> Ceiling | None:
+        """Find the highest ceiling of a name on at most so many threads: more threads can do what fewer can.
+
+        A library's threads wait for one another, so on a contended machine several may do less than one.
+        """
+        found = [c for c in self.ceilings if c.name == name and c.threads <= threads and dtype in ("", c.dtype)]
+        return max(found, key=lambda c: c.value, default=None)
+
     def thread_counts(self) -> tuple[int, ...]:
         """List with how many threads curves were taken, smallest first."""
         return tuple(sorted({curve.threads for curve in self.curves}))
@@ -159,6 +167,10 @@ class Measurement:
         for ceiling in self.ceilings:
             where = f"{ceiling.label} on {ceiling.threads} thread{'s' * (ceiling.threads > 1)}"
             said += [f"{where}: {doubt}" for doubt in ceiling.summary.doubts]
+        for ceiling in self.ceilings:
+            fewer = self.reached(ceiling.name, ceiling.threads, ceiling.dtype)
+            if ceiling.unit in ("FLOP/s", "element/s") and fewer is not None and fewer.threads < ceiling.threads:
+                said.append(f"{ceiling.label} reached more on {fewer.threads} thread than on {ceiling.threads}")
         for curve in self.curves:
             doubtful: dict[str, list[float]] = {}
             for size, summary in curve.points:
