@@ -17,7 +17,7 @@ from roofline.bounds.api import target
 from roofline.bounds.question import Question
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import main_level
+from roofline.hardware.rate import data_level
 from roofline.quantity import format_number, format_quantity, parse
 
 
@@ -96,7 +96,7 @@ class Zones:
 def zones(on: str | Machine, bandwidths: Sequence[float | str] = (), *, dtype: str = "bf16", **choices: Any) -> Zones:
     """Find the ridge of each bandwidth (the machine's own where none is given); ``choices`` are those of a target."""
     machine = target(on, **choices)
-    level = machine.over or main_level(machine).name
+    level = data_level(machine).name
     own = [m.bandwidth.value for m in machine.memories if m.name == level and m.bandwidth]
     wanted = sorted({parse(b, "B/s") for b in bandwidths} or set(own), reverse=True)
     if not wanted:

@@ -266,11 +266,10 @@ def _zones(
         raise InputError("bandwidths and levels are two ways to say the slopes", hint="leave one of them out")
     from roofline.bounds.zones import zones
     from roofline.hardware.overrides import override
-    from roofline.hardware.rate import main_level
+    from roofline.hardware.rate import data_level
 
     machine = machines[0]
-    main = main_level(machine)
-    name = machine.over or (main.name if main else "hbm")
+    name = data_level(machine).name
     found = zones(machine, bandwidths, dtype=dtypes[0].rpartition("/")[2] if dtypes else "bf16")
     return found, [replace(override(machine, {name: b}), given=machine.given) for b in found.bandwidths]
 

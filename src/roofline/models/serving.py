@@ -17,7 +17,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import level, main_level, rate
+from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.memory import activation_bytes, cache_bytes, weight_bytes
@@ -93,7 +93,7 @@ def serve_bound(
     ops = build(described, batch=batch, **options)
     moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
     length = options.get(new, 1) + options.get(past, 0)
-    where = level(machine, machine.over) if machine.over else main_level(machine)
+    where = data_level(machine)
     capacity = where.capacity.value if where.capacity else None
     needed = replace(needs(described, ops, length, batch, options), level=where.name, capacity=capacity)
     rate_of: Any = rate

@@ -20,7 +20,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import level, main_level, rate
+from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import in_format, run
@@ -212,7 +212,7 @@ def train(
     passing = max(count * dtypes.get(stored).bits / 8 for count, _ in layer_weights(once).values())
     gathered = passing if zero == 3 and ways["fsdp"] > 1 else 0
     renewed = at_work(once) if chosen.name not in ("none", "selective") else 0
-    where = level(machine, machine.over) if machine.over else main_level(machine)
+    where = data_level(machine)
     capacity = where.capacity.value if where.capacity else None
     parts = {**held, "activations": kept(once, chosen, stream), "a layer at work": gathered + renewed}
     needed = Footprint(parts, where.name, capacity)
