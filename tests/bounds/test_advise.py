@@ -86,6 +86,35 @@ def test_formats_without_a_peak_are_not_advised() -> None:
     assert "fp8 arithmetic" not in found
 
 
+def test_complex_numbers_and_wide_integers_are_not_narrowed() -> None:
+    for line in ("complex64[B, D] * complex64[D, F]", "int64[B, D] * int64[D, F]"):
+        found = changes(line, "h100", B=8, D=1024, F=1024)
+        assert not any(change.startswith(("bf16 ", "fp", "int", "tf32 ")) for change in found)
+
+
+def test_a_narrower_program_is_narrower_throughout() -> None:
+    answer = bound(PROGRAM, on="h100", B=512, D=4096, F=16384)
+    line = next(item for item in advise(answer) if item.change == "fp8 arithmetic")
+    assert line.gain == pytest.approx(2, rel=1e-3)
+
+
+def test_fp32_is_offered_tf32() -> None:
+    assert "tf32 arithmetic" in changes("fp32[B, D] * fp32[D, F]", "a100", B=8192, D=4096, F=4096)
+
+
+def test_an_incomplete_answer_has_no_advice_and_no_rate() -> None:
+    answer = bound("bf16[B, D] * bf16[D, F]", on="wse-3", B=512, D=1024, F=1024)
+    assert answer.incomplete
+    assert answer.attainable is None
+    assert advise(answer) == ()
+
+
+def test_advice_takes_an_expression() -> None:
+    found = advise("bf16[B, D] * bf16[D, F]", on="h100", B=8, D=4096, F=4096)
+    assert found[0].after.lower == found[0].after.question.answer().lower
+    assert "<td>" in found._repr_html_()
+
+
 def test_advice_needs_numbers() -> None:
     with pytest.raises(InputError, match="advice needs plain numbers; give every size one value"):
         advise(bound("bf16[B, D] * bf16[D, F]", on="h100"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,41 @@ def test_arrays_keep_their_shape() -> None:
     answer = bound(MATMUL, on="v5e", B=np.arange(1, 4)[:, None], D=np.arange(1, 3), F=4)
     assert answer.lower.shape == (3, 2)
     assert answer.bound_by.codes.shape == (3, 2)
+
+
+def test_padding_leaves_vector_work_alone() -> None:
+    plain, padded = (bound("softmax(bf16[4, 8])", on="v5e", pad=pad) for pad in (False, True))
+    assert padded.lower == plain.lower
+
+
+def test_chips_that_share_nothing_are_said() -> None:
+    answer = bound(MATMUL, on="h100:8", **SIZES)
+    assert "nothing is sharded: each of the 8 chips does all of this" in answer.assumptions
+
+
+def test_a_sparse_peak_in_a_file_is_doubted(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.toml"
+    lines = ["schema = 1", 'family = "mine"', "[chip.sparse]", 'inherits = "h100"']
+    path.write_text("\n".join([*lines, "[chip.sparse.unit.tensor]", 'peak = { bf16 = "1979 TFLOP/s" }']))
+    said = bound(MATMUL, on=str(path), **SIZES).assumptions
+    assert "tensor.bf16 is exactly twice that of NVIDIA H100 SXM5 80GB: a sparse (or duplex) figure?" in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"on": 5}, "5 is not a machine"),
+        ({"over": 3}, "over is 3; give the name of a level"),
+        ({"unit": 3}, "unit is 3; give the name of a unit"),
+        ({"policy": 3}, "unknown byte policy 3"),
+        ({"overlap": "x"}, "overlap 'x' is not a fraction"),
+        ({"set": "hbm=3"}, "set is 'hbm=3'; give figures by name"),
+        ({"tile": 3}, "a tile is three sizes, not 3"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        bound(MATMUL, **{"on": "h100", **wrong}, **SIZES)
 
 
 def test_messages() -> None:

@@ -94,6 +94,23 @@ def test_attention_flips_from_memory_to_compute() -> None:
     assert (before, after) == ("memory-bound", "compute-bound")
 
 
+def test_sizes_that_are_given_stay_when_the_others_grow() -> None:
+    narrow = solve(MATMUL, "B", on="h100", D=128)
+    assert narrow.verdict == "always memory-bound, for large other sizes"
+    assert narrow.intensity_limit == pytest.approx(128)
+    wide = solve(MATMUL, "B", on="h100", D=1024)
+    assert wide.limit == pytest.approx(solve(MATMUL, "B", on="h100", D=1024, F=10**12).value, rel=1e-6)
+
+
+def test_ratios_of_given_sizes_stay_in_the_limit() -> None:
+    line = "attention(bf16[B, S, N, H], bf16[B, T, K, H], bf16[B, T, K, H])"
+    found = solve(line, "S", on="h100", N=32, K=8, H=128, B=1, T=8192)
+    ridge = 989.4e12 / 3.35232e12
+    assert found.limit == pytest.approx(ridge * 8 / 32)
+    open_keys = solve(line, "S", on="h100", N=32, K=1, H=128, B=1)
+    assert open_keys.limit == pytest.approx(ridge / 32)
+
+
 def test_raw_formulas_have_unknowns_too() -> None:
     found = solve(None, "B", flops="2*B*D*F", bytes="2*(B*D + D*F + B*F)", on="h100", D=8192, F=8192)
     assert found.value == pytest.approx(solve(MATMUL, "B", on="h100", D=8192, F=8192).value, rel=1e-12)

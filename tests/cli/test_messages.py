@@ -72,6 +72,14 @@ MESSAGES = [
     (["chips", "--set", "hbm=1"], "--set goes with a chip"),
     (["bound", MATMUL, "--nonsense"], "No such option '--nonsense'"),
     (["boun"], "no command 'boun'; did you mean 'bound'?"),
+    (["bound", MATMUL, "--on", "h100", "--on", "a100", *SIZES], "--on is given 2 times: h100, a100; one machine at a"),
+    (["bound", MATMUL, "--on", "h100", "B=1,024", "D=1", "F=1"], "size B lists '024'; numbers without separators"),
+    (["bound", MATMUL, "--on", "h100", "B=0:8", "D=1", "F=1"], "size B has a range that starts at 0"),
+    (["bound", MATMUL, "--on", "h100", "B=1:8:0", "D=1", "F=1"], "size B has a range with a step of 0"),
+    (["bound", "g = gelu(h)", "--on", "h100"], "'h' is not defined"),
+    (["bound", "--flops", "nan", "--on", "h100"], "'nan' is not finite"),
+    (["bound", "--flops", "1GB", "--on", "h100"], "'1GB' is a capacity in bytes; expected an amount of arithmetic"),
+    (["chips", "--dtype", "fp99"], "unknown dtype 'fp99'"),
 ]
 
 
