@@ -99,8 +99,8 @@ def test_links_power_and_clocks():
 
 def test_a_clock_gives_the_peaks_a_source_counts_per_clock():
     machine = chip("spr", amx={"clock": "2 GHz"})
-    assert peak(machine, "amx", "bf16").value == 56 * 2048 * 2e9
-    assert peak(machine, "amx", "int8").value == 56 * 4096 * 2e9
+    assert peak(machine, "amx", "bf16").value == 56 * 1024 * 2e9
+    assert peak(machine, "amx", "int8").value == 56 * 2048 * 2e9
     assert peak(machine, "amx", "bf16").basis == "derived"
     assert machine.given == ("amx.clock",)
 
