@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from roofline.programs import costs
+from roofline.programs.rule_table import RuleTable
 from roofline.sizes import Size, minimum, product
 from roofline.work import Op, Tensor
 
@@ -101,31 +101,6 @@ class Call:
 
 Rule: TypeAlias = Callable[[Call], Priced]
 
-_RULES: dict[str, Rule] = {}
+_TABLE: RuleTable[Rule] = RuleTable("roofline.programs.jax_rules")
 
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for primitives by name."""
-
-    def keep(chosen: Rule) -> Rule:
-        _RULES.update(dict.fromkeys(names, chosen))
-        return chosen
-
-    return keep
-
-
-def find(name: str) -> Rule | None:
-    """The rule of a primitive, None where there is none."""
-    return _RULES.get(name)
-
-
-@cache
-def load() -> None:
-    """Import every file of rules once."""
-    from importlib import import_module
-    from pkgutil import iter_modules
-
-    from roofline.programs import jax_rules
-
-    for found in iter_modules(jax_rules.__path__):
-        import_module(f"{jax_rules.__name__}.{found.name}")
+rule, find, load = _TABLE.rule, _TABLE.find, _TABLE.load

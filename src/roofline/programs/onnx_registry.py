@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, TypeAlias
 
 from roofline.programs import costs
+from roofline.programs.rule_table import RuleTable
 from roofline.sizes import Size, minimum
 from roofline.work import Op, Tensor
 
@@ -72,31 +72,6 @@ class Call:
 
 Rule: TypeAlias = Callable[[Call], Priced]
 
-_RULES: dict[str, Rule] = {}
+_TABLE: RuleTable[Rule] = RuleTable("roofline.programs.onnx_rules")
 
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operators by name."""
-
-    def keep(chosen: Rule) -> Rule:
-        _RULES.update(dict.fromkeys(names, chosen))
-        return chosen
-
-    return keep
-
-
-def find(name: str) -> Rule | None:
-    """The rule of an operator, None where there is none."""
-    return _RULES.get(name)
-
-
-@cache
-def load() -> None:
-    """Import every file of rules once."""
-    from importlib import import_module
-    from pkgutil import iter_modules
-
-    from roofline.programs import onnx_rules
-
-    for found in iter_modules(onnx_rules.__path__):
-        import_module(f"{onnx_rules.__name__}.{found.name}")
+rule, find, load = _TABLE.rule, _TABLE.find, _TABLE.load
