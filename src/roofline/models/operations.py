@@ -100,6 +100,28 @@ def decode(
     return run(model, replace(step, wanted=step.new), weights, compute)
 
 
+def stepped(
+    model: Model,
+    *,
+    batch: Size,
+    new: Size,
+    past: Size = 0,
+    wanted: Size = 1,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    compute: str | None = None,
+    count: str = "causal",
+    unfused: bool = False,
+    absorbed: bool = False,
+    skew: Sequence[float] | None = None,
+) -> tuple[Op, ...]:
+    """``new`` tokens of each of ``batch`` sequences, of which ``wanted`` give output, whatever the model takes."""
+    unlimited = replace(model, context=None)
+    step = _step(unlimited, batch, ("new", new), ("past", past), activations, kv, count, unfused, absorbed, skew)
+    return run(model, replace(step, wanted=wanted), weights, compute)
+
+
 def run(model: Model, step: Step, weights: str | None = None, compute: str | None = None) -> tuple[Op, ...]:
     """Trace one step through the whole model."""
     model = in_format(model, step.activations)
