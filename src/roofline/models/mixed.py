@@ -5,8 +5,8 @@ all of them; attention and states run for each part by itself, and are named for
 
 >>> from roofline.models import load
 >>> ops = mixed(load("llama-2-7b"), chunk=512, past=1024, batch=16, context=2048)
->>> [op.where for op in ops if "attention" in op.where]
-['layers.0-31.self_attn.attention (chunk)', 'layers.0-31.self_attn.attention (decode)', 'layers.0-31.add_attention']
+>>> [op.where for op in ops if "self_attn.attention" in op.where]
+['layers.0-31.self_attn.attention (chunk)', 'layers.0-31.self_attn.attention (decode)']
 >>> next(op.dims["m"] for op in ops if op.where.endswith("up_proj"))
 528
 

@@ -75,6 +75,9 @@ POLICY_TEXT = {
 }
 
 
+_LOGITS = {"last": "logits of each sequence's last token", "all": "logits of every token", "none": "no logits"}
+
+
 def serve_bound(
     model: Model | str,
     phase: str,
@@ -123,6 +126,8 @@ def serve_bound(
     for required in kind.required:
         if required not in options:
             raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
+    batch = _array(batch)
+    options = {name: _array(value) if name in kind.sizes else value for name, value in options.items()}
     described, machine = share(described, machine, tensor=tensor, expert=expert, algorithm=algorithm)
     ops = kind.build(described, batch=batch, **options)
     moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
@@ -152,6 +157,15 @@ def serve_bound(
         rate_of=rate_of,
     )
     return replace(found, incomplete=(*described.gaps, *found.incomplete)) if described.gaps else found
+
+
+def _array(value: Size) -> Size:
+    """Several sizes in a list as an array."""
+    if not isinstance(value, list | tuple | range):
+        return value
+    import numpy as np
+
+    return np.asarray(value, dtype=np.float64)
 
 
 def check_policy(policy: str) -> None:
@@ -244,9 +258,7 @@ def _assumptions(
             else "causal attention: each token sees itself and what came before"
         )
     if phase == "prefill" and model.head:
-        said.append(
-            "logits of every token" if options.get("logits") == "all" else "logits of each sequence's last token"
-        )
+        said.append(_LOGITS[options.get("logits", "last")])
     if any("groups" in op.dims for op in ops):
         said.append(
             "experts touched: E·(1 − (1 − k/E)^tokens)"
