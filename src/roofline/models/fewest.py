@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.footprint import Footprint
@@ -95,24 +95,27 @@ def fewest(
 ) -> Fewest:
     """Find the fewest chips of a kind that hold a model with ``batch`` sequences of ``context`` tokens.
 
-    With no batch only the weights count. ``expert`` gives each chip whole experts where it splits. ``options`` are
+    With no batch only the weights count; a shape of the target is left out, as how many is what is asked. ``expert`` gives each chip whole experts where it splits. ``options`` are
     those of :func:`roofline.models.decode` and of the target.
     """
     from roofline.bounds.api import target
 
     described = load(model) if isinstance(model, str) else model
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
-    machine = target(on, **chosen)
-    if machine.shape:
-        raise InputError(f"{machine.key} has a shape, and how many chips is asked", hint=f"say on {machine.key}")
+    machine = plain_chip(target(on, **chosen))
     capacity = room(machine)
     needed = footprint(described, batch, context, options)
     ratio = float(needed.total) / capacity
     least = smallest(machine, max(1, math.ceil(ratio)))
     have = max(1, math.ceil(ratio)) if least is None else least.chips
     sequences = largest_batch(described, have * capacity, context=context, **options) if context else 0
-    split, each = _split(described, machine, capacity, batch, context, expert, options)
+    split, each = split_ways(described, machine, capacity, batch, context, expert, options)
     return Fewest(described, machine, needed, capacity, least, sequences, split, each)
+
+
+def plain_chip(machine: Machine) -> Machine:
+    """One chip of a target of several."""
+    return replace(machine, shape=(), slices=1, mesh=None) if machine.shape else machine
 
 
 def room(machine: Machine) -> float:
@@ -137,7 +140,7 @@ def footprint(model: Model, batch: int, context: int, options: Mapping[str, Any]
     return needs(model, decode(model, batch=batch, context=past, **options), context, batch, options)
 
 
-def _split(
+def split_ways(
     model: Model,
     machine: Machine,
     capacity: float,

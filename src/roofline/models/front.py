@@ -4,7 +4,7 @@
 >>> [(c.batch, c.tensor, round(c.tokens_per_second_per_chip), round(c.tokens_per_second_per_user)) for c in found.best]
 [(1, 8, 34, 271), (8, 8, 239, 239), (64, 8, 988, 124), (64, 4, 988, 62)]
 >>> found.said
-('2 of 8 do not fit and are left out: the first, batch 512 on 4 chips, needs 388 GB of 141 GB',)
+('2 of 8 do not fit and are left out: the first, batch 512 on 4 chips, needs 379 GB of 141 GB',)
 """
 
 from __future__ import annotations

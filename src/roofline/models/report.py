@@ -8,18 +8,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.fit import advice
 from roofline.models.flip import flip
 from roofline.models.serving import serve_bound
 from roofline.models.sharded import share
 from roofline.sizes import Size, maximum
+
+if TYPE_CHECKING:
+    from roofline.models.nearest import Nearest
 
 SCHEMA = "roofline/llm/1"
 
@@ -28,7 +30,7 @@ _PREFILL_ONLY = ("past", "logits")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Serving:
-    """The floor of each phase that was asked for; one that was not is None."""
+    """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both."""
 
     model: Model
     batch: Size
@@ -37,6 +39,7 @@ class Serving:
     formats: dict[str, Any] = field(default_factory=dict)
     tensor: int = 1
     expert: int = 1
+    asked: dict[str, Any] = field(default_factory=dict)
 
     @property
     def time_to_first_token(self) -> Size | None:
@@ -70,13 +73,21 @@ class Serving:
             for name, attention in (("whole", True), ("matrices", False))
         }
 
-    def fitting(self) -> str | None:
-        """What would fit where this does not: a batch, a context, a format or a number of chips."""
+    def nearest(self) -> Nearest | None:
+        """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
         needed = self.memory
-        if needed.fits is not False or self.decode is None or needed.capacity is None:
+        if needed.fits is not False or self.decode is None:
             return None
+        from roofline.models.nearest import nearest
+
         sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
-        return advice(self._local, needed.capacity, chips=self.tensor, **sizes, **self.formats)
+        ways = {"tensor": self.tensor, "expert": self.expert}
+        return nearest(self.model, self.decode.machine, **sizes, **ways, **self.formats)
+
+    def fitting(self) -> str | None:
+        """What would fit where this does not, in one sentence."""
+        found = self.nearest()
+        return None if found is None else "; or ".join(found.said) or "nothing near"
 
     @property
     def _local(self) -> Model:
@@ -137,7 +148,7 @@ def serve(
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in ("weights", "activations", "kv") if name in options}
     shared = {name: options[name] for name in ("tensor", "expert") if name in options}
-    return Serving(described, batch, prefill, decode, formats, **shared)
+    return Serving(described, batch, prefill, decode, formats, **shared, asked=dict(options))
 
 
 def _plain(value: Any) -> Any:
