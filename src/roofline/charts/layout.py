@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from roofline.charts.chart import Chart
-from roofline.charts.key import KeyItem, groups, key_rows, of_line, of_ridge
+from roofline.charts.key import KeyItem, groups, key_rows, of_line, of_ridge, parts
 from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
 from roofline.charts.placement import Box, Candidate, Segment, Vertex, around, beside, place
 from roofline.charts.text import (
@@ -101,7 +101,9 @@ def layout(chart: Chart, measure: Measure) -> Layout:
     explained in a key below the picture.
     """
     names = list(dict.fromkeys(point.text for point in chart.points if point.text))
-    key = groups(chart.lines)
+    key = [*groups(chart.lines), *parts(chart.bars)]
+    if chart.bars:
+        key += [of_line(line) for line in chart.lines]
     if len(names) <= MOST_NAMES:
         plain, well = _labelled(chart, measure, key, names)
         if well:
@@ -228,6 +230,14 @@ def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
+    for bar in chart.bars:
+        if bar.text:
+            width, height = block((bar.text,), TEXT, measure)
+            x, y = frame.at(bar.x1, bar.row + 0.5)
+            yield _Wanted(
+                Text((bar.text,), 0, 0, TEXT, role="label"),
+                (Candidate(Box(x + GAP + width / 2, y, width, height), 0.0),),
+            )
 
 
 def _line_label(line: Line, frame: Frame, measure: Measure) -> _Wanted:
