@@ -159,15 +159,15 @@ def latency_throughput(
         answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local, **options)
         answers.append(answer)
         choices += _rows(answer, ways, max(ways, shared_by), form)
-    needed = answers[0].footprint
+    needed, last = answers[0].footprint, answers[several.index(max(several))]
     return Front(
         described,
-        answers[-1].machine,
+        last.machine,
         form,
         _marked(choices),
         None if needed is None else needed.capacity,
         "" if needed is None else needed.level,
-        tuple(dict.fromkeys(s for a in answers for s in a.assumptions if not s.startswith("does not fit"))),
+        tuple(said for said in last.assumptions if not said.startswith("does not fit")),
         tuple(dict.fromkeys(s for a in answers for s in a.incomplete)),
     )
 

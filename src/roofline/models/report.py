@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "roofline/llm/1"
 
+_FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 _PREFILL_ONLY = ("past", "logits")
 
 
@@ -68,8 +69,9 @@ class Serving:
         context = None if self.decode is None else self.decode.sizes["context"]
         if self.decode is None or not isinstance(context, int):
             return None
+        counted = {**self.formats, "policy": self.asked.get("policy", "minimal")}
         return {
-            name: flip(self._local, self.decode.machine, context=context, attention=attention, **self.formats)
+            name: flip(self._local, self.decode.machine, context=context, attention=attention, **counted)
             for name, attention in (("whole", True), ("matrices", False))
         }
 
@@ -95,7 +97,8 @@ class Serving:
         phase = self.decode or self.prefill
         if phase is None or self.tensor == 1:
             return self.model
-        return share(self.model, phase.machine, tensor=self.tensor, expert=self.expert)[0]
+        ways = {"tensor": self.tensor, "expert": self.expert, "algorithm": self.asked.get("algorithm")}
+        return share(self.model, phase.machine, **ways)[0]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
@@ -146,7 +149,7 @@ def serve(
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
-    formats: dict[str, Any] = {name: options[name] for name in ("weights", "activations", "kv") if name in options}
+    formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     shared = {name: options[name] for name in ("tensor", "expert") if name in options}
     return Serving(described, batch, prefill, decode, formats, **shared, asked=dict(options))
 

@@ -13,7 +13,7 @@ from roofline.models.disaggregation import Disaggregation
 from roofline.models.fewest import Fewest
 from roofline.models.front import Choice, Front
 from roofline.models.generation import Generation
-from roofline.models.show import MOST_ROWS, listed
+from roofline.models.show import MOST_ROWS, indented, listed
 from roofline.models.speculation import Speculation
 from roofline.quantity import format_number, format_quantity
 
@@ -30,7 +30,7 @@ def section(name: str, lines: Sequence[str]) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    return Group(Text(), Text.assemble("  ", (name, "bold")), *(Text(f"    {line}") for line in lines))
+    return Group(Text(), Text.assemble("  ", (name, "bold")), *indented(lines, 4))
 
 
 def front_table(found: Front) -> Any:
@@ -65,12 +65,12 @@ def front_table(found: Front) -> Any:
     number = f"{chips.pop():,} x " if len(chips) == 1 and min(c.chips for c in found.choices) > 1 else ""
     number = "" if found.machine.name.startswith(number) else number
     title = Text.assemble((found.model.name, "bold"), f"  on {number}{found.machine.name}")
-    head = [f"  decode{after}, {FORM_TEXT[found.form]}: tokens a second of each user and of each chip"]
+    head = [f"decode{after}, {FORM_TEXT[found.form]}: tokens a second of each user and of each chip"]
     if len(shown) < len(found.fitting):
-        head.append(f"  {len(shown)} of {len(found.fitting)} choices that fit; {len(found.best)} of them none beats")
-    left = [f"  {line}" for line in found.said] or ([] if found.capacity is None else ["  all of them fit"])
+        head.append(f"{len(shown)} of {len(found.fitting)} choices that fit; {len(found.best)} of them none beats")
+    left = found.said or (() if found.capacity is None else ("all of them fit",))
     return Group(
-        title, Text(), *map(Text, head), rows, *map(Text, left), Text(),
+        title, Text(), *indented(head, 2), rows, *indented(left, 2), Text(),
         listed("assumes", list(found.assumptions), "dim"), listed("incomplete", list(found.incomplete), "bold yellow"),
     )  # fmt: skip
 
@@ -189,21 +189,25 @@ def _server(chips: int, name: str) -> str:
     return name if chips == 1 or name.startswith(f"{chips} x") else f"{chips} x {name}"
 
 
-def advice_rows(found: Sequence[StepAdvice], most: int = 12) -> Any:
-    """What to change, the gain, and why; the largest gain first."""
+def advice_rows(lists: Sequence[Sequence[StepAdvice]], most: int = 12) -> Any:
+    """What to change in each phase, the gain, and why; the largest gain first."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
-    rows.add_column("    change", no_wrap=True)
-    for name in ("gain", "step"):
-        rows.add_column(name, justify="right", no_wrap=True)
-    rows.add_column("why")
-    for each in found[:most]:
-        step = f"{show(each.before.lower, 's')} → {show(each.after.lower, 's')}"
-        rows.add_row(f"    {each.change}", f"{each.gain:.2f}x", step, each.reason)
-    if not found:
-        return section("faster", ["nothing that was tried helps"])
-    head = Text.assemble("  ", ("faster", "bold"), f"  {found[0].phase}, for the same tokens")
-    return Group(Text(), head, rows)
+    tables: list[Any] = []
+    for found in lists:
+        if not found:
+            tables.append(section("faster", ["nothing that was tried helps"]))
+            continue
+        rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+        rows.add_column("    change", no_wrap=True)
+        for name in ("gain", "step"):
+            rows.add_column(name, justify="right", no_wrap=True)
+        rows.add_column("why")
+        for each in found[:most]:
+            step = f"{show(each.before.lower, 's')} → {show(each.after.lower, 's')}"
+            rows.add_row(f"    {each.change}", f"{each.gain:.2f}x", step, each.reason)
+        head = Text.assemble("  ", ("faster", "bold"), f"  {found[0].phase}, for the same tokens")
+        tables += [Text(), head, rows]
+    return Group(*tables)
