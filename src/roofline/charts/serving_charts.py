@@ -116,9 +116,7 @@ def _configurations(found: Serving) -> Iterator[Row]:
     import numpy as np
 
     needed = found.memory
-    varying = {
-        name: size for _, phase in _phases(found) for name, size in phase.sizes.items() if is_array(size)
-    }
+    varying = {name: size for _, phase in _phases(found) for name, size in phase.sizes.items() if is_array(size)}
     sizes = np.broadcast_arrays(*varying.values(), *needed.parts.values())
     flat = [array.ravel() for array in sizes]
     count = len(flat[0])
@@ -147,7 +145,8 @@ def _one(found: Serving, phase: str | None) -> tuple[str, Bound]:
 def _single(bound: Bound) -> Bound:
     if is_array(bound.lower):
         raise InputError(
-            "this picture is of one configuration", hint="give every size one value, or ask for the view front or memory"
+            "this picture is of one configuration",
+            hint="give every size one value, or ask for the view front or memory",
         )
     return bound
 

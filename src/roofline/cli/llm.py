@@ -83,7 +83,7 @@ def _target(options: dict[str, Any]) -> dict[str, Any]:
     found["policy"] = options.pop("policy") or "minimal"
     if pooled > 1:
         from roofline.bounds.api import target
-        from roofline.models.pool import pool
+        from roofline.models.chip_pool import pool
 
         chosen = {name: found.pop(name) for name in ("set", "files", "unit", "over", "achievable")}
         found["on"] = pool(target(_one_chip(found["on"]), **chosen), pooled)

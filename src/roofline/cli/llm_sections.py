@@ -65,7 +65,7 @@ def _lines(key: str, title: str, value: Any, lines: list[str]) -> Section:
 
 
 def _generation(asked: Question, found: Any) -> Section:
-    from roofline.models.generation import generation
+    from roofline.models.generating import generation
     from roofline.models.serving_show import generation_lines
 
     batch, prompt = asked.need("--output", "batch", "prompt")
@@ -76,7 +76,7 @@ def _generation(asked: Question, found: Any) -> Section:
 
 
 def _chunked(asked: Question, found: Any) -> Section:
-    from roofline.models.chunked import chunked
+    from roofline.models.chunked_prefill import chunked
     from roofline.models.serving_show import chunked_lines
 
     (prompt,) = asked.need("--chunk", "prompt")
@@ -137,7 +137,7 @@ def _disaggregation(asked: Question, found: Any) -> Section:
 
 
 def _fewest(asked: Question, found: Any) -> Section:
-    from roofline.models.fewest import fewest
+    from roofline.models.fewest_chips import fewest
     from roofline.models.serving_show import fewest_lines
 
     sizes: dict[str, Any] = {}

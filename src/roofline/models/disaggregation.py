@@ -26,7 +26,7 @@ from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generation import check_form, single, timed
+from roofline.models.generating import check_form, single, timed
 from roofline.models.memory import cache_bytes
 from roofline.models.operations import in_format
 from roofline.models.serving import serve_bound

@@ -19,8 +19,8 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.slices import of_size
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generation import check_form, timed
-from roofline.models.pool import pool
+from roofline.models.generating import check_form, timed
+from roofline.models.chip_pool import pool as pooled
 from roofline.models.serving import serve_bound
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, check
@@ -130,7 +130,7 @@ def latency_throughput(
     batch: Size = 1,
     context: Size,
     tensor: int | Sequence[int] = 1,
-    shared_by: int = 1,
+    pool: int = 1,
     form: str = "lower",
     expert: int = 1,
     **options: Any,
@@ -138,8 +138,8 @@ def latency_throughput(
     """Decode with every ``batch`` (and ``context``, which broadcast) on every number of chips in ``tensor``.
 
     Each number of chips splits one copy of the model: with more than one, ``on`` names the chip alone, and where
-    ``expert`` is not 1 as many chips hold whole experts. ``shared_by`` chips that share evenly over free links
-    (:func:`roofline.models.pool.pool`) stand in place of ``tensor``. ``form`` says which bound of a step is the time:
+    ``expert`` is not 1 as many chips hold whole experts. ``pool`` chips that share evenly over free links
+    (:func:`roofline.models.pool`) stand in place of ``tensor``. ``form`` says which bound of a step is the time:
     ``lower``, ``op_by_op`` or ``upper``.
     """
     from roofline.bounds.api import target
@@ -149,16 +149,16 @@ def latency_throughput(
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
     machine = target(on, **chosen)
     several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int) else tensor)]
-    if shared_by > 1 and several != [1]:
+    if pool > 1 and several != [1]:
         raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
     choices: list[Choice] = []
     answers = []
     for ways in several:
-        on_these = pool(machine, shared_by) if shared_by > 1 else _sized(machine, ways, len(several) > 1)
+        on_these = pooled(machine, pool) if pool > 1 else _sized(machine, ways, len(several) > 1)
         local: dict[str, Any] = {"tensor": ways, "expert": ways if expert > 1 else 1}
         answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local, **options)
         answers.append(answer)
-        choices += _rows(answer, ways, max(ways, shared_by), form)
+        choices += _rows(answer, ways, max(ways, pool), form)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     return Front(
         described,

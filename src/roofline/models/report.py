@@ -21,7 +21,7 @@ from roofline.models.sharded import share
 from roofline.sizes import Size, maximum
 
 if TYPE_CHECKING:
-    from roofline.models.nearest import Nearest
+    from roofline.models.nearest_fit import Nearest
 
 SCHEMA = "roofline/llm/1"
 
@@ -80,7 +80,7 @@ class Serving:
         needed = self.memory
         if needed.fits is not False or self.decode is None:
             return None
-        from roofline.models.nearest import nearest
+        from roofline.models.nearest_fit import nearest
 
         sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
         ways = {"tensor": self.tensor, "expert": self.expert}

@@ -21,12 +21,11 @@ from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.memory import activation_bytes, cache_bytes, weight_bytes
-from roofline.models.mixed import mixed
+from roofline.models.mixed_step import mixed
 from roofline.models.operations import decode, in_format, prefill
 from roofline.models.sharded import share
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.work import Op, Work
-
 
 
 class Phase(NamedTuple):
@@ -109,7 +108,7 @@ def serve_bound(
 
     ``policy`` says which bytes count: ``minimal``, ``each-op``, ``fused``, or ``streamed``, the convention most
     published floors are under. A ``mixed`` step decodes with ``context`` and prefills a ``chunk``. What else a step takes (formats, ``past``, ``logits``, ``count`` …) is in
-    :func:`roofline.models.prefill`, :func:`roofline.models.decode` and :func:`roofline.models.mixed.mixed`; the
+    :func:`roofline.models.prefill`, :func:`roofline.models.decode` and :func:`roofline.models.mixed`; the
     target's options are those of :func:`roofline.bound`. ``tensor`` chips split the model, or each holds whole experts where ``expert`` is as many
     (:func:`roofline.models.sharded.share`); the answer is then one chip's, and ``algorithm`` that of the collectives.
     The footprint holds weights, keys and values and the activations alive at once.

@@ -7,12 +7,12 @@ from typing import Any
 
 from roofline.bounds.explain import show
 from roofline.models.advice import StepAdvice
-from roofline.models.chunked import Chunked
+from roofline.models.chunked_prefill import Chunked
 from roofline.models.cost import TokenCost
 from roofline.models.disaggregation import Disaggregation
-from roofline.models.fewest import Fewest
+from roofline.models.fewest_chips import Fewest
 from roofline.models.front import Choice, Front
-from roofline.models.generation import Generation
+from roofline.models.generating import Generation
 from roofline.models.show import MOST_ROWS, indented, listed
 from roofline.models.speculation import Speculation
 from roofline.quantity import format_number, format_quantity
@@ -159,7 +159,10 @@ def speculation_lines(found: Speculation) -> list[str]:
     ]
     if best.length == 0:
         return [*lines, "no draft helps at this batch"]
-    return [*lines, f"best with {best.length}: {show(best.time_per_token, 's')} a token, {found.best_speedup:.2f} times"]
+    return [
+        *lines,
+        f"best with {best.length}: {show(best.time_per_token, 's')} a token, {found.best_speedup:.2f} times",
+    ]
 
 
 def disaggregation_lines(found: Disaggregation) -> list[str]:

@@ -26,7 +26,7 @@ from roofline.errors import InputError
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
-from roofline.models.generation import check_form, single, timed
+from roofline.models.generating import check_form, single, timed
 from roofline.models.serving import serve_bound
 from roofline.sizes import Size
 
@@ -169,7 +169,9 @@ def _drafter(
         return "its own prediction layers", lambda after: step(own, context + after, **options)
     other = load(by) if isinstance(by, str) else by
     # another model has its own formats, whatever the checked one is stored in
-    shared = {name: value for name, value in options.items() if name not in ("weights", "activations", "skew", "expert")}
+    shared = {
+        name: value for name, value in options.items() if name not in ("weights", "activations", "skew", "expert")
+    }
     return other.name, lambda after: step(other, context + after, **shared)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generation import check_form, single, timed
+from roofline.models.generating import check_form, single, timed
 from roofline.models.serving import serve_bound
 
 
@@ -93,7 +93,7 @@ def chunked(
     """Prefill a ``prompt`` in chunks of ``chunk`` tokens, the last one shorter where they do not divide it.
 
     ``batch`` sequences with ``context`` tokens in the cache decode in each of the steps. ``form`` and ``options`` are
-    those of :func:`roofline.models.generation.generation`.
+    those of :func:`roofline.models.generation`.
     """
     described = load(model) if isinstance(model, str) else model
     prompt, chunk = single("prompt", prompt), single("chunk", chunk)

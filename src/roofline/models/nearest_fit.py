@@ -5,7 +5,7 @@
 >>> found.said
 ('int4 weights', '2 such chips by memory, 2 that split it', 'one NVIDIA B200 SXM')
 >>> nearest(load("llama-3-8b"), chip("h100"), batch=100, context=8191).said[0]
-'batch 63 at this context'
+'batch 64 at this context'
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.fewest import footprint, plain_chip, room, split_ways
+from roofline.models.fewest_chips import footprint, plain_chip, room, split_ways
 from roofline.models.fit import largest_batch, longest_context
 from roofline.models.sharded import share
 
@@ -120,4 +120,3 @@ def _roomier(machine: Machine, needed: float) -> str | None:
         if memory.name == kind and memory.capacity is not None and memory.capacity.value >= needed
     ]
     return min(found)[1] if found else None
-
