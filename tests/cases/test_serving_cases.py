@@ -128,7 +128,7 @@ def pareto(name: str) -> dict[str, Any]:
 def deepseek_batch() -> dict[str, Any]:
     """15,360 sequences of 4,096 tokens on 2,048 GPUs."""
     found = layout("int8[T_X]", mesh={"X": 2048}, T=15_360 * 4096)
-    return {"tokens": found.bytes_per_chip * 2048, "per_gpu": found.bytes_per_chip}
+    return {"tokens": found.global_bytes, "per_gpu": found.bytes}
 
 
 def trained_weights() -> dict[str, Any]:

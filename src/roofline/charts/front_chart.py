@@ -44,14 +44,14 @@ def front_chart(found: Front, *, title: str = "", theme: str = "light") -> Chart
         marks.append(_line(ordered, name, "curve", number, name if words else ""))
         marks += _points(ordered, number, detailed=len(curves) == 1)
     users = [choice.tokens_per_second_per_user for choice in found.fitting]
-    chips_ = [choice.tokens_per_second_per_chip for choice in found.fitting]
-    context = f"after {next(iter(curves))[1]:,} tokens, " if not several["context"] else ""
+    made = [choice.tokens_per_second_per_chip for choice in found.fitting]
+    after = f"after {next(iter(curves))[1]:,} tokens, " if not several["context"] else ""
     return Chart(
         kind="front",
         title=title or f"Latency and throughput of {found.model.name}",
-        subtitle=f"{found.machine.name} · a decode step {context}{FORM_TEXT[found.form]}",
+        subtitle=f"{found.machine.name} · a decode step {after}{FORM_TEXT[found.form]}",
         x=Axis("tokens a second of each user", "", "log", (min(users) / ROUND, max(users) * ROUND)),
-        y=Axis("tokens a second of each chip", "", "log", (min(chips_) / ROUND, max(chips_) * ROUND)),
+        y=Axis("tokens a second of each chip", "", "log", (min(made) / ROUND, max(made) * ROUND)),
         marks=tuple(marks),
         notes=(*found.said, "band: what no other choice beats; numbers: batch", *found.assumptions),
         theme=theme,

@@ -1,8 +1,9 @@
-"""What ``roofline llm`` works out beside a step: each asked for by an option, with its key in JSON and its paragraph."""
+"""What ``roofline llm`` works out beside a step: each asked for by an option, with its key in JSON, its paragraph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,10 +96,8 @@ def _speculation(asked: Question, found: Any) -> Section:
 
     batch, context = asked.need("--draft", "batch", "context")
     by: Any = asked.wanted["draft_by"] or "0.1"
-    try:
+    with suppress(ValueError):
         by = float(by)
-    except ValueError:
-        pass
     sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
     answer = speculate(asked.model, by=by, acceptance=asked.wanted["accept"], **sizes, **asked.decoding)
     return _lines("speculation", "speculative decoding", answer.to_dict(), speculation_lines(answer))
@@ -118,8 +117,8 @@ def _disaggregation(asked: Question, found: Any) -> Section:
         chips = 1
         for size in shape.split("x"):
             chips *= int(size) if size.isdigit() else 1
-    shared = {name: value for name, value in asked.decoding.items() if name not in ("on", "tensor", "expert", "set")}
-    decoding = {name: asked.decoding[name] for name in ("on", "tensor", "expert", "set") if name in asked.decoding}
+    shared = {name: value for name, value in asked.decoding.items() if name not in _WHERE}
+    decoding: dict[str, Any] = {name: asked.decoding[name] for name in _WHERE if name in asked.decoding}
     many = {"expert": chips} if asked.arguments.get("expert", 1) > 1 else {}
     answer = disaggregate(
         asked.model,
@@ -150,6 +149,7 @@ def _fewest(asked: Question, found: Any) -> Section:
     return _lines("fewest", "the fewest chips", answer.to_dict(), fewest_lines(answer))
 
 
+_WHERE = ("on", "tensor", "expert", "set")
 _ESTIMATE = ("overlap", "overhead")
 
 

@@ -16,7 +16,7 @@ FORMATS = (
 )  # fmt: skip
 
 SHARING = (
-    click.option("--tensor", default="1", show_default=True, metavar="N", help="Chips that split the model; or a list."),
+    click.option("--tensor", default="1", show_default=True, metavar="N", help="Chips that split a model; or a list."),
     click.option("--expert", type=int, default=1, show_default=True, metavar="N", help="Of them, whole experts each."),
     click.option("--algorithm", metavar="NAME", help="Of the collectives between them: two-shot, in-switch …"),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roofline.models.advice import advise_step
+    from roofline.models.chip_pool import pool
     from roofline.models.chunked_prefill import chunked
     from roofline.models.config import load, names
     from roofline.models.cost import token_cost
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
     from roofline.models.front import latency_throughput
     from roofline.models.generating import generation
     from roofline.models.mixed_step import mixed
+    from roofline.models.model_outline import outline
     from roofline.models.nearest_fit import nearest
     from roofline.models.operations import decode, prefill
-    from roofline.models.model_outline import outline
-    from roofline.models.chip_pool import pool
     from roofline.models.report import serve
     from roofline.models.serving import serve_bound
     from roofline.models.speculation import expected_tokens, speculate

@@ -88,7 +88,7 @@ class Disaggregation:
 
     @property
     def rounded(self) -> tuple[int, int]:
-        """Few whole servers of each kind: prefill keeps pace, with as little to spare as so many decode servers allow."""
+        """Few whole servers of each kind: prefill keeps pace, with a twentieth to spare at most where they are few."""
         if self.ratio <= 1 / MOST_SERVERS:
             return 1, int(1 / self.ratio)
         choices = [(ceil(self.ratio * servers), servers) for servers in range(1, MOST_SERVERS + 1)]

@@ -95,8 +95,9 @@ def fewest(
 ) -> Fewest:
     """Find the fewest chips of a kind that hold a model with ``batch`` sequences of ``context`` tokens.
 
-    With no batch only the weights count; a shape of the target is left out, as how many is what is asked. ``expert`` gives each chip whole experts where it splits. ``options`` are
-    those of :func:`roofline.models.decode` and of the target.
+    With no batch only the weights count; a shape of the target is left out, as how many is what is asked.
+    ``expert`` gives each chip whole experts where it splits. ``options`` are those of
+    :func:`roofline.models.decode` and of the target.
     """
     from roofline.bounds.api import target
 

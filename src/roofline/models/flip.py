@@ -30,7 +30,8 @@ def flip(
 ) -> int | None:
     """The smallest batch whose decode step is compute-bound; None where no batch is, as keys and values grow with it.
 
-    Computing then takes as long as memory and as every link between chips that share the model. ``attention=False`` leaves attention out, which is the question about the matrices alone. ``options`` are those of
+    Computing then takes as long as memory and as every link between chips that share the model. ``attention=False``
+    leaves attention out, which is the question about the matrices alone. ``options`` are those of
     :func:`roofline.models.decode`; bytes are counted under ``policy``.
     """
     check_policy(policy)

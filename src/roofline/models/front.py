@@ -17,10 +17,10 @@ from roofline.bounds.bound import Bound, Codes
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.slices import of_size
+from roofline.models.chip_pool import pool as pooled
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.generating import check_form, timed
-from roofline.models.chip_pool import pool as pooled
 from roofline.models.serving import serve_bound
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, check
@@ -213,7 +213,7 @@ def _binding(answer: Bound) -> Any:
 
 
 def _marked(choices: Sequence[Choice]) -> tuple[Choice, ...]:
-    """Mark what none beats: of the choices from the fastest for a user on, each that makes more of a chip than all before.
+    """Mark what none beats: from the fastest for a user on, each that makes more of a chip than all before it.
 
     Choices of different contexts do not compete.
     """

@@ -29,7 +29,7 @@ Place = tuple[str, int]
 
 #: Two ways to divide 12 tokens into sequences, each token after as many others: what costs both ways the same does not
 #: depend on sequences.
-_PROBES = ({"batch": 2, "new": 6}, {"batch": 6, "new": 2})
+_PROBES: tuple[dict[str, int], ...] = ({"batch": 2, "new": 6}, {"batch": 6, "new": 2})
 _PROBE_PAST = 24
 
 
@@ -73,9 +73,8 @@ def _shared(model: Model, options: dict[str, Any]) -> set[Place]:
     """The places of operations whose cost does not depend on how tokens are divided into sequences."""
     from roofline.models.operations import stepped
 
-    one, other = (
-        dict(_placed(stepped(model, past=_PROBE_PAST, wanted=probe["new"], **probe, **options))) for probe in _PROBES
-    )
+    common = {"past": _PROBE_PAST, **options}
+    one, other = (dict(_placed(stepped(model, wanted=each["new"], **{**each, **common}))) for each in _PROBES)
     return {place for place, op in one.items() if place in other and _alike(op, other[place])}
 
 

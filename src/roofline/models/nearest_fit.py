@@ -17,7 +17,6 @@ from typing import Any
 from roofline import dtypes
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
-from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.fewest_chips import footprint, plain_chip, room, split_ways
 from roofline.models.fit import largest_batch, longest_context

@@ -83,7 +83,7 @@ class Serving:
         from roofline.models.nearest_fit import nearest
 
         sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
-        ways = {"tensor": self.tensor, "expert": self.expert}
+        ways: dict[str, Any] = {"tensor": self.tensor, "expert": self.expert}
         return nearest(self.model, self.decode.machine, **sizes, **ways, **self.formats)
 
     def fitting(self) -> str | None:
@@ -97,7 +97,7 @@ class Serving:
         phase = self.decode or self.prefill
         if phase is None or self.tensor == 1:
             return self.model
-        ways = {"tensor": self.tensor, "expert": self.expert, "algorithm": self.asked.get("algorithm")}
+        ways: dict[str, Any] = {"tensor": self.tensor, "expert": self.expert, "algorithm": self.asked.get("algorithm")}
         return share(self.model, phase.machine, **ways)[0]
 
     def to_dict(self) -> dict[str, Any]:

@@ -107,11 +107,12 @@ def serve_bound(
     [4.1, 5.22, 14.2]
 
     ``policy`` says which bytes count: ``minimal``, ``each-op``, ``fused``, or ``streamed``, the convention most
-    published floors are under. A ``mixed`` step decodes with ``context`` and prefills a ``chunk``. What else a step takes (formats, ``past``, ``logits``, ``count`` …) is in
-    :func:`roofline.models.prefill`, :func:`roofline.models.decode` and :func:`roofline.models.mixed`; the
-    target's options are those of :func:`roofline.bound`. ``tensor`` chips split the model, or each holds whole experts where ``expert`` is as many
-    (:func:`roofline.models.sharded.share`); the answer is then one chip's, and ``algorithm`` that of the collectives.
-    The footprint holds weights, keys and values and the activations alive at once.
+    published floors are under. A ``mixed`` step decodes with ``context`` and prefills a ``chunk``. What else a step
+    takes (formats, ``past``, ``logits``, ``count`` …) is in :func:`roofline.models.prefill`,
+    :func:`roofline.models.decode` and :func:`roofline.models.mixed`; the target's options are those of
+    :func:`roofline.bound`. ``tensor`` chips split the model, or each holds whole experts where ``expert`` is as
+    many (:func:`roofline.models.sharded.share`); the answer is then one chip's, and ``algorithm`` that of the
+    collectives. The footprint holds weights, keys and values and the activations alive at once.
     """
     from roofline.bounds.api import target
     from roofline.quantity import parse

@@ -1,4 +1,4 @@
-"""How further answers about serving look in a terminal: fronts, whole answers, chunks, drafts, servers, cost, advice."""
+"""How further answers about serving look in a terminal: fronts, answers, chunks, drafts, servers, cost, advice."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def generation_lines(found: Generation) -> list[str]:
         f"{show(mean, 's')} on average"
     )  # fmt: skip
     rate = f"{format_number(found.tokens_per_second)} tokens/s and {format_number(found.answers_per_second)} answers/s"
-    held = f"memory at the end {show(found.memory.total, 'B')}, of it keys and values {show(found.memory.parts['kv'], 'B')}"
+    total, kept = show(found.memory.total, "B"), show(found.memory.parts["kv"], "B")
+    held = f"memory at the end {total}, of it keys and values {kept}"
     return [
         f"at best {show(found.total, 's')} {FORM_TEXT[found.form]}: first token after "
         f"{show(found.time_to_first_token, 's')}{steps}",
@@ -108,10 +109,9 @@ def chunked_lines(found: Chunked) -> list[str]:
         f"{show(found.time_to_first_token, 's')}, {format_number(longer)} times a prefill in one piece"
     ]
     if found.alone is not None:
-        lines.append(
-            f"a token beside it every {show(found.mean_step, 's')} on average, {show(found.longest_step, 's')} at most; "
-            f"{show(found.alone, 's')} with no chunk, {show(found.whole + found.alone, 's')} where the prompt comes whole"
-        )
+        mean, most = show(found.mean_step, "s"), show(found.longest_step, "s")
+        other = f"{show(found.alone, 's')} with no chunk, {show(found.whole + found.alone, 's')} with the prompt whole"
+        lines.append(f"a token beside it every {mean} on average, {most} at most; {other}")
     bound = {name: found.binds.count(name) for name in dict.fromkeys(found.binds)}
     lines.append("bound by " + ", ".join(f"{name} in {count} of {found.steps}" for name, count in bound.items()))
     return lines
@@ -171,11 +171,11 @@ def disaggregation_lines(found: Disaggregation) -> list[str]:
     lines = [
         f"prefill on {_server(found.prefill_chips, found.prefill_target)}: {found.prefill_batch} x {found.prompt:,} "
         f"tokens in {show(found.prefill_time, 's')}",
-        f"decode on {_server(found.decode_chips, found.decode_target)}: {found.batch:,} at once, {found.steps:,} steps of "
-        f"{show(found.step_time, 's')}",
+        f"decode on {_server(found.decode_chips, found.decode_target)}: {found.batch:,} at once, {found.steps:,} steps "
+        f"of {show(found.step_time, 's')}",
         f"{format_number(found.ratio)} prefill servers for each that decodes, as {first} and {other}; "
-        f"{format_number(found.chips_ratio)} chips for each; {format_number(found.answers_per_second_per_chip)} answers "
-        "a second for each chip",
+        f"{format_number(found.chips_ratio)} chips for each; {format_number(found.answers_per_second_per_chip)} "
+        "answers a second for each chip",
     ]
     moved = f"a prompt hands over {show(found.cache_bytes, 'B')} of keys and values"
     if found.link is None or found.transfer_time is None:

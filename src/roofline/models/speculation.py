@@ -143,8 +143,9 @@ def speculate(
         raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
 
     def step(runs: Model, after: int, tokens: int = 1, **formats: Any) -> float:
-        more = {} if tokens == 1 else {"tokens": tokens}
-        return float(timed(serve_bound(runs, "decode", batch=batch, context=after, **more, **formats), form))
+        if tokens > 1:
+            formats["tokens"] = tokens
+        return float(timed(serve_bound(runs, "decode", batch=batch, context=after, **formats), form))
 
     plain = step(described, context, **options)
     name, drafted = _drafter(described, by, plain, context, step, options)
