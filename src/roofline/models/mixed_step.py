@@ -27,10 +27,10 @@ from roofline.work import Op, Tensor
 #: An operation's place, and how many before it have the same.
 Place = tuple[str, int]
 
-#: Two ways to divide 12 tokens into sequences, each token after as many others: what costs both ways the same does not
-#: depend on sequences.
-_PROBES: tuple[dict[str, int], ...] = ({"batch": 2, "new": 6}, {"batch": 6, "new": 2})
-_PROBE_PAST = 24
+#: Two ways to divide as many tokens into sequences: what costs both ways the same does not depend on sequences. They
+#: are long enough for every window, chunk and compressed block to have something in it.
+_PROBES: tuple[dict[str, int], ...] = ({"batch": 2, "new": 6001}, {"batch": 6001, "new": 2})
+_PROBE_PAST = 10_007
 
 
 def mixed(
