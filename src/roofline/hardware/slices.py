@@ -30,7 +30,7 @@ class Slice(NamedTuple):
 
 
 def smallest(machine: Machine, chips: int) -> Slice | None:
-    """The fewest chips, at least ``chips``, that a slice or whole nodes have; None where no links are known.
+    """The fewest chips, at least ``chips``, that a slice or whole nodes have; None where links join no so many.
 
     Of slices of equally many chips the one nearest to a square or cube is taken; a slice has whole hosts, but for those
     that are part of one. Chips of one node may be any number.
@@ -41,6 +41,8 @@ def smallest(machine: Machine, chips: int) -> Slice | None:
     first = links[0]
     if first.topology not in TORUS_DIMENSIONS:
         domain = first.domain or chips
+        if chips > domain and len(links) == 1:
+            return None
         nodes = -(-chips // domain)
         count = chips if nodes == 1 else nodes * domain
         return Slice(f"{machine.key}:{count}", count, nodes)
