@@ -24,7 +24,7 @@ Row = tuple[str, Sequence[tuple[str, float]]]
 MOST_ROWS = 16
 
 #: Pixels of a row, and of what stands around the rows.
-ROW, AROUND = 21, 150
+ROW, AROUND = 26, 170
 
 #: The share of the width that is left for the figures beside the longest bar.
 BESIDE = 0.25

@@ -81,6 +81,8 @@ def _target(options: dict[str, Any]) -> dict[str, Any]:
     if options.pop("all_logits"):
         found["logits"] = "all"
     found["policy"] = options.pop("policy") or "minimal"
+    if pooled > 1 and ways != 1:
+        raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
     if pooled > 1:
         from roofline.bounds.api import target
         from roofline.models.chip_pool import pool

@@ -55,8 +55,13 @@ class Section:
 
 def sections(asked: Question, found: Any) -> Iterator[Section]:
     """Every further answer that was asked for; ``found`` is the answer about the step, where there is one."""
-    works = [work for option, work in _WORK.items() if asked.wanted[option] not in (None, False)]
+    works = [work for option, work in _WORK.items() if not _is_absent(asked.wanted[option])]
     yield from (work(asked, found) for work in dict.fromkeys(works))
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether an option was not given; a size of 0 was."""
+    return value is None or value is False
 
 
 def _lines(key: str, title: str, value: Any, lines: list[str]) -> Section:
