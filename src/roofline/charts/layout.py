@@ -143,7 +143,8 @@ def _attempt(chart: Chart, measure: Measure, key: Sequence[KeyItem]) -> tuple[La
     wanted = [label for label in _wanted(chart, frame, measure) if label.item not in key]
     found = place(
         [w.candidates for w in wanted],
-        inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - 4),
+        # the first and the last row reach to the edges
+        inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - (0 if chart.bars else 4)),
         taken=[Box(*frame.at(x, y), MARKER, MARKER) for x, y in _marked(chart)],
         lines=list(_segments(chart, frame)),
     )
