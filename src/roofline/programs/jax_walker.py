@@ -18,7 +18,7 @@ from roofline.programs import costs
 from roofline.programs.counts import count
 from roofline.programs.jax_registry import Call, Value, find
 from roofline.programs.jax_values import mesh_axes, value_of
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
 #: A tensor, or None for a constant that the program holds itself.
@@ -48,12 +48,21 @@ class Walker:
     assumptions: dict[str, None] = field(default_factory=dict)
     scopes: dict[str, str] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
+    held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
     made: int = 0
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
         """Name a new tensor."""
         self.made += 1
+        self.held[f"t{self.made}"] = value.shape
         return Tensor(f"t{self.made}", value.shape, value.dtype, role, None, label)
+
+    def part(self, tensor: Tensor, name: str, dims: tuple[Size, ...], seen: tuple[Size, ...]) -> Tensor:
+        """Name a part of a tensor: the dimensions it holds, and those that are seen of it at a time."""
+        ident = f"{tensor.ident}[{name}]" if name else tensor.ident
+        self.held.setdefault(ident, dims)
+        return replace(tensor, ident=ident, dims=seen, touched=None)
 
     def assume(self, text: str) -> None:
         """State an assumption once."""
@@ -139,6 +148,7 @@ class Walker:
         self.ops.append(
             replace(op, where=context.scope, repeat=op.repeat * context.repeat, options={**op.options, **facts})
         )
+        self.written |= {tensor.ident for tensor in op.writes}
         if op.note and op.kind != "unknown":
             self.assume(op.note)
 
@@ -158,7 +168,18 @@ class Walker:
             for op in self.ops
         ]
         apart = _apart(ops)
-        return tuple(replace(op, reads=tuple(_whole(t, apart) for t in op.reads)) for op in ops)
+        return tuple(replace(op, reads=tuple(self._stored(_whole(t, apart)) for t in op.reads)) for op in ops)
+
+    def _stored(self, tensor: Tensor) -> Tensor:
+        """A tensor with the dimensions it is stored in, however often it is repeated or however little of it is read.
+
+        So that weights and memory are counted whole where a loop reads a slice at a time.
+        """
+        dims = self.held.get(tensor.ident)
+        if dims is None or product(dims) == tensor.elements:
+            return tensor
+        moved = tensor.elements if tensor.touched is None else tensor.touched
+        return replace(tensor, dims=dims, touched=None if moved == product(dims) else moved)
 
     def _settle(self, tensor: Tensor) -> Tensor:
         base, bracket, part = tensor.ident.partition("[")
