@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
@@ -39,7 +39,7 @@ def test_no_other_cut_has_a_smaller_largest_stage(costs: list[int], count: int, 
     best = len(costs) * 9 + 18
     for ends in combinations(range(1, len(costs)), count - 1):
         edges = (0, *ends, len(costs))
-        best = min(best, largest(tuple(b - a for a, b in zip(edges, edges[1:], strict=False))))
+        best = min(best, largest(tuple(b - a for a, b in pairwise(edges))))
     assert largest(found) == pytest.approx(best)
 
 
