@@ -97,14 +97,14 @@ class Walker:
         inner = context._replace(
             scope=scope,
             backward=context.backward or "transpose(" in stack,
-            source=_line(eqn.source_info.traceback) or context.source,
+            source=line_of(eqn) or context.source,
         )
         name = eqn.primitive.name
         region = self.regions.get(name)
         if region is not None:
             return region(self, eqn, operands, inner)
         if find(name) is None:
-            inside = _program(eqn)
+            inside = called_by(eqn)
             if inside is not None:
                 return self.inline(inside, operands, inner)
         return self.price(eqn, operands, inner)
@@ -161,12 +161,13 @@ class Walker:
         finally:
             self.ops = kept
 
-    def settled(self) -> tuple[Op, ...]:
-        """The operations, tensors that turned out to be one under one name."""
+    def settled(self, results: Sequence[Operand] = ()) -> tuple[Op, ...]:
+        """The operations, tensors that turned out to be one under one name; ``results`` are written for good."""
         ops = [
             replace(op, reads=tuple(map(self._settle, op.reads)), writes=tuple(map(self._settle, op.writes)))
             for op in self.ops
         ]
+        ops = _given_back(ops, {self._settle(result).ident for result in results if result is not None})
         apart = _apart(ops)
         return tuple(replace(op, reads=tuple(self._stored(_whole(t, apart)) for t in op.reads)) for op in ops)
 
@@ -209,6 +210,20 @@ def seen_as(tensor: Tensor, value: Value) -> Tensor:
     """A tensor in another form: what moves is what it holds, however often it is repeated in the new one."""
     held = tensor.elements if tensor.touched is None else tensor.touched
     return replace(tensor, dims=value.shape, touched=None if held == value.size else held)
+
+
+def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
+    """What a loop carries and gives back is read by every step but the last: the last one writes a result."""
+    inside = results & {t.ident for op in ops for t in op.reads}
+    last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in inside}
+    found: list[Op] = []
+    for place, op in enumerate(ops):
+        if place not in last.values() or not (is_symbol(op.repeat) or op.repeat > 1):
+            found.append(op)
+            continue
+        writes = [replace(t, ident=f"{t.ident}[result]") if last.get(t.ident) == place else t for t in op.writes]
+        found += [replace(op, repeat=op.repeat - 1), replace(op, repeat=1, writes=tuple(writes))]
+    return found
 
 
 def _apart(ops: Sequence[Op]) -> set[str]:
@@ -276,7 +291,7 @@ def own(error: BaseException) -> RooflineError | None:
     return None
 
 
-def _program(eqn: Any) -> Any:
+def called_by(eqn: Any) -> Any:
     """The one program that a primitive without a rule calls, where its operands are the primitive's."""
     found = [value for value in eqn.params.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
     if len(found) != 1:
@@ -294,7 +309,9 @@ def _scope(stack: str) -> str:
     return ".".join(part for part in names.split("/") if part)
 
 
-def _line(traceback: Any) -> str:
+def line_of(eqn: Any) -> str:
+    """The user's line of an equation, as ``file.py:12``."""
+    traceback = eqn.source_info.traceback
     if traceback is None:
         return ""
     for frame in traceback.frames:
