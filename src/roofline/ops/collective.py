@@ -7,7 +7,7 @@ Cost(AllGather over X, 16 chips: two-way ring; wire/X: 491520, hops/X: 8)
 >>> cost("AllReduce", mesh.select("Y"), 2**20, algorithm="book").work
 Work(wire/Y: 1048576, hops/Y: 4)
 >>> cost("AllGather", chip("h100:64").mesh.select("X"), 2**20).work
-Work(wire/X.nvlink: 917504, hops/X.nvlink: 7, wire/X.nic: 114688, hops/X.nic: 7)
+Work(wire/X.nvlink: 917504, hops/X.nvlink: 1, wire/X.nic: 114688, hops/X.nic: 1)
 
 ``nbytes`` is the book's V, the bytes of the array that the chips of these axes share: what each holds after an
 AllGather, before a ReduceScatter or an AllReduce, and all of them together before an AllToAll. For Permute, Send and
@@ -19,9 +19,11 @@ Broadcast it is one chip's message. Amounts may be numbers, arrays or symbols, a
 >>> cost("AllReduce", with_mesh(chip("v5p"), {"X": n}).mesh.select("X"), V).work
 Work(wire/X: V*(n - 1)/n, hops/X: n)
 
-Without ``algorithm`` the field's usual one is taken: on a torus all links there are (both ways where an axis wraps
-around, a line where it does not), on switches a ring, over tiers one after the other, on a mesh of links direct
-exchange; AllToAll, Permute and Send go the shortest way. :func:`algorithms` lists what fits.
+Without ``algorithm`` one that is good at every size is taken: on a torus all links there are (both ways where an axis
+wraps around, a line where it does not), over tiers one after the other, on switches and on a mesh of links direct
+exchange, which sends as many bytes as a ring in one hop, and two trees for a Broadcast; AllToAll, Permute and Send go
+the shortest way. ``auto`` takes the fastest at this size (:mod:`roofline.ops.collective_choice`), and
+:func:`algorithms` lists what fits.
 """
 
 from __future__ import annotations
@@ -148,9 +150,9 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis]) -> str:
         shapes = {level.shape for level in call.groups[0].levels}
         single = len(call.groups[0].levels) == 1
         return {"ring": "two-way ring", "line": "line"}.get(shapes.pop(), "torus") if single else "torus"
-    if topologies == ["mesh"]:
-        return {"AllReduce": "two-shot"}.get(kind, "direct")
-    return "one-way ring"
+    if topologies == ["switch"] and kind == "Broadcast":
+        return "double binary tree"
+    return {"AllReduce": "two-shot"}.get(kind, "direct")
 
 
 def algorithms(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
@@ -158,7 +160,7 @@ def algorithms(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
 
     >>> from roofline.hardware import chip
     >>> algorithms("AllReduce", chip("h100:8").mesh.select("X"))
-    ('one-way ring', 'two-way ring', 'book', 'direct', 'two-shot', 'tree', 'in-switch')
+    ('one-way ring', 'two-way ring', 'book', 'direct', 'two-shot', 'tree', 'double binary tree', 'in-switch')
     """
     call = _call(kind, axes, 1, 1)
     return tuple(a.name for a in ALGORITHMS.values() if kind in a.kinds and not a.unfit(call))
