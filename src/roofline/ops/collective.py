@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
@@ -41,10 +42,13 @@ from roofline.ops import (  # noqa: F401  (each registers its algorithms)
     collective_ring,
     collective_switch,
 )
-from roofline.ops.collective_algorithms import ALGORITHMS, Call
+from roofline.ops.collective_algorithms import ALGORITHMS, Call, named
 from roofline.ops.collective_groups import groups
 from roofline.sizes import Size, is_array, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
+
+if TYPE_CHECKING:
+    from roofline.ops.collective_choice import Chooser
 
 #: Every collective, and what it does to an array.
 KINDS = {
@@ -79,10 +83,17 @@ class Cost:
         return f"Cost({over}: {self.algorithm}; {repr(self.work)[5:-1]})"
 
 
-def cost(kind: str, axes: Sequence[MeshAxis], nbytes: Size, *, algorithm: str | None = None, density: Size = 1) -> Cost:
+def cost(
+    kind: str,
+    axes: Sequence[MeshAxis],
+    nbytes: Size,
+    *,
+    algorithm: str | Chooser | None = None,
+    density: Size = 1,
+) -> Cost:
     """Count a collective of ``nbytes`` over mesh axes; ``density`` is the share of an AllToAll that is sent.
 
-    An unknown collective or algorithm, or one that the links cannot do, is an error that lists those that can.
+    ``algorithm`` is a name, or a :class:`~roofline.ops.collective_choice.Chooser` that knows the machine. An unknown collective or algorithm, or one that the links cannot do, is an error that lists those that can.
 
     >>> from roofline.hardware import chip
     >>> cost("AllToAll", chip("h100:8").mesh.select("X"), 8e9, density=0.5).work
@@ -93,11 +104,15 @@ def cost(kind: str, axes: Sequence[MeshAxis], nbytes: Size, *, algorithm: str | 
     """
     if not axes:
         raise InputError(f"{kind} goes over mesh axes, and there are none", hint=f"as in {kind}_X(…)")
+    if algorithm is not None and not isinstance(algorithm, str):
+        return algorithm.cost(kind, axes, nbytes, density)
     call = _call(kind, axes, nbytes, density)
     name = default_algorithm(kind, axes) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {chosen.says}"
+    if kind == "AllToAll" and not (isinstance(density, int) and density == 1):
+        note += "; a share of it is sent" if is_array(density) or is_symbol(density) else f"; {density:.3g} of it is sent"
     return Cost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
 
 
@@ -107,7 +122,7 @@ def collective(
     axes: Sequence[MeshAxis],
     *,
     out: Tensor | None = None,
-    algorithm: str | None = None,
+    algorithm: str | Chooser | None = None,
     density: Size = 1,
     name: str = "",
 ) -> Op:
@@ -166,6 +181,16 @@ def algorithms(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
     return tuple(a.name for a in ALGORITHMS.values() if kind in a.kinds and not a.unfit(call))
 
 
+def limit(kind: str, axes: Sequence[MeshAxis], name: str) -> str:
+    """Say why the figure of an algorithm is a limit that these axes do not reach; nothing where they can do it.
+
+    >>> from roofline.hardware import chip
+    >>> limit("AllGather", chip("v5e:8").mesh.select("X"), "two-way ring")
+    'axis X does not close'
+    """
+    return ALGORITHMS[name].limit(_call(kind, axes, 1, 1))
+
+
 def crossing(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None) -> Size | None:
     """Return the bytes V at which moving them takes as long as the hops: below it a collective is latency-bound.
 
@@ -212,11 +237,14 @@ def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Size) -> C
 
 
 def _known(name: str, call: Call, axes: Sequence[MeshAxis]) -> str:
-    plain = name.strip().lower().replace("_", "-")
-    found = next((known for known in ALGORITHMS if known.replace(" ", "-") == plain.replace(" ", "-")), None)
-    if found is None:
-        raise InputError(f"unknown algorithm {name!r}", hint=suggest(plain, ALGORITHMS, what="algorithms", limit=20))
-    chosen = ALGORITHMS[found]
+    chosen = named(name)
+    if chosen is None and name.strip().lower() == "auto":
+        hint = "as in Chooser('auto', machine)"
+        raise InputError("auto compares times, and those take the rates of a machine", hint=hint)
+    if chosen is None:
+        hint = suggest(name.strip().lower(), [*ALGORITHMS, "auto"], what="algorithms", limit=20)
+        raise InputError(f"unknown algorithm {name!r}", hint=hint)
+    found = chosen.name
     reason = chosen.unfit(call) if call.kind in chosen.kinds else f"it does {', '.join(chosen.kinds)}"
     if reason:
         over = ", ".join(axis.name for axis in axes)

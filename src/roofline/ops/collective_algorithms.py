@@ -53,6 +53,21 @@ class Algorithm(NamedTuple):
 ALGORITHMS: dict[str, Algorithm] = {}
 
 
+#: Other names of the field.
+ALIASES = {"one-shot": "direct", "nvls": "in-switch", "sharp": "in-switch", "halving-doubling": "tree"}
+
+
+def named(name: str) -> Algorithm | None:
+    """Find an algorithm by its name, written loosely, or by another name of the field.
+
+    >>> named("Two_Way ring").name, named("one-shot").name, named("pigeon")
+    ('two-way ring', 'direct', None)
+    """
+    plain = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
+    plain = ALIASES.get(plain, plain)
+    return next((each for each in ALGORITHMS.values() if each.name.replace(" ", "-") == plain), None)
+
+
 def anywhere(call: Call) -> str:
     """Fit every network."""
     return ""
