@@ -31,6 +31,7 @@ from roofline.models.blocks.residual import Dense, Norm, Parallel, Positions, Re
 from roofline.models.description import Block, Layer, Model
 from roofline.models.trace import Trace
 from roofline.ops.collective import cost
+from roofline.ops.collective_choice import Chooser
 from roofline.sizes import Size, ceil_div, is_array, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -44,7 +45,7 @@ class Exchange(Block):
 
     kind: str
     axes: tuple[MeshAxis, ...]
-    algorithm: str | None = None
+    algorithm: str | Chooser | None = None
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
         """Add the collective and return what each chip then holds: its own tokens after a ReduceScatter, else all."""
@@ -58,7 +59,7 @@ class Exchange(Block):
 
 
 def exchanged(
-    kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor, out: Tensor, algorithm: str | None = None
+    kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor, out: Tensor, algorithm: str | Chooser | None = None
 ) -> Op:
     """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``."""
     found = cost(kind, axes, nbytes, algorithm=algorithm)
@@ -80,7 +81,7 @@ def split(
     *,
     experts: bool = False,
     sequence: bool = False,
-    algorithm: str | None = None,
+    algorithm: str | Chooser | None = None,
 ) -> Model:
     """What one chip runs of a model that is split over mesh axes.
 
@@ -117,7 +118,13 @@ class _Splitter:
     """Turns blocks into one chip's share, and remembers what had to be said."""
 
     def __init__(
-        self, name: str, ways: int, axes: tuple[MeshAxis, ...], experts: bool, sequence: bool, algorithm: str | None
+        self,
+        name: str,
+        ways: int,
+        axes: tuple[MeshAxis, ...],
+        experts: bool,
+        sequence: bool,
+        algorithm: str | Chooser | None,
     ) -> None:
         self.name, self.ways, self.axes, self.experts, self.sequence = name, ways, axes, experts, sequence
         self.algorithm = algorithm
