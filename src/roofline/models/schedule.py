@@ -50,6 +50,11 @@ class Schedule:
     fills: bool = False
     splits: bool = False
 
+    @property
+    def bounded(self) -> bool:
+        """Whether what a stage keeps stops growing with the microbatches."""
+        return self.keeps is not _all
+
     def idle(
         self,
         *,
@@ -71,25 +76,34 @@ class Schedule:
         slot = forward + inputs + weights
         return (stages - 1) * exact_div(slot, chunks if self.splits else 1)
 
-    def step(self, times: Sequence[tuple[Size, Size, Size]], *, microbatches: Size, chunks: Size = 1) -> Size:
+    def step(
+        self,
+        times: Sequence[tuple[Size, Size, Size]],
+        *,
+        microbatches: Size,
+        chunks: Size = 1,
+        once: Sequence[Size] = (0,),
+    ) -> Size:
         """The least time of a step, with the times of the three passes of each stage, which need not be equal.
 
         No step is shorter than a stage's own passes after the waits for those before it, nor than one of stages that
-        all take what the fastest does; for equal stages it is exactly that long.
+        all take what the fastest does; for equal stages it is exactly that long. ``once`` is what each stage does
+        beside its microbatches.
 
         >>> schedule("1f1b").step([(1, 1, 1), (1, 1, 1), (2, 2, 2)], microbatches=8)
         54
         """
         found: list[Size] = []
         before: Size = 0
-        for forward, inputs, weights in times:
+        beside = [*once] * (len(times) if len(once) == 1 else 1)
+        for (forward, inputs, weights), more in zip(times, beside, strict=True):
             slot = forward + inputs + weights
-            found.append(before + microbatches * slot)
+            found.append(before + microbatches * slot + more)
             before = before + (forward if self.fills else exact_div(slot, chunks if self.splits else 1))
         least = [_least([each[index] for each in times]) for index in range(3)]
         equal = {"forward": least[0], "inputs": least[1], "weights": least[2]}
         idle = self.idle(stages=len(times), microbatches=microbatches, chunks=chunks, **equal)
-        found.append(idle + microbatches * sum(least[1:], least[0]))
+        found.append(idle + microbatches * sum(least[1:], least[0]) + _least(beside))
         return maximum(*found)
 
     def bubble(self, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:
