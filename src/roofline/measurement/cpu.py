@@ -14,10 +14,11 @@ from roofline.measurement.library import library_probes
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
 from roofline.measurement.probes import Bench, Probe
-from roofline.measurement.processor import load_average
+from roofline.measurement.processor import cache_levels, load_average
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
-from roofline.measurement.samples import summarise
+from roofline.measurement.samples import Summary, summarise
 from roofline.measurement.schedule import Progress, sample
+from roofline.measurement.shape_table import ShapeTable
 from roofline.measurement.team import Team
 from roofline.measurement.tiles import allow_tiles
 
@@ -46,7 +47,7 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
             counts = tuple(sorted({1, len(processor.cores)}))
             probes = list(_probes(bench, counts, missing, quick))
             if library:
-                found, lacking = library_probes(counts)
+                found, lacking = library_probes(counts, quick)
                 probes += found
                 missing += lacking
             rounds, windows, seconds = (
@@ -65,6 +66,7 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
             load=load_average(),
             pinned=team.pinned,
             missing=tuple(missing),
+            caches=cache_levels(),
         )
     return collect(probes, conditions)
 
@@ -118,6 +120,7 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
     skipped = 0
     ceilings: dict[tuple[str, str, int], Ceiling] = {}
     curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
+    tables: dict[tuple[str, str, int], list[tuple[float, float, Summary]]] = {}
     for probe in probes:
         theory = None if clock is None or probe.per_cycle is None else probe.per_cycle * clock.value
         summary = summarise(probe.rounds, theory=theory, smaller_is_better=probe.smaller_is_better)
@@ -129,6 +132,8 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
         if probe.curve:
             curves.setdefault((name, probe.threads), []).append((probe, one))
             continue
+        if probe.shape:
+            tables.setdefault((name, probe.dtype, probe.threads), []).append((*probe.shape, summary))
         known = ceilings.get((name, probe.dtype, probe.threads))
         if known is None or (one.value > known.value) != probe.smaller_is_better:
             ceilings[name, probe.dtype, probe.threads] = one
@@ -136,7 +141,11 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
         Curve(name, points[0][1].kernel, threads, tuple((c.working_set or 0.0, c.summary) for _, c in points))
         for (name, threads), points in curves.items()
     )
+    shapes = tuple(
+        ShapeTable(name, dtype, ceilings[name, dtype, threads].kernel.partition(",")[0], threads, tuple(points))
+        for (name, dtype, threads), points in tables.items()
+    )
     if skipped and not conditions.interrupted:
         late = f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
         conditions = replace(conditions, missing=(*conditions.missing, late))
-    return Measurement(conditions, tuple(ceilings.values()), drawn)
+    return Measurement(conditions, tuple(ceilings.values()), drawn, shapes)

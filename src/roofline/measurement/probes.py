@@ -44,7 +44,8 @@ TRUSTED = 2e-4
 class Probe:
     """What to sample: ``take`` gives samples of so many windows; ``rounds`` keeps them, round by round.
 
-    ``curve`` says that it is a point of a curve over the working set, ``per_cycle`` the most it can do in a cycle.
+    ``curve`` says that it is a point of a curve over the working set, ``per_cycle`` the most it can do in a cycle,
+    ``shape`` the rows and the side of a product that is an entry of a table.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Probe:
     curve: bool = False
     per_cycle: float | None = None
     smaller_is_better: bool = False
+    shape: tuple[float, float] | None = None
     rounds: list[list[Sample]] = field(default_factory=list)
 
 
@@ -162,6 +164,7 @@ def timed(
     unit: str = "s",
     dtype: str = "",
     before: Callable[[], Any] | None = None,
+    shape: tuple[float, float] | None = None,
 ) -> Probe:
     """Probe a call from Python: its time, or with ``amount`` its rate, over as many calls as fill a window.
 
@@ -203,4 +206,4 @@ def timed(
             found.append(Sample(value, (share,)))
         return found
 
-    return Probe(name, unit, what, threads, take, dtype, smaller_is_better=amount is None)
+    return Probe(name, unit, what, threads, take, dtype, smaller_is_better=amount is None, shape=shape)

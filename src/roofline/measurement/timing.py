@@ -23,6 +23,7 @@ from roofline.measurement.runs import Measured
 from roofline.measurement.samples import Sample, Summary, summarise
 from roofline.measurement.schedule import sample
 from roofline.notation import program
+from roofline.notation.structure import Step
 from roofline.sizes import is_symbol
 from roofline.work import Op
 
@@ -51,7 +52,6 @@ def run(
     """
     chosen = library or any_library()
     count = threads or measured.conditions.cores
-    chosen.set_threads(count)
     flush = _flusher(chosen, measured) if cold else None
     points = []
     for line in expressions:
@@ -61,12 +61,28 @@ def run(
         for step, op in zip(program(line).steps, ops, strict=True):
             if progress is not None:
                 progress(op.name)
-            call = executor(chosen, step, op)
             roof = on if threads_used(op, count) > 1 or one_thread is None else one_thread
-            summary = time_call(call, threads=threads_used(op, count), flush=flush)
-            setting = Setting(threads=count, warm=not cold, reordered=True, new_bytes=new_bytes(call))
+            setting, summary = time_step(chosen, step, op, count, flush)
             points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
     return points
+
+
+def time_step(
+    library: Library,
+    step: Step,
+    op: Op,
+    threads: int,
+    flush: Callable[[], Any] | None = None,
+    rounds: int = ROUNDS,
+) -> tuple[Setting, Summary]:
+    """Time one operation, its output allocated by every call; say how it was run. ``flush`` empties the caches."""
+    library.set_threads(threads)
+    call = executor(library, step, op)
+    summary = time_call(call, threads=threads_used(op, threads), flush=flush, rounds=rounds)
+    setting = Setting(
+        threads=threads, warm=flush is None, reordered=True, new_bytes=new_bytes(call), function=step.function
+    )
+    return setting, summary
 
 
 def run_function(
