@@ -21,6 +21,7 @@ from roofline.measurement.schedule import Progress, sample
 from roofline.measurement.shape_table import ShapeTable
 from roofline.measurement.team import Team
 from roofline.measurement.tiles import allow_tiles
+from roofline.measurement.workers import Workers
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
@@ -42,12 +43,13 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
     processor = compiler.processor
     missing: list[str] = []
     with Team(processor.cores) as team:
+        workers = Workers(processor.cores)
         bench = Bench(team, compiler, QUICK_MEMORY if quick else MEMORY)
         try:
             counts = tuple(sorted({1, len(processor.cores)}))
             probes = list(_probes(bench, counts, missing, quick))
             if library:
-                found, lacking = library_probes(counts, quick)
+                found, lacking = library_probes(counts, workers, quick)
                 probes += found
                 missing += lacking
             rounds, windows, seconds = (
@@ -55,6 +57,7 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
             )
             finished = sample(probes, rounds=rounds, windows=windows, seconds=seconds, progress=progress)
         finally:
+            workers.free()
             bench.close()
         conditions = Conditions(
             processor=processor.name,

@@ -15,13 +15,11 @@ from typing import Any
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.hardware.warm import on_curve
+from roofline.measurement.library import GRAIN
 from roofline.measurement.points import Effect
 from roofline.measurement.result import Measurement
 from roofline.measurement.shape_table import ShapeTable
 from roofline.work import Key, Op, Work
-
-#: Elementwise work below this many elements stays on one thread (at::internal::GRAIN_SIZE of PyTorch).
-GRAIN = 32768
 
 #: Kinds of operations that a library runs as matrix products over shapes, and what its table of them is called.
 SHAPED = {"contraction": "library", "convolution": "library convolution"}

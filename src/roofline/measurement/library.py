@@ -14,6 +14,7 @@ from roofline.measurement.library_functions import numpy_functions, torch_functi
 from roofline.measurement.library_shapes import DTYPES as SHAPED
 from roofline.measurement.library_shapes import torch_shapes
 from roofline.measurement.probes import Probe, timed
+from roofline.measurement.workers import Workers
 
 #: Rows and columns of the products that are timed: a small one is done before others take a core, a large one steady.
 SIDES = (640, 1152)
@@ -21,24 +22,29 @@ SIDES = (640, 1152)
 #: The product that tells which side to take, and the longest product to wait for, in seconds.
 TRIAL, PATIENCE = 128, 0.1
 
+#: Elements an operation of PyTorch has for each thread it uses (at::internal::GRAIN_SIZE).
+GRAIN = 32768
+
 TORCH_DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 NUMPY_DTYPES = {"fp64": "float64", "fp32": "float32"}
 
 
-def library_probes(threads: tuple[int, ...], quick: bool = False) -> tuple[list[Probe], tuple[str, ...]]:
-    """Make the probes of the library at hand, and list what it cannot measure."""
+def library_probes(
+    threads: tuple[int, ...], workers: Workers, quick: bool = False
+) -> tuple[list[Probe], tuple[str, ...]]:
+    """Make the probes of the library at hand, and list what it cannot measure; ``workers`` holds its threads."""
     try:
         import torch
     except ImportError:
         return list(_numpy(max(threads))), (
             "library products in bf16, fp16 and int8, over shapes, and on one thread: NumPy has none; install torch",
         )
-    return list(_torch(torch, threads, quick)), ()
+    return list(_torch(torch, threads, workers, quick)), ()
 
 
-def _torch(torch: Any, threads: tuple[int, ...], quick: bool) -> Iterator[Probe]:
+def _torch(torch: Any, threads: tuple[int, ...], workers: Workers, quick: bool) -> Iterator[Probe]:
     for count in threads:
-        before = _setter(torch, count)
+        before = _setter(torch, count, workers)
         for dtype in (one for one in TORCH_DTYPES if one not in SHAPED):
             kind = getattr(torch, TORCH_DTYPES[dtype])
             trial = _torch_product(torch, kind, TRIAL)
@@ -53,7 +59,7 @@ def _torch(torch: Any, threads: tuple[int, ...], quick: bool) -> Iterator[Probe]
     one, two = torch.zeros(1), torch.zeros(1)
     yield timed(
         "dispatch", f"torch {torch.__version__} add of one element", lambda: torch.add(one, one, out=two),
-        before=_setter(torch, 1),
+        before=_setter(torch, 1, workers),
     )  # fmt: skip
 
 
@@ -66,8 +72,16 @@ def _side(trial: Callable[[], Any], side: int) -> int:
     return side if expected < PATIENCE else TRIAL
 
 
-def _setter(torch: Any, count: int) -> Callable[[], None]:
-    return lambda: torch.set_num_threads(count)
+def _setter(torch: Any, count: int, workers: Workers) -> Callable[[], None]:
+    """Make the call that gives PyTorch a number of threads, has it start them, and holds each on its core."""
+    some = torch.zeros(GRAIN * count)
+
+    def set_threads() -> None:
+        torch.set_num_threads(count)
+        torch.neg(some, out=some)
+        workers.hold()
+
+    return set_threads
 
 
 def _torch_product(torch: Any, dtype: Any, side: int) -> Callable[[], Any]:

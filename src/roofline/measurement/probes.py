@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from resource import RUSAGE_SELF, getrusage
-from time import perf_counter, process_time, sleep
+from time import perf_counter, sleep, thread_time
 from typing import Any
 
 from roofline.measurement.compute_kernels import most_per_cycle
@@ -24,7 +24,7 @@ CALL_WINDOW = 5e-4
 #: Large working sets are walked in pieces of this many bytes, so that a window ends in time.
 PIECE = 24 * 2**20
 
-#: Of the best share of CPU time that a library's threads reach, what an undisturbed window may lack.
+#: Of the best share of CPU time that a calling thread reaches, what an undisturbed window has at least.
 OWN_WAITING = 0.9
 
 #: Seconds of rest after a window that was not clean: who has rested is let run by the scheduler.
@@ -168,20 +168,22 @@ def timed(
 ) -> Probe:
     """Probe a call from Python: its time, or with ``amount`` its rate, over as many calls as fill a window.
 
-    A library's threads may wait for one another by their own design, so a window's CPU time is held against a part of
-    the best share seen, and one in which the system took a core away (an involuntary switch) is not clean. ``before``
-    runs ahead of every batch of windows. A call so long that a batch would take over a tenth of a second gets fewer.
+    A window is clean when the system took no thread of the process off a core (an involuntary switch) and the calling
+    thread ran: a library's threads may wait for one another by their own design, so its CPU time is held against a part
+    of the best share seen. The CPU time of other threads is no help: the system brings it up to date too rarely for so
+    short a window. ``before`` runs ahead of every batch of windows. A call so long that a batch would take over a tenth
+    of a second gets fewer.
     """
     repeats: list[int] = []
     longest: list[float] = []
     best_share = [0.0]
 
     def window(count: int) -> tuple[float, float]:
-        switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, process_time(), perf_counter()
+        switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, thread_time(), perf_counter()
         for _ in range(count):
             call()
         wall = perf_counter() - start
-        share = min(1.0, (process_time() - cpu) / wall / threads)
+        share = min(1.0, (thread_time() - cpu) / wall)
         taken = getrusage(RUSAGE_SELF).ru_nivcsw > switches
         best_share[0] = max(best_share[0], share)
         relative = min(1.0, share / (OWN_WAITING * best_share[0])) if best_share[0] else 0.0

@@ -81,8 +81,8 @@ def summarise(
 ) -> Summary | None:
     """Summarise the rounds of one kernel; None where nothing was sampled.
 
-    ``theory`` is the most that is possible. ``smaller_is_better`` is for times. Without a clean window the nearest to
-    clean stand in, and it is said.
+    ``theory`` is the most that is possible. ``smaller_is_better`` is for times. Without a clean window the fastest
+    quarter stands in, and it is said.
 
     >>> summarise([[Sample(2.0, (1.0,)), Sample(3.0, (1.0,))], [Sample(5.0, (1.0,))]], smaller_is_better=True).value
     2.5
@@ -96,8 +96,8 @@ def summarise(
     kept = [one for one in kept if one]
     doubts = []
     if not kept:
-        ranked = sorted(everything, key=lambda sample: -min(sample.shares))
-        kept = [[sample.value for sample in ranked[: max(1, len(ranked) // 4)]]]
+        ranked = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
+        kept = [ranked[: max(1, len(ranked) // 4)]]
         doubts.append("no window in which every thread ran: a lower limit")
     sign = -1 if smaller_is_better else 1
     enough = max(len(one) for one in kept) / 2
