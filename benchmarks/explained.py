@@ -22,7 +22,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.measurement import read_machine_file
 from roofline.measurement.effects import Setting, threads_used
-from roofline.measurement.executors import torch_library
+from roofline.measurement.executors import Library, torch_library
 from roofline.measurement.samples import CONTENDED, Summary
 from roofline.measurement.timing import point_of, time_step
 from roofline.notation import program
@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("machine", nargs="?", default=own_file("this.toml"))
     parser.add_argument("--only", default="", help="families whose name holds this text")
     parser.add_argument("--times", type=Path, help="file of the times: read where it is there, else written")
+    parser.add_argument("--rounds", type=int, help=f"rounds to time; by default {ROUNDS}, or none where all are there")
     parser.add_argument("--verbose", action="store_true")
     chosen = parser.parse_args(arguments)
     measured = read_machine_file(chosen.machine)
@@ -71,12 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for family, line in grid(dtype)
         if chosen.only in family
     ]
-    if not all(f"{threads} {line}" in known for threads, *_, line in points):
-        for _ in range(ROUNDS):
-            for threads, _family, _dtype, line in points:
-                keep_better(known, f"{threads} {line}", timed(line, threads, one))
-            if chosen.times:
-                chosen.times.write_text(json.dumps(known, indent=1))
+    library = torch_library()
+    missing = not all(f"{threads} {line}" in known for threads, *_, line in points)
+    for _ in range(chosen.rounds if chosen.rounds is not None else ROUNDS * missing):
+        for threads, _family, _dtype, line in points:
+            keep_better(known, f"{threads} {line}", timed(library, line, threads, one))
+        if chosen.times:
+            chosen.times.write_text(json.dumps(known, indent=1))
     hits: dict[tuple[str, str], list[tuple[bool, bool, bool]]] = {}
     for threads, family, dtype, line in points:
         label = f"{threads} {line}"
@@ -103,10 +105,10 @@ def keep_better(known: dict[str, Any], label: str, found: dict[str, Any]) -> Non
     known[label] = min(known.get(label, found), found, key=rank)
 
 
-def timed(line: str, threads: int, machine: Machine) -> dict[str, Any]:
+def timed(library: Library, line: str, threads: int, machine: Machine) -> dict[str, Any]:
     """Time one round of an operation on warm caches with its output allocated, as plain data."""
     [step], [op] = program(line).steps, question(line, on=machine).ops()
-    setting, summary = time_step(torch_library(), step, op, threads, rounds=1)
+    setting, summary = time_step(library, step, op, threads, rounds=1)
     return {"setting": asdict(setting), "summary": asdict(summary)}
 
 

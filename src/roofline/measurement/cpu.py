@@ -28,6 +28,9 @@ MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
 ROUNDS, WINDOWS, SECONDS = 3, 7, 40.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 3, 5.0
 
+#: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
+TILE, SHARED = "tile ", 0.9
+
 #: The smallest working set of one thread, and new pages of one thread written in a window.
 SMALLEST, FRESH = 12 * 2**10, 4 * 2**20
 
@@ -130,6 +133,9 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
         if summary is None:
             skipped += 1
             continue
+        if theory is not None and probe.name.startswith(TILE) and summary.value < SHARED * theory:
+            said = f"{summary.value / theory:.2f} of clock x width: another hardware thread takes part of the core"
+            summary = replace(summary, doubts=(*summary.doubts, said))
         name = probe.name
         one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)
         if probe.curve:

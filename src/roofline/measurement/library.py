@@ -44,7 +44,7 @@ def library_probes(
 
 def _torch(torch: Any, threads: tuple[int, ...], workers: Workers, quick: bool) -> Iterator[Probe]:
     for count in threads:
-        before = _setter(torch, count, workers)
+        before = setter(torch, count, workers)
         for dtype in (one for one in TORCH_DTYPES if one not in SHAPED):
             kind = getattr(torch, TORCH_DTYPES[dtype])
             trial = _torch_product(torch, kind, TRIAL)
@@ -59,7 +59,7 @@ def _torch(torch: Any, threads: tuple[int, ...], workers: Workers, quick: bool) 
     one, two = torch.zeros(1), torch.zeros(1)
     yield timed(
         "dispatch", f"torch {torch.__version__} add of one element", lambda: torch.add(one, one, out=two),
-        before=_setter(torch, 1, workers),
+        before=setter(torch, 1, workers),
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _side(trial: Callable[[], Any], side: int) -> int:
     return side if expected < PATIENCE else TRIAL
 
 
-def _setter(torch: Any, count: int, workers: Workers) -> Callable[[], None]:
+def setter(torch: Any, count: int, workers: Workers) -> Callable[[], None]:
     """Make the call that gives PyTorch a number of threads, has it start them, and holds each on its core."""
     some = torch.zeros(GRAIN * count)
 

@@ -49,6 +49,11 @@ class Curve:
     threads: int
     points: tuple[tuple[float, Summary], ...]
 
+    @property
+    def cold(self) -> bool:
+        """Whether its data was in no cache: such a curve shows no levels."""
+        return self.name.startswith(COLD)
+
     def values(self) -> list[tuple[float, float]]:
         """Pairs of working set and bandwidth."""
         return [(size, summary.value) for size, summary in self.points]
@@ -137,14 +142,14 @@ class Measurement:
 
     def _found(self, threads: int) -> list[Level]:
         """Find the levels, no more of them than the system reports caches, whose sizes are not believed."""
-        kept = [c for c in self.curves if c.threads == threads and c.name != PAST_CACHES]
+        kept = [c for c in self.curves if c.threads == threads and c.name != PAST_CACHES and not c.cold]
         curves = [curve.values() for curve in sorted(kept, key=lambda curve: curve.name != LOAD)]
         caches = self.conditions.caches
         return find_levels(typical(curves), None if caches is None else caches + 1)
 
     def _loads(self, threads: int) -> list[tuple[float, float]]:
         """The curve levels are read off: that of the loads, or of the first kernel where there is none."""
-        curves = [curve for curve in self.curves if curve.threads == threads]
+        curves = [curve for curve in self.curves if curve.threads == threads and not curve.cold]
         return min(curves, key=lambda curve: curve.name != LOAD).values() if curves else []
 
     def _points(self, threads: int, levels: Sequence[Level]) -> list[tuple[float, float]]:
@@ -153,7 +158,7 @@ class Measurement:
         return [
             point
             for curve in self.curves
-            if curve.threads == threads
+            if curve.threads == threads and not curve.cold
             for point in curve.values()
             if curve.name != PAST_CACHES or point[0] >= outside
         ]
@@ -166,8 +171,14 @@ class Measurement:
 
     @property
     def contended(self) -> bool:
-        """Whether others used the machine."""
-        return self.clean < UNCONTENDED
+        """Whether others used the machine: they took its cores away, or part of them from beneath the system."""
+        return self.clean < UNCONTENDED or self.unsteady
+
+    @property
+    def unsteady(self) -> bool:
+        """Whether what stays in registers changed its speed, which only others on the same cores can bring about."""
+        known = [c for c in self.ceilings if c.name.startswith(STEADY)]
+        return sum(bool(c.summary.doubts) for c in known) > UNSTEADY * len(known)
 
     def summaries(self) -> list[Summary]:
         """List the summaries of all ceilings, points and shapes."""
@@ -182,7 +193,9 @@ class Measurement:
         said = []
         if self.conditions.interrupted:
             said.append("stopped early: only what was measured until then is here")
-        if self.contended:
+        if self.unsteady:
+            said.append("contended: kernels that need no memory changed their speed; others share these cores unseen")
+        if self.clean < UNCONTENDED:
             said.append(
                 f"contended: only {self.clean:.0%} of the windows were clean; figures are the best round's, "
                 "and quieter times may give higher ones"
@@ -211,6 +224,12 @@ class Measurement:
 
 #: The kernel that only loads, and the one that stores past the caches.
 LOAD, PAST_CACHES = "load", "non-temporal triad"
+
+#: How kernels are called whose data is in no cache, whatever its size.
+COLD = "cold"
+
+#: Kernels that nothing but their core can slow down, and the share of them in doubt that makes a machine unsteady.
+STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
 
 #: Ceilings named in one warning.
 MOST_NAMED = 5

@@ -31,6 +31,9 @@ CONTENDED = 0.5
 #: Two clusters of samples this far apart, each with at least this share of them, are two states of the machine.
 MODES_APART, MODE_SHARE = 0.15, 0.2
 
+#: Rounds whose medians differ by more than this factor met a machine that had changed.
+ROUNDS_APART = 1.1
+
 #: A value may stand this far above what theory allows before it is doubted: clocks drift between two windows.
 ABOVE_THEORY = 1.05
 
@@ -104,6 +107,9 @@ def summarise(
     best = max((one for one in kept if len(one) >= enough), key=lambda one: sign * median(one))
     value, low, high = median(best), quantile(best, 0.25), quantile(best, 0.75)
     doubts += _doubts(everything, [v for one in kept for v in one], value, theory)
+    medians = [median(one) for one in kept if len(one) >= enough]
+    if max(medians) > ROUNDS_APART * min(medians):
+        doubts.append(f"rounds apart: from {min(medians):.3g} to {max(medians):.3g}")
     clean = sum(sample.clean for sample in everything) / len(everything)
     return Summary(value, low, high, len(best), clean, tuple(doubts))
 

@@ -30,6 +30,9 @@ from roofline.work import Op
 #: Rounds, windows (or runs with cold caches) in a round, and seconds for one operation.
 ROUNDS, WINDOWS, SECONDS = 3, 7, 4.0
 
+#: Seconds of calls before the first window: units that were asleep wake up in them.
+WARM_UP = 0.05
+
 #: Bytes written between two runs with cold caches, where no measurement says how much the caches hold.
 FLUSH = 128 * 2**20
 
@@ -54,16 +57,19 @@ def run(
     count = threads or measured.conditions.cores
     flush = _flusher(chosen, measured) if cold else None
     points = []
-    for line in expressions:
-        asked = question(line, on=on, sizes=dict(sizes or {}))
-        ops = asked.ops()
-        _check_numbers(ops)
-        for step, op in zip(program(line).steps, ops, strict=True):
-            if progress is not None:
-                progress(op.name)
-            roof = on if threads_used(op, count) > 1 or one_thread is None else one_thread
-            setting, summary = time_step(chosen, step, op, count, flush)
-            points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
+    try:
+        for line in expressions:
+            asked = question(line, on=on, sizes=dict(sizes or {}))
+            ops = asked.ops()
+            _check_numbers(ops)
+            for step, op in zip(program(line).steps, ops, strict=True):
+                if progress is not None:
+                    progress(op.name)
+                roof = on if threads_used(op, count) > 1 or one_thread is None else one_thread
+                setting, summary = time_step(chosen, step, op, count, flush)
+                points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
+    finally:
+        chosen.free()
     return points
 
 
@@ -121,6 +127,7 @@ def time_call(
 ) -> Summary:
     """Time a call by the statistics of :mod:`roofline.measurement.samples`; ``flush`` runs before every single one."""
     if flush is None:
+        _warm_up(call)
         probe = timed("", "", call, threads=threads)
     else:
         call()
@@ -130,6 +137,14 @@ def time_call(
     if found is None:
         raise InputError("nothing was timed", hint="give at least one round")
     return found
+
+
+def _warm_up(call: Callable[[], Any]) -> None:
+    """Call until clocks, caches and a library's own bookkeeping have settled."""
+    end = perf_counter() + WARM_UP
+    call()
+    while perf_counter() < end:
+        call()
 
 
 def new_bytes(call: Callable[[], Any], times: int = 3) -> float:
