@@ -120,10 +120,7 @@ MESSAGES = [
         ["llm", "llama-2-7b", "--on", "h100"],
         "nothing is asked for; give a prompt to prefill, a context to decode after",
     ),
-    (
-        ["llm", "llama-2-7b", "--on", "h200:8", "--prompt", "8"],
-        "h200:8 is several chips, and this prices a model on one",
-    ),
+    (["llm", "llama-2-7b", "--on", "h200:8", "--prompt", "8", "--tensor", "3"], "tensor 3 is 3 chips, of which h200:8"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "x"], "--prompt 'x' is not a size; a number, a list"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--batch", "0"], "size batch is 0"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "9000"], "takes sequences of up to 4096 tokens, not 9000"),
@@ -172,7 +169,7 @@ PRINTED = {
     "disaggregation": ("prefill on 8 x NVIDIA H100", "prefill servers for each that decodes", "8 x 50 GB/s"),
     "cost": ("a million input tokens:", "a million output tokens:", "$", "kWh", "data sheet's 700 W"),
     "fewest": ("2 by memory", "h200:2", "split by heads and columns: 2"),
-    "advice": ("faster  decode, for the same tokens", "int4 weights", "keys and values", "tensor 16"),
+    "advice": ("faster  decode, for the same tokens", "int4 weights", "keys and values", "tensor 16, 16 chips"),
 }
 
 
@@ -277,9 +274,9 @@ WRONG = [
     (["--prompt", "9", "-o", "x.bmp"], "a chart cannot be saved as .bmp"),
     (["--context", "9", "--view", "time", "--phase", "prefill"], "no prefill was asked for; there is decode"),
     (["--context", "9", "--batch", "1,2", "--view", "time"], "this picture is of one configuration"),
-    (["--context", "9", "--tensor", "1,2", "--view", "time"], "the view time is of one number of chips"),
+    (["--context", "9", "--tensor", "1,2", "--view", "time"], "this picture is of one configuration"),
     (["--context", "9", "--tensor", "0"], "size tensor is 0"),
-    (["--context", "9", "--tensor", "two"], "--tensor 'two' is not a size"),
+    (["--context", "9", "--tensor", "two"], "--tensor 'two' is not a number of chips"),
     (["--prompt", "9", "--chunk", "0"], "size chunk is 0"),
     (["--context", "9", "--pool", "4", "--tensor", "2"], "a pool of chips is not split by tensor too"),
 ]

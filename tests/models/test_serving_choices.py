@@ -256,9 +256,14 @@ def test_every_line_of_advice_is_a_fresh_answer(name: str, phase: str, asked: di
 
 def test_advice_names_what_a_step_is_about() -> None:
     decode = [each.change for each in advise_step(*STEPS[0][:2], **STEPS[0][2])]
-    assert {"fp8 weights", "int4 weights", "fp8 keys and values", "batch 16", "tensor 16", "a context of 4000"} <= {
-        *decode
-    }
+    assert {
+        "fp8 weights",
+        "int4 weights",
+        "fp8 keys and values",
+        "batch 16",
+        "tensor 16, 16 chips",
+        "a context of 4000",
+    } <= {*decode}
     prefill = [each.change for each in advise_step(*STEPS[1][:2], **STEPS[1][2])]
     assert {"fp8 arithmetic", "half of the prompt cached", "skip masked pairs", "logits of the last token alone"} <= {
         *prefill

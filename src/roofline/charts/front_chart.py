@@ -31,13 +31,14 @@ def front_chart(found: Front, *, title: str = "", theme: str = "light") -> Chart
     """Draw every choice that fits, a point each where they are few, and the front as a pale band behind them."""
     if not found.fitting:
         raise InputError("no choice fits, so there is nothing to draw", hint="; ".join(found.said))
-    curves: dict[tuple[int, int], list[Choice]] = {}
+    curves: dict[tuple[int, int, int], list[Choice]] = {}
     for choice in found.fitting:
-        curves.setdefault((choice.chips, choice.context), []).append(choice)
-    several = {name: len({key[at] for key in curves}) > 1 for at, name in enumerate(("chips", "context"))}
+        curves.setdefault((choice.chips, choice.context, choice.tensor), []).append(choice)
+    several = {name: len({key[at] for key in curves}) > 1 for at, name in enumerate(("chips", "context", "tensor"))}
     marks: list[Mark] = list(_band(found))
-    for number, ((chips, context), choices) in enumerate(curves.items()):
+    for number, ((chips, context, tensor), choices) in enumerate(curves.items()):
         words = [f"{chips} chips" if chips > 1 else "1 chip"] if several["chips"] else []
+        words += [f"tensor {tensor}"] if several["tensor"] and not several["chips"] else []
         words += [f"after {context:,} tokens"] if several["context"] else []
         name = ", ".join(words) or "choices"
         ordered = sorted(choices, key=lambda choice: choice.time_per_token)

@@ -102,7 +102,7 @@ def memory_by_part(found: Serving, *, theme: str = "light") -> Chart:
     return bars_chart(
         rows,
         title=f"Memory of {found.model.name} on {phases[0][1].target}",
-        subtitle="" if found.tensor == 1 else f"of each of {found.tensor} chips",
+        subtitle="" if found.ways.chips == 1 else f"of each of {found.ways.chips} chips",
         label="memory",
         unit="B",
         limit=None if capacity is None else (needed.level, float(capacity)),

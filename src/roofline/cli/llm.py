@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.llm_options import PICTURE_NAMES, PICTURES, WORKED_OUT, WORKED_OUT_NAMES, taken
 from roofline.cli.llm_sections import Question, sections
-from roofline.cli.model_options import FORMATS, SHARING, formats
+from roofline.cli.model_options import FORMATS, SHARING, formats, sharing
 from roofline.cli.options import ESTIMATE, TARGET, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
@@ -38,6 +38,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     roofline llm llama-2-70b --on h200:8 --tensor 8 --batch 8 --context 1024 --advise
     roofline llm config.json --on h200 --tensor 2,4,8 --batch 1:256:*2 --context 8192 -o front.svg
     roofline llm llama-3-70b --on h200:8 --tensor 8 --batch 64 --prompt 8192 --output 512 --chunk 512 --price 2.5
+    roofline llm deepseek-v3 --on h200:32 --expert 32 --batch 1024 --context 4096
     """
     from roofline.models.config import load
 
@@ -45,14 +46,13 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     picture, wanted = taken(options, PICTURE_NAMES), taken(options, WORKED_OUT_NAMES)
     wanted |= {name: _size(name, wanted[name]) for name in ("output", "chunk")}
     arguments = {**_target(options), **formats(options), **options}
-    ways = arguments["tensor"]
     past = sizes.pop("past")
     if past is not None:
         arguments["past"] = past
     described = load(model)
     asked = Question(described, sizes, arguments, wanted)
     front = _front(asked) if _several(asked) or picture["view"] == "front" else None
-    found = None if isinstance(ways, list) or _is_only_fit(asked) else _serve(asked)
+    found = None if _is_only_fit(asked) else _serve(asked)
     if picture["view"] or picture["file"]:
         _draw(found, front, picture)
         return
@@ -76,29 +76,27 @@ def command(model: str, as_json: bool, **options: Any) -> None:
 def _target(options: dict[str, Any]) -> dict[str, Any]:
     """Where it runs: one chip, several that split the model, or a pool of them."""
     found = target_arguments(options)
-    pooled, ways = options.pop("pool"), _size("tensor", options.pop("tensor"), plain=True)
-    found["tensor"] = ways
+    pooled, ways = options.pop("pool"), sharing(options)
+    found |= ways
     if options.pop("all_logits"):
         found["logits"] = "all"
     found["policy"] = options.pop("policy") or "minimal"
-    if pooled > 1 and ways != 1:
-        raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
+    if pooled > 1 and ways:
+        raise InputError(f"a pool of chips is not split by {next(iter(ways))} too", hint="give one of the two")
     if pooled > 1:
         from roofline.bounds.api import target
         from roofline.models.chip_pool import pool
 
         chosen = {name: found.pop(name) for name in ("set", "files", "unit", "over", "achievable")}
-        found["on"] = pool(target(_one_chip(found["on"]), **chosen), pooled)
-    elif ways == 1:
-        found["on"] = _one_chip(found["on"])
+        found["on"] = pool(target(found["on"], **chosen), pooled)
     return found
 
 
 def _several(asked: Question) -> bool:
-    """Whether choices of decoding are asked for: several batches, contexts or numbers of chips, and no prefill."""
-    values = (asked.sizes["batch"], asked.sizes["context"])
-    many = isinstance(asked.arguments["tensor"], list) or any(hasattr(value, "shape") for value in values)
-    return many and asked.sizes["prompt"] is None and asked.sizes["context"] is not None
+    """Whether choices of decoding are asked for: several batches, contexts or tensor ways, and no prefill."""
+    lists = {name for name, value in asked.arguments.items() if isinstance(value, list)}
+    many = lists == {"tensor"} or any(hasattr(asked.sizes[name], "shape") for name in ("batch", "context"))
+    return many and lists <= {"tensor"} and asked.sizes["prompt"] is None and asked.sizes["context"] is not None
 
 
 def _is_only_fit(asked: Question) -> bool:
@@ -108,7 +106,7 @@ def _is_only_fit(asked: Question) -> bool:
 def _serve(asked: Question) -> Any:
     from roofline.models.report import serve
 
-    return serve(asked.model, **asked.sizes, **asked.arguments)
+    return serve(asked.model, **asked.sizes, **_beside(asked.arguments, asked.sizes))
 
 
 def _front(asked: Question) -> Front:
@@ -135,8 +133,6 @@ def _draw(found: Any, front: Front | None, picture: dict[str, Any]) -> None:
     else:
         from roofline.charts.serving_charts import memory_by_part, serving_roofline, time_by_operation
 
-        if found is None:
-            raise InputError(f"the view {view} is of one number of chips", hint="give --tensor one value")
         if view == "time":
             chart = time_by_operation(found, phase=picture["phase"], theme=theme)
         else:
@@ -144,8 +140,8 @@ def _draw(found: Any, front: Front | None, picture: dict[str, Any]) -> None:
     show_chart(chart, picture["file"], picture["width"])
 
 
-def _size(name: str, text: str | None, plain: bool = False) -> Any:
-    """Read a size: a number, or a list or range, which becomes an array or a list of ints (``plain``)."""
+def _size(name: str, text: str | None) -> Any:
+    """Read a size: a number, or a list or range, which becomes an array."""
     if text is None:
         return None
     value = parse_size(name, text)
@@ -153,20 +149,14 @@ def _size(name: str, text: str | None, plain: bool = False) -> Any:
         raise InputError(f"--{name} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
     from roofline.sizes import check
 
-    if plain:
-        found = [int(check(name, each)) for each in (value if isinstance(value, list) else [value])]
-        return found if isinstance(value, list) else found[0]
     return check(name, value) if isinstance(value, list) else value
 
 
-def _one_chip(target: str | None) -> str | None:
-    """Take ``a100:1`` for a chip, and say so where several are asked for."""
-    if target is None or target.endswith(".toml") or ":" not in target:
-        return target
-    name, _, shape = target.partition(":")
-    if shape.replace("x", "").strip("1"):
-        raise InputError(
-            f"{target} is several chips, and this prices a model on one",
-            hint=f"say --on {name}, or --tensor and how many split it",
-        )
-    return name
+def _beside(chips: dict[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:
+    """Lay lists of numbers of chips across those of sizes: every layout with every size."""
+    lists = [name for name, value in chips.items() if isinstance(value, list)]
+    if not lists or not any(hasattr(value, "shape") for value in sizes.values()):
+        return chips
+    import numpy as np
+
+    return {name: np.asarray(value)[:, None] if name in lists else value for name, value in chips.items()}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.models.parallelism import OPTIONS
 
 _PREFILL_ONLY = ("past", "logits")
 
@@ -149,12 +150,12 @@ def _fewest(asked: Question, found: Any) -> Section:
         batch, context = asked.need("--fit", "batch", "context")
         # what the step itself adds has to have room too
         sizes = {"batch": batch, "context": context + 1}
-    kept = {k: v for k, v in asked.decoding.items() if k not in ("tensor", "expert", "algorithm", "policy", *_ESTIMATE)}
+    kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, "policy", *_ESTIMATE)}
     answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
     return _lines("fewest", "the fewest chips", answer.to_dict(), fewest_lines(answer))
 
 
-_WHERE = ("on", "tensor", "expert", "set")
+_WHERE = ("on", "set", *OPTIONS)
 _ESTIMATE = ("overlap", "overhead")
 
 
@@ -182,7 +183,7 @@ def _cost(asked: Question, found: Any) -> Section:
     ):
         if phase is not None:
             made = phase.sizes["batch"] * tokens
-            costs[name] = token_cost(time=phase.lower, tokens=made, chips=found.tensor, price=price, power=power)
+            costs[name] = token_cost(time=phase.lower, tokens=made, chips=found.ways.chips, price=price, power=power)
     if any(hasattr(cost.chip_hours, "shape") for cost in costs.values()):
         for name, cost in costs.items():
             said.append(f"{name}: the least of the configurations")

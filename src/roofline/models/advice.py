@@ -25,6 +25,7 @@ from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
+from roofline.models.parallelism import Parallelism, taken
 from roofline.models.serving import serve_bound
 
 #: Chips another one is compared with when no others are named.
@@ -273,16 +274,22 @@ def _machine(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
 
 
 def _ways(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
-    """Split the model over twice the chips."""
-    on, ways = asked.arguments.get("on"), asked.arguments.get("tensor", 1)
-    if not isinstance(on, str):
+    """Split the model over twice the chips: those of another copy, or twice as many."""
+    on, ways = asked.arguments.get("on"), Parallelism.on(before.machine, **taken(dict(asked.arguments)))
+    if not isinstance(on, str) or ways.pipeline * ways.context > 1:
         return
     name, _, shape = on.partition(":")
     if shape and not shape.isdigit():
         return
-    expert = asked.arguments.get("expert", 1)
-    more = {"on": f"{name}:{ways * 2}", "tensor": ways * 2, "expert": expert * 2 if expert > 1 else 1}
-    yield _with(asked, f"tensor {ways * 2}", "twice the chips, half the work for each", chips=2.0, **more)
+    more: dict[str, Any] = {"tensor": ways.tensor * 2}
+    if ways.copies > 1 and ways.data == ways.copies and "data" not in asked.arguments:
+        yield _with(asked, f"tensor {ways.tensor * 2}", f"{ways.copies // 2} copies in place of {ways.copies}", **more)
+    if ways.expert > 1:
+        more["expert"] = ways.expert * 2
+    twice = {"on": f"{name}:{ways.chips * 2}", **more}
+    yield _with(
+        asked, f"tensor {ways.tensor * 2}, {ways.chips * 2} chips", "half the work for each", chips=2.0, **twice
+    )
 
 
 def _others(asked: Change, names: Sequence[str]) -> Iterator[Change]:

@@ -29,8 +29,9 @@ from roofline.models.description import Model
 from roofline.models.generating import check_form, single, timed
 from roofline.models.memory import cache_bytes
 from roofline.models.operations import in_format
+from roofline.models.parallelism import Parallelism, taken
 from roofline.models.serving import serve_bound
-from roofline.sizes import Size, check
+from roofline.sizes import Size
 
 #: The most decode servers in a ratio of whole numbers.
 MOST_SERVERS = 16
@@ -201,7 +202,7 @@ def disaggregate(
     step = float(np.broadcast_to(timed(later, form), contexts.shape).mean())
     sender = target(first.machine)
     rate = _link(sender) if link is None else float(parse(link, "B/s"))
-    chips = check("tensor", prefill.get("tensor", 1))
+    chips = _chips(first.machine, {**options, **prefill})
     stored = in_format(described, options.get("activations") or described.dtype)
     return Disaggregation(
         prompt=prompt,
@@ -211,13 +212,17 @@ def disaggregate(
         prefill_batch=prefill_batch,
         batch=batch,
         prefill_chips=chips,
-        decode_chips=check("tensor", decode.get("tensor", 1)),
+        decode_chips=_chips(later.machine, {**options, **decode}),
         cache_bytes=float(cache_bytes(stored, prompt, dtype=options.get("kv"))),
         link=rate,
         links=chips,
         prefill_target=first.target,
         decode_target=later.target,
     )
+
+
+def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
+    return Parallelism.on(machine, **taken(dict(options))).chips
 
 
 def _link(machine: Machine) -> float | None:

@@ -21,6 +21,7 @@ from roofline.models.chip_pool import pool as pooled
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.generating import check_form, timed
+from roofline.models.parallelism import Parallelism, taken
 from roofline.models.serving import serve_bound
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, check
@@ -132,15 +133,14 @@ def latency_throughput(
     tensor: int | Sequence[int] = 1,
     pool: int = 1,
     form: str = "lower",
-    expert: int = 1,
     **options: Any,
 ) -> Front:
     """Decode with every ``batch`` (and ``context``, which broadcast) on every number of chips in ``tensor``.
 
-    Each number of chips splits one copy of the model: with more than one, ``on`` names the chip alone, and where
-    ``expert`` is not 1 as many chips hold whole experts. ``pool`` chips that share evenly over free links
-    (:func:`roofline.models.pool`) stand in place of ``tensor``. ``form`` says which bound of a step is the time:
-    ``lower``, ``op_by_op`` or ``upper``.
+    Where ``on`` has a shape, its chips run as many copies as a split leaves; else as many chips as split the model
+    make one, and where ``expert`` is given they hold whole experts. ``batch`` is that of all chips. ``pool`` chips that
+    share evenly over free links (:func:`roofline.models.pool`) stand in place of ``tensor``. ``form`` says which bound
+    of a step is the time: ``lower``, ``op_by_op`` or ``upper``.
     """
     from roofline.bounds.api import target
 
@@ -155,10 +155,13 @@ def latency_throughput(
     answers = []
     for ways in several:
         on_these = pooled(machine, pool) if pool > 1 else _sized(machine, ways, len(several) > 1)
-        local: dict[str, Any] = {"tensor": ways, "expert": ways if expert > 1 else 1}
-        answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local, **options)
+        local: dict[str, Any] = {**options, "tensor": ways}
+        if len(several) > 1 and not machine.shape and options.get("expert", 1) > 1:
+            local["expert"] = ways
+        answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local)
         answers.append(answer)
-        choices += _rows(answer, ways, max(ways, pool), form)
+        chips = pool if pool > 1 else Parallelism.on(answer.machine, **taken(local)).chips
+        choices += _rows(answer, ways, chips, form)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     return Front(
         described,
@@ -173,11 +176,10 @@ def latency_throughput(
 
 
 def _sized(machine: Machine, ways: int, several: bool) -> Machine:
-    """So many chips of a kind; where there is one number of them, the target as it was given."""
-    if not several:
+    """So many chips of a kind; a target with a shape, or with one number of ways, as it was given."""
+    if not several or machine.shape:
         return machine
-    plain = replace(machine, shape=(), slices=1, mesh=None)
-    found = of_size(plain, ways)
+    found = of_size(machine, ways)
     if found is None:
         raise HardwareError(f"{machine.key} has no group of {ways} chips", hint="a number that a slice or node has")
     return found

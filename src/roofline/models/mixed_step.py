@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import isclose
 from typing import Any
 
 from roofline.models.description import Model
@@ -88,11 +89,14 @@ def _placed(ops: Sequence[Op]) -> list[tuple[Place, Op]]:
 
 
 def _alike(one: Op, other: Op) -> bool:
-    return one.work == other.work and _moved(one) == _moved(other)
+    """Whether two operations do and move the same, but for the rounding of a batch that copies share."""
+    ours, theirs = _amounts(one), _amounts(other)
+    return list(ours) == list(theirs) and all(isclose(ours[k], theirs[k], rel_tol=1e-9) for k in ours)
 
 
-def _moved(op: Op) -> list[tuple[str, Size]]:
-    return [(tensor.ident, tensor.traffic_bytes) for tensor in (*op.reads, *op.writes)]
+def _amounts(op: Op) -> dict[Any, float]:
+    moved = {(number, t.ident): float(t.traffic_bytes) for number, t in enumerate((*op.reads, *op.writes))}
+    return {**{key: float(amount) for key, amount in op.work.items()}, **moved}
 
 
 def _merge(

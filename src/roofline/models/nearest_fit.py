@@ -1,6 +1,7 @@
 """The nearest that fits, where a model and its sequences do not: each a change that is enough by itself.
 
 >>> from roofline.hardware import chip
+>>> from roofline.models import load
 >>> found = nearest(load("llama-3-70b"), chip("h100"), batch=8, context=8191)
 >>> found.said
 ('int4 weights', '2 such chips by memory, 2 that split it', 'one NVIDIA B200 SXM')
@@ -20,6 +21,7 @@ from roofline.hardware.rate import data_level
 from roofline.models.description import Model
 from roofline.models.fewest_chips import footprint, plain_chip, room, split_ways
 from roofline.models.fit import largest_batch, longest_context
+from roofline.models.parallelism import Parallelism
 from roofline.models.sharded import share
 
 #: Narrower formats to try, for weights and for keys and values.
@@ -32,7 +34,7 @@ class Nearest:
 
     ``batch`` at this context, ``context`` at this batch; ``formats`` are arguments of a step; ``chips`` hold it by
     memory alone and ``split`` when each has its share of heads and columns; ``chip`` is the name of another that does,
-    the one with the least room of those that have enough.
+    the one with the least room of those that have enough, of which there are ``have`` too.
     """
 
     batch: int | None
@@ -41,7 +43,7 @@ class Nearest:
     chips: int | None
     split: int | None
     chip: str | None
-    ways: int = 1
+    have: int = 1
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -59,7 +61,7 @@ class Nearest:
             cut = f"{self.split} that split it" if self.split else "though it cannot be split so"
             yield f"{self.chips} such chips by memory, {cut}"
         if self.chip is not None:
-            yield f"one {self.chip}" if self.ways == 1 else f"{self.ways} x {self.chip}"
+            yield f"one {self.chip}" if self.have == 1 else f"{self.have} x {self.chip}"
 
 
 def nearest(
@@ -68,15 +70,15 @@ def nearest(
     *,
     batch: int,
     context: int,
-    tensor: int = 1,
-    expert: int = 1,
+    ways: Parallelism | None = None,
     **options: Any,
 ) -> Nearest:
-    """Find what fits in place of ``batch`` sequences with ``context`` tokens in the cache.
+    """Find what fits in place of ``batch`` sequences with ``context`` tokens in the cache, laid out as ``ways`` says.
 
     ``options`` are those of :func:`roofline.models.decode`.
     """
-    local, capacity, tokens = share(model, machine, tensor=tensor, expert=expert)[0], room(machine), context + 1
+    ways = ways or Parallelism.on(machine)
+    local, capacity, tokens = share(model, machine, ways)[0], room(machine), context + 1
     most = largest_batch(local, capacity, context=context, **options)
     longest = None if most else longest_context(local, capacity, batch=batch, **options)
     formats = [
@@ -89,7 +91,7 @@ def nearest(
     first = {part: (part, name) for part, name in reversed(formats)}
     alone = plain_chip(machine)
     whole = float(footprint(model, batch, tokens, options).total)
-    split, _ = split_ways(model, alone, capacity, batch, tokens, expert > 1, options)
+    split, _ = split_ways(model, alone, capacity, batch, tokens, ways.expert > 1, options)
     return Nearest(
         most or None,
         longest or None,
@@ -97,7 +99,7 @@ def nearest(
         -int(-whole // capacity),
         split,
         _roomier(machine, float(footprint(local, batch, tokens, options).total)),
-        tensor,
+        ways.chips,
     )
 
 

@@ -69,7 +69,9 @@ def prefill(
     if wanted is None:
         raise InputError(f"logits {logits!r} is not understood", hint="'last', 'all' or 'none'")
     step = _step(model, batch, ("prompt", prompt), ("past", past), activations, kv, count, unfused, absorbed, skew)
-    return run(model, replace(step, wanted=step.new if logits == "all" else wanted), weights, compute)
+    # the chips that share a sequence each run a part of its prompt
+    step = replace(step, wanted=step.new if logits == "all" else wanted, ring=step.context > 1)
+    return run(model, step, weights, compute)
 
 
 def decode(
@@ -126,10 +128,13 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     """Trace one step through the whole model."""
     model = in_format(model, step.activations)
     storage_of = storages(model, weights, compute)
-    stream = Tensor("embedding", (step.tokens, model.width), step.activations)
-    ops: list[Op] = [_gather(model, step, stream)]
+    stream = Tensor("hidden state", (step.tokens, model.receives or model.width), step.activations)
+    ops: list[Op] = []
+    if model.embeds:
+        stream = replace(stream, ident="embedding")
+        ops.append(_gather(model, step, stream))
     # output needs only the wanted tokens, and so do the blocks after the last layer
-    ends = replace(step, new=step.wanted) if step.wanted is not step.new else step
+    ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
     output = not is_zero(step.wanted)
     for where, count, blocks, at, of in (
         ("", 1, model.before, step, storage_of("")),
@@ -137,6 +142,7 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
             (label, len(numbers), layer.blocks, step, storage_of(f"layers.{numbers[0]}"))
             for label, numbers, layer in groups(model, weights, compute)
         ),
+        ("", 1, model.hands, step, storage_of("")),
         *((("", 1, (*model.after, *model.final), ends, storage_of("")),) if output else ()),
     ):
         if at is ends and ends is not step:
@@ -160,7 +166,7 @@ def groups(model: Model, weights: str | None = None, compute: str | None = None)
     storage_of = storages(model, weights, compute)
     found: dict[Any, list[int]] = {}
     kinds: dict[Layer, tuple[tuple[str, Weight], ...]] = {}
-    for number, layer in enumerate(model.layers):
+    for number, layer in enumerate(model.layers, model.first):
         if layer not in kinds:
             kinds[layer] = tuple((block.name, weight) for block in layer.blocks for weight in block.weights())
         of = storage_of(f"layers.{number}")
@@ -205,7 +211,7 @@ def _through(trace: Trace, blocks: Sequence[Block], x: Tensor) -> Tensor:
 def _gather(model: Model, step: Step, out: Tensor) -> Op:
     """Look the new tokens up: only their rows of the table move."""
     table = Tensor(f"{model.embedding_name}.weight", (model.vocabulary, model.width), model.dtype, "weight")
-    tokens = Tensor("tokens", (step.batch, step.new), "int32", "index")
+    tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
     return replace(embedding(table, tokens, out, name=model.embedding_name), where=model.embedding_name)
 
 
@@ -224,8 +230,9 @@ def _step(
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     wide = dtypes.get(activations or model.dtype).name
     stored = model.quantisation.kv if model.quantisation else None
+    group = model.share.group(check("batch", batch))
     step = Step(
-        batch=check("batch", batch),
+        batch=model.share.turn(model.share.local(group)),
         new=check(*new),
         past=_past(*past),
         activations=wide,
@@ -234,6 +241,8 @@ def _step(
         absorbed=absorbed,
         unfused=unfused,
         skew=None if skew is None else tuple(skew),
+        group=model.share.turn(group),
+        context=model.share.context,
     )
     length = step.length
     if model.context is not None and isinstance(length, int) and length > model.context:

@@ -16,8 +16,9 @@ from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.flip import flip
+from roofline.models.parallelism import Parallelism, several, taken
 from roofline.models.serving import serve_bound
-from roofline.models.sharded import share
+from roofline.models.sharded import shares
 from roofline.sizes import Size, maximum
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ class Serving:
     prefill: Bound | None
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
-    tensor: int = 1
-    expert: int = 1
+    ways: Parallelism = Parallelism()
     asked: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -67,7 +67,7 @@ class Serving:
     def compute_bound_from(self) -> dict[str, int | None] | None:
         """The batches from which decode is compute-bound, as a whole and for the matrices alone; None: at no batch."""
         context = None if self.decode is None else self.decode.sizes["context"]
-        if self.decode is None or not isinstance(context, int):
+        if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
         counted = {**self.formats, "policy": self.asked.get("policy", "minimal")}
         return {
@@ -78,13 +78,12 @@ class Serving:
     def nearest(self) -> Nearest | None:
         """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
         needed = self.memory
-        if needed.fits is not False or self.decode is None:
+        if needed.fits is not False or self.decode is None or self.ways.pipeline > 1:
             return None
         from roofline.models.nearest_fit import nearest
 
         sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
-        ways: dict[str, Any] = {"tensor": self.tensor, "expert": self.expert}
-        return nearest(self.model, self.decode.machine, **sizes, **ways, **self.formats)
+        return nearest(self.model, self.decode.machine, ways=self.ways, **sizes, **self.formats)
 
     def fitting(self) -> str | None:
         """What would fit where this does not, in one sentence."""
@@ -95,10 +94,9 @@ class Serving:
     def _local(self) -> Model:
         """What one chip runs."""
         phase = self.decode or self.prefill
-        if phase is None or self.tensor == 1:
+        if phase is None or self.ways.chips == 1:
             return self.model
-        ways: dict[str, Any] = {"tensor": self.tensor, "expert": self.expert, "algorithm": self.asked.get("algorithm")}
-        return share(self.model, phase.machine, **ways)[0]
+        return shares(self.model, phase.machine, self.ways)[0][getattr(phase, "slowest", 0)]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
@@ -115,8 +113,9 @@ class Serving:
                 "source": self.model.source or None,
             },
             "batch": _plain(self.batch),
-            "tensor": self.tensor,
-            "expert": self.expert,
+            "tensor": self.ways.tensor,
+            "expert": self.ways.expert,
+            "parallelism": {"chips": self.ways.chips, **self.ways.sizes()},
             "time_to_first_token": _plain(self.time_to_first_token),
             "time_per_token": _plain(self.time_per_token),
             "tokens_per_second": _plain(self.tokens_per_second),
@@ -150,8 +149,11 @@ def serve(
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
-    shared = {name: options[name] for name in ("tensor", "expert") if name in options}
-    return Serving(described, batch, prefill, decode, formats, **shared, asked=dict(options))
+    one = prefill or decode
+    if one is None or several(options):
+        return Serving(described, batch, prefill, decode, formats, asked=dict(options))
+    ways = Parallelism.on(one.machine, **taken(dict(options)))
+    return Serving(described, batch, prefill, decode, formats, ways, dict(options))
 
 
 def _plain(value: Any) -> Any:

@@ -40,14 +40,16 @@ def front_table(found: Front) -> Any:
     from rich.text import Text
 
     rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
-    varies = {name: len({getattr(c, name) for c in found.choices}) > 1 for name in ("context", "chips")}
-    names = ["", "batch", *(name for name in ("context", "chips") if varies[name])]
+    varies = [name for name in ("context", "chips", "tensor") if len({getattr(c, name) for c in found.choices}) > 1]
+    if "chips" in varies and "tensor" in varies:
+        varies.remove("tensor")
+    names = ["", "batch", *varies]
     names += ["each user", "TPOT", "each chip", "bound by", "memory"]
     for name in names:
         rows.add_column(name, justify="left" if name in ("", "bound by") else "right", no_wrap=True)
     shown = _thinned(sorted(found.fitting, key=lambda choice: (choice.context, choice.time_per_token)))
     for choice in shown:
-        sizes = [f"{getattr(choice, name):,}" for name in ("context", "chips") if varies[name]]
+        sizes = [f"{getattr(choice, name):,}" for name in varies]
         rows.add_row(
             "best" if choice.best else "",
             f"{choice.batch:,}",

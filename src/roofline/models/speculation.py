@@ -10,7 +10,7 @@ in one step of γ + 1 tokens a sequence, after γ draft steps.
 (3.3616, 5, 1.0)
 >>> found = speculate("llama-3-70b", on="h200:8", tensor=8, context=4096, acceptance=0.8, draft=4, by="llama-3-8b")
 >>> round(found.speedup, 2), found.best.length
-(2.1, 5)
+(2.33, 5)
 
 Source: Y. Leviathan, M. Kalman, Y. Matias, "Fast inference from transformers via speculative decoding",
 arXiv:2211.17192, equation 1 and theorem 3.8.
@@ -32,6 +32,8 @@ from roofline.sizes import Size
 
 #: Blocks around a prediction layer: two norms and the projection before it, a norm after.
 _AROUND = 4
+
+_EXPERTS = ("expert", "expert_exchange", "dispatch", "combine", "shared_experts")
 
 #: The longest draft that is tried for the best one.
 LONGEST = 32
@@ -171,7 +173,7 @@ def _drafter(
     other = load(by) if isinstance(by, str) else by
     # another model has its own formats, whatever the checked one is stored in
     shared = {
-        name: value for name, value in options.items() if name not in ("weights", "activations", "skew", "expert")
+        name: value for name, value in options.items() if name not in ("weights", "activations", "skew", *_EXPERTS)
     }
     return other.name, lambda after: step(other, context + after, **shared)
 
