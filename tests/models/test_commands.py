@@ -168,7 +168,7 @@ PRINTED = {
     "speculation": ("3 tokens by llama-3-8b, 70% of them accepted", "times as fast as", "best with"),
     "disaggregation": ("prefill on 8 x NVIDIA H100", "prefill servers for each that decodes", "8 x 50 GB/s"),
     "cost": ("a million input tokens:", "a million output tokens:", "$", "kWh", "data sheet's 700 W"),
-    "fewest": ("2 by memory", "h200:2", "split by heads and columns: 2"),
+    "fewest": ("2 by memory", "h200:2", "split by heads, columns or experts: 2"),
     "advice": ("faster  decode, for the same tokens", "int4 weights", "keys and values", "tensor 16, 16 chips"),
 }
 
@@ -206,7 +206,7 @@ def test_what_is_printed_is_what_the_library_says(capsys: Capture) -> None:
 def test_the_fewest_chips_without_a_step(capsys: Capture) -> None:
     text = run(capsys, "llm", "deepseek-v3", "--on", "h200", "--fit")
     assert "5 by memory" in text
-    assert "split by heads and columns: 8" in text
+    assert "split by heads, columns or experts: 8" in text
 
 
 def test_a_front_over_batches_and_chips(capsys: Capture) -> None:

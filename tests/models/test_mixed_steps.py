@@ -100,6 +100,24 @@ def test_a_mixed_step_split_over_chips() -> None:
     assert {op.dims["bytes"] for op in reduced} == {(16 + 256) * 8192 * 2}
 
 
+def test_copies_each_have_their_part_of_both() -> None:
+    """The busiest copy counts; copies that share experts bring their tokens together."""
+    sizes: dict[str, Any] = {"chunk": 256, "past": 100, "context": 1000}
+    eight = serve_bound("llama-3-8b", "mixed", on="h200:8", batch=17, prompts=8, **sizes)
+    one = serve_bound("llama-3-8b", "mixed", on="h200", batch=3, prompts=1, **sizes)
+    assert (eight.lower, eight.flops, eight.bytes) == (one.lower, one.flops, one.bytes)
+    shared = serve_bound("mixtral-8x7b", "mixed", on="h200:8", expert=8, batch=16, prompts=8, **sizes)
+    up = next(part.op for part in shared.ops if part.op.where.endswith("experts.up_proj"))
+    assert up.dims["groups"] * 8 == pytest.approx(touched_experts(8, 2, 16 + 8 * 256))
+    assert up.dims["m"] == pytest.approx((16 + 8 * 256) * 2 / 8)
+
+
+def test_what_is_not_modelled_is_said() -> None:
+    for ways in ({"pipeline": 2}, {"context_parallel": 2}):
+        with pytest.raises(RooflineError, match="a mixed step over the stages of a pipeline or the parts of sequences"):
+            serve_bound("llama-3-8b", "mixed", on="h200:2", chunk=8, context=8, batch=2, **ways)
+
+
 # ---- a prompt in chunks
 
 

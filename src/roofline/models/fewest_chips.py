@@ -42,7 +42,8 @@ class Fewest:
         ``slice``      the least slice, or whole nodes, of so many chips; None where no links are known
         ``left``       bytes of that slice (or of ``chips``) that weights leave
         ``sequences``  how many sequences of this context the slice holds beside the weights
-        ``split``      the fewest chips that hold it when each has its share of heads and columns; None: none can
+        ``split``      the fewest chips that hold it when each has its share of heads and columns, or with experts over
+                       all chips its own sequences; None: none of those tried can
         ``each``       what one of those chips needs, by part
     """
 
@@ -150,18 +151,23 @@ def split_ways(
     expert: bool,
     options: Mapping[str, Any],
 ) -> tuple[int | None, Footprint | None]:
-    """The fewest ways the model can be split whose shares fit; a number of ways that divides nothing is passed over."""
+    """The fewest chips whose shares fit, split by heads and columns or with experts spread over all of them.
+
+    A number that divides nothing is passed over.
+    """
     for ways in range(1, MOST_WAYS + 1):
         chips = of_size(machine, ways)
         if chips is None:
             continue
-        try:
-            local, _ = share(model, chips, tensor=ways, expert=ways if expert else 1)
-        except SizeError:
-            continue
-        except InputError:
-            return None, None
-        each = footprint(local, batch, context, options)
-        if float(each.total) <= capacity:
-            return ways, each
+        layouts: list[dict[str, Any]] = [{"tensor": ways, "expert": ways}, {"expert": ways}] if expert else []
+        for layout in layouts or [{"tensor": ways}]:
+            try:
+                local, _ = share(model, chips, **layout)
+            except SizeError:
+                continue
+            except InputError:
+                return None, None
+            each = footprint(local, batch, context, options)
+            if float(each.total) <= capacity:
+                return ways, each
     return None, None

@@ -21,7 +21,7 @@ from math import isclose
 from typing import Any
 
 from roofline.models.description import Model
-from roofline.models.operations import decode, prefill
+from roofline.models.operations import decode, prefill, stepped
 from roofline.sizes import Size, check
 from roofline.work import Op, Tensor
 
@@ -49,7 +49,7 @@ def mixed(
 
     Parameters
         ``chunk``    new tokens of each prompt in this step, after ``past`` that earlier ones put in the cache
-        ``prompts``  how many prompts have a chunk in this step
+        ``prompts``  how many prompts have a chunk in this step; over copies of the model, as ``batch``, of all of them
         ``last``     the chunks end their prompts, so each gives a token; else none of them needs output
 
     ``options`` are those that :func:`roofline.models.prefill` and :func:`roofline.models.decode` share. Sizes may be
@@ -59,21 +59,23 @@ def mixed(
     absorbed = {} if "absorbed" not in options else {"absorbed": options.pop("absorbed")}
     first = prefill(model, batch=prompts, prompt=chunk, past=past, **absorbed, **options)
     other = decode(model, batch=batch, context=context, **absorbed, **options)
-    together = _together(model, batch + prompts * chunk, batch + (prompts if last else 0), options)
-    return _merge(first, other, together, _shared(model, options))
+    return _merge(first, other, _together(model, batch, prompts, chunk, last, options), _shared(model, options))
 
 
-def _together(model: Model, tokens: Size, wanted: Size, options: dict[str, Any]) -> tuple[Op, ...]:
-    """All tokens as one sequence, of which the last ``wanted`` give output: right for what no sequence matters to."""
-    from roofline.models.operations import stepped
-
-    return stepped(model, batch=1, new=tokens, wanted=wanted, **options)
+def _together(
+    model: Model, batch: Size, prompts: Size, chunk: Size, last: bool, options: dict[str, Any]
+) -> tuple[Op, ...]:
+    """All tokens of one chip as one sequence: right for what no sequence matters to."""
+    deal = model.share
+    groups = deal.group(batch), deal.group(prompts)
+    ours, theirs = (deal.local(group) for group in groups)
+    tokens = ours + theirs * chunk
+    together = None if deal.sharing == 1 else groups[0] + groups[1] * chunk
+    return stepped(model, batch=1, new=tokens, wanted=ours + theirs if last else ours, together=together, **options)
 
 
 def _shared(model: Model, options: dict[str, Any]) -> set[Place]:
     """The places of operations whose cost does not depend on how tokens are divided into sequences."""
-    from roofline.models.operations import stepped
-
     common = {"past": _PROBE_PAST, **options}
     one, other = (dict(_placed(stepped(model, wanted=each["new"], **{**each, **common}))) for each in _PROBES)
     return {place for place, op in one.items() if place in other and _alike(op, other[place])}

@@ -20,7 +20,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError
-from roofline.models.description import Block, Layer, Model, Weight
+from roofline.models.description import Block, Layer, Model, Share, Weight
 from roofline.models.step import Step, is_zero
 from roofline.models.storage import Storage
 from roofline.models.trace import StorageOf, Trace
@@ -109,6 +109,7 @@ def stepped(
     new: Size,
     past: Size = 0,
     wanted: Size = 1,
+    together: Size | None = None,
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
@@ -118,10 +119,14 @@ def stepped(
     absorbed: bool = False,
     skew: Sequence[float] | None = None,
 ) -> tuple[Op, ...]:
-    """``new`` tokens of each of ``batch`` sequences, of which ``wanted`` give output, whatever the model takes."""
-    unlimited = replace(model, context=None)
-    step = _step(unlimited, batch, ("new", new), ("past", past), activations, kv, count, unfused, absorbed, skew)
-    return run(model, replace(step, wanted=wanted), weights, compute)
+    """``new`` tokens of each of ``batch`` sequences that one chip has, of which ``wanted`` give output.
+
+    ``together`` are the tokens of all copies that share experts, where there are more than one.
+    """
+    alone = replace(model, context=None, share=Share())
+    step = _step(alone, batch, ("new", new), ("past", past), activations, kv, count, unfused, absorbed, skew)
+    group = batch if together is None else together / new
+    return run(model, replace(step, wanted=wanted, group=group), weights, compute)
 
 
 def run(model: Model, step: Step, weights: str | None = None, compute: str | None = None) -> tuple[Op, ...]:

@@ -39,7 +39,7 @@ class Serving:
     prefill: Bound | None
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
-    ways: Parallelism = Parallelism()
+    ways: Parallelism = field(default_factory=Parallelism)
     asked: dict[str, Any] = field(default_factory=dict)
 
     @property

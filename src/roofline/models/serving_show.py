@@ -144,9 +144,9 @@ def fewest_lines(found: Fewest) -> list[str]:
         left = f"weights leave {show(found.left, 'B')}{room}"
         lines.append(f"the least there is of so many: {found.slice.target}{nodes}, where {left}")
     if found.split is None or found.each is None:
-        lines.append("split by heads and columns it fits no number of them that was tried")
+        lines.append("split by heads, columns or experts it fits no number of them that was tried")
     else:
-        lines.append(f"split by heads and columns: {found.split:,}, with {show(found.each.total, 'B')} on each")
+        lines.append(f"split by heads, columns or experts: {found.split:,}, with {show(found.each.total, 'B')} on each")
     return lines
 
 
