@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 from clock import pipelined, step_by_step
-from networks import NETWORKS, Network, one, tiered
+from networks import NETWORKS, Network, one
 from simulate import Dimension, Trace, all_gather, balanced_orders, gather_schedule, reduce_scatter
 from simulate_moves import all_to_all, busy_line, permute, send
 from simulate_spread import (
@@ -27,7 +27,7 @@ from simulate_spread import (
     switch_broadcast,
 )
 
-from roofline.ops.collective import KINDS, algorithms, cost
+from roofline.ops.collective import KINDS, algorithms, cost, limit
 from roofline.ops.collective_algorithms import ALGORITHMS, algorithm
 from roofline.ops.collective_groups import groups
 from roofline.work import Key, Work
@@ -80,7 +80,9 @@ def through(**kinds: str) -> Simulation:
     def simulate(network: Network, kind: str) -> Simulated:
         by = network.by(kinds)
         if kind == "AllToAll":
-            return Simulated([_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)])
+            return Simulated(
+                [_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)]
+            )
         if kind == "Broadcast":
             spread = network.by({**kinds, "switch": {"direct": "trees"}.get(kinds["switch"], kinds["switch"])})
             return Simulated([broadcast(spread, by)])
@@ -194,14 +196,8 @@ def test_formula_and_simulation(network: Network, kind: str, name: str) -> None:
     for place in places:
         assert sum(trace.busiest(place) for trace in found.passes) * found.scale(place) == wire[place], place
     assert sum(len(trace.steps) for trace in found.passes) == work.total("hops")
-    if not ALGORITHMS[name].limit(_call(kind, network)):
+    if not limit(kind, network.axes, name):
         in_time(network, work, found.passes, wire)
-
-
-def _call(kind, network):
-    from roofline.ops.collective import _call
-
-    return _call(kind, network.axes, 1, 1)
 
 
 def in_time(network: Network, work: Work, passes: Sequence[Trace], wire: dict[str, Fraction]) -> None:

@@ -18,7 +18,7 @@ FORMATS = (
 SHARING = (
     click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split the model."),
     click.option("--expert", type=int, default=1, show_default=True, metavar="N", help="Of them, whole experts each."),
-    click.option("--algorithm", metavar="NAME", help="Of the collectives between them: two-shot, in-switch …"),
+    click.option("--algorithm", metavar="NAME", help="Of the collectives between them: auto, two-shot …"),
 )  # fmt: skip
 
 

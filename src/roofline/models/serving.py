@@ -191,6 +191,7 @@ def _assumptions(
             if every
             else "causal attention: each token sees itself and what came before"
         )
+    said += dict.fromkeys(op.note for op in ops if op.kind == "collective" and op.note)
     if phase == "prefill" and model.head:
         said.append(
             "logits of every token" if options.get("logits") == "all" else "logits of each sequence's last token"
