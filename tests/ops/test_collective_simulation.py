@@ -6,7 +6,8 @@ simulation fails :func:`test_every_algorithm_is_simulated`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from itertools import product as every
@@ -27,6 +28,9 @@ from simulate_spread import (
     switch_broadcast,
 )
 
+from roofline.errors import HardwareError
+from roofline.hardware import chip, index
+from roofline.hardware.network import MeshAxis
 from roofline.ops.collective import KINDS, algorithms, cost, limit
 from roofline.ops.collective_algorithms import ALGORITHMS, algorithm
 from roofline.ops.collective_groups import groups
@@ -223,6 +227,31 @@ def test_every_algorithm_is_simulated() -> None:
     """Every collective of every algorithm is among the cases, and has a simulation."""
     assert set(SIMULATIONS) == set(ALGORITHMS)
     assert {(kind, name) for _, kind, name in CASES} == {(k, a.name) for a in ALGORITHMS.values() for k in a.kinds}
+
+
+def _shape(axes: Sequence[MeshAxis]) -> tuple[tuple[str, bool, bool], ...]:
+    return tuple((g.topology, len(g.levels) > 1, g.levels[0].nested) for g in groups(axes))
+
+
+SLICES = ("2", "8", "16", "64", "256", "1024", "4x4", "4x4x4", "8x8", "8:2", "4x4:2", "16x16:2", "4x4x4:2", "8x32x4")
+
+
+def _catalog() -> Iterator[Sequence[MeshAxis]]:
+    """Networks of all chips and systems in several sizes, those that there are."""
+    known = index.read()
+    for target in (f"{key}:{slice_}" for key in (*known.chips, *known.systems) for slice_ in SLICES):
+        with suppress(HardwareError):
+            yield tuple(chip(target).mesh or ())
+
+
+def test_every_network_of_the_catalog_is_simulated() -> None:
+    """Whatever collective and algorithm a target offers has been simulated on a network of the same kind of tiers."""
+    simulated = {(_shape(network.axes), kind, name) for network, kind, name in CASES}
+    offered = {
+        (_shape(axes), kind, name) for axes in _catalog() if axes for kind in KINDS for name in algorithms(kind, axes)
+    }
+    assert len({shape for shape, _, _ in offered}) >= 10
+    assert offered <= simulated
 
 
 def test_an_algorithm_without_a_simulation_is_noticed() -> None:
