@@ -174,6 +174,9 @@ def test_auto_is_the_least_of_all_that_the_network_can_do(target, kind, nbytes):
     assert best.algorithm in possible(kind, axes)
     others = [time(cost(kind, axes, nbytes, algorithm=name), machine) for name in possible(kind, axes)]
     assert time(best, machine) == min(others)
+    if "no hop latency is known" in best.note:
+        assert regimes(kind, axes, machine) == ()
+        return
     regime = [r for r in regimes(kind, axes, machine) if r.start <= nbytes][-1]
     by_regime = cost(kind, axes, nbytes, algorithm=regime.algorithm)
     assert time(by_regime, machine)[0] == pytest.approx(time(best, machine)[0], rel=1e-9)
