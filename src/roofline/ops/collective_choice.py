@@ -179,7 +179,9 @@ def _times(work: Work, machine: Machine) -> tuple[Size, Size, Size]:
 
 
 def regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: Size = 1) -> tuple[Regime, ...]:
-    """List which algorithm is the fastest from which number of bytes on; none where axes are open or no latency is known.
+    """List which algorithm is the fastest from which number of bytes on.
+
+    Nothing is listed where sizes of axes are open or no latency is known.
 
     Bytes over links grow with V and hops do not, so the order of two algorithms changes only where the bytes of one
     take as long as its hops or the other's, or where the sums of both are equal.
