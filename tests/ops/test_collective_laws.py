@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import Network, dcn, inside, one, tiered, torus
+from simulate_networks import Network, dcn, inside, one, tiered, torus
 
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip

@@ -15,10 +15,10 @@ from math import prod
 from typing import NamedTuple
 
 import pytest
-from clock import pipelined, step_by_step
-from networks import NETWORKS, Network, one
 from simulate import Dimension, Trace, all_gather, balanced_orders, gather_schedule, reduce_scatter
+from simulate_clock import pipelined, step_by_step
 from simulate_moves import all_to_all, busy_line, permute, send
+from simulate_networks import NETWORKS, Network, one
 from simulate_spread import (
     broadcast,
     chain_all_reduce,
