@@ -32,7 +32,7 @@ SHARING = (
     click.option("--combine", metavar="DTYPE", help="Format in which experts' results are sent back."),
     click.option("--shared-experts", metavar="HOW", help="replicated (default) or split, where tokens are sent."),
     click.option("--context-parallel", metavar=_WAYS, help="Chips that share each sequence."),
-    click.option("--algorithm", metavar="NAME", help="Of the collectives: two-shot, in-switch …"),
+    click.option("--algorithm", metavar="NAME", help="Of the collectives: auto, two-shot, in-switch …"),
 )  # fmt: skip
 
 #: Options that are numbers of chips.

@@ -54,7 +54,7 @@ MESH = (
     click.option("--mesh", "meshes", multiple=True, metavar="AXIS=SIZE,…", help="Mesh axes: X=4,Y=8, or X=n."),
     click.option("--link", metavar="B/s", help="One-way bandwidth of a link to other chips."),
     click.option("--plan", metavar="PLAN", help="The plan of a sharded expression: its rank, or words of its name."),
-    click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Of collectives: AllReduce=tree, auto …"),
+    click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Of collectives: auto, tree …"),
     click.option("--sharp", is_flag=True, help="AllReduce in the switches (SHARP, NVLS)."),
     click.option("--uneven", type=click.Choice(["error", "pad"]), default="error", help="Sizes that do not divide."),
     click.option("--use", metavar="AXES", help="Axes that plans may use though nothing is sharded over them."),
