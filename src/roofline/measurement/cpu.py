@@ -134,7 +134,7 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
             skipped += 1
             continue
         if theory is not None and probe.name.startswith(TILE) and summary.value < SHARED * theory:
-            said = f"{summary.value / theory:.2f} of clock x width: another hardware thread takes part of the core"
+            said = f"shared core: {summary.value / theory:.2f} of clock x width"
             summary = replace(summary, doubts=(*summary.doubts, said))
         name = probe.name
         one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)
