@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from roofline.errors import InputError, SizeError
+from roofline.hardware.own import own_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -248,14 +249,6 @@ def parse_tile(text: str | None) -> list[int] | None:
     if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
         raise InputError(f"--tile {text!r} is not three sizes", hint="bm,bn,bk, as in --tile 128,128,64")
     return [int(part) for part in parts]
-
-
-def own_file(name: str) -> str:
-    """Name a file or folder of the user's own, such as the one of this machine's measured figures, ``this.toml``."""
-    import os
-
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.join(home, "roofline", name)
 
 
 def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,)) -> tuple[str, ...]:
