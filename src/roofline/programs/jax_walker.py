@@ -18,6 +18,7 @@ from roofline.programs import costs
 from roofline.programs.counts import count
 from roofline.programs.jax_registry import Call, Value, find
 from roofline.programs.jax_values import mesh_axes, value_of
+from roofline.programs.traced import Gap, gaps_of
 from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -50,6 +51,7 @@ class Walker:
     same: dict[str, str] = field(default_factory=dict)
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    sharded: list[Gap] = field(default_factory=list)
     made: int = 0
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
@@ -151,6 +153,29 @@ class Walker:
         self.written |= {tensor.ident for tensor in op.writes}
         if op.note and op.kind != "unknown":
             self.assume(op.note)
+
+    def left_to_compiler(self, devices: int, tensors: Sequence[Operand], context: Context) -> None:
+        """List tensors whose sharding is automatic, since what is sent between the devices cannot be known."""
+        if devices == 1:
+            return
+        moved = [tensor.traffic_bytes * context.repeat for tensor in tensors if tensor is not None]
+        reason = f"automatic over {devices} devices: the compiler chooses what is sent between them"
+        if moved:
+            place = context.scope or context.source
+            self.sharded.append(Gap("sharding", context.repeat, sum(moved[1:], moved[0]), place, reason))
+        self.assume(
+            f"automatic sharding over {devices} devices: everything is counted whole, as one device would do it; "
+            "explicit shardings and shard_map count what each device does and sends"
+        )
+
+    def gaps(self, ops: Sequence[Op]) -> tuple[Gap, ...]:
+        """Operations without a rule, and shardings left to the compiler, those of one reason together."""
+        joined: dict[str, Gap] = {}
+        for gap in self.sharded:
+            old = joined.get(gap.reason)
+            more = gap if old is None else replace(old, count=old.count + gap.count, bytes=old.bytes + gap.bytes)
+            joined[gap.reason] = more
+        return (*gaps_of(ops), *joined.values()) if joined else ()
 
     def branch(self, program: Any, operands: Sequence[Operand], context: Context) -> tuple[list[Op], list[Operand]]:
         """Walk a jaxpr apart; give its operations and results."""
