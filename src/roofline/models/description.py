@@ -107,6 +107,9 @@ class Model:
         ``context``      the longest sequence the configuration allows, where it says
         ``gaps``         what the configuration holds that is not modelled, one sentence each
         ``prefix``       what module paths in the checkpoint start with
+        ``first``        number of the first layer in the whole model, where this is a stage of a pipeline
+        ``receives``     width of the hidden state that an earlier stage hands on; 0: it gathers embeddings itself
+        ``hands``        blocks after the last layer that every token goes through: what a stage sends on
     """
 
     name: str
@@ -131,6 +134,14 @@ class Model:
     embedding_name: str = "embed_tokens"
     head_name: str = "lm_head"
     source: str = ""
+    first: int = 0
+    receives: int = 0
+    hands: tuple[Block, ...] = ()
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it gathers its tokens' embeddings, as a whole model and the first stage of a pipeline do."""
+        return not self.receives
 
     @property
     def parameters(self) -> int:

@@ -21,7 +21,7 @@ def weight_bytes(model: Model, weights: str | None = None) -> int:
     """Bytes of every parameter, prediction layers not included; see :func:`roofline.models.prefill` for ``weights``."""
     of = storages(model, weights)
     table = Weight(model.embedding_name, (model.vocabulary, model.width), "embedding")
-    total = of("")(table.name, table).nbytes(table.shape)
+    total = of("")(table.name, table).nbytes(table.shape) if model.embeds else 0
     for block in (*model.before, *model.after, *model.final):
         total += sum(of("")(_path(block.name, weight.name), weight).nbytes(weight.shape) for weight in block.weights())
     for _, numbers, layer in groups(model, weights):

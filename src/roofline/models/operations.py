@@ -104,8 +104,11 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     """Trace one step through the whole model."""
     model = in_format(model, step.activations)
     storage_of = storages(model, weights, compute)
-    stream = Tensor("embedding", (step.tokens, model.width), step.activations)
-    ops: list[Op] = [_gather(model, step, stream)]
+    stream = Tensor("hidden state", (step.tokens, model.receives or model.width), step.activations)
+    ops: list[Op] = []
+    if model.embeds:
+        stream = replace(stream, ident="embedding")
+        ops.append(_gather(model, step, stream))
     # output needs only the wanted tokens, and so do the blocks after the last layer
     ends = replace(step, new=step.wanted) if step.wanted is not step.new else step
     for where, count, blocks, at, of in (
@@ -114,6 +117,7 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
             (label, len(numbers), layer.blocks, step, storage_of(f"layers.{numbers[0]}"))
             for label, numbers, layer in groups(model, weights, compute)
         ),
+        ("", 1, model.hands, step, storage_of("")),
         ("", 1, (*model.after, *model.final), ends, storage_of("")),
     ):
         if at is ends and ends is not step:
@@ -137,7 +141,7 @@ def groups(model: Model, weights: str | None = None, compute: str | None = None)
     storage_of = storages(model, weights, compute)
     found: dict[Any, list[int]] = {}
     kinds: dict[Layer, tuple[tuple[str, Weight], ...]] = {}
-    for number, layer in enumerate(model.layers):
+    for number, layer in enumerate(model.layers, model.first):
         if layer not in kinds:
             kinds[layer] = tuple((block.name, weight) for block in layer.blocks for weight in block.weights())
         of = storage_of(f"layers.{number}")

@@ -22,7 +22,7 @@ from typing import Any
 
 from roofline.errors import HardwareError, InputError, SizeError
 from roofline.hardware.machine import Machine
-from roofline.hardware.network import Level, Mesh, MeshAxis, target_text, with_mesh
+from roofline.hardware.network import MeshAxis, target_text, with_mesh
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import Experts
 from roofline.models.blocks.latent import LatentAttention
@@ -31,6 +31,7 @@ from roofline.models.blocks.residual import Dense, Norm, Parallel, Positions, Re
 from roofline.models.description import Block, Layer, Model
 from roofline.models.trace import Trace
 from roofline.ops.collective import cost
+from roofline.ops.collective_choice import Chooser
 from roofline.sizes import Size, ceil_div, is_array, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -44,7 +45,7 @@ class Exchange(Block):
 
     kind: str
     axes: tuple[MeshAxis, ...]
-    algorithm: str | None = None
+    algorithm: str | Chooser | None = None
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
         """Add the collective and return what each chip then holds: its own tokens after a ReduceScatter, else all."""
@@ -58,7 +59,7 @@ class Exchange(Block):
 
 
 def exchanged(
-    kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor, out: Tensor, algorithm: str | None = None
+    kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor, out: Tensor, algorithm: str | Chooser | None = None
 ) -> Op:
     """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``."""
     found = cost(kind, axes, nbytes, algorithm=algorithm)
@@ -80,7 +81,7 @@ def split(
     *,
     experts: bool = False,
     sequence: bool = False,
-    algorithm: str | None = None,
+    algorithm: str | Chooser | None = None,
 ) -> Model:
     """What one chip runs of a model that is split over mesh axes.
 
@@ -117,7 +118,13 @@ class _Splitter:
     """Turns blocks into one chip's share, and remembers what had to be said."""
 
     def __init__(
-        self, name: str, ways: int, axes: tuple[MeshAxis, ...], experts: bool, sequence: bool, algorithm: str | None
+        self,
+        name: str,
+        ways: int,
+        axes: tuple[MeshAxis, ...],
+        experts: bool,
+        sequence: bool,
+        algorithm: str | Chooser | None,
     ) -> None:
         self.name, self.ways, self.axes, self.experts, self.sequence = name, ways, axes, experts, sequence
         self.algorithm = algorithm
@@ -268,41 +275,4 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
         raise HardwareError(
             f"{made} is {chips} chips, and {target_text(machine)} has {have}", hint="their product is the chips"
         )
-    own = [level for axis in machine.mesh or () for level in axis.levels]
-    if machine.slices > 1 or not own or any(level.topology != "torus" for level in own):
-        return with_mesh(machine, wanted)
-    parts = _cut(machine, own, wanted)
-    axes = [
-        MeshAxis(
-            name,
-            wanted[name],
-            tuple(
-                replace(level, place=name if len(levels) == 1 else f"{name}.{number}")
-                for number, level in enumerate(levels, 1)
-            ),
-        )
-        for name, levels in parts.items()
-    ]
-    return replace(machine, mesh=Mesh(tuple(axes), machine.mesh.notes if machine.mesh else ()))
-
-
-def _cut(machine: Machine, own: Sequence[Level], wanted: Mapping[str, int]) -> dict[str, list[Level]]:
-    """Give the axes of a slice out in order, cutting one where it must be."""
-    left = [(level, int(level.size)) for level in own if level.size != 1]
-    parts: dict[str, list[Level]] = {}
-    for name, size in wanted.items():
-        need = size
-        while need > 1:
-            level, rest = left.pop(0)
-            taken = math.gcd(need, rest)
-            if taken not in (need, rest):
-                raise HardwareError(
-                    f"axis {name} of {size} does not fit the axes of {target_text(machine)}",
-                    hint="sizes that multiply to those of the slice's axes, in order",
-                )
-            closes = level.wrap and taken == level.size
-            parts.setdefault(name, []).append(replace(level, size=taken, wrap=closes))
-            need //= taken
-            if taken < rest:
-                left.insert(0, (level, rest // taken))
-    return parts
+    return with_mesh(machine, wanted)

@@ -24,7 +24,7 @@ def by_layer(model: Model) -> list[int]:
 
 def by_module(model: Model) -> dict[str, int]:
     """Parameters by module path, summed over layers."""
-    counts = {model.embedding_name: model.vocabulary * model.width}
+    counts = {model.embedding_name: model.vocabulary * model.width} if model.embeds else {}
     for prefix, blocks in (
         ("", model.before),
         *(("layers", layer.blocks) for layer in model.layers),
@@ -47,5 +47,5 @@ def active(model: Model) -> int:
     """
     blocks = [*model.before, *(block for layer in model.layers for block in layer.blocks), *model.after, *model.final]
     head = model.vocabulary * model.width if model.head else 0
-    row = 0 if model.tied else model.vocabulary * model.width
+    row = 0 if model.tied or not model.embeds else model.vocabulary * model.width
     return sum(block.active() for block in blocks) + head + row

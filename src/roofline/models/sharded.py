@@ -36,6 +36,7 @@ def share(
         return model, machine
     from roofline.models.blocks.experts import Experts
     from roofline.models.parallel import name_axes, split
+    from roofline.ops.collective_choice import Chooser
 
     if expert > 1 and not any(isinstance(block, Experts) for layer in model.layers for block in layer.blocks):
         raise InputError(f"{model.name} has no experts to spread over {expert} chips", hint="leave expert out")
@@ -43,4 +44,4 @@ def share(
     if machine.mesh is None or [axis.name for axis in machine.mesh] != ["tensor"]:
         named = name_axes(machine, {"tensor": tensor})
     axes = named.mesh.select(["tensor"]) if named.mesh else ()
-    return split(model, axes, experts=expert > 1, algorithm=algorithm), named
+    return split(model, axes, experts=expert > 1, algorithm=Chooser(algorithm, named)), named
