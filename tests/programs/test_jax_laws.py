@@ -118,6 +118,18 @@ def test_recomputing_adds_a_forward():
     assert again.flops() == plain.flops() + 2 * 2 * 8 * 16 * 16
 
 
+def test_a_result_that_is_read_too_is_written_for_good():
+    """A step of Adam: the parameters, both moments and the gradient are read, three of them written."""
+
+    def step(parameters, first, second, gradient):
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.99 * second + 0.01 * gradient**2
+        return parameters - 1e-3 * first / (jnp.sqrt(second) + 1e-8), first, second
+
+    traced = trace(step, *(_shape(64, 32),) * 4)
+    assert traced.bytes("minimal") == 7 * 64 * 32 * 4
+
+
 def test_a_symbol_gives_a_formula():
     def network(x, w):
         return jax.nn.gelu(x @ w)

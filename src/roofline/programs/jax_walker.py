@@ -238,15 +238,22 @@ def seen_as(tensor: Tensor, value: Value) -> Tensor:
 
 
 def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
-    """What a loop carries and gives back is read by every step but the last: the last one writes a result."""
+    """Results that the program reads too are written for good: as state, or by the last step of a loop."""
     inside = results & {t.ident for op in ops for t in op.reads}
     last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in inside}
+    places = set(last.values())
     found: list[Op] = []
     for place, op in enumerate(ops):
-        if place not in last.values() or not (is_symbol(op.repeat) or op.repeat > 1):
+        if place not in places:
             found.append(op)
             continue
-        writes = [replace(t, ident=f"{t.ident}[result]") if last.get(t.ident) == place else t for t in op.writes]
+        chosen = [last.get(t.ident) == place for t in op.writes]
+        if not is_symbol(op.repeat) and op.repeat == 1:
+            writes = [replace(t, role="state") if kept else t for t, kept in zip(op.writes, chosen, strict=True)]
+            found.append(replace(op, writes=tuple(writes)))
+            continue
+        names = [f"{t.ident}[result]" if kept else t.ident for t, kept in zip(op.writes, chosen, strict=True)]
+        writes = [replace(t, ident=name) for t, name in zip(op.writes, names, strict=True)]
         found += [replace(op, repeat=op.repeat - 1), replace(op, repeat=1, writes=tuple(writes))]
     return found
 
