@@ -152,6 +152,16 @@ def test_nothing_is_done_to_empty_arrays():
     assert traced.flops("all") == 0
 
 
+def test_what_is_worked_out_again_keeps_its_place():
+    def layer(x, w):
+        with jax.named_scope("mlp"):
+            return jnp.tanh(jnp.einsum("...i,ij->...j", x, w)) @ w
+
+    traced = trace(jax.grad(lambda w, x: jax.checkpoint(layer)(x, w).sum()), _shape(8, 8), _shape(2, 8))
+    assert {op.where.partition(".")[0] for op in traced.ops if op.kind == "contraction"} == {"mlp"}
+    assert all(op.where in traced.modules for op in traced.ops if op.where)
+
+
 def test_places_and_lines():
     def network(x, w):
         with jax.named_scope("layers/0"):

@@ -334,11 +334,15 @@ def called_by(eqn: Any) -> Any:
     return found[0] if same else None
 
 
+#: Names that recomputing puts on what it works out again: like a transformation, it is no place.
+_NO_PLACE = ("", "checkpoint", "rematted_computation")
+
+
 @cache
 def _scope(stack: str) -> str:
     """``transpose(jvp(layer))/attention`` is layer.attention: the transformations are the phase, not the place."""
-    names = re.sub(r"\b[\w-]+\(|\)", "", stack)
-    return ".".join(part for part in names.split("/") if part)
+    names = re.sub(r"\b[\w-]+\(|\)", "", stack).replace("...", "…")
+    return ".".join(part for part in names.split("/") if part not in _NO_PLACE)
 
 
 def line_of(eqn: Any) -> str:
