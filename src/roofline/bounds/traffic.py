@@ -43,6 +43,9 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
     return [_moved(op, *kept(index, op)) for index, op in enumerate(ops)]
 
 
+#: Roles of what stays after the program: written for good, whoever reads it before.
+_KEPT = ("kv", "state")
+
 Chosen = tuple[list[Tensor], list[Tensor]]
 Keep = Callable[[int, Op], Chosen]
 
@@ -66,7 +69,7 @@ def _fused(ops: Sequence[Op]) -> Keep:
     }
     return lambda index, op: (
         [t for t in _once(op.reads) if t.ident not in inside],
-        [t for t in _once(op.writes) if t.ident not in inside],
+        [t for t in _once(op.writes) if t.role in _KEPT or t.ident not in inside],
     )
 
 
@@ -75,7 +78,7 @@ def _minimal(ops: Sequence[Op]) -> Keep:
     payer = {ident: _largest_read(ops, ident, users) for ident, users in consumers.items() if ident not in producer}
     return lambda index, op: (
         [t for t in _once(op.reads) if payer.get(t.ident) == index],
-        [t for t in _once(op.writes) if t.role == "kv" or t.ident not in consumers],
+        [t for t in _once(op.writes) if t.role in _KEPT or t.ident not in consumers],
     )
 
 
