@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from roofline import dtypes
@@ -21,6 +22,7 @@ from roofline.models.description import Model
 from roofline.models.operations import groups
 from roofline.models.parallel import divided, exchanged
 from roofline.models.parameters import of_blocks, of_layer
+from roofline.models.stages import cut as even
 from roofline.models.training_memory import Formats, at_work, kept
 from roofline.models.training_operations import Policy, backward, group_of, layer_weights, loss
 from roofline.ops.collective import cost
@@ -90,11 +92,8 @@ def cut(model: Model, stages: int, chunks: int = 1) -> list[list[int]]:
     >>> [len(held) for held in cut(load("llama-3-8b"), 6)], cut(load("llama-3-8b"), 8, 2)[1]
     ([6, 6, 5, 5, 5, 5], [2, 3, 18, 19])
     """
-    count, pieces = len(model.layers), stages * chunks
-    small, more = divmod(count, pieces)
-    ends = [0]
-    for piece in range(pieces):
-        ends.append(ends[-1] + small + (piece < more))
+    pieces = stages * chunks
+    ends = [0, *accumulate(even([1.0] * len(model.layers), pieces))]
     return [
         [layer for piece in range(stage, pieces, stages) for layer in range(ends[piece], ends[piece + 1])]
         for stage in range(stages)
@@ -124,6 +123,7 @@ def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) ->
     if last:
         total += of_blocks((*model.after, *model.final))
         total += table if model.head and not (model.tied and first) else 0
+        total += model.vocabulary if model.head_bias else 0
     return total
 
 
