@@ -196,7 +196,10 @@ MESSAGES = [
     ("llama-2-7b --on h100:8 --tensor 0", "size tensor is 0"),
     ("llama-2-7b --on h100:8 --tensor many", "--tensor 'many' is not a number of chips; a number, or a list 1,2,4,8"),
     ("llama-2-7b --on h100:8 --tensor 8 --expert 8", "llama-2-7b has no experts to spread over 8"),
-    ("mixtral-8x7b --on h100:8 --tensor 8 --expert 3", "experts on 3 chips, of which 8 split the model; experts on 1, 2"),
+    (
+        "mixtral-8x7b --on h100:8 --tensor 8 --expert 3",
+        "experts on 3 chips, of which 8 split the model; experts on 1, 2",
+    ),
     ("mixtral-8x7b --on h100:16 --tensor 16 --expert 16", "has 8 experts, which 16 chips do not"),
     ("mixtral-8x7b --on h100:8 --tensor 4 --expert 8 --expert-exchange all-reduce", "an AllReduce does not do"),
     ("mixtral-8x7b --on h100:8 --tensor 8 --expert 2 --expert-exchange all-to-all", "not on 2; say expert 8"),
@@ -204,7 +207,10 @@ MESSAGES = [
     ("llama-2-7b --on h100:8 --tensor 8 --algorithm tre", "unknown algorithm 'tre'; did you mean"),
     ("llama-2-7b --on h100:64 --pipeline 64", "llama-2-7b has 32 layers, too few for 64 stages; a pipeline of at most"),
     ("llama-2-7b --on h100:8 --pipeline 8 --balance luck", "unknown balance of stages 'luck'"),
-    ("qwen3.5-35b-a3b --on h100:8 --context-parallel 8", "its DeltaNet layers (linear_attn) pass a state from token to"),
+    (
+        "qwen3.5-35b-a3b --on h100:8 --context-parallel 8",
+        "its DeltaNet layers (linear_attn) pass a state from token to",
+    ),
     ("llama-2-7b --on h200 --tensor 3", "llama-2-7b has 32 heads, which 3 chips do not divide"),
     ("llama-2-7b --on epyc-9654 --tensor 2", "no link from"),
 ]

@@ -109,6 +109,10 @@ class Share(NamedTuple):
         return sequences / self.turns
 
 
+#: The share of a chip that runs the whole model alone.
+ALONE = Share()
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One layer: its blocks in order. Equal layers cost the same."""
@@ -165,7 +169,7 @@ class Model:
     source: str = ""
     first: int = 0
     receives: int = 0
-    share: Share = Share()
+    share: Share = ALONE
     hands: tuple[Block, ...] = ()
 
     @property

@@ -106,11 +106,10 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     """Trace one step through the whole model."""
     model = in_format(model, step.activations)
     storage_of = storages(model, weights, compute)
-    stream = Tensor("hidden state", (step.tokens, model.receives or model.width), step.activations)
-    ops: list[Op] = []
-    if model.embeds:
-        stream = replace(stream, ident="embedding")
-        ops.append(_gather(model, step, stream))
+    stream = Tensor("embedding", (step.tokens, model.receives or model.width), step.activations)
+    # a later stage of a pipeline has the hidden state from the one before
+    first = _gather(model, step, stream) if model.embeds else Op("receive", "copy", writes=(stream,), where="receive")
+    ops: list[Op] = [first]
     # output needs only the wanted tokens, and so do the blocks after the last layer
     ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
     for where, count, blocks, at, of in (

@@ -101,9 +101,7 @@ def _split(model: Model, made: Splitter) -> Model:
     for layer in model.layers:
         if layer not in layers:
             layers[layer] = Layer(made.blocks(layer.blocks))
-    local = replace(
-        model, layers=tuple(layers[layer] for layer in model.layers), extra=(), extra_blocks=()
-    )
+    local = replace(model, layers=tuple(layers[layer] for layer in model.layers), extra=(), extra_blocks=())
     if made.ways > 1:
         first: tuple[Block, ...] = (made.reduce(model.embedding_name),) if model.embeds else ()
         if made.sequence and not model.embeds:

@@ -17,7 +17,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.fit import advice
 from roofline.models.flip import flip
-from roofline.models.parallelism import Parallelism, several, taken
+from roofline.models.parallelism import ONE, Parallelism, several, taken
 from roofline.models.serving import serve_bound
 from roofline.models.sharded import shares
 from roofline.sizes import Size, maximum
@@ -36,7 +36,7 @@ class Serving:
     prefill: Bound | None
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
-    ways: Parallelism = Parallelism()
+    ways: Parallelism = ONE
 
     @property
     def time_to_first_token(self) -> Size | None:

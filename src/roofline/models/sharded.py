@@ -23,9 +23,7 @@ from roofline.models.parallelism import Parallelism
 Costs = tuple[Sequence[float], float, float]
 
 
-def share(
-    model: Model, machine: Machine, ways: Parallelism | None = None, **options: Any
-) -> tuple[Model, Machine]:
+def share(model: Model, machine: Machine, ways: Parallelism | None = None, **options: Any) -> tuple[Model, Machine]:
     """One chip's part of a model that is laid out as ``ways`` says, and the machine with its chips named so.
 
     ``options`` are those of :meth:`roofline.models.parallelism.Parallelism.on`, in place of ``ways``: ``tensor`` chips

@@ -25,7 +25,8 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.compressed import CompressedAttention
 from roofline.models.blocks.exchange import ContextParallel, Exchange
 from roofline.models.blocks.experts import Experts, Spread
-from roofline.models.blocks.hyper import Collapse, Expand, Spread as Streams
+from roofline.models.blocks.hyper import Collapse, Expand
+from roofline.models.blocks.hyper import Spread as Streams
 from roofline.models.blocks.latent import LatentAttention
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.recurrent import DeltaNet, Mamba

@@ -133,9 +133,9 @@ class ContextParallel(Block):
 
     def _passed(self, trace: Trace) -> tuple[Tensor, Op]:
         step = trace.step
-        elements: Size = 0
-        for part in self.inner.cache(step.length):
-            elements = elements + part.elements
+        kept = [part.elements for part in self.inner.cache(step.length)]
+        # what an encoder keeps from no step to the next, it passes whole
+        elements: Size = sum(kept[1:], kept[0]) if kept else self.inner.kv_per_token() * step.length
         ways = product(axis.size for axis in self.axes)
         nbytes = dtypes.get(step.kv).nbytes(step.batch * elements)
         others = divided(step.batch * elements * (ways - 1), ways)

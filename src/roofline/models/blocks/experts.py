@@ -240,9 +240,7 @@ class Experts(Block):
         trace.add(op, _join(module, "combine"))
         return out
 
-    def _sent(
-        self, trace: Trace, spread: Spread, name: str, x: Tensor, sent: Size, kept: Size, load: float
-    ) -> Tensor:
+    def _sent(self, trace: Trace, spread: Spread, name: str, x: Tensor, sent: Size, kept: Size, load: float) -> Tensor:
         """Send ``sent`` rows of each chip to the experts or back; the busiest chip's link sets the time."""
         width = self.latent or self.inputs
         dtype = (spread.dispatch if name == "dispatch" else spread.combine) or trace.step.activations
