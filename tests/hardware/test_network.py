@@ -96,7 +96,16 @@ def test_targets_that_cannot_be(target, message):
     ("target", "axes", "message"),
     [
         ("v5e:4x4", {"X": 4, "Y": 8}, "the axes X=4, Y=8 make 32 chips, and v5e:4x4 has 16; their sizes multiply"),
-        ("v5e:4x4", {"X": 2, "Y": 8}, "axis X of 2 does not fit the axes of v5e:4x4; an axis takes whole axes"),
+        (
+            "v5p:4x12",
+            {"X": 6, "Y": 8},
+            "axis X of 6 does not fit the axes of v5p:4x12; an axis takes axes of the slice",
+        ),
+        (
+            "v5p:12x4",
+            {"X": 8, "Y": 6},
+            "axis X of 8 does not fit the axes of v5p:12x4; an axis takes axes of the slice",
+        ),
         (
             "h100:24",
             {"X": 4, "Y": 6},
@@ -130,6 +139,32 @@ def test_axes_by_other_names():
         "Mesh(X=256 ici ring 16, ici ring 16, P=2 dcn switch)"
     )
     assert str(with_mesh(chip("v5e"), {"X": 4, "Y": 4}).mesh) == str(chip("v5e:4x4").mesh)
+
+
+CUTS = [
+    ("v5e:4x4", {"X": 2, "Y": 8}, "X=2 ici line, Y=8 ici line 2, ici line 4", "X X Y.2"),
+    ("v5e:16x16", {"a": 4, "b": 4, "c": 16}, "a=4 ici line, b=4 ici line, c=16 ici ring", "X X Y"),
+    ("v5e:16x16", {"a": 1, "b": 32, "c": 8}, "a=1, b=32 ici ring 16, ici line 2, c=8 ici line", "X Y Y"),
+    ("v5p:8x12", {"a": 2, "b": 8, "c": 6}, "a=2 ici line, b=8 ici line 4, ici line 2, c=6 ici line", "X X Y Y"),
+    ("v5p:4x4x12", {"a": 4, "b": 16, "c": 3}, "a=4 ici ring, b=16 ici ring 4, ici line 4, c=3 ici line", "X Y Z Z"),
+    ("v5p:8x8:2", {"a": 2, "b": 32, "S": 2}, "a=2 ici line, b=32 ici line 4, ici line 8, S=2 dcn switch", "X X Y"),
+]
+
+
+@pytest.mark.parametrize(("target", "axes", "text", "along"), CUTS)
+def test_an_axis_of_a_slice_may_be_cut(target, axes, text, along):
+    machine = with_mesh(chip(target), axes)
+    assert str(machine.mesh) == f"Mesh({text})"
+    levels = [level for axis in machine.mesh for level in axis.levels if level.topology == "torus"]
+    busy = [f"ici {name}" for name in along.split()]
+    assert [rate(machine, Key("wire", level.place)).resource for level in levels] == busy
+    said = [note.split(" is ")[0] for note in machine.mesh.notes if "is cut into" in note]
+    assert said == sorted({name for name in busy if busy.count(name) > 1})
+
+
+def test_wrap_that_is_asked_for_holds_for_whole_axes_only():
+    mesh = with_mesh(chip("v5e:4x4"), {"X": 2, "Y": 8}, wrap=True).mesh
+    assert str(mesh) == "Mesh(X=2 ici line, Y=8 ici line 2, ici ring 4)"
 
 
 def test_selecting_axes():

@@ -17,6 +17,10 @@ from roofline.errors import InputError
 @click.option("--batch-tokens", required=True, metavar="N", help="Tokens of one step over all chips, as in 4e6.")
 @click.option("--sequence", metavar="N", help="Tokens of a sequence (default 4096, or the most it takes).")
 @click.option("--data", type=int, default=1, show_default=True, metavar="N", help="Copies of the model.")
+@click.option("--pipeline", type=int, default=1, show_default=True, metavar="N", help="Stages that hold some layers.")
+@click.option("--schedule", default="1f1b", show_default=True, metavar="NAME", help="gpipe, 1f1b, interleaved, zb-h1.")
+@click.option("--chunks", type=int, default=1, show_default=True, metavar="N", help="Pieces a stage (interleaved).")
+@click.option("--microbatches", type=int, metavar="N", help="Parts of a step (default 1; with stages one a sequence).")
 @click.option("--fsdp", type=int, metavar="N", help="Chips that share one copy by --zero (default: what is left).")
 @click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split each layer.")
 @click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="Tensor: tokens split between blocks.")
@@ -38,6 +42,7 @@ from roofline.errors import InputError
 @click.option("--tokens", metavar="N", help="A token budget, as in 15e12.")
 @click.option("--mfu", type=float, metavar="FRACTION", help="A stated utilisation in place of the floor.")
 @click.option("--price", type=float, metavar="DOLLARS", help="Of one chip for an hour.")
+@click.option("--power", type=float, metavar="WATTS", help="Of one chip (default: its data sheet's).")
 @click.option(
     "--policy", default="minimal", show_default=True, metavar="POLICY", help="Bytes: minimal, fused, each-op."
 )

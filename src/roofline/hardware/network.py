@@ -11,8 +11,8 @@ Mesh(X=64 nvlink switch 8, nic switch 8)
 >>> with_mesh(chip("h100:64"), {"data": 16, "model": 4}).mesh
 Mesh(data=16 nvlink switch 2, nic switch 8, model=4 nvlink switch)
 
-Axes of a slice go by the slice's own axes in order, and may join several of them. On switches the axis named last is
-the innermost: its chips share a node first. Sizes may be numbers, arrays or symbols:
+Axes of a slice go by the slice's own axes in order, and may join several of them or share one. On switches the axis
+named last is the innermost: its chips share a node first. Sizes may be numbers, arrays or symbols:
 
 >>> from roofline.sizes import symbol
 >>> with_mesh(chip("v5p"), {"X": symbol("n")}).mesh

@@ -10,16 +10,25 @@ Traceback (most recent call last):
 roofline.errors.HardwareError: TPU v5e has no slice of 16x32: its largest is 16x16; ...
 >>> chip("v5e:16x16:2").mesh
 Mesh(X=16 ici ring, Y=16 ici ring, S=2 dcn switch)
+
+Mesh axes take the axes of a slice in order: whole ones, several, or a part of one. An axis that is cut between several
+is a ring for none of them, and they share its links, so it stays one resource:
+
+>>> from roofline.hardware.network import with_mesh
+>>> cut = with_mesh(chip("v5p:16x16x16"), {"fsdp": 512, "tensor": 8}).mesh
+>>> cut, [axis.levels[-1].resource for axis in cut]
+(Mesh(fsdp=512 ici ring 16, ici ring 16, ici line 2, tensor=8 ici line), ['ici Z', 'ici Z'])
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roofline.errors import HardwareError
 from roofline.hardware.machine import Link, Machine
-from roofline.hardware.network import SLICE_AXIS, Level, MeshAxis, level_of, target_text
+from roofline.hardware.network import AXIS_NAMES, SLICE_AXIS, Level, MeshAxis, level_of, target_text
 from roofline.sizes import Size, is_array, is_symbol, product
 
 #: Axes of each kind of torus.
@@ -27,11 +36,18 @@ TORUS_DIMENSIONS = {"ring": 1, "torus2d": 2, "torus3d": 3}
 
 
 class Axis(NamedTuple):
-    """One physical axis: the link it is made of, its tier, its size."""
+    """One axis of the slice, or a part of it: the link it is made of, its tier, its size.
+
+    ``closed`` says whether its chips close a ring; ``number`` and ``whole`` are the place among the axes of the slice
+    and the size of the one it is part of.
+    """
 
     link: Link
     tier: int
     size: Size
+    number: int
+    closed: Any
+    whole: Size
 
 
 def _full_axis(link: Link, sizes: Sequence[Size]) -> list[Any]:
@@ -78,57 +94,86 @@ def torus_axes(
     numbers = machine.shape and all(isinstance(size, int) for size in sizes.values())
     shape: Sequence[Size] = machine.shape if numbers else tuple(inside.values())
     _check_shape(machine, [link for link, _ in own], shape)
-    physical = _physical(own, shape)
-    closed = _closed(physical, wrap)
-    taken = _taken(machine, inside, physical) if numbers else {n: [i] for i, n in enumerate(inside)}
-    axes = {name: MeshAxis(name, inside[name], _levels(name, taken[name], physical, closed)) for name in inside}
+    physical = _physical(own, shape, wrap)
+    taken = _taken(machine, inside, physical) if numbers else {n: [a] for n, a in zip(inside, physical, strict=False)}
+    axes = _named(inside, taken)
     if across is not None:
         axes[across] = MeshAxis(across, sizes[across], (_between(machine, links, across, sizes[across]),))
     made = tuple(axes.get(name) or MeshAxis(name, 1) for name in sizes)
-    return made, _notes(made, wrap)
+    return made, (*_notes(made, wrap), *(_cuts(taken, axes) if numbers else ()))
 
 
-def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size]) -> list[Axis]:
-    slots = [(link, tier) for link, tier in own for _ in range(TORUS_DIMENSIONS[link.topology])]
-    return [Axis(link, tier, size) for (link, tier), size in zip(slots, shape, strict=False)]
-
-
-def _closed(physical: Sequence[Axis], wrap: bool | None) -> list[Any]:
-    if wrap is not None:
-        return [wrap for _ in physical]
-    found: list[Any] = []
-    for tier in dict.fromkeys(axis.tier for axis in physical):
-        link = next(axis.link for axis in physical if axis.tier == tier)
-        found += WRAPS[link.wrap or "never"](link, [axis.size for axis in physical if axis.tier == tier])
+def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size], wrap: bool | None) -> list[Axis]:
+    """List the axes of a slice, and say of each whether it closes."""
+    found: list[Axis] = []
+    left = list(shape)
+    for link, tier in own:
+        sizes, left = left[: TORUS_DIMENSIONS[link.topology]], left[TORUS_DIMENSIONS[link.topology] :]
+        closes = WRAPS[link.wrap or "never"](link, sizes) if wrap is None else [wrap for _ in sizes]
+        for size, closed in zip(sizes, closes, strict=True):
+            found.append(Axis(link, tier, size, len(found), closed, size))
     return found
 
 
-def _levels(name: str, taken: Sequence[int], physical: Sequence[Axis], closed: Sequence[Any]) -> tuple[Level, ...]:
-    levels = []
-    taken = [i for i in taken if not (isinstance(physical[i].size, int) and physical[i].size == 1)]
-    for count, i in enumerate(taken, 1):
-        axis = physical[i]
-        place = name if len(taken) == 1 else f"{name}.{count}"
-        resource = f"{axis.link.name} {place}"
-        levels.append(
-            level_of(axis.link, axis.tier, place, axis.size, topology="torus", wrap=closed[i], resource=resource)
-        )
-    return tuple(levels)
+def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[Axis]]) -> dict[str, MeshAxis]:
+    """Make the mesh axes, and name what is busy on each: parts of one axis of the slice are one resource.
 
-
-def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[Axis]) -> dict[str, list[int]]:
-    """Give each mesh axis the next axes of the slice that multiply to its size."""
-    taken: dict[str, list[int]] = {}
-    at = 0
+    It goes by the slice's own axes, ``ici X``, or, where mesh axes bear such names, by the first of them along it.
+    """
+    names = {} if any(name in AXIS_NAMES for name in inside) else dict(enumerate(AXIS_NAMES))
+    made: dict[str, MeshAxis] = {}
     for name, size in inside.items():
-        taken[name] = []
-        while at < len(physical) and product(physical[i].size for i in taken[name]) < size:
-            taken[name].append(at)
-            at += 1
-        if product(physical[i].size for i in taken[name]) != size:
-            hint = "an axis takes whole axes of the slice, in order"
-            raise HardwareError(f"axis {name} of {size} does not fit the axes of {target_text(machine)}", hint=hint)
+        parts = [axis for axis in taken[name] if not _is_one(axis.size)]
+        places = [name] if len(parts) == 1 else [f"{name}.{count}" for count in range(1, len(parts) + 1)]
+        levels = tuple(
+            level_of(
+                axis.link, axis.tier, place, axis.size, topology="torus", wrap=axis.closed,
+                resource=f"{axis.link.name} {names.setdefault(axis.number, place)}",
+            )
+            for axis, place in zip(parts, places, strict=True)
+        )  # fmt: skip
+        made[name] = MeshAxis(name, size, levels)
+    return made
+
+
+def _is_one(size: Size) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[Axis]) -> dict[str, list[Axis]]:
+    """Give each mesh axis the next axes of the slice that multiply to its size, the last of them perhaps in part.
+
+    What is left of an axis goes to the next. No part of a cut axis closes: its ends are not neighbours.
+    """
+    left = [axis for axis in physical if not _is_one(axis.size)]
+    taken: dict[str, list[Axis]] = {}
+    for name, size in inside.items():
+        need, taken[name] = int(size), []
+        while need > 1:
+            axis = left.pop(0)
+            here = math.gcd(need, axis.size)
+            if here not in (need, axis.size):
+                hint = "an axis takes axes of the slice in order: whole ones, and a part that divides the next"
+                raise HardwareError(f"axis {name} of {size} does not fit the axes of {target_text(machine)}", hint=hint)
+            part = axis._replace(closed=axis.closed and here == axis.whole)
+            taken[name].append(part._replace(size=here))
+            need //= here
+            if here < axis.size:
+                left.insert(0, part._replace(size=axis.size // here))
     return taken
+
+
+def _cuts(taken: Mapping[str, Sequence[Axis]], axes: Mapping[str, MeshAxis]) -> list[str]:
+    """Say which axes of the slice are cut between mesh axes."""
+    parts: dict[str, list[str]] = {}
+    for name, pieces in taken.items():
+        for axis, level in zip(pieces, axes[name].levels, strict=True):
+            if axis.size != axis.whole:
+                parts.setdefault(level.resource, []).append(f"{name} {axis.size}")
+    return [
+        f"{resource} is cut into {' and '.join(cut)}: none wraps around, and ways over other chips are not counted"
+        for resource, cut in parts.items()
+    ]
 
 
 def _across(machine: Machine, whole: Mapping[str, Size]) -> str | None:

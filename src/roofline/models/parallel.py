@@ -21,14 +21,15 @@ from dataclasses import replace
 
 from roofline.errors import HardwareError, SizeError
 from roofline.hardware.machine import Machine
-from roofline.hardware.network import Level, Mesh, MeshAxis, target_text, with_mesh
-from roofline.models.blocks.exchange import Exchange, HandOn, Received, exchanged
+from roofline.hardware.network import Mesh, MeshAxis, target_text, with_mesh
+from roofline.models.blocks.exchange import Algorithm, Exchange, HandOn, Received, exchanged
 from roofline.models.blocks.experts import Experts, Spread
 from roofline.models.blocks.residual import Parallel
 from roofline.models.description import Block, Layer, Model, Share
 from roofline.models.parallelism import SHARED, Parallelism
 from roofline.models.splits import Splitter
 from roofline.models.step import divided
+from roofline.ops.collective_choice import Chooser
 from roofline.sizes import ceil_div, product
 
 
@@ -38,7 +39,7 @@ def split(
     *,
     experts: bool = False,
     sequence: bool = False,
-    algorithm: str | None = None,
+    algorithm: Algorithm = None,
 ) -> Model:
     """What one chip runs of a model that is split over mesh axes.
 
@@ -56,9 +57,10 @@ def split(
     return _split(model, Splitter(model.name, ways, tuple(axes), expert, sequence, algorithm))
 
 
-def divide(model: Model, ways: Parallelism, mesh: Mesh | None) -> Model:
-    """What one chip runs of a model, or of one stage of it, that is laid out as ``ways`` says on a mesh of its axes."""
-    named = {axis.name: axis for axis in mesh or ()}
+def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
+    """What one chip runs of a model, or of one stage of it, laid out as ``ways`` says on a machine of that mesh."""
+    named = {axis.name: axis for axis in machine.mesh or ()}
+    algorithm = Chooser(ways.algorithm, machine)
     axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
     spread = None
     if ways.exchange == "all-to-all" and ways.expert > 1:
@@ -71,15 +73,15 @@ def divide(model: Model, ways: Parallelism, mesh: Mesh | None) -> Model:
             split=ways.shared == "split" and ways.tensor > 1,
             dispatch=ways.dispatch or _quantised(model),
             combine=ways.combine or "",
-            algorithm=None,
+            algorithm=algorithm,
         )
     made = Splitter(
-        model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, ways.algorithm,
+        model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, algorithm,
         axes["context"], spread,
     )  # fmt: skip
     local = _split(model, made)
     if ways.pipeline > 1 and not model.head and not model.final:
-        local = replace(local, hands=(*local.hands, HandOn("hand_on", axes["pipeline"])))
+        local = replace(local, hands=(*local.hands, HandOn("hand_on", axes["pipeline"], algorithm)))
     share = Share(ways.copies, ways.sharing, ways.context)
     return replace(local, share=share, notes=(*local.notes, *_said(ways, spread, model)))
 
@@ -182,44 +184,7 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
         raise HardwareError(
             f"{made} is {chips} chips, and {target_text(machine)} has {have}", hint="their product is the chips"
         )
-    own = [level for axis in machine.mesh or () for level in axis.levels]
-    if machine.slices > 1 or not own or any(level.topology != "torus" for level in own):
-        return with_mesh(machine, wanted)
-    parts = _cut(machine, own, wanted)
-    axes = [
-        MeshAxis(
-            name,
-            wanted[name],
-            tuple(
-                replace(level, place=name if len(levels) == 1 else f"{name}.{number}")
-                for number, level in enumerate(levels, 1)
-            ),
-        )
-        for name, levels in parts.items()
-    ]
-    return replace(machine, mesh=Mesh(tuple(axes), machine.mesh.notes if machine.mesh else ()))
-
-
-def _cut(machine: Machine, own: Sequence[Level], wanted: Mapping[str, int]) -> dict[str, list[Level]]:
-    """Give the axes of a slice out in order, cutting one where it must be."""
-    left = [(level, int(level.size)) for level in own if level.size != 1]
-    parts: dict[str, list[Level]] = {}
-    for name, size in wanted.items():
-        need = size
-        while need > 1:
-            level, rest = left.pop(0)
-            taken = math.gcd(need, rest)
-            if taken not in (need, rest):
-                raise HardwareError(
-                    f"axis {name} of {size} does not fit the axes of {target_text(machine)}",
-                    hint="sizes that multiply to those of the slice's axes, in order",
-                )
-            closes = level.wrap and taken == level.size
-            parts.setdefault(name, []).append(replace(level, size=taken, wrap=closes))
-            need //= taken
-            if taken < rest:
-                left.insert(0, (level, rest // taken))
-    return parts
+    return with_mesh(machine, wanted)
 
 
 __all__ = ["Exchange", "divide", "divided", "exchanged", "has_experts", "name_axes", "split"]

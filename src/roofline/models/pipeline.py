@@ -153,7 +153,7 @@ def _costs(model: Model, machine: Machine, ways: Parallelism, priced: Callable[.
     from roofline.models.parallel import divide, name_axes
 
     named = name_axes(machine, {name: size for name, size in ways.axes.items() if size > 1})
-    local = divide(model, replace(ways, pipeline=1), named.mesh)
+    local = divide(model, replace(ways, pipeline=1), named)
     layers = [0.0] * len(model.layers)
     beside = [0.0, 0.0]
     numbers = {label: found for label, found, _ in groups(local)}

@@ -56,4 +56,4 @@ def shares(
         named = name_axes(machine, wanted)
     layers, first, last = costs or (None, 0, 0)
     parts = stages(model, ways.pipeline, layers, first=first, last=last)
-    return tuple(divide(part, ways, named.mesh) for part in parts), named
+    return tuple(divide(part, ways, named) for part in parts), named

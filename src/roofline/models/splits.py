@@ -23,7 +23,7 @@ from roofline.errors import InputError, SizeError
 from roofline.hardware.network import MeshAxis
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.compressed import CompressedAttention
-from roofline.models.blocks.exchange import ContextParallel, Exchange
+from roofline.models.blocks.exchange import Algorithm, ContextParallel, Exchange
 from roofline.models.blocks.experts import Experts, Spread
 from roofline.models.blocks.hyper import Collapse, Expand
 from roofline.models.blocks.hyper import Spread as Streams
@@ -50,7 +50,7 @@ class Splitter:
     axes: tuple[MeshAxis, ...]
     expert: int = 1
     sequence: bool = False
-    algorithm: str | None = None
+    algorithm: Algorithm = None
     context: tuple[MeshAxis, ...] = ()
     spread: Spread | None = None
     said: dict[str, None] = field(default_factory=dict)

@@ -1,20 +1,27 @@
-"""Training a model: the floor of a step on one chip of many, memory by part, how long a token budget takes.
+"""Training a model: the floor of a step over all chips, memory by part, how long a token budget takes.
 
 >>> found = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=2**22, fsdp=512, tensor=8, tokens=15 * 10**12)
->>> found.chips, round(found.bound.lower, 2), found.bound.kind, round(found.mfu, 2), round(found.days, 1)
+>>> found.chips, round(found.lower, 2), found.bound.kind, round(found.mfu, 2), round(found.days, 1)
 (4096, 1.17, 'network-bound', 0.83, 48.3)
 >>> found.least_chips
 936
+
+Stages of a pipeline wait for each other, which the step's time holds; one microbatch a sequence:
+
+>>> piped = train("llama-3-70b", on="h100:256", batch_tokens=2**20, tensor=8, pipeline=4, zero=1)
+>>> piped.microbatches, round(piped.bubble, 3), [stage.numbers for stage in piped.stages]
+(32, 0.081, [(0,), (1,), (2,), (3,)])
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from roofline import dtypes
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import traffic
@@ -25,112 +32,27 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import in_format, run
 from roofline.models.parallel import divided, name_axes, split
+from roofline.models.schedule import Schedule, schedule
+from roofline.models.schedule import check as check_schedule
 from roofline.models.step import Step
-from roofline.models.training_memory import at_work, kept, optimizer, states
-from roofline.models.training_operations import Policy, backward, forward, layer_weights, loss, policy
-from roofline.ops.collective import cost
-from roofline.sizes import Size, ceil_div, check, is_array, is_symbol
-from roofline.work import Key, Op, Tensor, Work
-
-SCHEMA = "roofline/train/1"
-DAY = 86400.0
+from roofline.models.training_answer import Training
+from roofline.models.training_memory import Formats, optimizer
+from roofline.models.training_operations import forward, policy
+from roofline.models.training_stage import (
+    Passes,
+    Plan,
+    Stage,
+    cut,
+    operations_of,
+    parameters_of,
+    passes,
+    repeated,
+)
+from roofline.sizes import Size, check, floor_div, is_array, is_symbol, maximum
+from roofline.work import Key, Tensor
 
 #: Which bytes of a training step count.
 POLICIES = ("minimal", "fused", "each-op")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Training:
-    """One step of one chip, and what follows for all of them.
-
-    ``model_flops`` are those of forward and backward of the whole batch, nothing run again, exact; ``six`` is
-    6·parameters·tokens, the usual short form, of the parameters one token uses. ``mfu`` is ``model_flops`` over what
-    the chips' peak could do in ``time``; ``time`` is the floor, or what a stated MFU makes of it.
-    """
-
-    model: Model
-    bound: Bound
-    chips: Size
-    ways: dict[str, Size]
-    batch_tokens: Size
-    sequence: Size
-    checkpoint: str
-    model_flops: Size
-    six: Size
-    peak: float
-    memory: Footprint
-    fixed: Size
-    stated: float | None = None
-    tokens: Size | None = None
-    price: float | None = None
-
-    @property
-    def time(self) -> Size:
-        """Seconds of a step: the floor, or at the stated MFU."""
-        if self.stated is None:
-            return self.bound.lower
-        return self.model_flops / (self.chips * self.peak * self.stated)
-
-    @property
-    def mfu(self) -> Size:
-        """Model FLOPs over peak at :attr:`time`."""
-        return self.model_flops / (self.chips * self.peak * self.time)
-
-    @property
-    def tokens_per_day(self) -> Size:
-        """Tokens all chips train on in a day."""
-        return self.batch_tokens / self.time * DAY
-
-    @property
-    def days(self) -> Size | None:
-        """Days the token budget takes."""
-        return None if self.tokens is None else self.tokens / self.tokens_per_day
-
-    @property
-    def cost(self) -> Size | None:
-        """What the token budget costs at the stated price of a chip-hour."""
-        return None if self.days is None or self.price is None else self.days * 24 * self.chips * self.price
-
-    @property
-    def least_chips(self) -> int | None:
-        """The fewest chips the batch fits on, as many copies and splits as now; None where no number is enough."""
-        total, capacity = self.memory.total, self.memory.capacity
-        if capacity is None or not all(isinstance(value, int | float) for value in (total, self.fixed, self.chips)):
-            return None
-        if capacity <= self.fixed:
-            return None
-        copies, tensor = self.ways["data"], self.ways["tensor"]
-        shared = (total - self.fixed) * self.chips / (copies * tensor)
-        return int(ceil_div(shared, capacity - self.fixed) * copies * tensor)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
-        return {
-            "schema": SCHEMA,
-            "model": self.model.name,
-            "parameters": self.model.parameters,
-            "chips": self.chips,
-            "ways": dict(self.ways),
-            "batch_tokens": _plain(self.batch_tokens),
-            "sequence": _plain(self.sequence),
-            "checkpoint": self.checkpoint,
-            "model_flops": _plain(self.model_flops),
-            "six_parameters_tokens": _plain(self.six),
-            "time": _plain(self.time),
-            "mfu": _plain(self.mfu),
-            "stated_mfu": self.stated,
-            "tokens_per_day": _plain(self.tokens_per_day),
-            "days": _plain(self.days),
-            "cost": _plain(self.cost),
-            "memory": {
-                "parts": {name: _plain(value) for name, value in self.memory.parts.items()},
-                "total": _plain(self.memory.total),
-                "capacity": self.memory.capacity,
-                "fits": self.memory.fits,
-            },
-            "least_chips": self.least_chips,
-            "step": self.bound.to_dict(),
-        }
 
 
 def train(
@@ -140,9 +62,13 @@ def train(
     batch_tokens: Size,
     sequence: Size | None = None,
     data: int = 1,
+    pipeline: int = 1,
     fsdp: int | None = None,
     tensor: int = 1,
     sequence_parallel: bool = True,
+    schedule: str = "1f1b",
+    chunks: int = 1,
+    microbatches: Size | None = None,
     zero: int = 3,
     checkpoint: str | int = "selective",
     weights: str | None = None,
@@ -153,6 +79,7 @@ def train(
     tokens: Size | None = None,
     mfu: float | None = None,
     price: float | None = None,
+    power: float | None = None,
     count: str = "causal",
     policy: str = "minimal",
     overlap: float | None = None,
@@ -168,97 +95,96 @@ def train(
     (False, 2)
 
     Parameters
-        ``data``, ``fsdp``, ``tensor``  chips by use: their product is the target's; ``fsdp`` takes what is left.
-                       ``fsdp`` chips share weights, gradients and states by ``zero`` stage, ``data`` chips copy them
+        ``data``, ``pipeline``, ``fsdp``, ``tensor``  chips by use: their product is the target's; ``fsdp`` takes what
+                       is left. ``fsdp`` chips share weights, gradients and states by ``zero`` stage, ``data`` chips
+                       copy them, ``pipeline`` stages hold some layers each, ``tensor`` chips split every layer
         ``sequence_parallel``  with ``tensor``: the hidden state between blocks is split by tokens
+        ``schedule``   of the pipeline: ``gpipe``, ``1f1b``, ``interleaved`` with ``chunks`` pieces a stage, ``zb-h1``
+        ``microbatches``  parts of each copy's batch that run one after the other and add up their gradients; with a
+                       pipeline one a sequence, else 1
         ``checkpoint``  ``none``, ``selective``, ``matmuls``, ``full``, or how many hidden states a layer keeps
         ``weights``, ``gradients``, ``moments``, ``master``  formats; gradients are as weights, ``master`` may be None
         ``using``      the optimizer: adam, lion, momentum, sgd
-        ``tokens``, ``price``, ``mfu``  a token budget; dollars for a chip-hour; a stated model FLOPs utilisation
+        ``tokens``, ``price``, ``power``, ``mfu``  a token budget; dollars for a chip-hour; watts of a chip (the data
+                       sheet's); a stated model FLOPs utilisation
         ``policy``     which bytes count: ``minimal``, ``fused``, ``each-op``
+        ``overlap``, ``overhead``  a share of times that overlap, a time for every operation started: an estimate
 
     Sizes of the batch may be numbers, arrays or symbols; numbers of chips are numbers.
     """
+    asked = {name: value for name, value in locals().items() if name not in ("model", "target_options")}
     from roofline.bounds.api import target
     from roofline.quantity import parse
 
     described = load(model) if isinstance(model, str) else model
-    chosen, trained_by = _policy(checkpoint), optimizer(using)
-    _check(described, policy, mfu, price)
+    chosen, order = _checked(described, policy, mfu, price, power, checkpoint, using, schedule)
     machine = target(on, **target_options)
-    ways = _ways(machine, data, fsdp, tensor)
+    ways = _ways(machine, {"data": data, "pipeline": pipeline, "tensor": tensor}, fsdp, len(described.layers), chunks)
     machine = name_axes(machine, ways)
     stored = dtypes.get(weights or described.dtype).name
-    of_gradients = dtypes.get(gradients or stored).name
+    formats = Formats(stored, dtypes.get(gradients or stored).name, moments, master, using)
     described = replace(in_format(described, stored), dtype=stored, quantisation=None)
     length = check("sequence", min(4096, described.context or 4096) if sequence is None else sequence)
     total = check("batch_tokens", batch_tokens)
     local = split(described, _axes(machine, "tensor"), sequence=sequence_parallel) if tensor > 1 else described
-    step = _step(described, total, length, ways["data"] * ways["fsdp"], count)
-    whole = forward(run(described, replace(step, batch=divided(total, length))))
-    once = forward(run(local, step))
+    share = divided(divided(total, length), ways["data"] * ways["fsdp"])
+    parts = _microbatches(microbatches, share, pipeline, order)
+    check_schedule(order, stages=pipeline, microbatches=parts, chunks=chunks)
+    step = _step(described, divided(share, parts), length, count)
     stream = _stream(local, step, tensor if sequence_parallel else 1)
-    last = loss(once[-1].writes[0])
-    there = [*once, last]
-    back = backward(once, chosen, of_gradients, machine.mesh)
-    shared = _shared(once, machine, zero, stored, of_gradients)
-    sizes = {"weights": stored, "gradients": of_gradients, "moments": moments, "master": master}
-    held = states(
-        local.parameters, weights=stored, gradients=of_gradients, using=using, moments=moments, master=master,
-        shards=ways["fsdp"], zero=zero,
-    )  # fmt: skip
-    update = _update(local, ways["fsdp"] if zero else 1, trained_by.flops, held)
-    ops = [*there, *back, *shared, update]
-    passing = max(count * dtypes.get(stored).bits / 8 for count, _ in layer_weights(once).values())
-    gathered = passing if zero == 3 and ways["fsdp"] > 1 else 0
-    renewed = at_work(once) if chosen.name not in ("none", "selective") else 0
-    where = data_level(machine)
-    capacity = where.capacity.value if where.capacity else None
-    parts = {**held, "activations": kept(once, chosen, stream), "a layer at work": gathered + renewed}
-    needed = Footprint(parts, where.name, capacity)
-    bound = evaluate(
-        ops,
-        traffic(ops, policy),
-        machine,
-        expression=f"{described.name} training step",
-        sizes={"batch_tokens": total, "sequence": length, **{name: n for name, n in ways.items() if n > 1}},
-        footprint=needed,
-        overlap=overlap,
-        overhead=None if overhead is None else parse(overhead, "s"),
-        assumptions=_assumptions(local, chosen, ways, zero, sizes, using, policy, count, step, machine),
-        request={"policy": policy, "checkpoint": chosen.name},
-    )
+    steady = pipeline > 1 and microbatches is None and order.bounded
+    plan = Plan(chosen, formats, zero, parts, chunks, machine.mesh, stream, steady)
     peak = rate(machine, Key("flops", "matrix", dtypes.get(stored).arithmetic))
     if peak is None:
         raise InputError(f"{machine.name} has no peak for {stored}", hint=f"give one: set {stored}=… FLOP/s")
-    return Training(
+    said = _assumptions(local, plan, ways, order, policy, count, share, machine)
+    priced = {
+        "expression": f"{described.name} training step",
+        "sizes": {"batch_tokens": total, "sequence": length, **{name: n for name, n in ways.items() if n > 1}},
+        "overlap": overlap,
+        "overhead": None if overhead is None else parse(overhead, "s"),
+        "request": {"policy": policy, "checkpoint": chosen.name},
+    }
+    gaps = (*local.gaps, *_unsplit(step, parts))
+    made = [
+        _stage(numbers, held, found, plan, machine, {**priced, "assumptions": said}, policy, gaps)
+        for numbers, held, found in _kinds(local, step, plan, order, pipeline)
+    ]
+    lower, op_by_op, upper = _times([stage for stage, _ in made], [found for _, found in made], plan, order, pipeline)
+    stages = tuple(stage for stage, _ in made)
+    whole = forward(run(described, replace(step, batch=divided(total, length))))
+    found = Training(
         model=described,
-        bound=replace(bound, incomplete=(*local.gaps, *_unsplit(step), *bound.incomplete)),
-        chips=ways["data"] * ways["fsdp"] * ways["tensor"],
+        stages=stages,
+        chips=ways["data"] * ways["pipeline"] * ways["fsdp"] * ways["tensor"],
         ways=ways,
         batch_tokens=total,
         sequence=length,
+        microbatches=parts,
+        schedule=order.name,
         checkpoint=chosen.name,
         model_flops=3 * _sum(op.work.total("flops", "matrix") * op.repeat for op in whole),
+        flops=_sum(s.bound.flops * len(s.numbers) for s in stages) * (ways["data"] * ways["fsdp"] * ways["tensor"]),
         six=6 * described.active_parameters * total,
         peak=float(peak.value),
-        memory=needed,
-        fixed=gathered + sum(held[name] for name, stage in _STAGES.items() if zero < stage),
+        lower=lower,
+        op_by_op=op_by_op,
+        upper=upper,
         stated=mfu,
         tokens=tokens,
         price=price,
+        power=power if power is not None else (machine.tdp.value if machine.tdp else None),
+        asked={**asked, **target_options, "model": model},
     )
+    return replace(found, estimate=_estimate(found, overlap))
 
 
-#: The ZeRO stage from which each part is shared.
-_STAGES = {"optimizer": 1, "gradients": 2, "weights": 3}
-
-
-def _policy(checkpoint: str | int) -> Policy:
-    return policy(checkpoint)
-
-
-def _check(model: Model, byte_policy: str, mfu: float | None, price: float | None) -> None:
+def _checked(
+    model: Model, byte_policy: str, mfu: float | None, price: float | None, power: float | None,
+    checkpoint: str | int, using: str, order: str,
+) -> tuple[Any, Schedule]:  # fmt: skip
+    chosen, scheduled = policy(checkpoint), schedule(order)
+    optimizer(using)
     if byte_policy not in POLICIES:
         raise InputError(
             f"unknown byte policy {byte_policy!r}", hint=suggest(byte_policy, POLICIES, what="byte policies")
@@ -269,43 +195,68 @@ def _check(model: Model, byte_policy: str, mfu: float | None, price: float | Non
         raise InputError(f"mfu {mfu} is not a fraction", hint="0.4 is 40% of the chips' peak")
     if price is not None and price < 0:
         raise InputError(f"price {price} is negative", hint="dollars for a chip-hour")
+    if power is not None and power <= 0:
+        raise InputError(f"power {power} is not above 0", hint="watts of one chip, as in 700")
+    return chosen, scheduled
 
 
-def _ways(machine: Machine, data: int, fsdp: int | None, tensor: int) -> dict[str, Size]:
-    """Chips by use; what is not given goes to ``fsdp``."""
+def _ways(machine: Machine, given: Mapping[str, int], fsdp: int | None, layers: int, chunks: int) -> dict[str, Size]:
+    """Chips by use, outermost first; what is not given goes to ``fsdp``."""
     chips = machine.slices
     for size in machine.shape:
         chips *= size
-    given = {"data": check("data", data), "tensor": check("tensor", tensor)}
+    checked = {name: check(name, size) for name, size in given.items()}
+    stages, pieces = given["pipeline"], check("chunks", chunks)
+    if stages * pieces > layers:
+        raise SizeError(
+            f"{layers} layers do not make {stages * pieces} pieces of a pipeline", hint=f"at most {layers} stages"
+        )
     if fsdp is None:
-        rest, over = divmod(chips, data * tensor)
+        taken = given["data"] * given["pipeline"] * given["tensor"]
+        rest, over = divmod(chips, taken)
         if over and machine.shape:
-            raise SizeError(f"{chips} chips are no multiple of data {data} · tensor {tensor}")
+            named = " · ".join(f"{name} {size}" for name, size in given.items())
+            raise SizeError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
         fsdp = max(rest, 1) if machine.shape else 1
-    return {"data": given["data"], "fsdp": check("fsdp", fsdp), "tensor": given["tensor"]}
+    return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in _ORDER}
+
+
+#: Uses of chips from the outermost links to the innermost.
+_ORDER = ("data", "pipeline", "fsdp", "tensor")
 
 
 def _axes(machine: Machine, *names: str) -> Any:
-    if machine.mesh is None:
-        return ()
-    return tuple(axis for axis in machine.mesh if axis.name in names)
+    return tuple(axis for axis in machine.mesh or () if axis.name in names)
 
 
-def _step(model: Model, tokens: Size, length: Size, groups: Size, count: str) -> Step:
+def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule) -> Size:
+    """What was asked for; else with a pipeline one a sequence, as many as run evenly."""
+    if given is not None:
+        return check("microbatches", given)
+    if stages == 1:
+        return 1
+    if is_array(share) or is_symbol(share):
+        return share
+    many = max(int(floor_div(share, 1)), 1)
+    return max(many - many % stages, stages) if order.splits else many
+
+
+def _step(model: Model, batch: Size, length: Size, count: str) -> Step:
     if count not in ("causal", "full"):
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     if model.context is not None and isinstance(length, int) and length > model.context:
         raise SizeError(f"{model.name} takes sequences of up to {model.context} tokens, not {length}")
-    batch = divided(divided(tokens, length), groups)
     return Step(batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=count == "full")
 
 
-def _unsplit(step: Step) -> list[str]:
+def _unsplit(step: Step, parts: Size) -> list[str]:
     if is_array(step.batch) or is_symbol(step.batch) or step.batch >= 1:
         return []
+    whole = isinstance(parts, int) and parts == 1
+    where, fewer = ("copy of the model", "copies") if whole else ("microbatch", "microbatches")
     return [
-        f"{step.batch:.3g} sequences for each copy of the model: to split one over chips is not modelled; "
-        "fewer copies, shorter sequences or a larger batch would do"
+        f"{step.batch:.3g} sequences for each {where}: to split one over chips is not modelled; "
+        f"fewer {fewer}, shorter sequences or a larger batch would do"
     ]
 
 
@@ -314,49 +265,91 @@ def _stream(model: Model, step: Step, ways: int) -> Tensor:
     return Tensor("hidden state", (divided(step.tokens, ways), model.width), step.activations)
 
 
-def _shared(ops: Sequence[Op], machine: Machine, zero: int, weights: str, gradients: str) -> list[Op]:
-    """Collectives of weights and gradients by group of layers: what chips share they gather, what differs they add."""
-    found: list[Op] = []
-    sharing, copying = _axes(machine, "fsdp"), _axes(machine, "data")
-    calls: list[tuple[str, str, Any, str, Size]] = []
-    if sharing and zero == 3:
-        calls += [(f"weights for {pass_}", "AllGather", sharing, weights, 1) for pass_ in ("forward", "backward")]
-    elif sharing and zero:
-        calls.append(("updated weights", "AllGather", sharing, weights, 1))
-    if sharing:
-        calls.append(("gradients", "ReduceScatter" if zero else "AllReduce", sharing, gradients, 1))
-    ways = sharing[0].size if sharing and zero else 1
-    if copying:
-        calls.append(("gradients of copies", "AllReduce", copying, gradients, ways))
-    for group, (elements, repeat) in layer_weights(ops).items():
-        for name, kind, axes, dtype, parts in calls:
-            nbytes = dtypes.get(dtype).nbytes(divided(elements, parts))
-            priced = cost(kind, axes, nbytes)
-            found.append(
-                Op(
-                    name=name, kind="collective", work=priced.work, dims={"bytes": nbytes, "chips": priced.chips},
-                    repeat=repeat, where=f"{group or 'other weights'}: {name}", note=priced.note,
-                )
-            )  # fmt: skip
-    return found
+def _kinds(
+    model: Model, step: Step, plan: Plan, order: Schedule, stages: int
+) -> Iterable[tuple[tuple[int, ...], int, Passes]]:
+    """The kinds of stage there are: which stages, how many layers, what one of them does."""
+    ops = forward(run(model, step))
+    held = cut(model, stages, plan.chunks)
+    alike: dict[Any, list[int]] = {}
+    for number, layers in enumerate(held):
+        ends = (number == 0, number == stages - 1)
+        waiting = order.held(number, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks)
+        alike.setdefault((tuple(model.layers[i] for i in layers), ends, str(waiting)), []).append(number)
+    for (_, ends, _), numbers in alike.items():
+        layers, first = held[numbers[0]], numbers[0]
+        waiting = order.held(first, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks)
+        mine = operations_of(model, ops, layers, *ends)
+        found = passes(plan, mine, parameters_of(model, layers, *ends), waiting, ends)
+        yield tuple(numbers), len(layers), found
 
 
-def _update(model: Model, shards: Size, flops: int, held: dict[str, Size]) -> Op:
-    """The optimizer's step on the parameters a chip looks after: everything it holds of them is read and written."""
-    count = divided(model.parameters, shards)
-    state = Tensor("optimizer states", (held["optimizer"],), "int8", "state")
-    new = Tensor("new optimizer states", (held["optimizer"],), "int8", "state")
-    written = Tensor("new weights", (count,), model.dtype, "weight")
-    moved = (state,) if held["optimizer"] else ()
-    return Op(
-        "optimizer", "elementwise", Work.flops("vector", "fp32", flops * count), moved,
-        (written, new) if moved else (written,), {"elements": count}, where="optimizer",
-    )  # fmt: skip
+def _stage(
+    numbers: tuple[int, ...], layers: int, found: Passes, plan: Plan, machine: Machine, priced: dict[str, Any],
+    byte_policy: str, gaps: Sequence[str],
+) -> tuple[Stage, Passes]:  # fmt: skip
+    each = [*found.forward, *found.inputs, *found.weights]
+    moved = traffic([*each, *found.once], byte_policy)
+    where = data_level(machine)
+    needed = Footprint(found.memory, where.name, where.capacity.value if where.capacity else None)
+    ops = [*repeated(each, plan.microbatches), *found.once]
+    bound = evaluate(ops, moved, machine, footprint=needed, **priced)
+    return Stage(numbers, layers, replace(bound, incomplete=(*gaps, *bound.incomplete)), needed, found.fixed), found
+
+
+def _times(
+    stages: Sequence[Stage], found: Sequence[Passes], plan: Plan, order: Schedule, count: int
+) -> tuple[Size, Size, Size]:
+    """The three times of a step with the waits of the pipeline."""
+    if count == 1:
+        bound = stages[0].bound
+        return bound.lower, bound.op_by_op, bound.upper
+    made: dict[int, list[tuple[tuple[Size, Size, Size], Size]]] = {}
+    for stage, each in zip(stages, found, strict=True):
+        forms = _of_microbatch(stage.bound, each, plan.microbatches)
+        made.update(dict.fromkeys(stage.numbers, forms))
+    rest = {"microbatches": plan.microbatches, "chunks": plan.chunks}
+    lower, op_by_op, upper = (
+        order.step([made[s][form][0] for s in range(count)], once=[made[s][form][1] for s in range(count)], **rest)
+        for form in range(3)
+    )
+    return lower, op_by_op, upper
+
+
+def _of_microbatch(bound: Bound, found: Passes, many: Size) -> list[tuple[tuple[Size, Size, Size], Size]]:
+    """For each of the three times: those of a microbatch's passes, by their operations, and the rest of a step."""
+    lengths = (len(found.forward), len(found.inputs), len(found.weights))
+    each = bound.ops[: sum(lengths)]
+    ends = (0, lengths[0], lengths[0] + lengths[1], sum(lengths))
+    parts = [_sum([0, *(op.lower for op in each[a:b])]) for a, b in pairwise(ends)]
+    whole = _sum(parts)
+    return [
+        (tuple(slot / many * (part / whole) for part in parts), total - slot)  # type: ignore[misc]
+        for slot, total in zip(_forms(each), (bound.lower, bound.op_by_op, bound.upper), strict=True)
+    ]
+
+
+def _forms(parts: Sequence[OpBound]) -> tuple[Size, Size, Size]:
+    times: dict[str, Size] = {}
+    for part in parts:
+        for name, time in part.times.items():
+            times[name] = times[name] + time if name in times else time
+    return maximum(*times.values()), _sum(part.lower for part in parts if part.times), _sum(times.values())
+
+
+def _estimate(found: Training, overlap: float | None) -> Size | None:
+    """The slowest stage's estimate, and its waits with the same share of overlap."""
+    own = found.bound.estimate
+    if own is None:
+        return None
+    exposed = 0 if overlap is None else 1 - overlap
+    unhidden = found.upper - found.bound.upper
+    return own + found.idle + exposed * (unhidden - found.idle)
 
 
 def _assumptions(
-    model: Model, chosen: Policy, ways: dict[str, Size], zero: int, sizes: dict[str, Any], using: str, policy: str,
-    count: str, step: Step, machine: Machine,
+    model: Model, plan: Plan, ways: dict[str, Size], order: Schedule, policy: str, count: str, share: Size,
+    machine: Machine,
 ) -> list[str]:  # fmt: skip
     from roofline.models.serving import POLICY_TEXT
 
@@ -364,17 +357,24 @@ def _assumptions(
     said.append(
         "measured fractions where known" if machine.use_achievable else "dense data-sheet peaks and one-way bandwidths"
     )
-    said.append(f"checkpointing {chosen.name}: {chosen.says}")
+    said.append(f"checkpointing {plan.policy.name}: {plan.policy.says}")
     said.append("every pair of query and key" if count == "full" else "causal attention")
-    formats = ", ".join(f"{name} {dtype}" for name, dtype in sizes.items() if dtype)
-    said.append(f"{using}; {formats}")
+    said.append(str(plan.formats))
     said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
     if ways["fsdp"] > 1:
-        said.append(f"{ways['fsdp']} chips share by ZeRO stage {zero}")
-    if ways["fsdp"] > 1 or ways["data"] > 1:
-        batch = step.batch
-        if not (is_array(batch) or is_symbol(batch)) and batch != int(batch):
-            said.append(f"{batch:.4g} sequences for each copy of the model: an average, as sequences do not divide")
+        said.append(f"{ways['fsdp']} chips share by ZeRO stage {plan.zero}")
+    if ways["pipeline"] > 1:
+        pieces = f", {plan.chunks} pieces on each" if plan.chunks > 1 else ""
+        said.append(f"{ways['pipeline']} stages{pieces}, {order.name}: {order.says}")
+        said.append("stages wait for each other as in the published schedule; sends are not waited for")
+        if model.tied:
+            said.append(
+                "the tied table is held by the first and the last stage; adding up its gradients is not counted"
+            )
+    if not (isinstance(plan.microbatches, int) and plan.microbatches == 1):
+        said.append(f"{plan.microbatches} microbatches one after the other: weights are read for each")
+    if not (is_array(share) or is_symbol(share)) and share != int(share):
+        said.append(f"{share:.4g} sequences for each copy of the model: an average, as sequences do not divide")
     said += model.notes
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
@@ -385,10 +385,6 @@ def _assumptions(
 def _sum(values: Any) -> Size:
     listed = list(values)
     return sum(listed[1:], listed[0])
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 __all__ = ["Training", "train"]

@@ -13,6 +13,7 @@ Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 3; "How To Scale Y
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from roofline import dtypes
@@ -78,6 +79,33 @@ def states(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """What is kept of each parameter while it is trained, and in which formats."""
+
+    weights: str
+    gradients: str
+    moments: str
+    master: str | None
+    using: str
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """What the optimizer keeps and does."""
+        return optimizer(self.using)
+
+    def states(self, parameters: Size, shards: Size, zero: int) -> dict[str, Size]:
+        """Bytes of weights, gradients and optimizer states on one chip."""
+        return states(
+            parameters, weights=self.weights, gradients=self.gradients, using=self.using, moments=self.moments,
+            master=self.master, shards=shards, zero=zero,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        named = {name: getattr(self, name) for name in ("weights", "gradients", "moments", "master")}
+        return f"{self.using}; {', '.join(f'{name} {dtype}' for name, dtype in named.items() if dtype)}"
+
+
 def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int = "full", dtype: str = "bf16") -> Size:
     """Bytes of hidden states kept of ``tokens`` tokens in ``layers`` layers, by a policy that counts them.
 
@@ -95,7 +123,9 @@ def kept(ops: Sequence[Op], chosen: Policy, stream: Tensor) -> Size:
     """Bytes of activations that wait for the backward pass; ``stream`` is the hidden state between two layers."""
     inside = [op for op in ops if group_of(op)]
     outside = [op for op in ops if not group_of(op)]
-    total: Size = _once(outside, _saved(outside, ops)) + outside[-1].writes[0].capacity_bytes
+    total: Size = _once(outside, _saved(outside, ops))
+    if outside and outside[-1] is ops[-1]:
+        total = total + outside[-1].writes[0].capacity_bytes
     if chosen.count is not None:
         layers = sum(repeat for repeat in {group_of(op): op.repeat for op in inside}.values())
         return total + stream.capacity_bytes * layers * chosen.count

@@ -21,13 +21,14 @@ def training_table(found: Training) -> Any:
     title = Text.assemble((found.model.name, "bold"), f"  on {chips}{bound.target}" + (f"  ({ways})" if ways else ""))
     lines = [
         f"step of {found.batch_tokens:,} tokens in sequences of {found.sequence:,}: "
-        f"at best {show(bound.lower, 's')}, {bound.kind} ({bound.bound_by})",
-        f"  {show(bound.op_by_op, 's')} if only each operation overlaps within itself, "
-        f"{show(bound.upper, 's')} if nothing does",
+        f"at best {show(found.lower, 's')}, {bound.kind} ({bound.bound_by})",
+        f"  {show(found.op_by_op, 's')} if only each operation overlaps within itself, "
+        f"{show(found.upper, 's')} if nothing does",
         "  " + ", ".join(f"{name} {show(time, 's')}" for name, time in _longest_first(bound.times)),
+        *_waits(found),
         f"{format_quantity(float(found.model_flops), 'FLOP')} forward and backward, "
         f"{float(found.model_flops / found.six):.3g} of 6·parameters·tokens; "
-        f"{float(bound.flops * found.chips / found.model_flops):.3g} of it computed, what is run again included",
+        f"{float(found.flops / found.model_flops):.3g} of it computed, what is run again included",
         _rate(found),
         *_budget(found),
         *_memory(found),
@@ -44,9 +45,27 @@ def _longest_first(times: Any) -> list[tuple[str, Any]]:
     return sorted(times.items(), key=lambda each: -float(each[1]))
 
 
+def _waits(found: Training) -> list[str]:
+    """Where a step's time goes that is not computing: the pipeline's waits and collectives nothing hides."""
+    lines = []
+    if found.idle:
+        lines.append(
+            f"  {show(found.idle, 's')} of it waiting for other stages ({float(found.bubble):.1%}), "
+            f"{found.schedule} with {found.microbatches:,} microbatches"
+        )
+    if found.exposed > 0:
+        lines.append(f"  {show(found.exposed, 's')} of it collectives that computing does not cover")
+    return lines
+
+
 def _rate(found: Training) -> str:
-    how = "at the floor" if found.stated is None else f"at the stated MFU, {show(found.time, 's')} a step"
-    return f"MFU {float(found.mfu):.1%} {how}: {short_count(int(found.tokens_per_day))} tokens a day"
+    how = "at the floor"
+    if found.stated is not None:
+        how = f"at the stated MFU, {show(found.time, 's')} a step"
+    elif found.estimate is not None:
+        how = f"as estimated, {show(found.time, 's')} a step"
+    again = f", {float(found.hfu):.1%} with what is run again" if found.flops > found.model_flops * 1.0001 else ""
+    return f"MFU {float(found.mfu):.1%}{again}, {how}: {short_count(int(found.tokens_per_day))} tokens a day"
 
 
 def _budget(found: Training) -> list[str]:
@@ -54,14 +73,19 @@ def _budget(found: Training) -> list[str]:
         return []
     line = f"{short_count(int(found.tokens))} tokens take {format_number(float(found.days))} days"
     if found.cost is not None:
-        line += f" and cost ${format_number(float(found.cost))}"
+        line += f", cost ${format_number(float(found.cost))}"
+    if found.energy is not None:
+        line += (
+            f", {format_number(float(found.energy) / 3.6e9)} MWh at {format_number(float(found.power or 0))} W a chip"
+        )
     return [line]
 
 
 def _memory(found: Training) -> list[str]:
     needed = found.memory
     parts = ", ".join(f"{name} {show(size, 'B')}" for name, size in needed.parts.items() if size)
-    line = f"memory of a chip {show(needed.total, 'B')}: {parts}"
+    which = f" of stage {_numbers(found.fullest.numbers)}, the fullest" if len(found.stages) > 1 else ""
+    line = f"memory of a chip{which} {show(needed.total, 'B')}: {parts}"
     if needed.capacity is None:
         return [f"{line}; its capacity is not known"]
     if needed.fits:
@@ -72,3 +96,7 @@ def _memory(found: Training) -> list[str]:
     if least is None:
         return [line, "  no number of chips is enough: what each holds whole does not fit"]
     return [line, f"  this batch and its states fit on {least:,} such chips at the least"]
+
+
+def _numbers(numbers: tuple[int, ...]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

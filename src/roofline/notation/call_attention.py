@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.notation.result import match
+from roofline.notation.result import finish
 from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import Axis, CallNode, Shape
 
@@ -51,7 +51,7 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     if heads and shared and heads % shared:
         hint = "the query heads are a multiple of the key heads"
         raise scope.fail(f"{heads} query heads do not share {shared} key heads evenly", call.span, hint)
-    return _result(scope, call, "attention", operands, (*q.axes[:-1], v.axes[-1]), wanted)
+    return finish(scope, call, operands, (*q.axes[:-1], v.axes[-1]), wanted)
 
 
 def embedding(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
@@ -65,7 +65,7 @@ def embedding(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
         message = f"{repeated} stands in the table and in the indices"
         raise scope.fail(message, scope.place(indices, repeated, call.span), "give one of them another name")
     given = (*indices.axes, table.axes[1])
-    return _result(scope, call, "embedding", shapes, given, wanted, typed_by=(table,))
+    return finish(scope, call, shapes, given, wanted, typed_by=(table,))
 
 
 def transpose(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
@@ -76,35 +76,7 @@ def transpose(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     given = (*x.axes[:-2], x.axes[-1], x.axes[-2])
     if wanted.output and wanted.output.dims is not None:
         given = _permuted(scope, x, wanted) or given
-    return _result(scope, call, "transpose", shapes, given, wanted, unreduced=x.unreduced)
-
-
-def _result(
-    scope: Scope,
-    call: CallNode,
-    name: str,
-    operands: Sequence[Shape],
-    given: Sequence[Axis],
-    wanted: Wanted,
-    *,
-    typed_by: Sequence[Shape] | None = None,
-    unreduced: tuple[str, ...] = (),
-) -> Shape:
-    """Add the step whose result has the ``given`` axes, in the dtype of the operands (or of ``typed_by``)."""
-    axes, renamed = match(scope, given, wanted, name)
-    compute, storage = scope.dtypes(operands if typed_by is None else typed_by, call.span)
-    return scope.add(
-        "function",
-        name,
-        [rename(shape, renamed) for shape in operands],
-        axes,
-        dtype=storage,
-        compute=compute,
-        span=call.span,
-        wanted=wanted,
-        unreduced=unreduced,
-        options=call.options,
-    )
+    return finish(scope, call, shapes, given, wanted, unreduced=x.unreduced)
 
 
 def _permuted(scope: Scope, x: Shape, wanted: Wanted) -> tuple[Axis, ...] | None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.notation.result import match
+from roofline.notation.result import finish
 from roofline.notation.scope import Scope, Wanted, rename
 from roofline.notation.structure import Axis, CallNode, Shape
 
@@ -80,21 +80,7 @@ def _windowed(
 ) -> Shape:
     own = {label for shape in operands for label in shape.labels}
     computed = [axis.label for i, axis in enumerate(given) if 0 < i < len(given) - 1 or axis.label not in own]
-    axes, renamed = match(scope, given, wanted, call.function, computed=computed)
-    if isinstance(options.get("groups"), str):
-        options["groups"] = renamed.get(options["groups"], options["groups"])
-    compute, storage = scope.dtypes(operands, call.span)
-    return scope.add(
-        "function",
-        call.function,
-        [rename(shape, renamed) for shape in operands],
-        axes,
-        dtype=storage,
-        compute=compute,
-        span=call.span,
-        wanted=wanted,
-        options=options,
-    )
+    return finish(scope, call, operands, given, wanted, computed=computed, options=options)
 
 
 def _options(scope: Scope, call: CallNode, spatial: int, *, stride: int | tuple[int, ...]) -> dict[str, Any]:

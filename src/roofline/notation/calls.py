@@ -19,7 +19,7 @@ from roofline.notation.call_attention import attention, embedding, transpose
 from roofline.notation.call_collective import collective
 from roofline.notation.call_windows import convolution, pooling
 from roofline.notation.functions import FUNCTIONS, no_flag, usual_over
-from roofline.notation.result import match
+from roofline.notation.result import finish, match
 from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import CallNode, Shape, TensorNode
 
@@ -137,21 +137,8 @@ def norm(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) 
 
 
 def _like_first(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted, over: tuple[str, ...]) -> Shape:
-    axes, renamed = match(scope, shapes[0].axes, wanted, call.function)
-    compute, storage = scope.dtypes(shapes, call.span)
-    return scope.add(
-        "function",
-        call.function,
-        [rename(shape, renamed) for shape in shapes],
-        axes,
-        dtype=storage if len(shapes) == 1 else shapes[0].dtype,
-        compute=compute,
-        span=call.span,
-        wanted=wanted,
-        over=tuple(renamed.get(label, label) for label in over),
-        options=call.options,
-        spelt=bool(call.over),
-    )
+    dtype = None if len(shapes) == 1 else shapes[0].dtype
+    return finish(scope, call, shapes, shapes[0].axes, wanted, dtype=dtype, over=over)
 
 
 def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
@@ -164,23 +151,8 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     elif not over:
         over = usual_over(call.function, x.labels)
     given = tuple(axis for axis in x.axes if axis.label not in over)
-    axes, renamed = match(scope, given, wanted, call.function)
-    compute, storage = scope.dtypes(shapes, call.span)
     shards = tuple(a for axis in x.axes if axis.label in over for a in axis.shard)
-    return scope.add(
-        "function",
-        call.function,
-        [rename(x, renamed)],
-        axes,
-        dtype=RESULT_DTYPES.get(call.function, storage),
-        compute=compute,
-        span=call.span,
-        wanted=wanted,
-        unreduced=shards,
-        over=over,
-        options=call.options,
-        spelt=bool(call.over),
-    )
+    return finish(scope, call, [x], given, wanted, dtype=RESULT_DTYPES.get(call.function), over=over, unreduced=shards)
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(

@@ -2,10 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from roofline.notation.scope import Scope, Wanted, is_number
-from roofline.notation.structure import Axis, Span, TensorNode
+from roofline.notation.scope import Scope, Wanted, is_number, rename
+from roofline.notation.structure import Axis, CallNode, Shape, Span, TensorNode
+
+
+def finish(
+    scope: Scope,
+    call: CallNode,
+    operands: Sequence[Shape],
+    given: Sequence[Axis],
+    wanted: Wanted,
+    *,
+    typed_by: Sequence[Shape] = (),
+    dtype: str | None = None,
+    computed: Sequence[str] = (),
+    over: Sequence[str] = (),
+    unreduced: tuple[str, ...] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Shape:
+    """Add the step of a call whose result has the ``given`` axes; return that result.
+
+    Its dtype is ``dtype``, or that of the operands (or of those in ``typed_by``). Labels that the written result
+    renames are renamed in the operands, in ``over`` and in the groups of the options.
+    """
+    axes, renamed = match(scope, given, wanted, call.function, computed=computed)
+    compute, storage = scope.dtypes(typed_by or operands, call.span)
+    chosen = dict(call.options if options is None else options)
+    if isinstance(chosen.get("groups"), str):
+        chosen["groups"] = renamed.get(chosen["groups"], chosen["groups"])
+    return scope.add(
+        "function",
+        call.function,
+        [rename(shape, renamed) for shape in operands],
+        axes,
+        dtype=dtype or storage,
+        compute=compute,
+        span=call.span,
+        wanted=wanted,
+        unreduced=unreduced,
+        over=tuple(renamed.get(label, label) for label in over),
+        options=chosen,
+        spelt=bool(call.over),
+    )
 
 
 def match(

@@ -35,8 +35,8 @@ def region(*names: str) -> Callable[[Region], Region]:
 def scan(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
     """``length`` times the body; slices of what is scanned over are read one by one.
 
-    Where the body reads something anew in every step, the first step is written apart from the others, so that the
-    policy ``minimal`` counts it once.
+    Where the body reads something from outside anew in every step, or starts from it, the first step is written apart
+    from the others, so that the policy ``minimal`` counts it once.
     """
     params = eqn.params
     if params.get("length") is None:
@@ -50,30 +50,47 @@ def scan(walker: Walker, eqn: Any, operands: list[Operand], context: Context) ->
     body, _ = opened(params["jaxpr"])
     slices = [value_of(var.aval) for var in body.invars[carried:]]
     stacks = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
-    parts: list[tuple[str, Size]] = [("", length)]
-    if any(t is not None and t.dims for t in consts) and (is_symbol(length) or length > 1):
-        parts = [("[0]", 1), ("[1:]", length - 1)]
-    for suffix, times in parts:
-        seen = [_slice(row, value, suffix) for row, value in zip(rows, slices, strict=True)]
-        if suffix != "[0]" and (is_symbol(times) or times > 1):
+    anew = any(t is not None and t.dims for t in consts) or _from_outside(walker, state)
+    for name, times in _steps(length, anew):
+        seen = [
+            None if row is None else walker.part(row, name, (times, *value.shape), value.shape)
+            for row, value in zip(rows, slices, strict=True)
+        ]
+        if name != "0" and (is_symbol(times) or times > 1):
             state = _loop_state(walker, state)
         found = walker.inline(
             params["jaxpr"], [*consts, *state, *seen], context._replace(repeat=context.repeat * times)
         )
-        state = _carry(walker, state, found[: len(state)], suffix != "[0]")
+        state = _carry(walker, state, found[: len(state)], name != "0")
         for stack, made in zip(stacks, found[len(state) :], strict=True):
             if made is not None and made.ident != stack.ident and made.role == "activation":
                 walker.same.setdefault(made.ident, stack.ident)
     return [*state, *stacks]
 
 
-def _slice(row: Operand, value: Value, suffix: str) -> Operand:
-    return None if row is None else replace(row, ident=f"{row.ident}{suffix}", dims=value.shape, touched=None)
+def _steps(times: Size, apart: bool) -> list[tuple[str, Size]]:
+    """All steps of a loop at once, or the first apart from the others."""
+    return [("0", 1), ("1:", times - 1)] if apart and (is_symbol(times) or times > 1) else [("", times)]
+
+
+def _from_outside(walker: Walker, state: Sequence[Operand]) -> bool:
+    """Whether a loop starts from what the program was given."""
+    return any(t is not None and t.dims and t.ident not in walker.written for t in state)
 
 
 def _loop_state(walker: Walker, state: Sequence[Operand]) -> list[Operand]:
     """What a loop carries, under a name of its own: a step reads what the one before wrote."""
-    return [None if t is None else replace(walker.tensor(Value(t.dims, t.dtype)), role=t.role) for t in state]
+    found: list[Operand] = []
+    for tensor in state:
+        if tensor is None:
+            found.append(None)
+            continue
+        carried = replace(walker.tensor(Value(tensor.dims, tensor.dtype)), role=tensor.role)
+        if tensor.ident in walker.written:
+            walker.same.setdefault(carried.ident, tensor.ident)
+        walker.written.add(carried.ident)
+        found.append(carried)
+    return found
 
 
 def _carry(walker: Walker, before: Sequence[Operand], after: Sequence[Operand], looped: bool) -> list[Operand]:
@@ -91,13 +108,17 @@ def while_loop(walker: Walker, eqn: Any, operands: list[Operand], context: Conte
     params = eqn.params
     trips = _trips(walker.trips, context.source)
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-    state = _loop_state(walker, operands[second:])
-    again = context._replace(repeat=context.repeat * (trips + 1))
-    walker.inline(params["cond_jaxpr"], [*operands[:first], *state], again)
-    body = context._replace(repeat=context.repeat * trips)
-    after = walker.inline(params["body_jaxpr"], [*operands[first:second], *state], body)
+    consts, state = operands[first:second], operands[second:]
+    for name, times in _steps(trips, _from_outside(walker, state)):
+        if name != "0":
+            state = _loop_state(walker, state)
+        body = context._replace(repeat=context.repeat * times)
+        after = walker.inline(params["body_jaxpr"], [*consts, *state], body)
+        state = _carry(walker, state, after, name != "0")
+    checked = context._replace(repeat=context.repeat * (trips + 1))
+    walker.inline(params["cond_jaxpr"], [*operands[:first], *state], checked)
     walker.assume(f"{context.source}: a while loop runs {trips} times, as stated")
-    return _carry(walker, state, after, True)
+    return state
 
 
 def _trips(stated: Any, source: str) -> Size:

@@ -30,10 +30,11 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError
+from roofline.programs.jax_masks import Masks, constant
 from roofline.programs.jax_regions import REGIONS
 from roofline.programs.jax_registry import load
 from roofline.programs.jax_values import value_of
-from roofline.programs.jax_walker import Context, Walker, own, place_of
+from roofline.programs.jax_walker import Context, Walker, called_by, line_of, opened, own, place_of
 from roofline.programs.specs import spec
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
@@ -92,16 +93,36 @@ def trace(
         walker.tensor(value_of(var.aval), "weight" if place in held else "activation", label)
         for var, (place, label) in zip(pruned.invars, (names[i] for i in slots), strict=True)
     ]
-    walker.inline(pruned, tensors, Context())
+    results = walker.inline(pruned, tensors, Context())
+    hidden = masked(pruned, closed.consts)
+    if hidden:
+        walker.assume(hidden)
     for var, shape in zip(pruned.invars, shapes, strict=True):
         if var.aval.dtype != shape.dtype:
             walker.assume(f"{shape.dtype} is {var.aval.dtype} to JAX unless jax_enable_x64 is set")
     return Traced(
         name or str(getattr(program, "__name__", type(program).__name__)).strip("<>"),
-        walker.settled(),
+        walker.settled(results),
         modules=walker.scopes,
         assumptions=tuple(walker.assumptions),
         inputs=tuple(_written(shape) for shape in shapes),
+    )
+
+
+def masked(jaxpr: Any, held: Sequence[Any]) -> str:
+    """Say how much of the matmuls of attention a mask hides, since all of it is counted; nothing where none is."""
+    from roofline.bounds.explain import show
+
+    masks = Masks(opened, called_by, line_of)
+    masks.walk(jaxpr, [*map(constant, held), *(None for _ in jaxpr.invars)])
+    lines = masks.lines()
+    if not lines:
+        return ""
+    flops, hidden = (sum(amounts[1:], amounts[0]) for amounts in zip(*lines.values(), strict=True))
+    where = ", ".join(sorted(filter(None, lines)))
+    return (
+        f"masked scores are counted, as the program computes them: a kernel that knows the mask would skip "
+        f"{show(hidden, 'FLOP')} of {show(flops, 'FLOP')}" + (f" ({where})" if where else "")
     )
 
 

@@ -18,7 +18,7 @@ from roofline.programs import costs
 from roofline.programs.counts import count
 from roofline.programs.jax_registry import Call, Value, find
 from roofline.programs.jax_values import mesh_axes, value_of
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
 #: A tensor, or None for a constant that the program holds itself.
@@ -48,12 +48,21 @@ class Walker:
     assumptions: dict[str, None] = field(default_factory=dict)
     scopes: dict[str, str] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
+    held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
     made: int = 0
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
         """Name a new tensor."""
         self.made += 1
+        self.held[f"t{self.made}"] = value.shape
         return Tensor(f"t{self.made}", value.shape, value.dtype, role, None, label)
+
+    def part(self, tensor: Tensor, name: str, dims: tuple[Size, ...], seen: tuple[Size, ...]) -> Tensor:
+        """Name a part of a tensor: the dimensions it holds, and those that are seen of it at a time."""
+        ident = f"{tensor.ident}[{name}]" if name else tensor.ident
+        self.held.setdefault(ident, dims)
+        return replace(tensor, ident=ident, dims=seen, touched=None)
 
     def assume(self, text: str) -> None:
         """State an assumption once."""
@@ -88,14 +97,14 @@ class Walker:
         inner = context._replace(
             scope=scope,
             backward=context.backward or "transpose(" in stack,
-            source=_line(eqn.source_info.traceback) or context.source,
+            source=line_of(eqn) or context.source,
         )
         name = eqn.primitive.name
         region = self.regions.get(name)
         if region is not None:
             return region(self, eqn, operands, inner)
         if find(name) is None:
-            inside = _program(eqn)
+            inside = called_by(eqn)
             if inside is not None:
                 return self.inline(inside, operands, inner)
         return self.price(eqn, operands, inner)
@@ -139,6 +148,7 @@ class Walker:
         self.ops.append(
             replace(op, where=context.scope, repeat=op.repeat * context.repeat, options={**op.options, **facts})
         )
+        self.written |= {tensor.ident for tensor in op.writes}
         if op.note and op.kind != "unknown":
             self.assume(op.note)
 
@@ -151,14 +161,26 @@ class Walker:
         finally:
             self.ops = kept
 
-    def settled(self) -> tuple[Op, ...]:
-        """The operations, tensors that turned out to be one under one name."""
+    def settled(self, results: Sequence[Operand] = ()) -> tuple[Op, ...]:
+        """The operations, tensors that turned out to be one under one name; ``results`` are written for good."""
         ops = [
             replace(op, reads=tuple(map(self._settle, op.reads)), writes=tuple(map(self._settle, op.writes)))
             for op in self.ops
         ]
+        ops = _given_back(ops, {self._settle(result).ident for result in results if result is not None})
         apart = _apart(ops)
-        return tuple(replace(op, reads=tuple(_whole(t, apart) for t in op.reads)) for op in ops)
+        return tuple(replace(op, reads=tuple(self._stored(_whole(t, apart)) for t in op.reads)) for op in ops)
+
+    def _stored(self, tensor: Tensor) -> Tensor:
+        """A tensor with the dimensions it is stored in, however often it is repeated or however little of it is read.
+
+        So that weights and memory are counted whole where a loop reads a slice at a time.
+        """
+        dims = self.held.get(tensor.ident)
+        if dims is None or product(dims) == tensor.elements:
+            return tensor
+        moved = tensor.elements if tensor.touched is None else tensor.touched
+        return replace(tensor, dims=dims, touched=None if moved == product(dims) else moved)
 
     def _settle(self, tensor: Tensor) -> Tensor:
         base, bracket, part = tensor.ident.partition("[")
@@ -188,6 +210,20 @@ def seen_as(tensor: Tensor, value: Value) -> Tensor:
     """A tensor in another form: what moves is what it holds, however often it is repeated in the new one."""
     held = tensor.elements if tensor.touched is None else tensor.touched
     return replace(tensor, dims=value.shape, touched=None if held == value.size else held)
+
+
+def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
+    """What a loop carries and gives back is read by every step but the last: the last one writes a result."""
+    inside = results & {t.ident for op in ops for t in op.reads}
+    last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in inside}
+    found: list[Op] = []
+    for place, op in enumerate(ops):
+        if place not in last.values() or not (is_symbol(op.repeat) or op.repeat > 1):
+            found.append(op)
+            continue
+        writes = [replace(t, ident=f"{t.ident}[result]") if last.get(t.ident) == place else t for t in op.writes]
+        found += [replace(op, repeat=op.repeat - 1), replace(op, repeat=1, writes=tuple(writes))]
+    return found
 
 
 def _apart(ops: Sequence[Op]) -> set[str]:
@@ -255,7 +291,7 @@ def own(error: BaseException) -> RooflineError | None:
     return None
 
 
-def _program(eqn: Any) -> Any:
+def called_by(eqn: Any) -> Any:
     """The one program that a primitive without a rule calls, where its operands are the primitive's."""
     found = [value for value in eqn.params.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
     if len(found) != 1:
@@ -273,7 +309,9 @@ def _scope(stack: str) -> str:
     return ".".join(part for part in names.split("/") if part)
 
 
-def _line(traceback: Any) -> str:
+def line_of(eqn: Any) -> str:
+    """The user's line of an equation, as ``file.py:12``."""
+    traceback = eqn.source_info.traceback
     if traceback is None:
         return ""
     for frame in traceback.frames:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from roofline import dtypes
 from roofline.errors import SizeError
 from roofline.hardware.network import MeshAxis
-from roofline.models.blocks.exchange import exchanged
+from roofline.models.blocks.exchange import Algorithm, exchanged
 from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block, Weight
 from roofline.models.step import Step, divided
@@ -69,7 +69,7 @@ class Spread:
     split: bool = False
     dispatch: str = ""
     combine: str = ""
-    algorithm: str | None = None
+    algorithm: Algorithm = None
 
     def same(self, step: Step) -> tuple[MeshAxis, ...]:
         """The axes whose chips hold the same tokens."""

@@ -1,0 +1,212 @@
+"""The answer about training a model: one step over all chips, and what follows for a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.footprint import Footprint
+from roofline.models.description import Model
+from roofline.models.training_stage import Stage
+from roofline.sizes import Size, ceil_div, is_array, is_symbol
+
+SCHEMA = "roofline/train/1"
+DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """One step, and what follows for a token budget.
+
+    ``lower``, ``op_by_op`` and ``upper`` are the times of a step, waits of the pipeline included: everything overlaps,
+    each operation within itself, nothing; ``estimate`` lies between them where an overlap or overhead was stated.
+    ``stages`` are the kinds of pipeline stage; :attr:`bound` is a chip of the one that takes longest, without waits.
+
+    ``model_flops`` are those of forward and backward of the whole batch, nothing run again, exact; ``flops`` all that
+    is computed; ``six`` is 6·parameters·tokens, the usual short form, of the parameters one token uses.
+    """
+
+    model: Model
+    stages: tuple[Stage, ...]
+    chips: Size
+    ways: dict[str, Size]
+    batch_tokens: Size
+    sequence: Size
+    microbatches: Size
+    schedule: str
+    checkpoint: str
+    model_flops: Size
+    flops: Size
+    six: Size
+    peak: float
+    lower: Size
+    op_by_op: Size
+    upper: Size
+    estimate: Size | None = None
+    stated: float | None = None
+    tokens: Size | None = None
+    price: float | None = None
+    power: float | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def slowest(self) -> Stage:
+        """The kind of stage whose own step takes longest; for symbols the last."""
+        return _largest(self.stages, lambda stage: stage.bound.lower)
+
+    @property
+    def bound(self) -> Bound:
+        """The step of one chip of the slowest stage, waits left out."""
+        return self.slowest.bound
+
+    @property
+    def fullest(self) -> Stage:
+        """The kind of stage whose chips hold most; for symbols the last."""
+        return _largest(self.stages, lambda stage: stage.memory.total)
+
+    @property
+    def memory(self) -> Footprint:
+        """What a chip of the fullest stage holds, part by part."""
+        return self.fullest.memory
+
+    @property
+    def idle(self) -> Size:
+        """Seconds that the slowest stage waits for the others at the floor."""
+        return self.lower - self.bound.lower
+
+    @property
+    def bubble(self) -> Size:
+        """The share of a step at the floor that is waiting."""
+        return self.idle / self.lower
+
+    @property
+    def exposed(self) -> Size:
+        """Seconds of collectives that not even complete overlap hides behind computing and memory."""
+        busy = [time for name, time in self.bound.times.items() if name not in network(self.bound)]
+        from roofline.sizes import maximum
+
+        return self.bound.lower - (maximum(*busy) if len(busy) > 1 else busy[0])
+
+    @property
+    def time(self) -> Size:
+        """Seconds of a step: at the stated MFU, with the stated overlap, or else the floor."""
+        if self.stated is not None:
+            return self.model_flops / (self.chips * self.peak * self.stated)
+        return self.lower if self.estimate is None else self.estimate
+
+    @property
+    def mfu(self) -> Size:
+        """Model FLOPs over peak at :attr:`time`."""
+        return self.model_flops / (self.chips * self.peak * self.time)
+
+    @property
+    def hfu(self) -> Size:
+        """All FLOPs computed, those run again included, over peak at :attr:`time`."""
+        return self.flops / (self.chips * self.peak * self.time)
+
+    @property
+    def tokens_per_day(self) -> Size:
+        """Tokens all chips train on in a day."""
+        return self.batch_tokens / self.time * DAY
+
+    @property
+    def days(self) -> Size | None:
+        """Days the token budget takes."""
+        return None if self.tokens is None else self.tokens / self.tokens_per_day
+
+    @property
+    def cost(self) -> Size | None:
+        """What the token budget costs at the stated price of a chip-hour."""
+        return None if self.days is None or self.price is None else self.days * 24 * self.chips * self.price
+
+    @property
+    def energy(self) -> Size | None:
+        """Joules the chips take for the token budget at the stated power, or their data sheet's."""
+        return None if self.days is None or self.power is None else self.days * DAY * self.chips * self.power
+
+    @property
+    def least_chips(self) -> int | None:
+        """The fewest chips the batch fits on, split and cut as now; None where no number is enough."""
+        fewest = 0
+        for stage in self.stages:
+            total, capacity = stage.memory.total, stage.memory.capacity
+            if capacity is None or any(is_array(v) or is_symbol(v) for v in (total, stage.fixed, self.chips)):
+                return None
+            if capacity <= stage.fixed:
+                return None
+            fewest = max(fewest, int(ceil_div((total - stage.fixed) * self.ways["fsdp"], capacity - stage.fixed)))
+        for name, ways in self.ways.items():
+            fewest *= int(ways) if name != "fsdp" else 1
+        return fewest
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model.name,
+            "parameters": self.model.parameters,
+            "chips": self.chips,
+            "ways": dict(self.ways),
+            "batch_tokens": plain(self.batch_tokens),
+            "sequence": plain(self.sequence),
+            "microbatches": plain(self.microbatches),
+            "schedule": self.schedule,
+            "checkpoint": self.checkpoint,
+            "model_flops": plain(self.model_flops),
+            "flops": plain(self.flops),
+            "six_parameters_tokens": plain(self.six),
+            "lower": plain(self.lower),
+            "op_by_op": plain(self.op_by_op),
+            "upper": plain(self.upper),
+            "estimate": plain(self.estimate),
+            "idle": plain(self.idle),
+            "exposed": plain(self.exposed),
+            "time": plain(self.time),
+            "mfu": plain(self.mfu),
+            "hfu": plain(self.hfu),
+            "stated_mfu": self.stated,
+            "tokens_per_day": plain(self.tokens_per_day),
+            "days": plain(self.days),
+            "cost": plain(self.cost),
+            "energy": plain(self.energy),
+            "memory": _memory(self.memory),
+            "stages": [
+                {"numbers": list(stage.numbers), "layers": stage.layers, "lower": plain(stage.bound.lower),
+                 "memory": _memory(stage.memory)}
+                for stage in self.stages
+            ],
+            "least_chips": self.least_chips,
+            "step": self.bound.to_dict(),
+        }  # fmt: skip
+
+
+def network(bound: Bound) -> set[str]:
+    """The resources of a bound that pass bytes between chips."""
+    return {use.resource for use in bound.uses if use.quantity in ("wire", "hops")}
+
+
+def plain(value: Any) -> Any:
+    """A number, or an array as a list."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _memory(needed: Footprint) -> dict[str, Any]:
+    return {
+        "parts": {name: plain(value) for name, value in needed.parts.items()},
+        "total": plain(needed.total),
+        "capacity": needed.capacity,
+        "fits": needed.fits,
+    }
+
+
+def _largest(stages: tuple[Stage, ...], size: Any) -> Stage:
+    sizes = [size(stage) for stage in stages]
+    if any(is_symbol(value) for value in sizes):
+        return stages[-1]
+    return stages[max(range(len(stages)), key=lambda index: float(_total(sizes[index])))]
+
+
+def _total(value: Any) -> Any:
+    return value.sum() if is_array(value) else value

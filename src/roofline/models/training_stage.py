@@ -1,0 +1,223 @@
+"""One chip's share of a training step: a pipeline stage's passes, its collectives, its update, and what it keeps.
+
+The model is traced once for one microbatch; a stage is those of its operations whose layers it holds, repeated for
+each microbatch of the step::
+
+    for each microbatch     forward, what is run again, backward, the hidden state sent on and its gradient sent back,
+                            ZeRO 3: weights gathered twice; ZeRO 2 and 3: gradients added up and shared out
+    once a step             gradients of copies added up, ZeRO 1: weights gathered, the optimizer's update
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline import dtypes
+from roofline.bounds.bound import Bound
+from roofline.bounds.footprint import Footprint
+from roofline.models.description import Model
+from roofline.models.operations import groups
+from roofline.models.parallel import divided, exchanged
+from roofline.models.parameters import of_blocks, of_layer
+from roofline.models.training_memory import Formats, at_work, kept
+from roofline.models.training_operations import Policy, backward, group_of, layer_weights, loss
+from roofline.ops.collective import cost
+from roofline.sizes import Size, product
+from roofline.work import Op, Tensor, Work
+
+#: The ZeRO stage from which each part is shared.
+SHARED_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """How a step is done, alike on every stage: formats and policies, microbatches, and the axes chips stand on.
+
+    ``steady`` says that as much waits for its backward pass however many chips share the batch.
+    """
+
+    policy: Policy
+    formats: Formats
+    zero: int
+    microbatches: Size
+    chunks: int
+    mesh: Any
+    stream: Tensor
+    steady: bool = False
+
+    def axes(self, *names: str) -> tuple[Any, ...]:
+        """The mesh axes of these names that there are."""
+        return tuple(axis for axis in self.mesh or () if axis.name in names)
+
+    @property
+    def shards(self) -> Size:
+        """Chips that share one copy of the weights."""
+        return product(axis.size for axis in self.axes("fsdp"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passes:
+    """The operations of one stage: a microbatch's in three passes, and those once a step; what it holds in memory."""
+
+    forward: tuple[Op, ...]
+    inputs: tuple[Op, ...]
+    weights: tuple[Op, ...]
+    once: tuple[Op, ...]
+    memory: Mapping[str, Size]
+    fixed: Size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """One stage of the pipeline and how many are alike: its layers, a chip's step without waits, a chip's memory.
+
+    ``numbers`` are those of the stages that are alike, from 0; ``fixed`` the bytes that more chips do not share.
+    """
+
+    numbers: tuple[int, ...]
+    layers: int
+    bound: Bound
+    memory: Footprint
+    fixed: Size
+
+
+def cut(model: Model, stages: int, chunks: int = 1) -> list[list[int]]:
+    """Which layers each stage holds: pieces as even as they go, every ``stages``-th piece on one stage.
+
+    >>> from roofline.models import load
+    >>> [len(held) for held in cut(load("llama-3-8b"), 6)], cut(load("llama-3-8b"), 8, 2)[1]
+    ([6, 6, 5, 5, 5, 5], [2, 3, 18, 19])
+    """
+    count, pieces = len(model.layers), stages * chunks
+    small, more = divmod(count, pieces)
+    ends = [0]
+    for piece in range(pieces):
+        ends.append(ends[-1] + small + (piece < more))
+    return [
+        [layer for piece in range(stage, pieces, stages) for layer in range(ends[piece], ends[piece + 1])]
+        for stage in range(stages)
+    ]
+
+
+def operations_of(model: Model, ops: Sequence[Op], held: Sequence[int], first: bool, last: bool) -> tuple[Op, ...]:
+    """Those of a whole model's operations that a stage runs: its layers', with the embedding or head at the ends."""
+    counts = {label: len(set(numbers).intersection(held)) for label, numbers, _ in groups(model)}
+    inside = [index for index, op in enumerate(ops) if group_of(op)]
+    found = []
+    for index, op in enumerate(ops):
+        if group_of(op):
+            repeat = counts[group_of(op)]
+            found += [replace(op, repeat=repeat)] if repeat else []
+        elif (first and index < inside[0]) or (last and index > inside[-1]):
+            found.append(op)
+    return tuple(found)
+
+
+def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) -> int:
+    """Parameters a stage holds; a tied table is held at both ends of a pipeline."""
+    table = model.vocabulary * model.width
+    total = sum(of_layer(model.layers[number]) for number in held)
+    if first:
+        total += table + of_blocks(model.before)
+    if last:
+        total += of_blocks((*model.after, *model.final))
+        total += table if model.head and not (model.tied and first) else 0
+    return total
+
+
+def passes(plan: Plan, ops: Sequence[Op], parameters: Size, waiting: Size, ends: tuple[bool, bool]) -> Passes:
+    """Work out one stage from its operations of one microbatch; ``waiting`` microbatches' activations are kept.
+
+    ``ends`` says whether it is the pipeline's first and last stage.
+    """
+    forward = [*ops, *([loss(ops[-1].writes[0])] if ends[1] else [])]
+    back = backward(ops, plan.policy, plan.formats.gradients, plan.mesh)
+    for_weights = [op for op in back if op.where.endswith("weight gradient")]
+    for_inputs = [op for op in back if not op.where.endswith("weight gradient")]
+    each, once = _shared(plan, ops)
+    ahead, behind = _sent(plan, ends)
+    forward += [op for op in each if op.name == "weights for forward"] + ahead
+    for_inputs += [op for op in each if op.name == "weights for backward"] + behind
+    for_weights += [op for op in each if op.name == "gradients"]
+    states = plan.formats.states(parameters, plan.shards, plan.zero)
+    update = _update(plan, parameters, states["optimizer"])
+    passing = max(count * dtypes.get(plan.formats.weights).bits / 8 for count, _ in layer_weights(ops).values())
+    gathered = passing if plan.zero == 3 and plan.axes("fsdp") else 0
+    renewed = at_work(ops) if plan.policy.name not in ("none", "selective") else 0
+    activations = kept(ops, plan.policy, plan.stream) * waiting
+    return Passes(
+        tuple(forward), tuple(for_inputs), tuple(for_weights), (*once, update),
+        {**states, "activations": activations, "a layer at work": gathered + renewed},
+        gathered
+        + sum(states[name] for name, stage in SHARED_FROM.items() if plan.zero < stage)
+        + (activations + renewed if plan.steady else 0),
+    )  # fmt: skip
+
+
+def repeated(ops: Iterable[Op], times: Size) -> list[Op]:
+    """Operations run once for each microbatch."""
+    listed = list(ops)
+    return listed if isinstance(times, int) and times == 1 else [replace(op, repeat=op.repeat * times) for op in listed]
+
+
+def _sent(plan: Plan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
+    """The hidden state to the next stage and its gradient to the one before, once for each piece of the model."""
+    axes = plan.axes("pipeline")
+    if not axes:
+        return [], []
+    first, last = ends
+    nbytes = plan.stream.traffic_bytes
+    found = []
+    for name, count in (("hidden state sent on", plan.chunks - last), ("its gradient sent back", plan.chunks - first)):
+        sent = exchanged("Permute", axes, nbytes, plan.stream, replace(plan.stream, ident=f"{plan.stream.ident} sent"))
+        found.append([replace(sent, name=name, where=f"pipeline: {name}", repeat=count)] if count else [])
+    return found[0], found[1]
+
+
+def _shared(plan: Plan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
+    """Collectives of weights and gradients by group of layers, for each microbatch and once a step."""
+    sharing, copying = plan.axes("fsdp"), plan.axes("data")
+    zero, weights, gradients = plan.zero, plan.formats.weights, plan.formats.gradients
+    each: list[tuple[str, str, Any, str, Size]] = []
+    once: list[tuple[str, str, Any, str, Size]] = []
+    if sharing and zero == 3:
+        each += [(f"weights for {pass_}", "AllGather", sharing, weights, 1) for pass_ in ("forward", "backward")]
+    elif sharing and zero:
+        once.append(("updated weights", "AllGather", sharing, weights, 1))
+    if sharing:
+        call = ("gradients", "ReduceScatter" if zero else "AllReduce", sharing, gradients, 1)
+        (each if zero > 1 else once).append(call)
+    if copying:
+        once.append(("gradients of copies", "AllReduce", copying, gradients, plan.shards if zero else 1))
+    return _priced(each, ops), _priced(once, ops)
+
+
+def _priced(calls: Sequence[tuple[str, str, Any, str, Size]], ops: Sequence[Op]) -> list[Op]:
+    found = []
+    for group, (elements, repeat) in layer_weights(ops).items():
+        for name, kind, axes, dtype, parts in calls:
+            nbytes = dtypes.get(dtype).nbytes(divided(elements, parts))
+            priced = cost(kind, axes, nbytes)
+            found.append(
+                Op(
+                    name=name, kind="collective", work=priced.work, dims={"bytes": nbytes, "chips": priced.chips},
+                    repeat=repeat, where=f"{group or 'other weights'}: {name}", note=priced.note,
+                )
+            )  # fmt: skip
+    return found
+
+
+def _update(plan: Plan, parameters: Size, held: Size) -> Op:
+    """The optimizer's step on the parameters a chip looks after: everything it holds of them is read and written."""
+    count = divided(parameters, plan.shards if plan.zero else 1)
+    state = Tensor("optimizer states", (held,), "int8", "state")
+    written = Tensor("new weights", (count,), plan.formats.weights, "weight")
+    moved = (state,) if held else ()
+    new = (written, replace(state, ident="new optimizer states")) if moved else (written,)
+    work = Work.flops("vector", "fp32", plan.formats.optimizer.flops * count)
+    return Op("optimizer", "elementwise", work, moved, new, {"elements": count}, where="optimizer")
+
+
+__all__ = ["SHARED_FROM", "Passes", "Plan", "Stage", "cut", "operations_of", "parameters_of", "passes", "repeated"]

@@ -1,0 +1,185 @@
+"""Training in pipeline stages and microbatches: conservation, waits as a step-by-step run shows, memory, sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.cli import main
+from roofline.models import load
+from roofline.models.schedule import SCHEDULES
+from roofline.models.training import train
+from roofline.models.training_stage import cut
+from roofline.sizes import symbol
+from tests.models.pipeline_simulation import simulate
+
+SIZES: dict[str, Any] = {"on": "h100:64", "batch_tokens": 2**20, "tensor": 4, "checkpoint": "none", "zero": 1}
+
+
+def staged(found: Any) -> list[Any]:
+    """The stage of each number."""
+    return [stage for number in range(found.ways["pipeline"]) for stage in found.stages if number in stage.numbers]
+
+
+@pytest.mark.parametrize("name", ["llama-2-7b", "mixtral-8x7b", "gpt-2"])
+@pytest.mark.parametrize("pipeline", [2, 3, 4])
+def test_flops_and_parameters_are_conserved(name: str, pipeline: int) -> None:
+    found = train(name, on="h100", batch_tokens=2**16, sequence=1024, pipeline=pipeline, checkpoint="none", weights="bf16")
+    assert sum(stage.bound.flops for stage in staged(found)) == pytest.approx(found.model_flops, rel=1e-12)
+    assert found.flops == pytest.approx(found.model_flops, rel=1e-12)
+    held = sum(stage.memory.parts["weights"] for stage in staged(found)) / 2
+    tied = load(name).vocabulary * load(name).width if load(name).tied else 0
+    assert held == found.model.parameters + tied
+    assert sum(stage.layers for stage in staged(found)) == len(found.model.layers)
+
+
+@given(layers=st.integers(4, 40), stages=st.integers(1, 4), chunks=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_every_layer_is_held_once(layers: int, stages: int, chunks: int) -> None:
+    class Some:
+        pass
+
+    model: Any = Some()
+    model.layers = (0,) * layers
+    held = cut(model, stages, chunks)
+    assert sorted(layer for each in held for layer in each) == list(range(layers))
+    pieces = [len(each) for each in held]
+    assert max(pieces) - min(pieces) <= chunks
+
+
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+def test_waits_are_those_of_a_run(schedule: str) -> None:
+    """The step is no longer than the stages run one by one take, and close to it."""
+    chunks = 2 if SCHEDULES[schedule].splits else 1
+    found = train("llama-3-70b", pipeline=4, schedule=schedule, chunks=chunks, microbatches=16, **SIZES)
+    times = []
+    for stage in staged(found):
+        passes = {"F": 0.0, "B": 0.0, "W": 0.0}
+        for part in stage.bound.ops:
+            where = part.op.where
+            if part.op.repeat == 1 and "optimizer" in where:
+                continue
+            kind = "W" if where.endswith("weight gradient") else "B" if "gradient" in where else "F"
+            passes[kind] += part.times.get("tensor", 0) / 16
+        times.append(passes)
+    run = simulate(schedule, 4, 16, chunks, times=times)
+    assert found.bound.bound_by == "tensor"
+    assert found.lower <= run.end * 1.005
+    assert found.lower >= run.end * 0.97
+
+
+def test_bubbles_shrink_with_better_schedules_and_more_microbatches() -> None:
+    at: dict[str, Any] = {"pipeline": 4, **SIZES}
+    plain = train("llama-3-70b", microbatches=16, **at)
+    finer = train("llama-3-70b", microbatches=64, **at)
+    pieces = train("llama-3-70b", microbatches=16, schedule="interleaved", chunks=2, **at)
+    filled = train("llama-3-70b", microbatches=16, schedule="zb-h1", **at)
+    assert plain.bubble > pieces.bubble > finer.bubble
+    assert plain.bubble > filled.bubble
+    assert pieces.memory.parts["activations"] > plain.memory.parts["activations"]
+    assert train("llama-3-70b", microbatches=16, **{**at, "pipeline": 1}).idle == 0
+
+
+def test_activations_in_flight() -> None:
+    """Stage s of four keeps 4 - s microbatches; GPipe keeps all of them on every stage."""
+    kept = {}
+    for schedule in ("1f1b", "gpipe"):
+        found = train("llama-2-7b", on="h100", batch_tokens=2**17, pipeline=4, schedule=schedule, checkpoint=1)
+        kept[schedule] = [stage.memory.parts["activations"] for stage in staged(found)]
+    one = 4096 * 4096 * 2 * 8
+    assert kept["1f1b"][:3] == [4 * one, 3 * one, 2 * one]
+    assert kept["gpipe"][:3] == [32 * one] * 3
+
+
+def test_hidden_states_sent() -> None:
+    """Once forward and once back for each microbatch and boundary, once more for each further piece."""
+    for chunks in (1, 2):
+        found = train(
+            "llama-2-7b", on="h100:4", batch_tokens=2**16, pipeline=4, chunks=chunks,
+            schedule="interleaved" if chunks > 1 else "1f1b",
+        )  # fmt: skip
+        hidden = 4096 * 4096 * 2
+        sent = [sum(stage.bound.wire.values()) / (16 * hidden) for stage in staged(found)]
+        assert sent == pytest.approx([2 * chunks - 1, *[2 * chunks] * 2, 2 * chunks - 1])
+
+
+@pytest.mark.parametrize(("zero", "times"), [(0, 2), (1, 2), (2, 5), (3, 12)])
+def test_gradient_accumulation(zero: int, times: int) -> None:
+    """Four microbatches: as many FLOPs, a quarter of the activations; what is shared goes round for each of them.
+
+    ZeRO 2 shares gradients out for each, and gathers the weights once; ZeRO 3 gathers them twice for each as well.
+    """
+    at: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**19, "zero": zero}
+    whole, parts = train("llama-2-7b", **at), train("llama-2-7b", microbatches=4, **at)
+    assert parts.bound.flops == pytest.approx(whole.bound.flops)
+    assert parts.memory.parts["activations"] == pytest.approx(whole.memory.parts["activations"] / 4)
+    assert sum(parts.bound.wire.values()) == pytest.approx(times * 2 * whole.model.parameters * 7 / 8)
+    assert parts.bound.bytes["hbm"] > whole.bound.bytes["hbm"]
+
+
+@pytest.mark.parametrize("more", [{}, {"microbatches": 8}, {"zero": 3}])
+def test_the_least_chips_fit(more: dict[str, Any]) -> None:
+    sizes: dict[str, Any] = {"batch_tokens": 2**21, "pipeline": 4, "tensor": 2, "zero": 1, "checkpoint": "full", **more}
+    found = train("llama-3-8b", on="v5p:4x4x4", **sizes)
+    assert found.least_chips is not None
+    fewest = found.least_chips // 8
+    assert found.least_chips % 8 == 0
+    assert train("llama-3-8b", on="v5p", fsdp=fewest, **sizes).memory.fits
+    if fewest > 1:
+        assert not train("llama-3-8b", on="v5p", fsdp=fewest - 1, **sizes).memory.fits
+
+
+def test_utilisation_energy_and_overlap() -> None:
+    at: dict[str, Any] = {**SIZES, "checkpoint": "full", "pipeline": 4, "tokens": 10**12}
+    found = train("llama-3-70b", power=1000, **at)
+    assert found.hfu / found.mfu == pytest.approx(found.flops / found.model_flops)
+    assert found.hfu > found.mfu
+    assert found.energy == pytest.approx(found.days * 86400 * 64 * 1000)
+    assert train("llama-3-70b", **at).energy == pytest.approx(found.energy * 0.7)
+    assert train("llama-3-70b", overlap=1, **at).time == pytest.approx(found.lower)
+    assert train("llama-3-70b", overlap=0, **at).time == pytest.approx(found.upper)
+    half = train("llama-3-70b", overlap=0.5, **at)
+    assert half.time == pytest.approx((found.lower + found.upper) / 2)
+    assert half.mfu < found.mfu
+
+
+def test_number_equals_array_equals_symbol() -> None:
+    at: dict[str, Any] = {**SIZES, "pipeline": 4, "microbatches": 16}
+    letter = symbol("T")
+    closed = train("llama-3-8b", **{**at, "batch_tokens": letter})
+    many = train("llama-3-8b", **{**at, "batch_tokens": np.array([2**20, 2**21])})
+    for index, tokens in enumerate((2**20, 2**21)):
+        one = train("llama-3-8b", **{**at, "batch_tokens": tokens})
+        assert many.lower[index] == pytest.approx(one.lower, rel=1e-12)
+        assert float(closed.lower.subs(letter, tokens)) == pytest.approx(one.lower, rel=1e-12)
+        assert many.idle[index] == pytest.approx(one.idle, rel=1e-9)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "train llama-3-70b --on h100:256 --batch-tokens 4e6 --tensor 8 --pipeline 4 --zero 1 --tokens 15e12"
+    assert main(words.split()) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for piece in ("waiting for other stages", "1f1b with 122 microbatches", "MWh at 700 W a chip", "of stage 0"):
+        assert piece in text
+
+
+MESSAGES = [
+    ("--pipeline 4 --schedule 1f1", "no pipeline schedule '1f1'; did you mean '1f1b'?"),
+    ("--pipeline 4 --chunks 2", "1f1b has one piece of the model on each stage; interleaved has several"),
+    ("--pipeline 4 --schedule interleaved --microbatches 6", "in rounds of 4, and 6 is no multiple; 8 would do"),
+    ("--pipeline 64", "32 layers do not make 64 pieces of a pipeline; at most 32 stages"),
+    ("--pipeline 3", "8 chips are no multiple of data 1 · pipeline 3 · tensor 1; 3 chips, or a multiple"),
+    ("--pipeline 0", "size pipeline is 0"),
+    ("--microbatches 0", "size microbatches is 0"),
+    ("--power 0", "power 0.0 is not above 0; watts of one chip, as in 700"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MESSAGES)
+def test_messages(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "llama-2-7b", "--on", "h100:8", "--batch-tokens", "65536", *words.split()]) == 2
+    assert message in capsys.readouterr().err

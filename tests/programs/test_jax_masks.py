@@ -1,0 +1,136 @@
+"""Masked scores are counted, and said to be: how much is hidden, against the mask itself, however it is written."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from roofline.programs import trace as trace_any
+from roofline.programs.jax_masks import Band, pairs
+
+S, HEADS, SIZE = 16, 4, 8
+SAID = re.compile(r"masked scores are counted.* would skip ([\d.]+) kFLOP of ([\d.]+) kFLOP \((.*)\)")
+
+
+def trace(function, *inputs, **options):
+    return trace_any(function, *inputs, frontend="jax", **options)
+
+
+def _attend(mask, q, k, v):
+    scores = mask(jnp.einsum("bqhd,bkhd->bhqk", q, k) * SIZE**-0.5)
+    return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores, -1), v)
+
+
+def _tril(scores):
+    return jnp.where(jnp.tril(jnp.ones((S, S), bool)), scores, -jnp.inf)
+
+
+def _of_ones(scores):
+    return jnp.where(jnp.tril(jnp.ones((S, S))) == 0, -jnp.inf, scores)
+
+
+def _positions(scores):
+    i = jnp.arange(S)
+    return jnp.where(i[:, None] >= i, scores, -1e9)
+
+
+def _hidden_first(scores):
+    i, j = (jax.lax.broadcasted_iota(jnp.int32, (S, S), axis) for axis in (0, 1))
+    return jnp.where((j > i)[None, None], jnp.finfo(scores.dtype).min, scores)
+
+
+def _added(scores):
+    i = jax.lax.iota(jnp.int32, S)
+    return scores + jnp.where(i[:, None] < i[None, :], -1e9, 0.0)
+
+
+def _held(scores):
+    return jnp.where(np.tril(np.ones((S, S), bool)), scores, -jnp.inf)
+
+
+def _held_and_added(scores):
+    return scores + np.triu(np.full((S, S), -1e9), 1)
+
+
+def _window(scores):
+    i, j = (jax.lax.broadcasted_iota(jnp.int32, (S, S), axis) for axis in (0, 1))
+    return jnp.where((i >= j) & (i - 3 <= j), scores, -jnp.inf)
+
+
+CAUSAL = np.tri(S, dtype=bool)
+WAYS = [
+    *((partial(_attend, mask), CAUSAL) for mask in (_tril, _of_ones, _positions, _hidden_first, _added, _held,
+                                                   _held_and_added)),
+    (partial(_attend, _window), CAUSAL & ~np.tri(S, k=-4, dtype=bool)),
+    (lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), CAUSAL),
+    (lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=(3, 0)),
+     CAUSAL & ~np.tri(S, k=-4, dtype=bool)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(("function", "seen"), WAYS)
+def test_how_much_a_mask_hides(function, seen, backward):
+    """All scores are counted; what is hidden is the mask's share of every matmul that makes or uses them."""
+    shape = jax.ShapeDtypeStruct((2, S, HEADS, SIZE), "float32")
+    traced = trace(function, shape, shape, shape, backward=backward)
+    whole = (3 if backward else 1) * 2 * 2 * 2 * HEADS * S * S * SIZE
+    assert traced.flops() == whole
+    (said,) = [SAID.match(text) for text in traced.assumptions if "masked scores" in text]
+    hidden, total = (float(word) * 1e3 for word in said.groups()[:2])
+    assert total == pytest.approx(whole, rel=5e-3)
+    assert hidden == pytest.approx(whole * (1 - seen.mean()), rel=5e-3)
+    assert said[3].startswith("test_jax_masks.py:")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        partial(_attend, lambda scores: scores),
+        partial(_attend, lambda scores: jnp.where(scores > 0, scores, -jnp.inf)),  # the data decides
+        lambda q, k, v: jnp.tril(q[0, :, 0] @ k[0, :, 0].T) @ v[0, :, 0],  # no softmax: no scores
+        jax.nn.dot_product_attention,
+    ],
+)
+def test_nothing_is_said_where_no_position_is_hidden(function):
+    shape = jax.ShapeDtypeStruct((2, S, HEADS, SIZE), "float32")
+    assert not any("masked" in text for text in trace(function, shape, shape, shape).assumptions)
+
+
+def test_layers_of_a_scan_count_each():
+    def network(x, weights):
+        def layer(x, w):
+            q = (x @ w).reshape(1, S, HEADS, SIZE)
+            return x + _attend(_tril, q, q, q).reshape(1, S, -1), None
+
+        return jax.lax.scan(layer, x, weights)[0]
+
+    d = HEADS * SIZE
+    traced = trace(network, jax.ShapeDtypeStruct((1, S, d), "float32"), jax.ShapeDtypeStruct((6, d, d), "float32"))
+    (said,) = [SAID.match(text) for text in traced.assumptions if "masked scores" in text]
+    assert float(said[2]) * 1e3 == pytest.approx(6 * 2 * 2 * S * S * d, rel=5e-3)
+
+
+@pytest.mark.parametrize("low", [None, -3, 0, 2])
+@pytest.mark.parametrize("high", [None, -1, 0, 5])
+def test_pairs_of_a_band_by_counting(low, high):
+    seen = [(i, j) for i in range(7) for j in range(11)
+            if (low is None or i - j >= low) and (high is None or i - j <= high)]  # fmt: skip
+    assert pairs(7, 11, Band(low, high)) == len(seen)
+
+
+def test_a_symbolic_length_gives_a_formula():
+    def network(q, k, v):
+        i = jnp.arange(q.shape[1])
+        return _attend(lambda scores: jnp.where(i[:, None] >= i, scores, -1e9), q, k, v)
+
+    traced = trace(network, *("fp32[2, S, 4, 8]",) * 3)
+    (said,) = [text for text in traced.assumptions if "masked" in text]
+    hidden, whole = re.search(r"skip (.*) FLOP of (.*) FLOP \(", said).groups()
+    assert eval(whole, {"S": 10}) == 2 * 2 * 2 * 4 * 100 * 8
+    assert eval(hidden, {"S": 10}) == 2 * 2 * 2 * 4 * 45 * 8
