@@ -28,7 +28,9 @@ def staged(found: Any) -> list[Any]:
 @pytest.mark.parametrize("name", ["llama-2-7b", "mixtral-8x7b", "gpt-2"])
 @pytest.mark.parametrize("pipeline", [2, 3, 4])
 def test_flops_and_parameters_are_conserved(name: str, pipeline: int) -> None:
-    found = train(name, on="h100", batch_tokens=2**16, sequence=1024, pipeline=pipeline, checkpoint="none", weights="bf16")
+    found = train(
+        name, on="h100", batch_tokens=2**16, sequence=1024, pipeline=pipeline, checkpoint="none", weights="bf16"
+    )
     assert sum(stage.bound.flops for stage in staged(found)) == pytest.approx(found.model_flops, rel=1e-12)
     assert found.flops == pytest.approx(found.model_flops, rel=1e-12)
     held = sum(stage.memory.parts["weights"] for stage in staged(found)) / 2

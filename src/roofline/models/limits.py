@@ -5,10 +5,10 @@ shrink. From some n on, the links or their latency bind:
 
 >>> from roofline.hardware import chip
 >>> from roofline.models import load
->>> network_limit(load("llama-3-70b"), "decode", chip("h200"), batch=64, context=4096)
-Limit(tensor=16: the network takes 0.544 of the rest; at 32 1.24)
->>> network_limit(load("deepseek-v3"), "decode", chip("gb200"), kind="expert", batch=64, context=4096)
-Limit(expert=64: the network takes 0.121 of the rest; at 128 1.24)
+>>> network_limit(load("llama-3-70b"), "prefill", chip("h200"), batch=64, prompt=4096)
+Limit(tensor=8: the network takes 0.57 of the rest; at 16 1.12)
+>>> network_limit(load("deepseek-v3"), "decode", chip("h200"), kind="expert", batch=64, context=4096)
+Limit(expert=32: the network takes 0.819 of the rest; at 64 1.17)
 
 For the matrices of one layer of width D and hidden width F, and B tokens, all links overlapping, that is the book's
 n < F·W/C in prefill (FLOPs at C against 2·B·D bytes each way at W) and n < F·W/(B·M) in decode (weights at M).
@@ -85,9 +85,7 @@ def network_limit(
         waits = (ratio(ways[middle]) or 0) >= 1
         low, beyond = (low, ways[middle]) if waits else (ways[middle], beyond)
         first, last = (first, middle) if waits else (middle + 1, last)
-    return Limit(
-        kind, low, None if low is None else ratio(low), beyond, None if beyond is None else ratio(beyond)
-    )
+    return Limit(kind, low, None if low is None else ratio(low), beyond, None if beyond is None else ratio(beyond))
 
 
 def network_share(found: Bound) -> float:
@@ -102,12 +100,10 @@ def network_share(found: Bound) -> float:
     return max(sent, default=0.0) / max(float(t) for name, t in found.times.items() if name not in network)
 
 
-def _ratio(
-    model: Model, phase: str, bare: Machine, kind: str, ways: int, batch: int, options: dict[str, Any]
-) -> float:
+def _ratio(model: Model, phase: str, bare: Machine, kind: str, ways: int, batch: int, options: dict[str, Any]) -> float:
     from roofline.models.serving import serve_bound
 
-    layout = {"tensor": ways} if kind == "tensor" else {"expert": ways}
+    layout: dict[str, Any] = {"tensor": ways} if kind == "tensor" else {"expert": ways}
     total = batch if kind == "tensor" else batch * ways
     return network_share(serve_bound(model, phase, on=bare, batch=total, **layout, **options))
 
@@ -125,8 +121,9 @@ def _candidates(model: Model, kind: str) -> list[int]:
 def _divides(model: Model, bare: Machine, kind: str, ways: int) -> bool:
     from roofline.models.sharded import share
 
+    layout: dict[str, Any] = {kind: ways}
     try:
-        share(model, bare, **{kind: ways})
+        share(model, bare, **layout)
     except RooflineError:
         return False
     return True

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from roofline.errors import HardwareError, SizeError
 from roofline.hardware.machine import Machine
-from roofline.hardware.network import Mesh, MeshAxis, target_text, with_mesh
+from roofline.hardware.network import MeshAxis, target_text, with_mesh
 from roofline.models.blocks.exchange import Algorithm, Exchange, HandOn, Received, exchanged
 from roofline.models.blocks.experts import Experts, Spread
 from roofline.models.blocks.residual import Parallel

@@ -4,7 +4,7 @@
 
     latency            Σ over stages: one micro-batch through all
     decode             max(m · slowest stage, latency): a sequence's next token enters when its last has come out
-    prefill            when the last of m micro-batches leaves the last stage; (m − 1) · slowest + latency if all are alike
+    prefill            when the last of m micro-batches leaves the last stage: (m − 1) · slowest + latency if alike
 
 A stage takes up a micro-batch once it has it and has done the one before. The batch is dealt to micro-batches by
 sequences, evenly; a prompt of fewer sequences is cut into chunks, each over the ones before it.
@@ -14,7 +14,7 @@ sequences, evenly; a prompt of fewer sequences is cut into chunks, each over the
 >>> found.micro_batches, round(found.latency * 1e3, 1), round(found.lower * 1e3, 1)
 (4, 22.3, 23.3)
 >>> [len(stage.ops) for stage in found.stages][1:], found.slowest
-([18, 18, 19], 3)
+([19, 19, 20], 3)
 
 Source: Narayanan et al., "Efficient large-scale language model training on GPU clusters", arXiv:2104.04473.
 """
