@@ -1,14 +1,19 @@
 """Hold the measured ceilings of a CPU against likwid-bench and STREAM, side by side in one run.
 
-Every ceiling and its peers are taken in turn, several times over, and the best of each is compared: a ceiling must be
-at least 0.95 of the best peer (0.9 for loads from the first level). Matrix tiles are held against clock times width.
+A ceiling and its peers are taken in turn, several times over, and the best of each is compared: a ceiling must be at
+least 0.95 of the best peer (0.9 in the first level). Matrix tiles are held against clock times width.
 A peer that is not there is said: likwid-bench comes with the Debian package ``likwid``, STREAM's triad is compiled here
 and needs ``cc``. Exits with 1 when a ceiling is too low.
+
+``--repeat 10`` measures ten times instead: of those whose report says uncontended, the quartiles of every ceiling must
+lie within 5 % of its median. ``--spin 4`` measures once alone and once beside four spinning processes: every ceiling
+must stay at least 0.9 of the one alone, and the report must say that the machine was contended.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import shutil
 import subprocess
@@ -17,16 +22,23 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from statistics import median
 
+from roofline.measurement import Measurement, read_machine_file
 from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.memory_kernels import memory_kernels
 from roofline.measurement.probes import Bench, Probe
-from roofline.measurement.samples import summarise
+from roofline.measurement.samples import quantile, summarise
 from roofline.measurement.schedule import sample
 from roofline.measurement.team import Team
+from roofline.measurement.tiles import allow_tiles
 
 ENOUGH, ENOUGH_FIRST_LEVEL = 0.95, 0.9
+
+#: How far the quartiles of several runs may lie apart, and what must be left beside spinning processes.
+AGREED, LEFT = 0.05, 0.9
 
 #: Bytes of all arrays: for one thread in the first two levels, for all threads in the others.
 FIRST, SECOND, THIRD, MAIN = 24 * 2**10, 512 * 2**10, 12 * 2**20, 384 * 2**20
@@ -51,6 +63,10 @@ int main(int argc, char **argv) {
 """
 
 
+#: How long a peer runs, at a rate of the middle levels.
+PEER_SECONDS, PEER_RATE = 0.2, 60e9
+
+
 @dataclass(slots=True)
 class Case:
     """One ceiling, ours and what to run of the peers; ``found`` keeps the best of each peer."""
@@ -63,10 +79,15 @@ class Case:
 
 
 def likwid(test: str, size: int, threads: int) -> Callable[[], float]:
-    """Run a test of likwid-bench: bytes/s, or FLOP/s where it moves nothing to speak of."""
+    """Run a test of likwid-bench: bytes/s, or FLOP/s where it moves nothing to speak of.
+
+    Without a number of iterations it looks for one over several seconds, in which a shared machine changes its state.
+    """
+    arrays = [f"N:{max(1, size // 1000)}kB:{threads}"]
+    passes = max(10, round(PEER_SECONDS * PEER_RATE * threads / size))
 
     def run() -> float:
-        command = ["likwid-bench", "-t", test, "-s", "1", "-w", f"N:{max(1, size // 1000)}kB:{threads}"]
+        command = ["likwid-bench", "-t", test, "-i", str(passes), "-w", *arrays]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         word = "MFlops/s" if test.startswith("peakflops") else "MByte/s"
         return float(re.search(rf"^{word}:\s+([\d.]+)", text, re.M)[1]) * 1e6  # type: ignore[index]
@@ -109,9 +130,13 @@ def cases(bench: Bench, program: Path | None) -> list[Case]:
     known = tests_of_likwid()
     wide = f"avx{'512' if bench.compiler.processor.vector_bits == 512 else ''}"
     streams = {kernel.name: kernel for kernel in memory_kernels(bench.compiler.processor.vector_bits)}
+    computing = compute_kernels(bench.compiler.processor)
+    if not allow_tiles():
+        print("matrix tiles are not here: the system does not let this process use them")
+        computing = tuple(kernel for kernel in computing if not kernel.amx)
     found = []
     for threads in sorted({1, len(bench.team.cores)}):
-        for kernel in compute_kernels(bench.compiler.processor):
+        for kernel in computing:
             tests = {"fp32": f"peakflops_sp_{wide}_fma", "fp64": f"peakflops_{wide}_fma"}
             test = tests.get(kernel.dtype, "")
             peers = {f"likwid {test}": likwid(test, 32_000 * threads, threads)} if test in known else {}
@@ -131,7 +156,7 @@ def cases(bench: Bench, program: Path | None) -> list[Case]:
                 peers = {f"likwid {test}": likwid(test, size, threads) for test in tests if test in known}
                 if program is not None and name == "triad" and level == "main":
                     peers["STREAM triad"] = stream(program, size, threads)
-                enough = ENOUGH_FIRST_LEVEL if level == "L1" and name == "load" else ENOUGH
+                enough = ENOUGH_FIRST_LEVEL if level == "L1" else ENOUGH
                 found.append(Case(f"{name} {level}, {threads} thr", probe, enough, peers))
     return found
 
@@ -141,7 +166,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="cases whose name holds this text")
+    parser.add_argument("--repeat", type=int, metavar="N", help="measure N times, and hold the runs against each other")
+    parser.add_argument("--spin", type=int, metavar="N", help="measure alone and beside N spinning processes")
+    parser.add_argument("--quick", action="store_true", help="quick measurements, for --repeat and --spin")
     chosen = parser.parse_args(arguments)
+    if chosen.repeat:
+        return repeated(chosen.repeat, chosen.quick)
+    if chosen.spin:
+        return beside(chosen.spin, chosen.quick)
     compiler = Compiler()
     if not tests_of_likwid():
         print("likwid-bench is not here: apt-get install likwid")
@@ -152,38 +184,94 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bench = Bench(team, compiler, MAIN + 2**24 * len(team.cores))
         clock = bench.registers(clock_kernel(), 1)
         listed = [case for case in cases(bench, program) if chosen.only in case.name]
-        for _ in range(chosen.rounds):
-            sample([clock], rounds=1, windows=7, seconds=2.0)
-            for case in listed:
-                sample([case.probe], rounds=1, windows=15, seconds=2.0)
-                for peer, run in case.peers.items():
-                    case.found[peer] = max(case.found.get(peer, 0.0), run())
+        with contextlib.suppress(KeyboardInterrupt):
+            for _ in range(chosen.rounds):
+                for case in listed:
+                    sample([clock, case.probe], rounds=1, windows=15, seconds=2.0)
+                    for peer, run in case.peers.items():
+                        case.found[peer] = max(case.found.get(peer, 0.0), run())
         bench.close()
-    return report(listed, clock)
-
-
-def report(listed: Sequence[Case], clock: Probe) -> int:
-    """Print one line a case: ours, its quartiles, the best peer, the ratio."""
-    hertz = summarise(clock.rounds)
-    low = 0
-    print(f"clock {hertz.value / 1e9:.2f} GHz" if hertz else "")
     print(f"{'':32}{'ours':>10}{'quartiles':>20}{'clean':>7}{'peer':>10}{'ratio':>7}")
-    for case in listed:
-        found = summarise(case.probe.rounds)
-        if found is None:
-            continue
-        peer, best = max(case.found.items(), key=lambda item: item[1], default=("no peer", 0.0))
-        if case.name.startswith("tile") and hertz and case.probe.per_cycle:
-            peer, best = "clock x width", case.probe.per_cycle * hertz.value
-        ratio = f"{found.value / best:7.3f}" if best else "       "
-        word = "" if not best else "ok" if found.value >= case.enough * best else "LOW"
-        low += word == "LOW"
-        print(
-            f"{case.name:32}{found.value / 1e9:10.1f}{found.low / 1e9:10.1f}{found.high / 1e9:10.1f}{found.clean:7.0%}"
-            f"{best / 1e9:10.1f}{ratio} {word:4}{peer}"
-        )
+    low = sum(compared(case, clock) for case in listed)
     print(f"\nin GFLOP/s or GB/s; {low or 'no'} ceiling{'s' * (low != 1)} too low")
     return int(low > 0)
+
+
+def compared(case: Case, clock: Probe) -> bool:
+    """Print ours, its quartiles, the best peer, the ratio; say whether ours is low."""
+    hertz, found = summarise(clock.rounds), summarise(case.probe.rounds)
+    if found is None:
+        return False
+    peer, best = max(case.found.items(), key=lambda item: item[1], default=("no peer", 0.0))
+    if case.name.startswith("tile") and hertz and case.probe.per_cycle:
+        peer, best = f"{hertz.value / 1e9:.2f} GHz x width", case.probe.per_cycle * hertz.value
+    ratio = f"{found.value / best:7.3f}" if best else "       "
+    low = bool(best) and found.value < case.enough * best
+    word = "" if not best else "LOW" if low else "ok"
+    print(
+        f"{case.name:32}{found.value / 1e9:10.1f}{found.low / 1e9:10.1f}{found.high / 1e9:10.1f}{found.clean:7.0%}"
+        f"{best / 1e9:10.1f}{ratio} {word:4}{peer}"
+    )
+    return low
+
+
+def measured(quick: bool) -> Measurement:
+    """Measure in a process of its own, as a user does; say how long it took, how clean it was, what memory it used."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "this.toml"
+        command = [sys.executable, "-m", "roofline", "measure", "-o", str(file), *(["--quick"] if quick else [])]
+        subprocess.run(command, check=True, capture_output=True)
+        found = read_machine_file(file)
+    said = "contended" if found.contended else "uncontended"
+    memory = getrusage(RUSAGE_CHILDREN).ru_maxrss * 1024
+    print(
+        f"{found.conditions.seconds:5.1f} s, {found.clean:4.0%} clean, {said}; at most {memory / 2**30:.2f} GiB",
+        flush=True,
+    )
+    return found
+
+
+def figures(found: Measurement) -> dict[str, tuple[float, bool]]:
+    """Every ceiling and level by name: its figure, and whether smaller is better."""
+    ceilings = {f"{c.label}, {c.threads} thr": (c.value, c.unit == "s") for c in found.ceilings}
+    levels = {f"{e.name}, {n} thr": (e.bandwidth, False) for n in found.thread_counts() for e in found.levels(n)}
+    return {**ceilings, **levels}
+
+
+def repeated(times: int, quick: bool) -> int:
+    """Measure several times; print how far the uncontended runs agree; return 1 where they do not."""
+    runs = [figures(found) for found in (measured(quick) for _ in range(times)) if not found.contended]
+    print(f"{len(runs)} of {times} runs say uncontended")
+    if len(runs) < 2:
+        return 0
+    apart = 0
+    for name in runs[0]:
+        values = [run[name][0] for run in runs if name in run]
+        spread = (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
+        apart += spread > AGREED
+        print(f"{name:40}{median(values):12.4g}{spread:8.1%}{' APART' if spread > AGREED else ''}")
+    print(f"{apart or 'no'} ceiling{'s' * (apart != 1)} whose quartiles are more than {AGREED:.0%} apart")
+    return int(apart > 0)
+
+
+def beside(spinning: int, quick: bool) -> int:
+    """Measure alone and beside processes that only spin; print what is left; return 1 where it is too little."""
+    alone = figures(measured(quick))
+    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(spinning)]
+    try:
+        found = measured(quick)
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+    low = 0
+    for name, (value, smaller) in figures(found).items():
+        quiet = alone.get(name, (value, smaller))[0]
+        left = quiet / value if smaller else value / quiet
+        low += left < LEFT
+        print(f"{name:40}{quiet:12.4g}{value:12.4g}{left:7.2f}{' LOW' if left < LEFT else ''}")
+    print(f"{low or 'no'} ceiling{'s' * (low != 1)} too low; {'' if found.contended else 'NOT '}said to be contended")
+    return int(low > 0 or not found.contended)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from types import MappingProxyType
 
 import pytest
@@ -11,6 +14,8 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError
 from roofline.measurement.accelerator import measure_device
+from roofline.measurement.accelerator_torch import TorchDevice
+from roofline.measurement.all_reduce import all_reduce
 from roofline.measurement.lines import fit_line
 
 
@@ -36,8 +41,8 @@ class FakeDevice:
         filled = 0.5 if m * n < 4096 * 4096 else 0.9
         return lambda: 2.0 * m * n * k / (self.PEAKS[dtype] * filled)
 
-    def copy(self, size):
-        return lambda: self._moved(2 * size)
+    def copy(self, size, cold=False):
+        return lambda: 2 * size / self.OUTSIDE if cold else self._moved(2 * size)
 
     def triad(self, size):
         return lambda: self._moved(3 * size) * 1.05
@@ -46,7 +51,10 @@ class FakeDevice:
         return lambda: 0.0
 
     def links(self):
-        return {"from host": lambda size: lambda: 10e-6 - self.LAUNCH + size / 50e9}
+        return {
+            "from host": lambda size: lambda: 10e-6 - self.LAUNCH + size / 50e9,
+            "peer 1": lambda size: lambda: 4e-6 - self.LAUNCH + size / 400e9,
+        }
 
     def seconds(self, work, times):
         self.runs += 1
@@ -82,9 +90,41 @@ def test_a_launch_costs_what_it_costs(measured):
     assert measured.value("launch") == pytest.approx(3e-6, rel=0.02)
 
 
-def test_a_link_is_a_latency_and_a_bandwidth(measured):
-    assert measured.value("from host latency") == pytest.approx(10e-6, rel=0.05)
-    assert measured.value("from host") == pytest.approx(50e9, rel=0.05)
+@pytest.mark.parametrize(("link", "latency", "bandwidth"), [("from host", 10e-6, 50e9), ("peer 1", 4e-6, 400e9)])
+def test_a_link_is_a_latency_and_a_bandwidth(measured, link, latency, bandwidth):
+    assert measured.value(f"{link} latency") == pytest.approx(latency, rel=0.05)
+    assert measured.value(link) == pytest.approx(bandwidth, rel=0.05)
+
+
+def test_a_cold_copy_shows_no_cache(measured):
+    """Warm copies of 16 MB run at the cache's speed, cold ones at the memory's; levels are those of the warm."""
+    curves = {curve.name: dict(curve.values()) for curve in measured.curves}
+    at = min(curves["cold copy"], key=lambda size: abs(size - 16e6))
+    assert curves["copy"][at] / curves["cold copy"][at] == pytest.approx(2.0, rel=0.2)
+    assert all(value < 3.1e12 for value in curves["cold copy"].values())
+    assert [level.name for level in measured.levels(1)] == ["l1", "dram"]
+    assert max(value for _, value in measured.best_curve(1)) > 4e12
+
+
+def test_arrays_are_given_back_after_each_round():
+    """No more than one piece of work is alive at a time, or a small device runs out of memory."""
+    device, alive, most = FakeDevice(), [0], [0]
+
+    class Work:
+        def __init__(self):
+            alive[0] += 1
+            most[0] = max(most[0], alive[0])
+
+        def __del__(self):
+            alive[0] -= 1
+
+        def __call__(self):
+            return 1e-4
+
+    device.copy = lambda size, cold=False: Work()
+    device.triad = lambda size: Work()
+    measure_device(device, quick=True)
+    assert (alive[0], most[0]) == (0, 1)
 
 
 def test_it_is_a_device_and_nothing_is_doubted(measured):
@@ -120,11 +160,68 @@ def test_no_line_is_a_clear_error(points):
         fit_line(points)
 
 
+def test_several_devices_reduce_over_gloo():
+    """Two processes of this machine: the real code, with the backend for processors."""
+    pytest.importorskip("torch")
+    bandwidth, latency = all_reduce(2, "gloo", sizes=(2**10, 2**16, 2**20, 2**23))
+    assert (bandwidth.name, bandwidth.unit, latency.name, latency.unit) == (
+        "all-reduce", "B/s", "all-reduce latency", "s",
+    )  # fmt: skip
+    assert 1e7 < bandwidth.value < 1e12
+    assert 0 <= latency.value < 0.1
+    assert "gloo all-reduce of 1024 to 8388608 bytes, n = 2" in bandwidth.kernel
+
+
+def test_an_all_reduce_that_cannot_be_is_a_clear_error():
+    pytest.importorskip("torch")
+    with pytest.raises(InputError, match="needs two devices; there is 1 here"):
+        all_reduce(1)
+    with pytest.raises(InputError, match="all-reduce among 2 processes of nothing failed"):
+        all_reduce(2, "nothing")
+
+
+def test_the_torch_device_enqueues_what_it_says():
+    """What is enqueued, run on the processor in place of a GPU; its times are not looked at."""
+    torch = pytest.importorskip("torch")
+
+    class OnProcessor(TorchDevice):
+        def __init__(self):
+            self.torch, self.index, self.place = torch, 0, torch.device("cpu")
+
+        def _bytes(self, size, **where):
+            return super()._bytes(size)
+
+    device = OnProcessor()
+    for dtype in ("fp64", "fp32", "fp16", "bf16", "int8", "tf32", "fp8_e4m3"):
+        device.product(dtype, 32, 48, 64)()
+    for work in (device.copy(2**12), device.copy(2**24, cold=True), device.triad(2**12), device.nothing()):
+        work()
+        work()
+    device._from_host(2**12)()
+    device._to_host(2**12)()
+
+
+def test_jax_devices_reach_each_other():
+    """Two devices that JAX makes of one processor: links, and the whole plan in little."""
+    pytest.importorskip("jax")
+    code = """
+from roofline.measurement import accelerator
+from roofline.measurement.accelerator_jax import JaxDevice
+accelerator.LARGEST, accelerator.COLD_BYTES, accelerator.QUICK_SHAPES = 2**20, 2**22, ((64, 64, 64),)
+accelerator.MESSAGES, accelerator.WARM_UP, accelerator.WINDOW = (2**10, 2**16, 2**22), 1e-3, 1e-4
+device = JaxDevice()
+found = accelerator.measure_device(device, quick=True)
+print(sorted(device.links()), found.value("all-reduce") > 0, found.value("library", dtype="bf16") > 0)
+"""
+    settings = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True)
+    assert done.stdout.split("\n")[0] == "['all-reduce', 'from host', 'peer 1'] True True", done.stderr
+
+
 def test_a_machine_without_an_accelerator_says_so():
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
-        pytest.skip("there is one")
-    from roofline.measurement.accelerator_torch import TorchDevice
-
+        assert TorchDevice().memory > 0
+        return
     with pytest.raises(InputError, match="PyTorch sees no accelerator here; leave --device out"):
         TorchDevice()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.measurement.levels import find_levels
+from roofline.measurement.levels import find_levels, typical
 
 
 def grid(low=12, high=29, step=0.5):
@@ -49,6 +49,31 @@ def test_noise_and_slopes_between_levels_do_not_make_levels(seed):
         assert level.bandwidth == pytest.approx(bandwidth, rel=0.12)
         if level.capacity is not None:
             assert capacity / 2 <= level.capacity <= capacity * 1.5
+
+
+def two_states(points, share, seed):
+    """Every point is, by chance, one of a slower state: who shares the core's units took part of them."""
+    chance = random.Random(seed)
+    return [(size, value * (share if chance.random() < 0.25 else 1.0)) for size, value in points]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_kernels_that_are_disturbed_one_by_one_agree_on_the_levels(seed):
+    kernels = [two_states(curve(SERVER, noise=0.03, blur=2.0, seed=seed + n), 0.77, 3 * seed + n) for n in range(3)]
+    found = find_levels(typical(kernels), most=4)
+    assert [level.name for level in found] == ["l1", "l2", "l3", "dram"]
+    for level, (capacity, _) in zip(found[:-1], SERVER, strict=False):
+        assert capacity / 3 <= level.capacity <= capacity * 2
+
+
+def test_no_more_levels_are_found_than_the_system_has():
+    """A step within the third cache is no fourth one where there are three: the smallest step goes."""
+    stepped = [(48e3, 540e9), (1e6, 210e9), (8e6, 75e9), (64e6, 50e9), (float("inf"), 20e9)]
+    assert [level.name for level in find_levels(curve(stepped))] == ["l1", "l2", "l3", "l4", "dram"]
+    found = find_levels(curve(stepped), most=4)
+    assert [level.name for level in found] == ["l1", "l2", "l3", "dram"]
+    assert found[2].capacity == pytest.approx(64e6, rel=0.5)
+    assert [level.name for level in find_levels(curve(stepped), most=1)] == ["dram"]
 
 
 def test_a_flat_curve_is_one_level():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 
 import pytest
 
@@ -51,6 +52,31 @@ def test_on_an_accelerator_the_kernels_count(tmp_path):
     assert [(run.name, run.seconds) for run in found.runs] == [("linear 256x1024 4096x1024", pytest.approx(10e-6))]
 
 
+def test_a_real_trace_says_what_the_clock_says(tmp_path):
+    """The same calls timed by the profiler and by a clock around them, and priced by our own rules."""
+    torch = pytest.importorskip("torch")
+    a, b = torch.rand(512, 768), torch.rand(768, 1024)
+    linear, heads = torch.nn.Linear(768, 1024), torch.rand(4, 8, 128, 64)
+    clocks = []
+    with torch.no_grad(), torch.profiler.profile(record_shapes=True) as profiler:
+        for call in (lambda: a @ b, lambda: linear(a), lambda: torch.bmm(heads[0], heads[0].transpose(1, 2))) * 4:
+            start = time.perf_counter()
+            call()
+            clocks.append(time.perf_counter() - start)
+        torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        torch.softmax(a, -1)
+    profiler.export_chrome_trace(str(tmp_path / "real.json"))
+    found = read_profile(tmp_path / "real.json")
+    names = [run.name.split()[0] for run in found.runs]
+    assert names == ["matmul", "linear", "bmm"] * 4 + ["scaled_dot_product_attention", "softmax"]
+    for run, clock in zip(found.runs, clocks, strict=False):
+        assert run.seconds <= clock
+    assert sum(run.seconds for run in found.runs[:12]) == pytest.approx(sum(clocks), rel=0.3)
+    assert [run.flops for run in found.runs[:3]] == [2 * 512 * 768 * 1024] * 2 + [2 * 8 * 128 * 128 * 64]
+    assert found.runs[12].flops > 4 * 4 * 8 * 64 * 128 * 129 / 2
+    assert found.runs[0].bytes == 4 * (512 * 768 + 768 * 1024 + 512 * 1024)
+
+
 def test_a_packed_trace_and_a_bare_list_are_read(tmp_path):
     with gzip.open(tmp_path / "trace.json.gz", "wt", encoding="utf-8") as file:
         json.dump(LINEAR, file)
@@ -63,6 +89,7 @@ def test_a_packed_trace_and_a_bare_list_are_read(tmp_path):
         (json.dumps({"traceEvents": LINEAR})[:400], "is not whole JSON at character .*: the trace was cut short"),
         ({"traceEvents": []}, "holds no operations of PyTorch"),
         ({"events": []}, "holds no traceEvents"),
+        ({"traceEvents": [{**LINEAR[0], "dur": -3}]}, "aten::linear took -3 us; a time is not below 0"),
         ({"traceEvents": [{**LINEAR[0], "args": {}}]}, "holds no shapes; profile with record_shapes=True"),
         ({"traceEvents": [LINEAR[4]]}, "holds no operation that has a rule; it holds: aten::cumsum"),
         ("", "is empty; give a trace of torch.profiler or a CSV file"),
@@ -145,6 +172,28 @@ def test_a_long_report_of_nsight(tmp_path):
     gemm, add = read_profile(written(tmp_path, LONG, "k.csv")).runs
     assert (gemm.flops, gemm.bytes, gemm.seconds, gemm.dtype) == (4e9, 150e3, pytest.approx(10e-6), "bf16")
     assert (add.flops, add.bytes) == (0, 7e3)
+
+
+TENSOR = "sm__ops_path_tensor_src_bf16_dst_fp32"
+AGAIN = f"""ID,Kernel Name,Metric Name,Metric Unit,Metric Value
+0,"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_64x4_nn_align8>(Params)",{TIME},us,"1,234.5"
+0,"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_64x4_nn_align8>(Params)",dram__bytes.sum,Mbyte,302.1
+0,gemm,{TENSOR}.sum,,"137,438,953,472"
+0,gemm,{TENSOR}_sparsity_off.sum,,"137,438,953,472"
+0,gemm,{TENSOR}_sparsity_on.sum,,0
+0,gemm,sm__ops_path_tensor_op_hmma_src_bf16_dst_fp32_sparsity_off.sum,,"137,438,953,472"
+0,gemm,sm__sass_thread_inst_executed_op_ffma_pred_on.sum,inst,"1,048,576"
+0,gemm,smsp__sass_thread_inst_executed_op_ffma_pred_on.sum,inst,"1,048,576"
+"""
+
+
+def test_a_count_under_several_names_counts_once(tmp_path):
+    """What ``regex:sm__ops_path_tensor_src_.*`` collects holds every count with, without and over sparsity."""
+    [run] = read_profile(written(tmp_path, AGAIN, "k.csv")).runs
+    assert run.flops == 2 * 4096**3 + 2 * 1048576
+    assert (run.bytes, run.seconds, run.dtype) == (pytest.approx(302.1e6), pytest.approx(1234.5e-6), "bf16")
+    both = AGAIN + '0,gemm,sm__ops_path_tensor_src_bf16.sum,,"137,438,953,472"\n'
+    assert read_profile(written(tmp_path, both, "k.csv")).runs[0].flops == run.flops
 
 
 @pytest.mark.parametrize(

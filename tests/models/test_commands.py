@@ -119,10 +119,6 @@ MESSAGES = [
         ["llm", "llama-2-7b", "--on", "h100"],
         "nothing is asked for; give a prompt to prefill, a context to decode after",
     ),
-    (
-        ["llm", "llama-2-7b", "--on", "h200:8", "--prompt", "8"],
-        "h200:8 is several chips, and this prices a model on one",
-    ),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "x"], "--prompt 'x' is not a size; a number, a list"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--batch", "0"], "size batch is 0"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "9000"], "takes sequences of up to 4096 tokens, not 9000"),

@@ -329,7 +329,7 @@ MESSAGES = [
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--mfu", "40"], "mfu 40.0 is not a fraction; 0.4 is 40%"),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--policy", "tiled"], "unknown byte policy 'tiled'"),
     (["bert-base", "--on", "h100", "--batch-tokens", "8"], "bert-base has no output head to train"),
-    (["qwen3.5-35b-a3b", "--on", "h100:8", "--batch-tokens", "8", "--tensor", "8"], "it has DeltaNet layers"),
+    (["gpt-2", "--on", "h100:8", "--batch-tokens", "8", "--tensor", "8"], "gpt-2 has 12 heads, which 8 chips do not"),
 ]
 
 

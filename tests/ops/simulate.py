@@ -34,13 +34,21 @@ class Piece(NamedTuple):
         return Piece(self.owner, self.start, middle), Piece(self.owner, middle, self.stop)
 
 
+#: A link of a place: of its own for a pair of chips, or the way out of a chip into a switch, or the way in.
+Link = tuple[str, object, object]
+
+
 class Message(NamedTuple):
-    """One piece on its way over one link, or over several that it crosses at once (a fat tree)."""
+    """One piece on its way over one link, or over several that it crosses at once (a switch, a fat tree).
+
+    ``again`` says that the target has it already and only passes it on.
+    """
 
     source: Chip
     target: Chip
-    links: tuple[tuple[object, ...], ...]
+    links: tuple[Link, ...]
     piece: Piece
+    again: bool = False
 
 
 Step = list[Message]
@@ -49,8 +57,9 @@ Step = list[Message]
 class Dimension(NamedTuple):
     """One physical axis: how many chips, joined how, and the places (tiers) its messages cross.
 
-    ``kind`` is ring, line, one-way, switch (everyone's port), tree (a switch, by doubling), direct (a switch, all at
-    once) or mesh (a link for every pair, all at once).
+    Links of a torus: ``one-way``, ``back`` (one way round a line, whose last chip sends back over all of it), ``ring``,
+    ``line``. Ports of a switch: ``switch`` (one way round), ``both`` (both ways), ``tree`` (by doubling), ``direct``
+    (all at once), ``trees`` (two binary trees). ``mesh``: a link for every pair, all at once; a ring over a mesh is as one of links of its own.
     """
 
     place: str
@@ -63,90 +72,117 @@ class Dimension(NamedTuple):
 class Trace:
     """Bytes by step and link, of each place."""
 
-    steps: list[dict[tuple[object, ...], Fraction]] = field(default_factory=list)
+    steps: list[dict[Link, Fraction]] = field(default_factory=list)
 
-    def add(self, sizes: Iterable[tuple[tuple[object, ...], Fraction]]) -> None:
-        step: dict[tuple[object, ...], Fraction] = defaultdict(Fraction)
+    def add(self, sizes: Iterable[tuple[Link, Fraction]]) -> None:
+        step: dict[Link, Fraction] = defaultdict(Fraction)
         for link, size in sizes:
             step[link] += size
         self.steps.append(dict(step))
 
     def busiest(self, place: str) -> Fraction:
         """Bytes over the busiest link of a place."""
-        total: dict[tuple[object, ...], Fraction] = defaultdict(Fraction)
+        total: dict[Link, Fraction] = defaultdict(Fraction)
         for step in self.steps:
             for link, size in step.items():
                 total[link] += size
         return max((size for link, size in total.items() if link[0] == place), default=Fraction(0))
 
-    def serial(self, place: str) -> Fraction:
-        """Bytes that follow one another when every step waits for its slowest link."""
-        return sum(
-            (max((s for link, s in step.items() if link[0] == place), default=Fraction(0)) for step in self.steps),
-            Fraction(0),
-        )
-
-    def hops(self, place: str) -> int:
-        """Steps in which anything crosses a place."""
-        return sum(any(link[0] == place for link in step) for step in self.steps)
-
 
 # ---- one axis: positions 0 … n − 1; a schedule says, step by step, who sends whose data to whom
 
 
-def _ring_one_way(n: int) -> Iterator[list[tuple[int, int, int, int | None]]]:
+class Hop(NamedTuple):
+    """From one position to another goes what ``origin`` had; one half of it where ``half`` is 0 or 1."""
+
+    source: int
+    target: int
+    origin: int
+    half: int | None = None
+    again: bool = False
+
+
+Schedule = Iterator[list[Hop]]
+
+
+def _ring_one_way(n: int) -> Schedule:
     for t in range(n - 1):
-        yield [(i, (i + 1) % n, (i - t) % n, None) for i in range(n)]
+        yield [Hop(i, (i + 1) % n, (i - t) % n) for i in range(n)]
 
 
-def _ring_two_way(n: int) -> Iterator[list[tuple[int, int, int, int | None]]]:
+def _ring_two_way(n: int) -> Schedule:
     """Both ways; the chip opposite is reached by one half each way; two chips have one way."""
     if n == 2:
         yield from _ring_one_way(2)
         return
     for t in range(n // 2):
         half = n % 2 == 0 and t == n // 2 - 1
-        right = [(i, (i + 1) % n, (i - t) % n, 0 if half else None) for i in range(n)]
-        left = [(i, (i - 1) % n, (i + t) % n, 1 if half else None) for i in range(n)]
+        right = [Hop(i, (i + 1) % n, (i - t) % n, 0 if half else None) for i in range(n)]
+        left = [Hop(i, (i - 1) % n, (i + t) % n, 1 if half else None) for i in range(n)]
         yield right + left
 
 
-def _line(n: int) -> Iterator[list[tuple[int, int, int, int | None]]]:
+def back_path(n: int, source: int, target: int) -> list[int]:
+    """One way round a line: up to the last chip, back to the first over all links, and up again."""
+    if source <= target:
+        return list(range(source, target + 1))
+    return [*range(source, n), *range(n - 2, 0, -1), *range(target + 1)]
+
+
+def _line_one_way(n: int) -> Schedule:
+    paths = {origin: back_path(n, origin, (origin - 1) % n) for origin in range(n)}
+    for t in range(max(len(path) for path in paths.values()) - 1):
+        yield [
+            Hop(path[t], path[t + 1], origin, again=path[t + 1] in path[: t + 1])
+            for origin, path in paths.items()
+            if len(path) > t + 1
+        ]
+
+
+def _line(n: int) -> Schedule:
     for t in range(n - 1):
-        right = [(i, i + 1, i - t, None) for i in range(n - 1) if i - t >= 0]
-        left = [(i, i - 1, i + t, None) for i in range(1, n) if i + t < n]
+        right = [Hop(i, i + 1, i - t) for i in range(n - 1) if i - t >= 0]
+        left = [Hop(i, i - 1, i + t) for i in range(1, n) if i + t < n]
         yield right + left
 
 
-def _at_once(n: int) -> Iterator[list[tuple[int, int, int, int | None]]]:
+def _at_once(n: int) -> Schedule:
     if n > 1:
-        yield [(i, j, i, None) for i in range(n) for j in range(n) if i != j]
+        yield [Hop(i, j, i) for i in range(n) for j in range(n) if i != j]
 
 
-def _doubling(n: int) -> Iterator[list[tuple[int, int, int, int | None]]]:
+def _doubling(n: int) -> Schedule:
     """Bruck: in step k a chip sends what it has, at most what is missing, 2^k places back."""
     have = 1
     while have < n:
         count = min(have, n - have)
-        yield [(i, (i - have) % n, (i + block) % n, None) for i in range(n) for block in range(count)]
+        yield [Hop(i, (i - have) % n, (i + block) % n) for i in range(n) for block in range(count)]
         have += count
 
 
-SCHEDULES: dict[str, Callable[[int], Iterator[list[tuple[int, int, int, int | None]]]]] = {
+SCHEDULES: dict[str, Callable[[int], Schedule]] = {
     "one-way": _ring_one_way,
+    "back": _line_one_way,
     "ring": _ring_two_way,
     "line": _line,
     "switch": _ring_one_way,
+    "both": _ring_two_way,
     "direct": _at_once,
     "mesh": _at_once,
     "tree": _doubling,
 }
 
 
-def _link(dimension: Dimension, place: str, source: Chip, target: Chip) -> tuple[object, ...]:
-    """A link of its own for every pair of neighbours or of a mesh; a switch has one port for each chip."""
-    port = dimension.kind in ("switch", "direct", "tree")
-    return (place, source) if port else (place, source, target)
+#: Kinds of dimensions whose chips have one port into a switch.
+PORTS = ("switch", "both", "direct", "tree", "trees")
+
+
+def links_between(dimension: Dimension, source: Chip, target: Chip) -> tuple[Link, ...]:
+    """The link of two neighbours or of a pair of a mesh; at a switch the way out of one chip and into the other."""
+    if dimension.kind not in PORTS:
+        return ((dimension.place, source, target),)
+    places = (dimension.place, *dimension.crossed)
+    return tuple(link for place in places for link in ((place, "out", source), (place, "in", target)))
 
 
 # ---- several axes
@@ -164,13 +200,11 @@ def phase(dimensions: Sequence[Dimension], axis: int, held: dict[Chip, list[Piec
         step: Step = []
         for rest in product(*(range(d.size) if i != axis else (0,) for i, d in enumerate(dimensions))):
             at = [(*rest[:axis], p, *rest[axis + 1 :]) for p in range(dimension.size)]
-            for source, target, origin, which in moves:
-                links = tuple(
-                    _link(dimension, place, at[source], at[target]) for place in (dimension.place, *dimension.crossed)
-                )
+            for source, target, origin, half, again in moves:
+                links = links_between(dimension, at[source], at[target])
                 for whole in held[at[origin]]:
-                    piece = whole if which is None else whole.halves()[which]
-                    step.append(Message(at[source], at[target], links, piece))
+                    piece = whole if half is None else whole.halves()[half]
+                    step.append(Message(at[source], at[target], links, piece, again))
         steps.append(step)
     before = {chip: list(pieces) for chip, pieces in held.items()}
     for chip in held:
@@ -253,14 +287,6 @@ def _solve(columns: list[list[Fraction]], target: list[Fraction]) -> list[Fracti
 # ---- running a schedule on arrays
 
 
-@dataclass
-class Run:
-    """What a schedule did: the trace, with bytes as fractions of the whole array V = 1."""
-
-    trace: Trace
-    chips: int
-
-
 def _elements(steps: Sequence[Step]) -> int:
     """Elements of a shard that make every piece whole."""
     return lcm(*(f.denominator for step in steps for m in step for f in (m.piece.start, m.piece.stop)), 1)
@@ -271,7 +297,7 @@ def _slice(piece: Piece, place: dict[Chip, int], elements: int) -> slice:
     return slice(base + int(piece.start * elements), base + int(piece.stop * elements))
 
 
-def all_gather(dimensions: Sequence[Dimension], steps: Sequence[Step]) -> Run:
+def all_gather(dimensions: Sequence[Dimension], steps: Sequence[Step]) -> Trace:
     """Run the schedule forwards: copy, and check that every chip ends with the whole array."""
     chips = chips_of(dimensions)
     place = {chip: i for i, chip in enumerate(chips)}
@@ -287,15 +313,15 @@ def all_gather(dimensions: Sequence[Dimension], steps: Sequence[Step]) -> Run:
         for message, data in sent:
             here = _slice(message.piece, place, elements)
             assert data.all(), "a chip sends what it does not have"
-            assert not have[message.target][here].any(), "a chip gets a piece twice"
+            assert message.again == have[message.target][here].any(), "a chip gets a piece twice"
             have[message.target][here] = data
         trace.add(_sizes(step, len(chips)))
     for chip in chips:
         assert np.array_equal(have[chip], whole), f"{chip} lacks something"
-    return Run(trace, len(chips))
+    return trace
 
 
-def reduce_scatter(dimensions: Sequence[Dimension], steps: Sequence[Step]) -> Run:
+def reduce_scatter(dimensions: Sequence[Dimension], steps: Sequence[Step]) -> Trace:
     """Run the schedule backwards: add, and check that every chip ends with the sum of its shard."""
     chips = chips_of(dimensions)
     place = {chip: i for i, chip in enumerate(chips)}
@@ -314,24 +340,16 @@ def reduce_scatter(dimensions: Sequence[Dimension], steps: Sequence[Step]) -> Ru
     for chip in chips:
         own = _slice(Piece(chip, Fraction(0), Fraction(1)), place, elements)
         assert np.array_equal(partial[chip][own], total[own]), f"the sum at {chip} is wrong"
-    return Run(trace, len(chips))
+    return trace
 
 
-def _back(message: Message) -> tuple[tuple[object, ...], ...]:
-    """The same links the other way: the port of the chip that sends now."""
-    return tuple(
-        (link[0], message.target) if len(link) == 2 else (link[0], message.target, message.source)
-        for link in message.links
-    )
+def _back(message: Message) -> tuple[Link, ...]:
+    """The same links the other way: out of the chip that sends now, into the other."""
+    turned = {"out": ("in", message.source), "in": ("out", message.target)}
+    return tuple((link[0], *turned.get(str(link[1]), (message.target, message.source))) for link in message.links)
 
 
-def _sizes(step: Step, chips: int) -> Iterator[tuple[tuple[object, ...], Fraction]]:
+def _sizes(step: Step, chips: int) -> Iterator[tuple[Link, Fraction]]:
     for message in step:
         for link in message.links:
             yield link, (message.piece.stop - message.piece.start) / chips
-
-
-def all_reduce(dimensions: Sequence[Dimension], steps: Sequence[Step]) -> Run:
-    """Run the schedule backwards, then forwards."""
-    first, second = reduce_scatter(dimensions, steps), all_gather(dimensions, steps)
-    return Run(Trace([*first.trace.steps, *second.trace.steps]), first.chips)

@@ -1,4 +1,4 @@
-"""Step-by-step simulation of what is no gathering: AllToAll, pipelined broadcasts, trees, switches that reduce.
+"""Step-by-step simulation of messages along paths, and of what is no gathering: AllToAll, Permute, Send, trees, chains.
 
 Bytes are fractions of V, as :mod:`roofline.ops.collective` defines it for each. Nothing here uses its formulas.
 """
@@ -6,12 +6,79 @@ Bytes are fractions of V, as :mod:`roofline.ops.collective` defines it for each.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise
+from math import lcm
+from typing import NamedTuple
 
 import numpy as np
-from simulate import Chip, Dimension, Trace, chips_of
+from networks import Network
+from simulate import Chip, Dimension, Link, Trace, back_path, chips_of, links_between
+
+
+class Move(NamedTuple):
+    """Part of an array goes from one chip to others, and is copied there or added to what they have."""
+
+    source: Chip
+    targets: tuple[Chip, ...]
+    links: tuple[Link, ...]
+    start: Fraction
+    stop: Fraction
+    add: bool = False
+
+
+def run(arrays: dict[Chip, np.ndarray], steps: Iterable[Sequence[Move]]) -> Trace:
+    """Do the moves of each step at once, on one array a chip; count their bytes."""
+    trace = Trace()
+    for step in steps:
+        if not step:
+            continue
+        sent = [arrays[m.source][_range(m, arrays[m.source].size)].copy() for m in step]
+        for move, data in zip(step, sent, strict=True):
+            for target in move.targets:
+                here = arrays[target]
+                where = _range(move, here.size)
+                here[where] = here[where] + data if move.add else data
+        trace.add((link, m.stop - m.start) for m in step for link in m.links)
+    return trace
+
+
+def _range(move: Move, elements: int) -> slice:
+    start, stop = move.start * elements, move.stop * elements
+    assert start.denominator == stop.denominator == 1, "the array does not divide"
+    return slice(int(start), int(stop))
+
+
+def elements(steps: Iterable[Sequence[Move]]) -> int:
+    """Elements of an array that make every part whole."""
+    return lcm(*(f.denominator for step in steps for m in step for f in (m.start, m.stop)), 1)
+
+
+# ---- messages along paths
+
+
+class Flight(NamedTuple):
+    """A chunk on its way: the chips it goes through, and the links between each two of them."""
+
+    chunk: object
+    size: Fraction
+    path: list[Chip]
+    links: list[tuple[Link, ...]]
+
+
+def fly(flights: Sequence[Flight], at: dict[Chip, set[object]]) -> Trace:
+    """Move every chunk one hop a step; a chip sends on only what it has."""
+    trace = Trace()
+    for t in range(max((len(f.path) for f in flights), default=1) - 1):
+        flying = [f for f in flights if len(f.path) > t + 1]
+        for f in flying:
+            assert f.chunk in at[f.path[t]], "a chip sends what it does not have"
+        for f in flying:
+            at[f.path[t]].discard(f.chunk)
+            at[f.path[t + 1]].add(f.chunk)
+        trace.add((link, f.size) for f in flying for link in f.links[t])
+    return trace
 
 
 def _routes(n: int, kind: str, source: int, target: int) -> list[tuple[list[int], Fraction]]:
@@ -22,41 +89,138 @@ def _routes(n: int, kind: str, source: int, target: int) -> list[tuple[list[int]
     left = [(source - k) % n for k in range((source - target) % n + 1)]
     if kind == "one-way":
         return [(right, Fraction(1))]
+    if kind == "back":
+        return [(back_path(n, source, target), Fraction(1))]
     if kind == "line":
         return [(right if target > source else left, Fraction(1))]
-    if kind in ("switch", "mesh"):
+    if kind != "ring":
         return [([source, target], Fraction(1))]
     if len(right) == len(left) and n > 2:
         return [(right, Fraction(1, 2)), (left, Fraction(1, 2))]
     return [(right if len(right) <= len(left) else left, Fraction(1))]
 
 
-def all_to_all(dimensions: Sequence[Dimension]) -> Trace:
-    """Every chip sends every other its chunk, along one axis after the other; chunks move one hop a step."""
+def _axis_flights(
+    dimensions: Sequence[Dimension], axis: int, waiting: dict[object, tuple[Chip, Chip]], size: Fraction
+) -> list[Flight]:
+    """Chunks that go along one axis to where their goal is on it; halves of a chunk are chunks of their own."""
+    dimension, flights = dimensions[axis], []
+    for chunk, (here, goal) in waiting.items():
+        for part, (path, share) in enumerate(_routes(dimension.size, dimension.kind, here[axis], goal[axis])):
+            way = [(*here[:axis], p, *here[axis + 1 :]) for p in path]
+            links = [links_between(dimension, a, b) for a, b in pairwise(way)]
+            flights.append(Flight((chunk, part), share * size, way, links))
+    return flights
+
+
+def all_to_all(network: Network) -> Trace:
+    """Every chip sends every other its chunk: directly over switches, then along one axis of a torus after the other.
+
+    Where the outermost tier that parts two chips is a switch, the chunk crosses it in one hop: to the goal itself
+    where there is no torus, to the chip at its own place of the other slice where there is.
+    """
+    dimensions = network.dimensions
     chips = chips_of(dimensions)
-    at: dict[Chip, list[tuple[Chip, Chip]]] = {chip: [(chip, other) for other in chips] for chip in chips}
-    size = Fraction(1, len(chips) ** 2)
-    trace = Trace()
-    for axis, dimension in enumerate(dimensions):
-        flights = []
-        arrived: dict[Chip, list[tuple[Chip, Chip]]] = defaultdict(list)
-        for chip, chunks in at.items():
-            for chunk in chunks:
-                goal = (*chip[:axis], chunk[1][axis], *chip[axis + 1 :])
-                arrived[goal].append(chunk)
-                for path, share in _routes(dimension.size, dimension.kind, chip[axis], goal[axis]):
-                    flights.append(([(*chip[:axis], p, *chip[axis + 1 :]) for p in path], share * size))
-        longest = max(len(path) for path, _ in flights) - 1
-        for t in range(longest):
-            trace.add((_port(dimension, p[t], p[t + 1]), s) for p, s in flights if len(p) > t + 1)
-        at = arrived
-    for chip in chips:
-        assert sorted(at[chip]) == [(source, chip) for source in chips], f"{chip} lacks a chunk"
+    waiting: dict[object, tuple[Chip, Chip]] = {(s, t): (s, t) for s in chips for t in chips}
+    size, trace = Fraction(1, len(chips) ** 2), Trace()
+    switched = [i for i, d in enumerate(dimensions) if d.kind in ("switch", "mesh")]
+    if switched:
+        direct = [_directly(dimensions, switched, chunk, *ends, size) for chunk, ends in waiting.items()]
+        trace = _land(direct, waiting)
+    for axis in range(len(dimensions)):
+        if axis not in switched:
+            flown = _land(_axis_flights(dimensions, axis, waiting, size), waiting)
+            trace.steps += flown.steps
+    for chunk, (here, goal) in waiting.items():
+        assert here == goal, f"chunk {chunk} is at {here}"
+    assert set(waiting) == {(s, t) for s in chips for t in chips}
     return trace
 
 
-def _port(dimension: Dimension, source: Chip, target: Chip) -> tuple[object, ...]:
-    return (dimension.place, source) if dimension.kind == "switch" else (dimension.place, source, target)
+def _directly(
+    dimensions: Sequence[Dimension], switched: Sequence[int], chunk: object, here: Chip, goal: Chip, size: Fraction
+) -> Flight:
+    """One hop over the outermost switch that parts two chips, to the same place of the torus there."""
+    end = tuple(goal[i] if i in switched else here[i] for i in range(len(here)))
+    parted = next((i for i in switched if here[i] != goal[i]), None)
+    if parted is None:
+        return Flight((chunk, 0), size, [here], [])
+    return Flight((chunk, 0), size, [here, end], [links_between(dimensions[parted], here, end)])
+
+
+def _land(flights: Sequence[Flight], waiting: dict[object, tuple[Chip, Chip]]) -> Trace:
+    """Fly, check that every part of every chunk has arrived, and remember where the chunks are."""
+    at: dict[Chip, set[object]] = defaultdict(set)
+    for f in flights:
+        at[f.path[0]].add(f.chunk)
+    trace = fly(flights, at)
+    for f in flights:
+        assert f.chunk in at[f.path[-1]], "a chunk has not arrived"
+        chunk = f.chunk[0]  # type: ignore[index]
+        waiting[chunk] = (f.path[-1], waiting[chunk][1])
+    return trace
+
+
+def permute(network: Network) -> Trace:
+    """Every chip sends to the next, inner chips first; where a line ends the message goes all the way back."""
+    dimensions = network.dimensions
+    chips = chips_of(dimensions)
+    order = sorted(chips)
+    following = dict(zip(order, [*order[1:], order[0]], strict=True))
+    switched = [i for i, d in enumerate(dimensions) if d.kind in ("switch", "mesh")]
+    waiting: dict[object, tuple[Chip, Chip]] = {chip: (chip, following[chip]) for chip in chips}
+    flights = []
+    for chip, (here, goal) in waiting.items():
+        path, links = [here], []
+        for axis in [i for i in range(len(dimensions)) if i not in switched]:
+            d = dimensions[axis]
+            (way, _), *_ = _routes(d.size, "line" if d.kind == "line" else "one-way", path[-1][axis], goal[axis])
+            for p in way[1:]:
+                path.append((*path[-1][:axis], p, *path[-1][axis + 1 :]))
+                links.append(links_between(d, path[-2], path[-1]))
+        hop = _directly(dimensions, switched, chip, path[-1], goal, Fraction(1))
+        flights.append(Flight((chip, 0), Fraction(1), [*path, *hop.path[1:]], [*links, *hop.links]))
+    trace = _land(flights, waiting)
+    assert all(here == goal for here, goal in waiting.values())
+    return trace
+
+
+def send(network: Network) -> Trace:
+    """One message to the farthest chip: straight over the outermost switch; by all axes of a torus at once.
+
+    Parts of it go by the axes in different orders, so no link carries two of them.
+    """
+    at = (0,) * len(network.dimensions)
+    trace, first = Trace(), 0
+    for tier in reversed(range(len(network.tiers))):
+        dimensions = network.tiers[tier]
+        axes = [first + i for i, d in enumerate(dimensions) if d.size > 1]
+        first += len(dimensions)
+        if not network.is_torus(tier):
+            if axes:
+                end = tuple(network.dimensions[i].size - 1 for i in range(len(at)))
+                trace.add((link, Fraction(1)) for link in links_between(dimensions[0], at, end))
+                return trace
+            continue
+        goal = {i: network.dimensions[i].size for i in axes}
+        goal = {i: n // 2 if network.dimensions[i].kind == "ring" else n - 1 for i, n in goal.items()}
+        turns = [axes[k:] + axes[:k] for k in range(len(axes))]
+        flights = [_turn(network, at, turn, goal, Fraction(1, len(axes))) for turn in turns]
+        used = [link for f in flights for links in f.links for link in links]
+        assert len(used) == len(set(used)), "two parts share a link"
+        waiting: dict[object, tuple[Chip, Chip]] = {f.chunk[0]: (at, f.path[-1]) for f in flights}  # type: ignore[index]
+        trace.steps += _land(flights, waiting).steps
+        at = tuple(goal.get(i, p) for i, p in enumerate(at))
+    return trace
+
+
+def _turn(network: Network, at: Chip, turn: Sequence[int], goal: dict[int, int], size: Fraction) -> Flight:
+    path, links = [at], []
+    for axis in turn:
+        for p in range(at[axis] + 1, goal[axis] + 1):
+            path.append((*path[-1][:axis], p, *path[-1][axis + 1 :]))
+            links.append(links_between(network.dimensions[axis], path[-2], path[-1]))
+    return Flight((tuple(turn), 0), size, path, links)
 
 
 def busy_line(n: int) -> int:
@@ -79,115 +243,3 @@ def busy_line(n: int) -> int:
                 waiting[place, way].append(target)
         ticks += 1
     return ticks
-
-
-def pipelined(dimension: Dimension, pieces: int) -> tuple[Trace, int]:
-    """Broadcast by passing small pieces on; a ring sends one half of them each way. Returns the steps too."""
-    n = dimension.size
-    both = dimension.kind == "ring" and n > 2
-    have = {position: set(range(pieces)) if position == 0 else set() for position in range(n)}
-    ways = [(1, [p for p in range(pieces) if not both or p % 2 == 0])]
-    if both:
-        ways.append((-1, [p for p in range(pieces) if p % 2 == 1]))
-    trace, steps = Trace(), 0
-    while any(len(got) < pieces for got in have.values()):
-        sent = []
-        for way, mine in ways:
-            for k in range(n - 1):
-                source, target = (way * k) % n, (way * (k + 1)) % n
-                piece = next((p for p in mine if p in have[source] and p not in have[target]), None)
-                if piece is not None:
-                    sent.append((source, target, piece))
-        trace.add((_port(dimension, (s,), (t,)), Fraction(1, pieces)) for s, t, _ in sent)
-        for _, target, piece in sent:
-            have[target].add(piece)
-        steps += 1
-    return trace, steps
-
-
-def chained(n: int, pieces: int) -> tuple[Trace, int]:
-    """AllReduce on a line: small pieces are added up towards one end, and go back as they are done."""
-    trace, steps = Trace(), 0
-    up = [pieces if k == n - 1 else 0 for k in range(n)]
-    down = [0] * n
-    while down[-1] < pieces and n > 1:
-        sent = []
-        done = up[0]
-        for k in range(n - 1, 0, -1):
-            if (k == n - 1 or up[k] > up[k - 1]) and up[k - 1] < pieces:
-                sent.append((k, k - 1))
-        for k in range(n - 1):
-            if (done if k == 0 else down[k]) > down[k + 1]:
-                sent.append((k, k + 1))
-        trace.add((("X", (a,), (b,)), Fraction(1, pieces)) for a, b in sent)
-        for a, b in sent:
-            if b < a:
-                up[b] += 1
-            else:
-                down[b] += 1
-        steps += 1
-    return trace, steps
-
-
-def binomial(dimension: Dimension) -> Trace:
-    """Broadcast by doubling: everyone that has the message sends it on."""
-    have, trace = [0], Trace()
-    while len(have) < dimension.size:
-        new = [chip + len(have) for chip in have if chip + len(have) < dimension.size]
-        trace.add(((dimension.place, chip), Fraction(1)) for chip, _ in zip(have, new, strict=False))
-        have += new
-    return trace
-
-
-def reducing_switch(sizes: Sequence[int], places: Sequence[str]) -> Trace:
-    """AllReduce with switches that add up and multicast, tier by tier; checks the sum."""
-    chips = list(product(*map(range, reversed(sizes))))
-    elements = len(chips)
-    rng = np.random.default_rng(1)
-    data = {chip: rng.integers(1, 9, elements) for chip in chips}
-    total = sum(data.values())
-    parts = {chip: slice(0, elements) for chip in chips}
-    trace = Trace()
-    for tier in range(len(sizes)):
-        trace.add(_up(data, parts, tier, sizes, places[tier], elements))
-    for tier in reversed(range(len(sizes))):
-        trace.add(_down(data, parts, tier, sizes, places[tier], elements))
-    for chip in chips:
-        assert np.array_equal(data[chip], total), f"the sum at {chip} is wrong"
-    return trace
-
-
-def _peers(chip: Chip, tier: int, size: int) -> list[Chip]:
-    axis = len(chip) - 1 - tier
-    return [(*chip[:axis], p, *chip[axis + 1 :]) for p in range(size)]
-
-
-def _up(
-    data: dict[Chip, np.ndarray], parts: dict[Chip, slice], tier: int, sizes: Sequence[int], place: str, elements: int
-) -> Iterator[tuple[tuple[object, ...], Fraction]]:
-    """Every chip sends the others' parts to the switch, which adds them up and hands each its own."""
-    before = {chip: values.copy() for chip, values in data.items()}
-    for chip in data:
-        mine, n = parts[chip], sizes[tier]
-        length = (mine.stop - mine.start) // n
-        own = slice(
-            mine.start + chip[len(chip) - 1 - tier] * length, mine.start + (chip[len(chip) - 1 - tier] + 1) * length
-        )
-        data[chip][own] = sum(before[peer][own] for peer in _peers(chip, tier, n))
-        parts[chip] = own
-        yield (place, chip), Fraction(length * (n - 1), elements)
-
-
-def _down(
-    data: dict[Chip, np.ndarray], parts: dict[Chip, slice], tier: int, sizes: Sequence[int], place: str, elements: int
-) -> Iterator[tuple[tuple[object, ...], Fraction]]:
-    """Every chip sends its own part to the switch, which multicasts it."""
-    before = {chip: values.copy() for chip, values in data.items()}
-    owned = dict(parts)
-    for chip in data:
-        peers = _peers(chip, tier, sizes[tier])
-        for peer in peers:
-            data[chip][owned[peer]] = before[peer][owned[peer]]
-        parts[chip] = slice(min(owned[p].start for p in peers), max(owned[p].stop for p in peers))
-        alone = sizes[tier] == 1
-        yield (place, chip), Fraction(0 if alone else owned[chip].stop - owned[chip].start, elements)

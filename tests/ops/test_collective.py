@@ -205,7 +205,7 @@ def test_symbols_agree_with_numbers(kind):
         symbolic = with_mesh(chip(key), {"X": n}, wrap=wrap).mesh.select("X")
         for algorithm in algorithms(kind, symbolic):
             formula = cost(kind, symbolic, V, algorithm=algorithm).work
-            for size in sizes:
+            for size in sizes[algorithm == "double binary tree" and sizes[0] == 2 :]:  # a symbol is 4 or more there
                 numbers = cost(
                     kind, with_mesh(chip(key), {"X": size}, wrap=wrap).mesh.select("X"), 2**30, algorithm=algorithm
                 ).work

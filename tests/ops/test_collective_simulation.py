@@ -1,311 +1,243 @@
-"""Every collective and algorithm against a step-by-step simulation: the right array, bytes over each link, hops, time.
+"""Every collective by every algorithm on every small network, against a simulation: the right array, bytes, hops, time.
 
-Bytes are exact fractions of V: the formulas are asked for a V that every count divides.
+Bytes are exact fractions of V: the formulas are asked for a V that every count divides. An algorithm without a
+simulation fails :func:`test_every_algorithm_is_simulated`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import pairwise, permutations, product
+from functools import cache
+from itertools import product as every
 from math import prod
+from typing import NamedTuple
 
 import pytest
-from simulate import (
-    Dimension,
-    Trace,
-    all_gather,
-    all_reduce,
-    balanced_orders,
-    gather_schedule,
-    reduce_scatter,
+from clock import pipelined, step_by_step
+from networks import NETWORKS, Network, one, tiered
+from simulate import Dimension, Trace, all_gather, balanced_orders, gather_schedule, reduce_scatter
+from simulate_moves import all_to_all, busy_line, permute, send
+from simulate_spread import (
+    broadcast,
+    chain_all_reduce,
+    double_tree_all_reduce,
+    one_shot,
+    switch_all_reduce,
+    switch_broadcast,
 )
-from simulate_moves import all_to_all, binomial, busy_line, chained, pipelined, reducing_switch
 
-from roofline.hardware.network import Level, MeshAxis
-from roofline.ops.collective import cost
-from roofline.work import Key
+from roofline.ops.collective import KINDS, algorithms, cost
+from roofline.ops.collective_algorithms import ALGORITHMS, algorithm
+from roofline.ops.collective_groups import groups
+from roofline.work import Key, Work
 
-RUNS = {"AllGather": all_gather, "ReduceScatter": reduce_scatter, "AllReduce": all_reduce}
-V = prod(range(1, 13)) ** 4
-
-
-def level(place: str, size: int, kind: str, *, tier: int = 0, below: int = 1, nested: bool = False) -> Level:
-    torus = kind in ("ring", "line", "one-way")
-    topology = "torus" if torus else "mesh" if kind == "mesh" else "switch"
-    link = "ici" if torus else place.rpartition(".")[2]
-    return Level(place, place, link, tier, topology, size, kind == "ring", below, nested=nested, reduces=True)
+V = prod(range(1, 13)) ** 6
 
 
-def axis(dimension: Dimension) -> MeshAxis:
-    place, size, kind, _ = dimension
-    return MeshAxis(place, size, (level(place, size, kind),) if size > 1 else ())
+class Simulated(NamedTuple):
+    """Traces of the passes that follow one another, and by how much a limit differs from what was simulated."""
+
+    passes: Sequence[Trace]
+    scale: Callable[[str], Fraction] = lambda place: Fraction(1)
 
 
-def agrees(trace: Trace, work, places, *, serial: bool = True, passes: int = 1) -> None:
-    """Bytes over the busiest link of each pass, bytes one after the other, hops; so the time, at any rates."""
-    for place in places:
-        wire = Fraction(work[Key("wire", place)]) / V
-        each = len(trace.steps) // passes
-        assert sum(Trace(trace.steps[i * each : (i + 1) * each]).busiest(place) for i in range(passes)) == wire, place
-        if serial:
-            assert trace.serial(place) == wire, place
-            assert trace.hops(place) == work[Key("hops", place)], place
+Simulation = Callable[[Network, str], Simulated]
 
 
-# ---- one axis
-
-ONE_AXIS = [
-    ("one-way", "one-way ring"),
-    ("ring", "two-way ring"),
-    ("line", "line"),
-    ("switch", "one-way ring"),
-    ("direct", "direct"),
-    ("tree", "tree"),
-    ("mesh", "direct"),
-]
+def gathering(network: Network, kind: str) -> Simulated:
+    """AllGather, ReduceScatter, or both: outer tiers gather first, parts by the axes of a torus in different orders."""
+    runs = {"AllGather": [all_gather], "ReduceScatter": [reduce_scatter], "AllReduce": [reduce_scatter, all_gather]}
+    return Simulated([_gathered(network.tiers, run) for run in runs[kind]])
 
 
-@pytest.mark.parametrize("n", range(1, 9))
-@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce"])
-@pytest.mark.parametrize(("how", "algorithm"), ONE_AXIS)
-def test_one_axis(how, algorithm, kind, n):
-    if kind == "AllReduce" and algorithm == "direct":
-        algorithm = "two-shot"
-    dimension = Dimension("X", n, how)
-    steps = gather_schedule([dimension], [((0,), Fraction(1))])
-    trace = RUNS[kind]([dimension], steps).trace
-    axes = [axis(dimension._replace(kind="ring" if how == "one-way" else how))]
-    agrees(trace, cost(kind, axes, V, algorithm=algorithm).work, "X", passes=2 if kind == "AllReduce" else 1)
+@cache
+def _gathered(tiers: tuple[tuple[Dimension, ...], ...], run: Callable[..., Trace]) -> Trace:
+    dimensions = [dimension for tier in reversed(tiers) for dimension in tier]
+    return run(dimensions, gather_schedule(dimensions, _orders(tiers)))
 
 
-@pytest.mark.parametrize("n", range(1, 9))
-@pytest.mark.parametrize("how", ["ring", "line", "direct", "mesh"])
-def test_direct_all_reduce_gathers_all_partials(how, n):
-    """Every chip's whole partial sum is a shard of a gathered array n times as large."""
-    dimension = Dimension("X", n, how)
-    trace = all_gather([dimension], gather_schedule([dimension], [((0,), Fraction(1))])).trace
-    work = cost("AllReduce", [axis(dimension)], V, algorithm="direct").work
-    assert trace.busiest("X") * n == Fraction(work[Key("wire", "X")]) / V
-    assert trace.hops("X") == work[Key("hops", "X")]
+@cache
+def _shuffled(tiers: tuple[tuple[Dimension, ...], ...]) -> Trace:
+    return all_to_all(Network("", tiers, ()))
 
 
-@pytest.mark.parametrize("n", range(1, 9))
+def _orders(tiers: Sequence[tuple[Dimension, ...]]) -> list[tuple[tuple[int, ...], Fraction]]:
+    found: list[tuple[tuple[int, ...], Fraction]] = [((), Fraction(1))]
+    first = 0
+    for tier in reversed(tiers):
+        own = balanced_orders(tier)
+        found = [
+            ((*order, *(first + i for i in more)), share * part) for (order, share), (more, part) in every(found, own)
+        ]
+        first += len(tier)
+    return found
+
+
+def through(**kinds: str) -> Simulation:
+    """Simulate any collective on a network whose dimensions pass data on in these ways."""
+
+    def simulate(network: Network, kind: str) -> Simulated:
+        by = network.by(kinds)
+        if kind == "AllToAll":
+            return Simulated([_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)])
+        if kind == "Broadcast":
+            spread = network.by({**kinds, "switch": {"direct": "trees"}.get(kinds["switch"], kinds["switch"])})
+            return Simulated([broadcast(spread, by)])
+        return gathering(by, kind)
+
+    return simulate
+
+
+NATURAL = through(switch="direct")
+
+
+def direct(network: Network, kind: str) -> Simulated:
+    if kind in ("Permute", "Send"):
+        return Simulated([{"Permute": permute, "Send": send}[kind](network)])
+    by = network.by({"switch": "direct"})
+    if kind == "AllReduce":
+        return Simulated([one_shot(by)])
+    return Simulated([broadcast(by)]) if kind == "Broadcast" else NATURAL(network, kind)
+
+
+def trees(network: Network, kind: str) -> Simulated:
+    by = network.by({"switch": "tree"})
+    return Simulated([broadcast(by)]) if kind == "Broadcast" else gathering(by, kind)
+
+
+def double_tree(network: Network, kind: str) -> Simulated:
+    if kind == "Broadcast":
+        return Simulated([broadcast(network.by({"switch": "trees"}))])
+    return Simulated([double_tree_all_reduce(_single(network).dimensions[0])])
+
+
+def _single(network: Network) -> Network:
+    """Leave out dimensions of one chip: one is left."""
+    several = tuple(tier for tier in network.tiers if any(d.size > 1 for d in tier)) or network.tiers[:1]
+    (tier,) = several
+    kept = tuple(d for d in tier if d.size > 1) or tier
+    return network._replace(tiers=(tuple(d._replace(kind={"switch": "tree"}.get(d.kind, d.kind)) for d in kept),))
+
+
+def in_switch(network: Network, kind: str) -> Simulated:
+    return Simulated([{"AllReduce": switch_all_reduce, "Broadcast": switch_broadcast}[kind](network)])
+
+
+def closed(network: Network, kind: str) -> Simulated:
+    """The two-way ring is taken to close: the ring that does is what was simulated."""
+    return through(line="ring", switch="both", mesh="ring")(network, kind)
+
+
+def book(network: Network, kind: str) -> Simulated:
+    """The book's limit: what was simulated on closed axes, n/(n − 1) as much, each axis taken to have two ways."""
+    found = through(line="ring", switch="direct")(network, kind)
+    scales = {}
+    for group in groups(network.axes):
+        sides = [int(x.size) for x in group.levels]
+        ways = [1 if n == 2 else 2 for n in sides]
+        for place, n, d in zip([x.place for x in group.levels], sides, ways, strict=True):
+            scales[place] = Fraction(group.units, group.units - 1)
+            if group.topology == "mesh":
+                scales[place] = Fraction(1)
+            elif group.topology == "torus" and kind == "AllToAll":
+                scales[place] = Fraction(n * n, 4) / (n * n // 4) * Fraction(d, 2)
+            elif group.topology == "torus":
+                scales[place] *= Fraction(sum(ways), 2 * len(sides))
+    return Simulated(found.passes, lambda place: scales[place])
+
+
+def book_levels(network: Network, kind: str) -> Simulated:
+    """Each tier by itself: what was simulated, less what crosses it on its way further out."""
+    found = NATURAL(network, kind)
+    scales = {
+        level.place: Fraction(group.size - 1, group.size) * Fraction(group.units, group.units - 1)
+        for group in groups(network.axes)
+        for level in group.levels
+    }
+    return Simulated(found.passes, lambda place: scales[place] if kind != "AllToAll" else levels_of(network, place))
+
+
+def levels_of(network: Network, place: str) -> Fraction:
+    group = next(g for g in groups(network.axes) if g.levels[0].place == place or place in [x.place for x in g.levels])
+    return Fraction(1) if group.topology == "torus" else Fraction(group.size - 1, group.units - 1)
+
+
+SIMULATIONS: dict[str, Simulation] = {
+    "one-way ring": through(ring="one-way", line="back", switch="switch", mesh="one-way"),
+    "two-way ring": closed,
+    "line": through(ring="line", switch="switch", mesh="one-way"),
+    "torus": NATURAL,
+    "hierarchical": NATURAL,
+    "chain": lambda network, kind: Simulated([chain_all_reduce(_single(network).dimensions[0])]),
+    "direct": direct,
+    "two-shot": NATURAL,
+    "tree": trees,
+    "double binary tree": double_tree,
+    "in-switch": in_switch,
+    "book": book,
+    "book-levels": book_levels,
+}
+
+CASES = [(network, kind, name) for network in NETWORKS for kind in KINDS for name in algorithms(kind, network.axes)]
+
+
 @pytest.mark.parametrize(
-    ("how", "algorithm"), [("one-way", "one-way ring"), ("ring", "two-way ring"), ("line", "line")]
+    ("network", "kind", "name"), [pytest.param(*case, id=f"{case[1]} by {case[2]}: {case[0].name}") for case in CASES]
 )
-def test_all_to_all_on_one_axis(how, algorithm, n):
-    dimension = Dimension("X", n, how)
-    axes = [axis(dimension._replace(kind="ring" if how == "one-way" else how))]
-    agrees(all_to_all([dimension]), cost("AllToAll", axes, V, algorithm=algorithm).work, "X", serial=how != "line")
+def test_formula_and_simulation(network: Network, kind: str, name: str) -> None:
+    work = cost(kind, network.axes, V, algorithm=name).work
+    found = SIMULATIONS[name](network, kind)
+    places = [d.place for d in network.dimensions if d.size > 1]
+    assert {key.place for key in work} <= set(places)
+    wire = {place: Fraction(work[Key("wire", place)]) / V for place in places}
+    for place in places:
+        assert sum(trace.busiest(place) for trace in found.passes) * found.scale(place) == wire[place], place
+    assert sum(len(trace.steps) for trace in found.passes) == work.total("hops")
+    if not ALGORITHMS[name].limit(_call(kind, network)):
+        in_time(network, work, found.passes, wire)
 
 
-@pytest.mark.parametrize("n", range(1, 9))
-@pytest.mark.parametrize("how", ["switch", "mesh"])
-def test_all_to_all_direct(how, n):
-    dimension = Dimension("X", n, how)
-    agrees(all_to_all([dimension]), cost("AllToAll", [axis(dimension)], V).work, "X")
+def _call(kind, network):
+    from roofline.ops.collective import _call
+
+    return _call(kind, network.axes, 1, 1)
+
+
+def in_time(network: Network, work: Work, passes: Sequence[Trace], wire: dict[str, Fraction]) -> None:
+    """At any rates: cut into k pieces that follow one another, 1/k of the bytes of all steps but one come on top.
+
+    So the larger of bytes and hops is a bound, and bytes and hops together are what many small pieces come down to.
+    """
+    speed = {d.place: Fraction(3 + i, 2) for i, d in enumerate(d for tier in network.tiers for d in tier)}
+    latency = {d.place: Fraction(1 + i, 7) for i, tier in enumerate(network.tiers) for d in tier}
+    bytes_take = {place: wire[place] / speed[place] for place in wire}
+    hops_take = sum(work[Key("hops", place)] * latency[place] for place in wire)
+    busiest = max(bytes_take.values(), default=Fraction(0))
+    pieces = 3
+    took = sum(pipelined(trace, speed, latency, pieces) for trace in passes)
+    most = max((len(trace.steps) for trace in passes), default=0)
+    assert busiest + hops_take <= took <= busiest * (1 + Fraction(max(most - 1, 0), pieces)) + hops_take
+    if len(places := [place for place in wire if wire[place]]) == 1:
+        lockstep = sum(step_by_step(trace, speed, latency) for trace in passes)
+        assert lockstep >= bytes_take[places[0]] + hops_take
+
+
+def test_every_algorithm_is_simulated() -> None:
+    """Every collective of every algorithm is among the cases, and has a simulation."""
+    assert set(SIMULATIONS) == set(ALGORITHMS)
+    assert {(kind, name) for _, kind, name in CASES} == {(k, a.name) for a in ALGORITHMS.values() for k in a.kinds}
+
+
+def test_an_algorithm_without_a_simulation_is_noticed() -> None:
+    algorithm("carrier pigeon", ["Send"], "one bird")(lambda call: Work())
+    try:
+        with pytest.raises(AssertionError):
+            test_every_algorithm_is_simulated()
+    finally:
+        del ALGORITHMS["carrier pigeon"]
 
 
 @pytest.mark.parametrize("n", range(1, 13))
-def test_a_line_can_keep_its_middle_link_busy_all_the_time(n):
-    work = cost("AllToAll", [axis(Dimension("X", n, "line"))], n * n).work
-    assert busy_line(n) == work[Key("wire", "X")]
-
-
-@pytest.mark.parametrize("n", range(1, 9))
-@pytest.mark.parametrize(("how", "algorithm"), [("ring", "two-way ring"), ("line", "line"), ("switch", "one-way ring")])
-def test_pipelined_broadcast(how, algorithm, n):
-    """With k pieces it takes k − 1 steps beside the hops, which vanish against the bytes as k grows."""
-    dimension, pieces = Dimension("X", n, how), 12
-    trace, steps = pipelined(dimension, pieces)
-    work = cost("Broadcast", [axis(dimension)], V, algorithm=algorithm).work
-    hops = work[Key("hops", "X")]
-    assert trace.busiest("X") == Fraction(work[Key("wire", "X")]) / V
-    a_way = pieces // 2 if how == "ring" and n > 2 else pieces
-    assert steps == (hops + a_way - 1 if n > 1 else 0)
-
-
-@pytest.mark.parametrize("n", range(1, 9))
-def test_chain(n):
-    """Each link carries V once each way; k pieces take k − 1 steps beside the hops."""
-    pieces = 12
-    trace, steps = chained(n, pieces)
-    work = cost("AllReduce", [axis(Dimension("X", n, "line"))], V, algorithm="chain").work
-    assert trace.busiest("X") == Fraction(work[Key("wire", "X")]) / V
-    assert steps == (work[Key("hops", "X")] + pieces - 1 if n > 1 else 0)
-
-
-@pytest.mark.parametrize("n", range(1, 18))
-def test_tree_broadcast(n):
-    agrees(
-        binomial(Dimension("X", n, "switch")),
-        cost("Broadcast", [axis(Dimension("X", n, "switch"))], V, algorithm="tree").work,
-        "X",
-    )
-
-
-# ---- several axes
-
-SIZES_2D = [(a, b) for a, b in product((1, 2, 3, 4, 5, 8), repeat=2)]
-SIZES_3D = [(2, 2, 2), (2, 3, 4), (1, 2, 4), (3, 3, 3), (4, 4, 1), (2, 2, 5), (4, 2, 2)]
-KINDS_2D = [("ring", "ring"), ("ring", "line"), ("line", "line")]
-KINDS_3D = [("ring", "ring", "ring"), ("line", "ring", "line")]
-TORI = [
-    *((sizes, kinds) for sizes in SIZES_2D for kinds in KINDS_2D),
-    *((sizes, kinds) for sizes in SIZES_3D for kinds in KINDS_3D),
-]
-
-
-@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter"])
-@pytest.mark.parametrize(("sizes", "kinds"), TORI)
-def test_torus(kind, sizes, kinds):
-    dimensions = [Dimension(place, n, how) for place, n, how in zip("XYZ", sizes, kinds, strict=False)]
-    trace = RUNS[kind](dimensions, gather_schedule(dimensions, balanced_orders(dimensions))).trace
-    work = cost(kind, [axis(d) for d in dimensions], V, algorithm="torus").work
-    agrees(trace, work, [d.place for d in dimensions], serial=False)
-
-
-@pytest.mark.parametrize("kinds", [("ring",) * 3, ("line",) * 3, ("ring",) * 2, ("line",) * 2])
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_cube_in_step(n, kinds):
-    """On a cube all axes are busy in every phase, so the time is exact, hops too."""
-    dimensions = [Dimension(place, n, how) for place, how in zip("XYZ", kinds, strict=False)]
-    count = len(dimensions)
-    turns = [tuple((first + k) % count for k in range(count)) for first in range(count)]
-    trace = all_reduce(dimensions, gather_schedule(dimensions, [(t, Fraction(1, count)) for t in turns])).trace
-    work = cost("AllReduce", [axis(d) for d in dimensions], V).work
-    for d in dimensions:
-        assert trace.serial(d.place) == Fraction(work[Key("wire", d.place)]) / V
-    assert len(trace.steps) == work.total("hops")
-
-
-@pytest.mark.parametrize(("sizes", "kinds"), [(s, k) for s, k in TORI if prod(s) <= 36])
-def test_all_to_all_on_a_torus(sizes, kinds):
-    dimensions = [Dimension(place, n, how) for place, n, how in zip("XYZ", sizes, kinds, strict=False)]
-    work = cost("AllToAll", [axis(d) for d in dimensions], V).work
-    agrees(all_to_all(dimensions), work, [d.place for d in dimensions], serial=set(kinds) == {"ring"})
-
-
-# ---- tiers
-
-
-def tiered(sizes, nested=()) -> tuple[list[Dimension], MeshAxis]:
-    """One mesh axis over tiers of switches, innermost first; the simulation has the outermost dimension first."""
-    names = ["nvlink", "ib", "spine"][: len(sizes)]
-    levels, below = [], 1
-    for tier, (name, n) in enumerate(zip(names, sizes, strict=True)):
-        levels.append(level(f"X.{name}", n, "switch", tier=tier, below=below, nested=name in nested))
-        below *= n
-    crossed = {name: tuple(f"X.{inner}" for inner in names[:t] if inner in nested) for t, name in enumerate(names)}
-    dimensions = [Dimension(f"X.{name}", n, "switch", crossed[name]) for name, n in zip(names, sizes, strict=True)]
-    return dimensions[::-1], MeshAxis("X", below, tuple(x for x in levels if x.size > 1))
-
-
-TIERS = [(2, 2), (4, 2), (2, 4), (8, 3), (3, 1), (1, 3), (2, 2, 2), (4, 2, 3), (2, 4, 2)]
-
-
-@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce"])
-@pytest.mark.parametrize("nested", [(), ("ib", "spine")])
-@pytest.mark.parametrize("sizes", TIERS)
-def test_tiers(sizes, nested, kind):
-    """Outer tiers gather first, every chip of a unit with its part; a fat tree's inner links carry the outer bytes."""
-    dimensions, x = tiered(sizes, nested)
-    order = tuple(range(len(dimensions)))
-    trace = RUNS[kind](dimensions, gather_schedule(dimensions, [(order, Fraction(1))])).trace
-    work = cost(kind, [x], V, algorithm="hierarchical" if len(x.levels) > 1 else None).work
-    for d in dimensions:
-        if d.size > 1:
-            place = d.place
-            assert trace.busiest(place) == Fraction(work[Key("wire", place)]) / V, place
-    assert len(trace.steps) == work.total("hops")
-
-
-@pytest.mark.parametrize("sizes", TIERS)
-def test_trees_over_tiers(sizes):
-    dimensions, x = tiered(sizes)
-    steps = gather_schedule([d._replace(kind="tree") for d in dimensions], [(tuple(range(len(sizes))), Fraction(1))])
-    trace = all_gather(dimensions, steps).trace
-    agrees(trace, cost("AllGather", [x], V, algorithm="tree").work, [d.place for d in dimensions if d.size > 1])
-
-
-@pytest.mark.parametrize("sizes", [(1,), (2,), (4,), (8,), *TIERS])
-def test_switches_that_reduce(sizes):
-    places = ["X.nvlink", "X.ib", "X.spine"][: len(sizes)]
-    _, x = tiered(sizes)
-    trace = reducing_switch(sizes, places)
-    agrees(
-        trace,
-        cost("AllReduce", [x], V, algorithm="in-switch").work,
-        [p for p, n in zip(places, sizes, strict=True) if n > 1],
-    )
-
-
-@pytest.mark.parametrize(("inner", "outer"), [((2, 2), 2), ((4, 4), 2), ((3, 2), 3)])
-def test_slices_over_a_network(inner, outer):
-    """A torus inside, a switch outside: shards come over the network first, then go round the torus."""
-    dimensions = [Dimension("S", outer, "switch"), Dimension("X", inner[0], "ring"), Dimension("Y", inner[1], "ring")]
-    orders = [((0, *(i + 1 for i in order)), share) for order, share in balanced_orders(dimensions[1:])]
-    trace = all_gather(dimensions, gather_schedule(dimensions, orders)).trace
-    across = MeshAxis("S", outer, (level("S", outer, "switch", tier=1),))
-    work = cost("AllGather", [*(axis(d) for d in dimensions[1:]), across], V).work
-    agrees(trace, work, "SXY", serial=False)
-
-
-@pytest.mark.parametrize(("nodes", "gpus", "nested"), [(2, 4, False), (3, 4, False), (2, 2, True), (4, 2, True)])
-def test_all_to_all_over_tiers(nodes, gpus, nested):
-    """Each chip sends every other its chunk by the outermost tier that parts them, and by those it is nested in."""
-    sizes = (gpus, nodes, 2) if nested else (gpus, nodes)
-    names = ("ib", "spine") if nested else ()
-    dimensions, x = tiered(sizes, names)
-    chips = list(product(*(range(d.size) for d in dimensions)))
-    sent = dict.fromkeys((d.place for d in dimensions), 0)
-    for other in chips[1:]:
-        parts = next(i for i, part in enumerate(other) if part)
-        for place in {dimensions[parts].place, *dimensions[parts].crossed}:
-            sent[place] += 1
-    work = cost("AllToAll", [x], V).work
-    for place, chunks in sent.items():
-        assert Fraction(chunks, len(chips) ** 2) == Fraction(work[Key("wire", place)]) / V
-
-
-# ---- single messages
-
-
-@pytest.mark.parametrize("sizes", [(4,), (8,), (4, 4), (2, 8), (4, 2, 3), (1, 5)])
-@pytest.mark.parametrize("how", ["ring", "line"])
-def test_send_by_all_axes_at_once(sizes, how):
-    """Parts of the message go by the axes in different orders; no link is used by two of them."""
-    dimensions = [Dimension(place, n, how) for place, n in zip("XYZ", sizes, strict=False)]
-    used = [i for i, n in enumerate(sizes) if n > 1]
-    goal = [n // 2 if how == "ring" else n - 1 for n in sizes]
-    turns = [tuple(used[(first + k) % len(used)] for k in range(len(used))) for first in range(len(used))]
-    links = []
-    for turn in turns:
-        at = [0] * len(sizes)
-        for i in turn:
-            while at[i] != goal[i]:
-                before = tuple(at)
-                at[i] += 1
-                links.append((before, tuple(at)))
-    assert len(links) == len(set(links))
-    work = cost("Send", [axis(d) for d in dimensions], V).work
-    for i in used:
-        assert work[Key("wire", dimensions[i].place)] == V // len(used)
-        assert work[Key("hops", dimensions[i].place)] == goal[i]
-
-
-@pytest.mark.parametrize("n", range(1, 9))
-@pytest.mark.parametrize("how", ["ring", "line", "switch", "mesh"])
-def test_permute(how, n):
-    """On a line the last chip's message goes back over every link, against the others."""
-    work = cost("Permute", [axis(Dimension("X", n, how))], V).work
-    crossing = dict.fromkeys(permutations(range(n), 2), 0)
-    longest = 0
-    for i in range(n):
-        path = list(range(n - 1, -1, -1)) if how == "line" and i == n - 1 else [i, (i + 1) % n]
-        for a, b in pairwise(path):
-            if a != b:
-                crossing[a, b] += 1
-        longest = max(longest, len(path) - 1 if n > 1 else 0)
-    assert work[Key("wire", "X")] == V * max(crossing.values(), default=0)
-    assert work[Key("hops", "X")] == longest
+def test_a_line_can_keep_its_middle_link_busy_all_the_time(n: int) -> None:
+    assert busy_line(n) == cost("AllToAll", one("line", n).axes, n * n).work.total("wire")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
@@ -26,10 +26,16 @@ from roofline.errors import InputError
 from roofline.notation import program
 from roofline.sizes import Size, maximum
 
+if TYPE_CHECKING:
+    from roofline.ops.collective_choice import Regime
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """One algorithm: bytes over the busiest link, hops, and the times of both."""
+    """One algorithm: bytes over the busiest link, hops, and the times of both.
+
+    ``limit`` says why the network does not reach them, where it does not.
+    """
 
     algorithm: str
     says: str
@@ -37,6 +43,7 @@ class Row:
     hops: Size
     wire_time: Size
     hop_time: Size
+    limit: str = ""
 
     @property
     def time(self) -> Size:
@@ -45,7 +52,7 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """The row as plain data in SI units."""
-        names = ("algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time")
+        names = ("algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time", "limit")
         return {name: plain(getattr(self, name)) for name in names}
 
 
@@ -55,7 +62,8 @@ class Communication:
 
     ``bound`` holds the times of all resources, the chip's own memory among them; ``time`` is that of the network,
     the larger of links and hops. ``algorithms`` lists every algorithm that fits, and ``crossing`` the bytes of the
-    array below which it is latency-bound, where that is known.
+    array below which it is latency-bound, where that is known. ``regimes`` says which algorithm is the fastest from
+    which number of bytes on, of those that the network can do.
     """
 
     bound: Bound
@@ -65,6 +73,7 @@ class Communication:
     nbytes: Size
     algorithms: tuple[Row, ...]
     crossing: Size | None
+    regimes: tuple[Regime, ...] = ()
 
     @property
     def row(self) -> Row:
@@ -88,12 +97,13 @@ class Communication:
             "bytes": plain(self.nbytes),
             "time": plain(self.time),
             "crossing": plain(self.crossing),
+            "fastest": [{"from_bytes": regime.start, "algorithm": regime.algorithm} for regime in self.regimes],
             "algorithms": [row.to_dict() for row in self.algorithms],
             "bound": self.bound.to_dict(),
         }
 
     def __rich__(self) -> Any:
-        from roofline.bounds.show_plans import communication_table
+        from roofline.bounds.show_communication import communication_table
 
         return communication_table(self)
 
@@ -108,7 +118,8 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
     """Price one collective of the notation, and every algorithm that could do it.
 
     ``expression`` is a single collective, ``AllGather_X(bf16[B_X, D])``; ``sharp`` lets the switches add up an
-    AllReduce. The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``, sizes.
+    AllReduce. The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``, ``density``,
+    sizes.
 
     >>> comm("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8)
     Traceback (most recent call last):
@@ -128,27 +139,46 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
     if not sent:
         raise InputError(f"{steps[0].function} goes over axes of one chip: nothing is sent", hint="name a larger mesh")
     op, mesh = sent[0], laid.machine.mesh
-    from roofline.ops.collective import algorithms, crossing
+    from roofline.ops.collective import algorithms, crossing, limit
+    from roofline.ops.collective_choice import regimes
 
     kind, axes = op.options["collective"], tuple(op.options["axes"])
     over = mesh.select(axes) if mesh is not None else ()
-    rows = tuple(_row(asked, name) for name in algorithms(kind, over))
+    if kind != "AllToAll" and asked.density != 1:
+        raise InputError(f"the density is the share of an AllToAll that is sent, and this is {_an(kind)}")
     chosen = op.options["algorithm"]
+    names = algorithms(kind, over)
+    rows = [_row(asked.vary(algorithm=name), name, limit(kind, over, name)) for name in names]
+    if chosen not in names:
+        rows.append(_row(asked, chosen))
     return Communication(
-        bound, kind, axes, chosen, op.dims["bytes"], rows, crossing(kind, over, laid.machine, algorithm=chosen)
+        bound,
+        kind,
+        axes,
+        chosen,
+        op.dims["bytes"],
+        tuple(rows),
+        crossing(kind, over, laid.machine, algorithm=chosen) if chosen in names else None,
+        regimes(kind, over, laid.machine, density=asked.density),
     )
 
 
-def _row(asked: Question, name: str) -> Row:
-    """Price the collective by another algorithm."""
+def _an(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
+
+
+def _row(asked: Question, name: str, limit: str = "") -> Row:
+    """Price the collective by another algorithm, or by the fastest of each size."""
     from roofline.ops.collective_algorithms import ALGORITHMS
 
-    answer = asked.vary(algorithm=name).answer()
+    answer = asked.answer()
     wire = {resource: time for resource, time in answer.times.items() if resource in answer.wire}
     hops = [use for use in answer.uses if use.quantity == "hops"]
     busiest = _largest(list(wire.values()))
     sent = _largest(list(answer.wire.values()))
-    return Row(name, ALGORITHMS[name].says, sent, _sum([u.amount for u in hops]), busiest, _sum([u.time for u in hops]))
+    says = ALGORITHMS[name].says if name in ALGORITHMS else "the fastest at each size"
+    hop_time = _sum([u.time for u in hops])
+    return Row(name, says, sent, _sum([u.amount for u in hops]), busiest, hop_time, limit)
 
 
 def _largest(values: list[Size]) -> Size:

@@ -185,12 +185,13 @@ class _Search:
 
     def build(self, plan: Plan) -> tuple[Op, ...]:
         """Make the operations of a plan."""
+        from roofline.ops.collective_choice import Chooser
         from roofline.ops.sharded.local import Place, operations
 
         asked = self.asked
         place = Place(
             self.mesh,
-            asked.algorithm,
+            Chooser(asked.algorithm, self.machine),
             asked.uneven,
             asked.exact,
             asked.count_padding,

@@ -9,7 +9,6 @@ from roofline.bounds.explain import show
 from roofline.bounds.ranked_plan import RankedPlan
 
 if TYPE_CHECKING:
-    from roofline.bounds.communication import Communication
     from roofline.bounds.shard import ShardPlans
 
 #: Plans shown beside a bound, and in a list of plans.
@@ -71,38 +70,3 @@ def _cells(plan: RankedPlan, estimated: bool) -> list[str]:
     memory = plan.memory
     needs = "" if memory is None else show(memory, "B")
     return [*(show(time, "s") for time in times), show(plan.link_bytes, "B"), needs]
-
-
-def communication_table(found: Communication) -> Any:
-    """Render a collective: its time on the network, every algorithm that fits, and what was assumed."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    bound = found.bound
-    title = Text.assemble((bound.expression, "bold"), f"  on {bound.target}")
-    head = f"  {show(found.time, 's')} on the network by {found.algorithm}: {found.row.says}"
-    table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
-    table.add_column("  algorithm", no_wrap=True)
-    for name in ("each link", "hops", "bytes take", "hops take"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
-    for row in found.algorithms:
-        style = "bold" if row.algorithm == found.algorithm else "dim"
-        cells = (
-            f"  {row.algorithm}",
-            show(row.sent, "B"),
-            show(row.hops, "").strip(),
-            show(row.wire_time, "s"),
-            show(row.hop_time, "s"),
-            row.says,
-        )
-        table.add_row(*(Text(cell, style) for cell in cells))
-    memory = {name: time for name, time in bound.times.items() if name in bound.bytes}
-    lines = [f"  {name} takes {show(time, 's')} to read and write it" for name, time in memory.items()]
-    if found.crossing is not None:
-        lines.append(f"  latency-bound below {show(found.crossing, 'B')}; this is {show(found.nbytes, 'B')}")
-    said = Table.grid(padding=(0, 2))
-    for index, line in enumerate(bound.assumptions):
-        said.add_row(Text("  assumes" if index == 0 else "", "dim"), Text(line, "dim"))
-    return Group(title, Text(), Text(head), Text(), table, Text(), *(Text(line) for line in lines), Text(), said)

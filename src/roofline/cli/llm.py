@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.model_options import FORMATS, SHARING, formats
+from roofline.cli.model_options import FORMATS, SHARING, formats, sharing
 from roofline.cli.options import ESTIMATE, TARGET, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
@@ -31,13 +31,13 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     roofline llm llama-2-13b --on a100 --batch 8 --prompt 1024 --context 1536
     roofline llm config.json --on h200 --weights fp8 --batch 1:256:*2 --context 8192
     roofline llm llama-2-70b --on h200:8 --tensor 8 --batch 8 --context 1024
+    roofline llm deepseek-v3 --on h200:32 --expert 32 --batch 1024 --context 4096
     """
     from roofline.models.report import serve
 
     sizes = {name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")}
     arguments = target_arguments(options)
-    if options["tensor"] == 1:
-        arguments["on"] = _one_chip(arguments["on"])
+    arguments |= _beside(sharing(options), sizes)
     if options.pop("all_logits"):
         arguments["logits"] = "all"
     arguments["policy"] = options.pop("policy") or "minimal"
@@ -67,14 +67,11 @@ def _size(name: str, text: str | None) -> Any:
     return value
 
 
-def _one_chip(target: str | None) -> str | None:
-    """Take ``a100:1`` for a chip, and say so where several are asked for."""
-    if target is None or target.endswith(".toml") or ":" not in target:
-        return target
-    name, _, shape = target.partition(":")
-    if shape.replace("x", "").strip("1"):
-        raise InputError(
-            f"{target} is several chips, and this prices a model on one",
-            hint=f"say --on {name}, or --tensor and how many split it",
-        )
-    return name
+def _beside(chips: dict[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:
+    """Lay lists of numbers of chips across those of sizes: every layout with every size."""
+    lists = [name for name, value in chips.items() if isinstance(value, list)]
+    if not lists or not any(hasattr(value, "shape") for value in sizes.values()):
+        return chips
+    import numpy as np
+
+    return {name: np.asarray(value)[:, None] if name in lists else value for name, value in chips.items()}

@@ -25,6 +25,9 @@ DEVICE = "this-device"
 @click.option("--no-library", is_flag=True, help="Leave out the matrix products of PyTorch or NumPy.")
 @click.option("--show", "again", is_flag=True, help="Show what the file holds, without measuring.")
 @click.option("--chart", metavar="FILE", help="Draw bandwidth over the working set: .svg, .png or .pdf.")
+@click.option("--roofline", metavar="FILE", help="Draw the roofline: levels, registers and library.")
+@click.option("--against", metavar="CHIP", help="A data sheet to draw beside it, with --roofline.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write every ceiling, curve and shape as CSV in SI units.")
 @click.option("-o", "--output", metavar="FILE", help="Machine file to write; by default the one `--on this` reads.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was measured as JSON in SI units.")
 def command(
@@ -33,6 +36,9 @@ def command(
     no_library: bool,
     again: bool,
     chart: str | None,
+    roofline: str | None,
+    against: str | None,
+    csv_file: str | None,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -41,7 +47,7 @@ def command(
     \b
     roofline measure                          # at most 60 s; from then on:  --on this
     roofline measure --quick -o here.toml
-    roofline measure --show --chart bandwidth.svg
+    roofline measure --show --chart bandwidth.svg --roofline roof.svg --csv figures.csv
     roofline measure --device cuda            # an accelerator; from then on:  --on this-device
     """
     from roofline.measurement import read_machine_file, write_machine_file
@@ -53,18 +59,37 @@ def command(
     else:
         measured = _measured(quick, not no_library, device)
         write_machine_file(measured, path)
-    if chart is not None:
-        from roofline.charts.bandwidth_chart import bandwidth_chart
-
-        bandwidth_chart(measured).save(chart)
+    written = _written(measured, chart, roofline, against, csv_file)
     if as_json:
         show_json(record(measured))
         return
     show(table(measured))
     if not again:
         click.echo(f"\nwrote {path}" + ("" if output else f"; use it with --on {'this' if device is None else DEVICE}"))
+    for file in written:
+        click.echo(f"wrote {file}")
+
+
+def _written(
+    measured: Measurement, chart: str | None, roofline: str | None, against: str | None, csv_file: str | None
+) -> list[str]:
+    """Write the pictures and the table that were asked for; list their files."""
+    if against is not None and roofline is None:
+        raise InputError("--against goes with --roofline", hint="name the picture: --roofline FILE")
     if chart is not None:
-        click.echo(f"wrote {chart}")
+        from roofline.charts.bandwidth_chart import bandwidth_chart
+
+        bandwidth_chart(measured).save(chart)
+    if roofline is not None:
+        from roofline.charts.measured_chart import measured_chart
+        from roofline.hardware import chip
+
+        measured_chart(measured, sheet=None if against is None else chip(against)).save(roofline)
+    if csv_file is not None:
+        from roofline.measurement.export import write_table
+
+        write_table(measured, csv_file)
+    return [file for file in (chart, roofline, csv_file) if file is not None]
 
 
 def _measured(quick: bool, library: bool, device: str | None) -> Measurement:
@@ -85,8 +110,24 @@ def _measured(quick: bool, library: bool, device: str | None) -> Measurement:
             bar.update(task, completed=done, description=what)
 
         if device is not None:
-            return measure_device(_device(device), quick=quick, progress=progress)
+            found = measure_device(_device(device), quick=quick, progress=progress)
+            return _with_all_reduce(found) if device.startswith("cuda") else found
         return measure(quick=quick, library=library, progress=progress)
+
+
+def _with_all_reduce(found: Measurement) -> Measurement:
+    """Add the all-reduce among all GPUs, or say why there is none."""
+    from dataclasses import replace
+
+    import torch
+
+    from roofline.measurement.all_reduce import all_reduce
+
+    try:
+        return replace(found, ceilings=(*found.ceilings, *all_reduce(torch.cuda.device_count())))
+    except InputError as error:
+        missing = (*found.conditions.missing, f"all-reduce: {error.message}")
+        return replace(found, conditions=replace(found.conditions, missing=missing))
 
 
 def _device(text: str) -> Device:

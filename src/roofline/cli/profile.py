@@ -15,9 +15,18 @@ from roofline.cli.output import show, show_json
 @with_options(TARGET)
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Show the runs that took longest.")
 @click.option("--chart", metavar="FILE", help="Draw the points under the roof: .svg, .png or .pdf.")
+@click.option("--split", metavar="FILE", help="Draw the time by operation, and what of it the roof needs.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write name,dtype,flops,bytes,seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print the points as JSON in SI units.")
-def command(file: str, top: int, chart: str | None, csv_file: str | None, as_json: bool, **options: Any) -> None:
+def command(
+    file: str,
+    top: int,
+    chart: str | None,
+    split: str | None,
+    csv_file: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Put what a profiler saw under a machine's roof: a torch.profiler trace, a Nsight Compute CSV, or a plain CSV.
 
     \b
@@ -40,6 +49,10 @@ def command(file: str, top: int, chart: str | None, csv_file: str | None, as_jso
         from roofline.charts import plot
 
         plot(on=machine, measured=[p.run for p in points[:top] if p.run.flops and p.run.bytes]).save(chart)
+    if split is not None:
+        from roofline.charts.split_chart import split_chart
+
+        split_chart(points).save(split)
     if as_json:
         show_json(
             {

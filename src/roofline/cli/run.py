@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from roofline.cli.options import own_file, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.measurement import Point
 
 
 @click.command("run")
@@ -15,6 +20,7 @@ from roofline.errors import InputError
 @click.option("--threads", type=click.IntRange(1, 4096), metavar="N", help="Threads; by default one a core.")
 @click.option("--cold/--warm", "cold", default=False, help="Empty the caches before every run, or not (default).")
 @click.option("--chart", metavar="FILE", help="Draw the points under the measured roof: .svg, .png or .pdf.")
+@click.option("--split", metavar="FILE", help="Draw the time by operation, and what of it the roof needs.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write name,dtype,flops,bytes,seconds for later.")
 @click.option("--json", "as_json", is_flag=True, help="Print the points as JSON in SI units.")
 def command(
@@ -23,6 +29,7 @@ def command(
     threads: int | None,
     cold: bool,
     chart: str | None,
+    split: str | None,
     csv_file: str | None,
     as_json: bool,
 ) -> None:
@@ -30,6 +37,7 @@ def command(
 
     \b
     roofline run "bf16[256, 4096] @ bf16[4096, 4096]" "softmax(fp32[8, 32, 512, 512])"
+    roofline run "bf16[256, 4096] @ bf16[4096, 4096]" --chart roof.svg --split split.svg --csv runs.csv
     roofline run "fp32[M, K] * fp32[K, N]" M=64 K=4096 N=4096 --threads 1 --cold
     """
     from pathlib import Path
@@ -55,10 +63,18 @@ def command(
 
         write_runs([point.run for point in points], csv_file)
     if chart is not None:
-        from roofline.charts import plot
+        from roofline.charts.measured_chart import measured_chart
 
-        plot(on=roof, measured=[point.run for point in points]).save(chart)
+        measured_chart(measured, threads=threads, dtypes=_dtypes(points), points=points).save(chart)
+    if split is not None:
+        from roofline.charts.split_chart import split_chart
+
+        split_chart(points).save(split)
     if as_json:
         show_json({"schema": "roofline/points/1", "target": roof.name, "points": [p.to_dict() for p in points]})
     else:
         show(table(points, f"on {roof.name}"))
+
+
+def _dtypes(points: list[Point]) -> list[str]:
+    return sorted({point.run.dtype for point in points if point.run.flops})

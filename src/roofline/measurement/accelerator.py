@@ -2,19 +2,19 @@
 
 A :class:`Device` enqueues work and tells how long it took; :func:`measure_device` decides what to enqueue. Products are
 warmed up and tried over a small grid of shapes; copies and triads run over sizes, so that the cache shows; links give a
-latency and a bandwidth, fitted to times over sizes.
+latency and a bandwidth, fitted to times over sizes. Copies run warm, of bytes just moved, and cold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
-from statistics import median
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
-from roofline.measurement.lines import fit_line
-from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
+from roofline.measurement.all_reduce import link_ceilings
+from roofline.measurement.result import COLD, Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Sample, Summary, summarise
 from roofline.measurement.schedule import Progress
 
@@ -27,6 +27,9 @@ QUICK_SHAPES = ((4096, 4096, 4096), (8192, 8192, 8192))
 
 #: Bytes of all arrays of a copy or triad, from the first caches to far beyond the last.
 SMALLEST, LARGEST = 2**18, 2**31
+
+#: Bytes of all the arrays a cold copy goes round: more than any cache holds.
+COLD_BYTES = 2**29
 
 #: Bytes sent over a link.
 MESSAGES = tuple(2**power for power in range(12, 29, 4))
@@ -55,8 +58,8 @@ class Device(Protocol):
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
         """A product of [m, k] and [k, n] into memory that is there already."""
 
-    def copy(self, size: int) -> Enqueue:
-        """A copy of ``size`` bytes within its memory: twice as many move."""
+    def copy(self, size: int, cold: bool = False) -> Enqueue:
+        """A copy of ``size`` bytes within its memory: twice as many move; ``cold``: never bytes moved lately."""
 
     def triad(self, size: int) -> Enqueue:
         """a = b + s·c over arrays of ``size`` bytes: three times as many move."""
@@ -78,7 +81,7 @@ def measure_device(device: Device, *, quick: bool = False, progress: Progress | 
     """
     start = monotonic()
     probes = list(_probes(device, quick))
-    device.seconds(probes[0].work, _repeats(device, probes[0].work, WARM_UP))
+    _warm_up(device, probes[0].make())
     finished = _sample(device, probes, progress)
     conditions = Conditions(
         processor=device.name,
@@ -94,15 +97,26 @@ def measure_device(device: Device, *, quick: bool = False, progress: Progress | 
 
 
 class _Probe:
-    """One piece of work with the amount it does, and the samples taken of it."""
+    """One piece of work with the amount it does, and the samples taken of it.
 
-    __slots__ = ("amount", "dtype", "kernel", "name", "rounds", "size", "unit", "work")
+    ``make`` makes the work with its arrays, which are given back after every round: not all fit at once.
+    """
+
+    __slots__ = ("amount", "dtype", "kernel", "make", "name", "rounds", "size", "unit")
 
     def __init__(
-        self, name: str, unit: str, kernel: str, work: Enqueue, amount: float, *, size: float = 0.0, dtype: str = ""
+        self,
+        name: str,
+        unit: str,
+        kernel: str,
+        make: Callable[[], Enqueue],
+        amount: float,
+        *,
+        size: int = 0,
+        dtype: str = "",
     ) -> None:
-        self.name, self.unit, self.kernel, self.work, self.amount = name, unit, kernel, work, amount
-        self.size, self.dtype = size, dtype
+        self.name, self.unit, self.kernel, self.make, self.amount = name, unit, kernel, make, amount
+        self.size, self.dtype = float(size), dtype
         self.rounds: list[list[Sample]] = []
 
 
@@ -110,16 +124,19 @@ def _probes(device: Device, quick: bool) -> Iterator[_Probe]:
     for dtype in device.dtypes():
         for m, n, k in QUICK_SHAPES if quick else SHAPES:
             kernel = f"product of {m} x {k} by {k} x {n}"
-            yield _Probe("product", "FLOP/s", kernel, device.product(dtype, m, n, k), 2.0 * m * n * k, dtype=dtype)
+            make = partial(device.product, dtype, m, n, k)
+            yield _Probe("product", "FLOP/s", kernel, make, 2.0 * m * n * k, dtype=dtype)
     for size in _sizes(device, quick):
-        yield _Probe("copy", "B/s", "a = b", device.copy(size // 2), float(size // 2 * 2), size=float(size))
-        yield _Probe("triad", "B/s", "a = b + s·c", device.triad(size // 3), float(size // 3 * 3), size=float(size))
-    yield _Probe("launch", "s", "the smallest piece of work", device.nothing(), 1.0)
+        yield _Probe("copy", "B/s", "a = b", partial(device.copy, size // 2), size // 2 * 2.0, size=size)
+        yield _Probe("triad", "B/s", "a = b + s·c", partial(device.triad, size // 3), size // 3 * 3.0, size=size)
+        if size <= COLD_BYTES // 4:
+            make = partial(device.copy, size // 2, cold=True)
+            yield _Probe(f"{COLD} copy", "B/s", "a = b, each time other arrays", make, size // 2 * 2.0, size=size)
+    yield _Probe("launch", "s", "the smallest piece of work", device.nothing, 1.0)
+    kernel = f"sends of {MESSAGES[0]} to {MESSAGES[-1]} bytes"
     for link, send in device.links().items():
         for size in MESSAGES:
-            yield _Probe(
-                link, "link", f"sends of {MESSAGES[0]} to {MESSAGES[-1]} bytes", send(size), 1.0, size=float(size)
-            )
+            yield _Probe(link, "link", kernel, partial(send, size), 1.0, size=size)
 
 
 def _sizes(device: Device, quick: bool) -> list[int]:
@@ -129,6 +146,10 @@ def _sizes(device: Device, quick: bool) -> list[int]:
         found.append(int(size) // 768 * 768)
         size *= 2.0 if quick else 2**0.5
     return found
+
+
+def _warm_up(device: Device, work: Enqueue) -> None:
+    device.seconds(work, _repeats(device, work, WARM_UP))
 
 
 def _repeats(device: Device, work: Enqueue, seconds: float) -> int:
@@ -143,10 +164,13 @@ def _sample(device: Device, probes: Sequence[_Probe], progress: Progress | None)
             for position, probe in enumerate(probes):
                 if progress is not None:
                     progress((number * len(probes) + position) / (ROUNDS * len(probes)), probe.name)
+                work = probe.make()
                 if position not in repeats:
-                    repeats[position] = _repeats(device, probe.work, WINDOW)
+                    repeats[position] = _repeats(device, work, WINDOW)
                 times = repeats[position]
-                taken = [device.seconds(probe.work, times) / times for _ in range(WINDOWS)]
+                device.seconds(work, 1)
+                taken = [device.seconds(work, times) / times for _ in range(WINDOWS)]
+                del work
                 by_time = probe.unit in ("s", "link")
                 probe.rounds.append([Sample(s if by_time else probe.amount / s, (1.0,)) for s in taken])
     except KeyboardInterrupt:
@@ -176,20 +200,13 @@ def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
         else:
             ceilings.append(Ceiling(probe.name, probe.unit, probe.kernel, 1, summary))
     for name, points in links.items():
-        ceilings += _link(name, kernels[name], points)
+        ceilings += link_ceilings(name, kernels[name], points)
     drawn = tuple(Curve(name, kernels[name], 1, tuple(points)) for name, points in curves.items())
     return Measurement(conditions, (*products.values(), *ceilings), drawn)
 
 
-def _link(name: str, kernel: str, points: Sequence[tuple[float, Summary]]) -> Iterator[Ceiling]:
-    """A link's latency and bandwidth, with the spread of its largest message."""
-    latency, bandwidth = fit_line([(size, summary.value) for size, summary in points])
-    largest = points[-1][1]
-    spread = median([largest.low, largest.high]) or 1.0
-    low, high = bandwidth * spread / largest.high, bandwidth * spread / largest.low
-    yield Ceiling(f"{name} latency", "s", kernel, 1, Summary(latency, latency, latency, largest.samples, largest.clean))
-    yield Ceiling(name, "B/s", kernel, 1, Summary(bandwidth, low, high, largest.samples, largest.clean))
-
-
 def _missing(device: Device) -> tuple[str, ...]:
-    return () if device.links() else ("links: the library reaches none from here",)
+    reached = device.links()
+    said = [] if reached else ["links: the library reaches none from here"]
+    said += [] if any(link.startswith("peer") for link in reached) else ["peer links: it reaches no other device"]
+    return tuple(said)

@@ -7,11 +7,13 @@ long run of work says something.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
 from time import perf_counter
 from typing import Any
 
 from roofline.errors import InputError, MissingExtraError
-from roofline.measurement.accelerator import Enqueue
+from roofline.measurement.accelerator import COLD_BYTES, Enqueue
 
 FORMATS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 
@@ -58,10 +60,16 @@ class JaxDevice:
         call = self.jax.jit(lambda x, y: self.jnp.matmul(x, y, preferred_element_type=wide))
         return self._enqueue(call, a, b)
 
-    def copy(self, size: int) -> Enqueue:
-        """A copy within its memory; adding nothing keeps the compiler from leaving it out."""
+    def copy(self, size: int, cold: bool = False) -> Enqueue:
+        """A copy within its memory; adding one keeps the compiler from leaving it out."""
         call = self.jax.jit(lambda x: x + self.jnp.uint8(1))
-        return self._enqueue(call, self._ones((size,), "uint8"))
+        arrays = max(1, COLD_BYTES // (2 * size)) if cold else 1
+        turns = cycle([self._ones((size,), "uint8") for _ in range(arrays)])
+
+        def enqueue() -> None:
+            self._last = call(next(turns))
+
+        return enqueue
 
     def triad(self, size: int) -> Enqueue:
         """b + s·c."""
@@ -73,8 +81,12 @@ class JaxDevice:
         return self._enqueue(self.jax.jit(lambda x: x + 1.0), self._ones((), "float32"))
 
     def links(self) -> dict[str, Callable[[int], Enqueue]]:
-        """The host."""
-        return {"from host": self._from_host}
+        """The host, every other device, and an all-reduce among all of them."""
+        found: dict[str, Callable[[int], Enqueue]] = {"from host": self._from_host}
+        devices = self.jax.devices()
+        others = [(number, other) for number, other in enumerate(devices) if other != self.device]
+        found |= {f"peer {number}": partial(self._to_peer, other) for number, other in others}
+        return found | ({"all-reduce": self._all_reduce} if others else {})
 
     def seconds(self, work: Enqueue, times: int) -> float:
         """Wall time from the first piece of work to the last result."""
@@ -92,6 +104,15 @@ class JaxDevice:
 
     def _ones(self, dims: tuple[int, ...], kind: str) -> Any:
         return self.jax.device_put(self.jnp.ones(dims, kind), self.device)
+
+    def _to_peer(self, other: Any, size: int) -> Enqueue:
+        return self._enqueue(lambda x: self.jax.device_put(x, other), self._ones((size,), "uint8"))
+
+    def _all_reduce(self, size: int) -> Enqueue:
+        """One array on every device, summed over all of them."""
+        count = len(self.jax.devices())
+        call = self.jax.pmap(lambda x: self.jax.lax.psum(x, "all"), axis_name="all")
+        return self._enqueue(call, call(self.jnp.zeros((count, max(1, size // 4)), "float32")))
 
     def _from_host(self, size: int) -> Enqueue:
         import numpy as np

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 from roofline.errors import InputError, MissingExtraError
-from roofline.measurement.accelerator import Enqueue
+from roofline.measurement.accelerator import COLD_BYTES, Enqueue
 
 #: Formats tried, by PyTorch's names; one the device cannot multiply is left out.
 FORMATS = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+
+#: The 8-bit format whose product PyTorch scales by factors beside it.
+SCALED = {"fp8_e4m3": "float8_e4m3fn"}
 
 
 class TorchDevice:
@@ -42,7 +46,7 @@ class TorchDevice:
 
     def dtypes(self) -> Sequence[str]:
         """Formats whose product runs."""
-        return [dtype for dtype in (*FORMATS, "tf32") if self._runs(dtype)]
+        return [dtype for dtype in (*FORMATS, "tf32", *SCALED) if self._runs(dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
         """A product into memory that is there already."""
@@ -50,6 +54,11 @@ class TorchDevice:
         if dtype == "int8":
             a, b = (torch.ones(s, dtype=torch.int8, device=self.place) for s in ((m, k), (n, k)))
             return lambda: torch._int_mm(a, b.t())
+        if dtype in SCALED:
+            narrow = getattr(torch, SCALED[dtype])
+            a, b = (torch.randn(s, device=self.place).to(narrow) for s in ((m, k), (n, k)))
+            one = torch.ones((), device=self.place)
+            return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
         kind = getattr(torch, FORMATS["fp32" if dtype == "tf32" else dtype])
         a, b = (torch.randn(s, device=self.place).to(kind) for s in ((m, k), (k, n)))
         out = torch.empty(m, n, dtype=kind, device=self.place)
@@ -60,10 +69,16 @@ class TorchDevice:
 
         return enqueue
 
-    def copy(self, size: int) -> Enqueue:
-        """A copy within its memory."""
-        a, b = self._bytes(size), self._bytes(size)
-        return lambda: a.copy_(b)
+    def copy(self, size: int, cold: bool = False) -> Enqueue:
+        """A copy within its memory; cold ones take one pair of arrays after the other."""
+        pairs = max(1, COLD_BYTES // (2 * size)) if cold else 1
+        turns = cycle([(self._bytes(size), self._bytes(size)) for _ in range(pairs)])
+
+        def enqueue() -> None:
+            a, b = next(turns)
+            a.copy_(b)
+
+        return enqueue
 
     def triad(self, size: int) -> Enqueue:
         """a = b + s·c."""
@@ -114,6 +129,6 @@ class TorchDevice:
         try:
             self.product(dtype, 64, 64, 64)()
             self.torch.cuda.synchronize(self.index)
-        except (RuntimeError, NotImplementedError):
+        except (RuntimeError, NotImplementedError, ValueError):
             return False
         return True

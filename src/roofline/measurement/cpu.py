@@ -14,17 +14,22 @@ from roofline.measurement.library import library_probes
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
 from roofline.measurement.probes import Bench, Probe
-from roofline.measurement.processor import load_average
+from roofline.measurement.processor import cache_levels, load_average
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
-from roofline.measurement.samples import summarise
+from roofline.measurement.samples import Summary, summarise
 from roofline.measurement.schedule import Progress, sample
+from roofline.measurement.shape_table import ShapeTable
 from roofline.measurement.team import Team
 from roofline.measurement.tiles import allow_tiles
+from roofline.measurement.workers import Workers
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
 ROUNDS, WINDOWS, SECONDS = 3, 7, 40.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 3, 5.0
+
+#: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
+TILE, SHARED = "tile ", 0.9
 
 #: The smallest working set of one thread, and new pages of one thread written in a window.
 SMALLEST, FRESH = 12 * 2**10, 4 * 2**20
@@ -41,12 +46,13 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
     processor = compiler.processor
     missing: list[str] = []
     with Team(processor.cores) as team:
+        workers = Workers(processor.cores)
         bench = Bench(team, compiler, QUICK_MEMORY if quick else MEMORY)
         try:
             counts = tuple(sorted({1, len(processor.cores)}))
             probes = list(_probes(bench, counts, missing, quick))
             if library:
-                found, lacking = library_probes(counts)
+                found, lacking = library_probes(counts, workers, quick)
                 probes += found
                 missing += lacking
             rounds, windows, seconds = (
@@ -54,6 +60,7 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
             )
             finished = sample(probes, rounds=rounds, windows=windows, seconds=seconds, progress=progress)
         finally:
+            workers.free()
             bench.close()
         conditions = Conditions(
             processor=processor.name,
@@ -65,6 +72,7 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
             load=load_average(),
             pinned=team.pinned,
             missing=tuple(missing),
+            caches=cache_levels(),
         )
     return collect(probes, conditions)
 
@@ -118,17 +126,23 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
     skipped = 0
     ceilings: dict[tuple[str, str, int], Ceiling] = {}
     curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
+    tables: dict[tuple[str, str, int], list[tuple[float, float, Summary]]] = {}
     for probe in probes:
         theory = None if clock is None or probe.per_cycle is None else probe.per_cycle * clock.value
         summary = summarise(probe.rounds, theory=theory, smaller_is_better=probe.smaller_is_better)
         if summary is None:
             skipped += 1
             continue
+        if theory is not None and probe.name.startswith(TILE) and summary.value < SHARED * theory:
+            said = f"{summary.value / theory:.2f} of clock x width: another hardware thread takes part of the core"
+            summary = replace(summary, doubts=(*summary.doubts, said))
         name = probe.name
         one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)
         if probe.curve:
             curves.setdefault((name, probe.threads), []).append((probe, one))
             continue
+        if probe.shape:
+            tables.setdefault((name, probe.dtype, probe.threads), []).append((*probe.shape, summary))
         known = ceilings.get((name, probe.dtype, probe.threads))
         if known is None or (one.value > known.value) != probe.smaller_is_better:
             ceilings[name, probe.dtype, probe.threads] = one
@@ -136,7 +150,11 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
         Curve(name, points[0][1].kernel, threads, tuple((c.working_set or 0.0, c.summary) for _, c in points))
         for (name, threads), points in curves.items()
     )
+    shapes = tuple(
+        ShapeTable(name, dtype, ceilings[name, dtype, threads].kernel.partition(",")[0], threads, tuple(points))
+        for (name, dtype, threads), points in tables.items()
+    )
     if skipped and not conditions.interrupted:
         late = f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
         conditions = replace(conditions, missing=(*conditions.missing, late))
-    return Measurement(conditions, tuple(ceilings.values()), drawn)
+    return Measurement(conditions, tuple(ceilings.values()), drawn, shapes)

@@ -1,12 +1,13 @@
 """What explains a run's time beyond its roof: named effects whose sizes were measured, none fitted to the run.
 
 The roof's own parts come first (arithmetic at the library's rate, data from the level it lies in; the longer one
-counts), then what no roof has: exponentials, the cost of calling, first touches of new pages, weights put into another
-order. Threads that a library leaves idle change the roof itself.
+counts), then what no roof has: the cost of calling, what a library loses at a shape, first touches of new pages.
+Threads that a library leaves idle change the roof itself. Vector work has the library's own rate of that function.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,22 +15,26 @@ from typing import Any
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.hardware.warm import on_curve
+from roofline.measurement.library import GRAIN
 from roofline.measurement.points import Effect
 from roofline.measurement.result import Measurement
+from roofline.measurement.shape_table import ShapeTable
 from roofline.work import Key, Op, Work
 
-#: Elementwise work below this many elements stays on one thread (at::internal::GRAIN_SIZE of PyTorch).
-GRAIN = 32768
+#: Kinds of operations that a library runs as matrix products over shapes, and what its table of them is called.
+SHAPED = {"contraction": "library", "convolution": "library convolution"}
 
-#: Kinds of operations whose arithmetic runs as a library's matrix product; convolutions have kernels of their own.
-PRODUCTS = ("contraction", "attention")
+#: Blocks in which PyTorch's attention on a CPU goes through queries, by their number from which they are used, and keys
+#: (q_split_size and kv_split_size of cpu_flash_attention).
+QUERY_BLOCKS, KEY_BLOCK = ((768, 256), (192, 64), (0, 32)), 512
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """How an operation was run: threads, caches, output allocated anew or reused, weights reordered at each call.
 
-    ``new_bytes`` counts what one call touched of pages the system had to make, by the system's own count of faults.
+    ``function`` is its name in the notation. ``new_bytes`` counts what one call touched of pages the system had to
+    make, by the system's own count of faults.
     """
 
     threads: int = 1
@@ -37,6 +42,7 @@ class Setting:
     new_output: bool = True
     reordered: bool = False
     new_bytes: float = 0.0
+    function: str = ""
 
     def __str__(self) -> str:
         words = [
@@ -52,20 +58,18 @@ def effects(op: Op, moved: Work, machine: Machine, measured: Measurement, settin
 
     ::
 
-        time ≈ max(arithmetic at the library's rate + exponentials, bytes at their level) + calls + pages + order
+        time ≈ max(arithmetic at the library's rate, bytes at their level) + call + what the shape loses + new pages
     """
     threads = threads_used(op, setting.threads)
-    arithmetic, note = _arithmetic(op, machine, measured, threads)
-    exponentials = _exponentials(op, measured, threads)
     data = _data(op, moved, machine)
-    found = []
-    if arithmetic + exponentials >= data:
-        found.append(Effect("arithmetic", arithmetic, note))
-        if exponentials:
-            found.append(Effect("exponentials", exponentials, "at the library's rate of exp"))
+    table = _table(op, measured, threads)
+    if table is not None:
+        found = _shaped(op, table, data, _order(op, measured, threads, setting))
+    elif op.kind == "attention":
+        found = _attention(op, machine, measured, threads, data)
     else:
-        found.append(Effect("data", data, "at the best bandwidth of its level"))
-    return (*(e for e in found if e.seconds), *_outside(op, measured, threads, setting))
+        found = _plain(op, machine, measured, threads, data, setting.function)
+    return (*(effect for effect in found if effect.seconds > 0), *_new_pages(measured, threads, setting))
 
 
 def threads_used(op: Op, threads: int) -> int:
@@ -78,12 +82,115 @@ def threads_used(op: Op, threads: int) -> int:
     return 1 if isinstance(elements, int | float) and elements < GRAIN else threads
 
 
+def _shaped(op: Op, table: ShapeTable, data: float, order: float) -> Iterator[Effect]:
+    """Products and convolutions: the roof, then what the library needs beyond it at such a shape, call and all."""
+    rows, side, batch = _shape(op)
+    best = max(summary.value for *_, summary in table.points)
+    arithmetic = batch * 2 * rows * side**2 / best
+    took = batch * table.seconds(rows, side)
+    if arithmetic >= data:
+        yield Effect("arithmetic", min(arithmetic, took), f"at the library's own best product in {table.dtype}")
+    else:
+        yield Effect("data", min(data, took), "at the best bandwidth of its level")
+    rest = max(0.0, took - max(arithmetic, data))
+    yield Effect("order", min(order, rest), "weights read and written in the library's own order")
+    yield Effect("shape", max(0.0, rest - order), "what small and flat products lose, as measured at such shapes")
+
+
+def _order(op: Op, measured: Measurement, threads: int, setting: Setting) -> float:
+    """Time to read and write the weights once, where a call puts them in order."""
+    weights = sum(float(tensor.capacity_bytes) for tensor in op.reads if tensor.role == "weight")
+    copied = _copy_speed(measured, threads, 2 * weights) if weights and setting.reordered else None
+    return 2 * weights / copied if copied and op.dims.get("m") != 1 else 0.0
+
+
+def _copy_speed(measured: Measurement, threads: int, size: float) -> float | None:
+    """Bandwidth of the plainest copy that was measured, where ``size`` bytes lie."""
+    curves = [curve for curve in measured.curves if curve.threads == threads and curve.name in ("copy", "load")]
+    return min((on_curve(curve.values(), size) for curve in curves), default=None)
+
+
+def _table(op: Op, measured: Measurement, threads: int) -> ShapeTable | None:
+    dtype = next((key.dtype for key in op.work if key.quantity == "flops"), "")
+    table = measured.shape_table(SHAPED.get(op.kind, ""), dtype, threads)
+    return table if table is not None and all(isinstance(op.dims.get(size), int) for size in "mnk") else None
+
+
+def _shape(op: Op) -> tuple[float, float, float]:
+    """Rows, the side of the matrix they meet, and how many such products there are."""
+    m, n, k, batch = (float(op.dims.get(size, 1)) for size in ("m", "n", "k", "batch"))
+    return m, math.sqrt(n * k), batch
+
+
+def _attention(op: Op, machine: Machine, measured: Measurement, threads: int, data: float) -> Iterator[Effect]:
+    """Attention in blocks: both products of each block, called within the kernel, and the softmax of its scores."""
+    matrix = float(op.work.total("flops", "matrix"))
+    dtype = next((key.dtype for key in op.work if key.quantity == "flops"), "")
+    table = measured.shape_table("library", dtype, 1)
+    softmax = measured.reached("library softmax", threads, "fp32")
+    if table is None or softmax is None:
+        yield from _plain(op, machine, measured, threads, data, "")
+        return
+    rows, side = _block(op)
+    best = max(summary.value for *_, summary in table.points)
+    within = max(table.seconds(rows, side) - table.call, 2 * rows * side**2 / best)
+    products = matrix * within / (2 * rows * side**2) / threads
+    arithmetic = matrix / best / threads
+    scores = float(op.dims["transcendentals"]) / softmax.value
+    if max(arithmetic, products) + scores >= data:
+        yield Effect("arithmetic", arithmetic, f"at the library's own best product in {dtype}")
+        yield Effect("shape", max(0.0, products - arithmetic), f"products of {rows:.0f} rows in blocks")
+        yield Effect("softmax", scores, "at the library's own rate in a cache, in fp32")
+        cast = None if dtype == "fp32" else measured.reached("library cast", threads, "fp32")
+        if cast is not None:
+            yield Effect("cast", float(op.dims["transcendentals"]) / cast.value, f"probabilities written in {dtype}")
+    else:
+        yield Effect("data", data, "at the best bandwidth of its level")
+    yield from _call(measured, "softmax", dtype)
+
+
+def _block(op: Op) -> tuple[float, float]:
+    """Rows of queries in a block, and the side of the matrix of keys they meet."""
+    queries, keys, size = (float(op.dims[name]) for name in ("q_length", "kv_length", "head_size"))
+    rows = next(block for least, block in QUERY_BLOCKS if queries >= least)
+    return min(rows, queries), math.sqrt(min(KEY_BLOCK, keys) * size)
+
+
+def _plain(
+    op: Op, machine: Machine, measured: Measurement, threads: int, data: float, function: str
+) -> Iterator[Effect]:
+    """Vector work: the library's own rate of the function where it was measured, else arithmetic and exponentials."""
+    dtype = op.writes[0].dtype if op.writes else ""
+    own = measured.reached(f"library {function}", threads, dtype) if function else None
+    if own is not None:
+        parts = [Effect(function, float(op.dims["elements"]) / own.value, f"the library's own rate in {dtype}")]
+    else:
+        arithmetic, note = _arithmetic(op, machine, measured, threads)
+        exponentials = _exponentials(op, measured, threads)
+        parts = [
+            Effect("arithmetic", arithmetic, note),
+            Effect("exponentials", exponentials, "at the library's rate of exp"),
+        ]
+    if sum(part.seconds for part in parts) >= data:
+        yield from parts
+    else:
+        yield Effect("data", data, "at the best bandwidth of its level")
+    yield from _call(measured, function, dtype)
+
+
+def _call(measured: Measurement, function: str, dtype: str) -> Iterator[Effect]:
+    own = measured.value(f"call {function}", dtype=dtype)
+    dispatch = own if own is not None else measured.value("dispatch")
+    if dispatch is not None:
+        yield Effect("dispatch", dispatch, f"one call of the library's {function}" if own is not None else "one call")
+
+
 def _arithmetic(op: Op, machine: Machine, measured: Measurement, threads: int) -> tuple[float, str]:
     seconds, note = 0.0, ""
     for key, amount in op.work.items():
         if key.quantity != "flops":
             continue
-        product = op.kind in PRODUCTS and key.place == "matrix"
+        product = op.kind in (*SHAPED, "attention") and key.place == "matrix"
         library = measured.reached("library", threads, key.dtype) if product else None
         if library is not None:
             seconds += float(amount) / library.value
@@ -97,7 +204,7 @@ def _arithmetic(op: Op, machine: Machine, measured: Measurement, threads: int) -
 
 
 def _exponentials(op: Op, measured: Measurement, threads: int) -> float:
-    fastest = measured.reached("library exp", threads) or measured.reached("exp fp32", threads)
+    fastest = measured.reached("library exp", threads, "fp32") or measured.reached("exp fp32", threads)
     amount: Any = op.dims.get("transcendentals", 0)
     return float(amount) / fastest.value if fastest else 0.0
 
@@ -110,21 +217,7 @@ def _data(op: Op, moved: Work, machine: Machine) -> float:
     return seconds
 
 
-def _outside(op: Op, measured: Measurement, threads: int, setting: Setting) -> Iterator[Effect]:
-    dispatch = measured.value("dispatch")
-    if dispatch is not None:
-        yield Effect("dispatch", dispatch, "one call of the library")
+def _new_pages(measured: Measurement, threads: int, setting: Setting) -> Iterator[Effect]:
     fresh = measured.value("fresh pages", threads) or measured.value("fresh pages")
     if setting.new_bytes and fresh is not None:
         yield Effect("new pages", setting.new_bytes / fresh, "first touch of pages the system makes")
-    weights = sum(float(tensor.capacity_bytes) for tensor in op.reads if tensor.role == "weight")
-    copied = _copy_speed(measured, threads, 2 * weights) if weights else None
-    rows = op.dims.get("m", 1)
-    if setting.reordered and copied and weights and op.kind == "contraction" and isinstance(rows, int) and rows > 1:
-        yield Effect("order", 2 * weights / copied, "weights read and written in the library's own order")
-
-
-def _copy_speed(measured: Measurement, threads: int, size: float) -> float | None:
-    """Bandwidth of the plainest copy that was measured, where ``size`` bytes lie."""
-    curves = [curve for curve in measured.curves if curve.threads == threads and curve.name in ("copy", "load")]
-    return min((on_curve(curve.values(), size) for curve in curves), default=None)

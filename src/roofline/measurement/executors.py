@@ -11,6 +11,9 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, MissingExtraError
+from roofline.measurement.library import setter
+from roofline.measurement.processor import one_thread_a_core, usable
+from roofline.measurement.workers import Workers
 from roofline.notation.structure import Step
 from roofline.ops.registry import family_of
 from roofline.work import Op
@@ -31,13 +34,17 @@ RENAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library that can run steps: its ``name`` with version, the module, and how to make an operand."""
+    """A library that can run steps: its ``name`` with version, the module, and how to make an operand.
+
+    ``set_threads`` gives it a number of threads, each on a core of its own, until ``free`` lets them run anywhere.
+    """
 
     name: str
     module: Any
     formats: dict[str, str]
     make: Callable[[Sequence[int], str], Any]
     set_threads: Callable[[int], None]
+    free: Callable[[], None]
 
 
 Call = Callable[[], Any]
@@ -70,7 +77,10 @@ def torch_library() -> Library:
             return torch.ones(*dims, dtype=kind)
         return torch.rand(*dims).to(kind)
 
-    return Library(f"torch {torch.__version__}", torch, TORCH, make, torch.set_num_threads)
+    workers = Workers(one_thread_a_core(usable()))
+    return Library(
+        f"torch {torch.__version__}", torch, TORCH, make, lambda count: setter(torch, count, workers)(), workers.free
+    )
 
 
 def numpy_library() -> Library:
@@ -80,7 +90,7 @@ def numpy_library() -> Library:
     def make(dims: Sequence[int], dtype: str) -> Any:
         return np.ones(tuple(dims), NUMPY[dtype])
 
-    return Library(f"numpy {np.__version__}", np, NUMPY, make, lambda count: None)
+    return Library(f"numpy {np.__version__}", np, NUMPY, make, lambda count: None, lambda: None)
 
 
 def any_library() -> Library:

@@ -34,11 +34,20 @@ class Kernel:
     amx: bool = False
 
 
-def loop(body: str, step: int, *, before: str = "", carried: str = "", after: str = "", more: str = "") -> str:
+def loop(
+    body: str,
+    step: int,
+    *,
+    before: str = "",
+    carried: str = "",
+    after: str = "",
+    more: str = "",
+    until: str = "%count",
+) -> str:
     """Wrap lines of IR into a body that runs them for every ``step`` of ``count``; ``%i`` is where it stands.
 
     ``before`` runs once ahead, ``carried`` holds the phi nodes of what is kept in registers, ``after`` runs once at
-    the end, ``more`` is what stands beside the body (declarations, metadata).
+    the end, ``more`` is what stands beside the body (declarations, metadata), ``until`` what the loop runs to.
     """
     return f"""{HEAD}
 entry:
@@ -49,7 +58,7 @@ loop:
 {carried}
 {body}
   %next = add i64 %i, {step}
-  %again = icmp ult i64 %next, %count
+  %again = icmp ult i64 %next, {until}
   br i1 %again, label %loop, label %end
 end:
 {after}

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from statistics import median
 
 #: Levels below the main memory, innermost first.
@@ -33,6 +34,10 @@ WIDTH = 3.9
 LEAST_POINTS = 2
 
 
+#: Working sets of two kernels within these ratios are the same one: vectors and arrays round them.
+NEAR_LOW, NEAR_HIGH = 0.85, 1.18
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """A plateau of the curve: its ``bandwidth``, and the largest working set that still had it.
@@ -47,7 +52,7 @@ class Level:
     first: float
 
 
-def find_levels(curve: Sequence[tuple[float, float]]) -> list[Level]:
+def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -> list[Level]:
     """Find the levels of a curve of (working set in bytes, bandwidth in B/s), innermost first.
 
     The curve, in logarithms, is covered by falling plateaus: the segmentation with the least sum of distances from
@@ -55,20 +60,25 @@ def find_levels(curve: Sequence[tuple[float, float]]) -> list[Level]:
     the next belong to neither. Small sets are slowed by the ends of loops and by launches, so a set counts as fast as
     the fastest larger one. A level's bandwidth is the best of its points, each of which is a median itself; that
     of the outermost level the best of those at least :data:`BEYOND` times as large as the level before holds.
+
+    No more than ``most`` levels are found, the main memory among them: the smallest steps are no levels then.
     """
     points = _falling(sorted(curve))
     if not points:
         return []
     logs = [math.log(bandwidth) for _, bandwidth in points]
     groups = _wide(_merged(_segments(logs), logs), [size for size, _ in points])
+    ends = groups
+    while most is not None and len(groups) > max(most, 1):
+        groups, ends = _without_smallest_step(groups, ends, logs)
     found: list[Level] = []
     for number, (start, end) in enumerate(groups):
         outermost = number == len(groups) - 1
         inside = points[start:end]
         inner = found[-1].capacity if found else None
         best = max(bandwidth for _, bandwidth in (beyond(inside, inner) if outermost else inside))
-        typical = median(bandwidth for _, bandwidth in inside)
-        within = [size for size, bandwidth in inside if bandwidth >= typical / STEP]
+        enough = math.exp(_middle(ends[number], logs)) / STEP
+        within = [size for size, bandwidth in inside if bandwidth >= enough]
         name = "dram" if outermost else INNER[number] if number < len(INNER) else f"l{number + 1}"
         found.append(Level(name, best, None if outermost else max(within), inside[0][0]))
     return found
@@ -133,12 +143,76 @@ def _merged(groups: list[tuple[int, int]], logs: Sequence[float]) -> list[tuple[
     return joined
 
 
-def _wide(groups: list[tuple[int, int]], sizes: Sequence[float]) -> list[tuple[int, int]]:
-    """Drop runs between two levels that reach over less than WIDTH of sizes: the way from one level to the next."""
-    last = len(groups) - 1
+def held(loads: Sequence[tuple[float, float]], level: Level, following: float) -> float:
+    """Find the largest working set below the ``following`` level's that a kernel still loads at a level's bandwidth.
+
+    A kernel of several arrays stands in a cache with gaps between them, and so ends before one that only loads.
+
+    >>> level = Level("l1", 9.0, 2.0, 1.0)
+    >>> held([(1, 9.0), (2, 9.0), (4, 8.5), (8, 3.0), (16, 3.0)], level, 16.0)
+    4
+    """
+    end = level.capacity or level.first
+    inside = [bandwidth for size, bandwidth in loads if level.first <= size <= end]
+    if not inside:
+        return end
+    enough = median(inside) / STEP
+    return max([end, *(size for size, bandwidth in loads if end < size < following and bandwidth >= enough)])
+
+
+Runs = list[tuple[int, int]]
+
+
+def _without_smallest_step(groups: Runs, ends: Runs, logs: Sequence[float]) -> tuple[Runs, Runs]:
+    """Join the two neighbours whose bandwidths are nearest; ``ends`` are the last runs each was made of."""
+    steps = [_middle(before, logs) - _middle(after, logs) for before, after in pairwise(groups)]
+    at = steps.index(min(steps))
+    joined = [*groups[:at], (groups[at][0], groups[at + 1][1]), *groups[at + 2 :]]
+    return joined, [*ends[:at], *ends[at + 1 :]]
+
+
+def typical(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """Combine curves of several kernels into one on the working sets of the first: what most of them agree on.
+
+    Each is taken relative to its own best, in logarithms; the median over the kernels counts, so that a disturbance
+    of one kernel is no level.
+
+    >>> load, disturbed = [(1, 8.0), (2, 8.0), (4, 2.0)], [(1, 4.0), (2, 2.0), (4, 1.0)]
+    >>> typical([load, disturbed, [(1, 6.0), (2, 6.0), (4, 1.5)]])
+    [(1, 8.0), (2, 8.0), (4, 2.0)]
+    """
+    if not curves:
+        return []
+    best = [max((bandwidth for _, bandwidth in curve), default=1.0) for curve in curves]
+    found = []
+    for size, _ in curves[0]:
+        at = [
+            bandwidth / most
+            for curve, most in zip(curves, best, strict=True)
+            for other, bandwidth in curve
+            if NEAR_LOW <= other / size <= NEAR_HIGH
+        ]
+        found.append((size, best[0] * median(at)))
+    return found
+
+
+def _wide(groups: Runs, sizes: Sequence[float]) -> Runs:
+    """Drop runs between two levels that reach over less than WIDTH of sizes: the way from one level to the next.
+
+    Narrow runs side by side count as one: a level of two states is no way.
+    """
+    joined: Runs = []
+    for number, (start, end) in enumerate(groups):
+        narrow = 0 < number < len(groups) - 1 and sizes[end - 1] < WIDTH * sizes[start]
+        before = joined[-1] if len(joined) > 1 else None
+        if narrow and before is not None and sizes[before[1] - 1] < WIDTH * sizes[before[0]]:
+            joined[-1] = (before[0], end)
+        else:
+            joined.append((start, end))
+    last = len(joined) - 1
     return [
         (start, end)
-        for number, (start, end) in enumerate(groups)
+        for number, (start, end) in enumerate(joined)
         if number in (0, last) or sizes[end - 1] >= WIDTH * sizes[start]
     ]
 

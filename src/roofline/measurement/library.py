@@ -10,40 +10,43 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
+from roofline.measurement.library_functions import numpy_functions, torch_functions
+from roofline.measurement.library_shapes import DTYPES as SHAPED
+from roofline.measurement.library_shapes import torch_shapes
 from roofline.measurement.probes import Probe, timed
+from roofline.measurement.workers import Workers
 
 #: Rows and columns of the products that are timed: a small one is done before others take a core, a large one steady.
-SIDES = (512, 1024)
+SIDES = (640, 1152)
 
 #: The product that tells which side to take, and the longest product to wait for, in seconds.
 TRIAL, PATIENCE = 128, 0.1
 
-#: Elements of the exponential that is timed: 512 KiB of fp32, which no library treats as tiny.
-ELEMENTS = 2**17
-
-#: Functions of one exponential an element; which of them is the faster depends on the library's build.
-EXPONENTIALS = ("exp", "sigmoid")
+#: Elements an operation of PyTorch has for each thread it uses (at::internal::GRAIN_SIZE).
+GRAIN = 32768
 
 TORCH_DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 NUMPY_DTYPES = {"fp64": "float64", "fp32": "float32"}
 
 
-def library_probes(threads: tuple[int, ...]) -> tuple[list[Probe], tuple[str, ...]]:
-    """Make the probes of the library at hand, and list what it cannot measure."""
+def library_probes(
+    threads: tuple[int, ...], workers: Workers, quick: bool = False
+) -> tuple[list[Probe], tuple[str, ...]]:
+    """Make the probes of the library at hand, and list what it cannot measure; ``workers`` holds its threads."""
     try:
         import torch
     except ImportError:
         return list(_numpy(max(threads))), (
-            "library products in bf16, fp16 and int8, and on one thread: NumPy has none; install torch",
+            "library products in bf16, fp16 and int8, over shapes, and on one thread: NumPy has none; install torch",
         )
-    return list(_torch(torch, threads)), ()
+    return list(_torch(torch, threads, workers, quick)), ()
 
 
-def _torch(torch: Any, threads: tuple[int, ...]) -> Iterator[Probe]:
+def _torch(torch: Any, threads: tuple[int, ...], workers: Workers, quick: bool) -> Iterator[Probe]:
     for count in threads:
-        before = _setter(torch, count)
-        for dtype, name in TORCH_DTYPES.items():
-            kind = getattr(torch, name)
+        before = setter(torch, count, workers)
+        for dtype in (one for one in TORCH_DTYPES if one not in SHAPED):
+            kind = getattr(torch, TORCH_DTYPES[dtype])
             trial = _torch_product(torch, kind, TRIAL)
             for side in dict.fromkeys(_side(trial, side) for side in SIDES):
                 yield timed(
@@ -51,15 +54,12 @@ def _torch(torch: Any, threads: tuple[int, ...]) -> Iterator[Probe]:
                     _torch_product(torch, kind, side),
                     threads=count, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype, before=before,
                 )  # fmt: skip
-        for function in EXPONENTIALS:
-            yield timed(
-                "library exp", f"torch {torch.__version__} {function} of {ELEMENTS} fp32", _torch_of(torch, function),
-                threads=count, amount=float(ELEMENTS), unit="element/s", dtype="fp32", before=before,
-            )  # fmt: skip
+        yield from torch_shapes(torch, count, before, quick)
+        yield from torch_functions(torch, count, before, quick)
     one, two = torch.zeros(1), torch.zeros(1)
     yield timed(
         "dispatch", f"torch {torch.__version__} add of one element", lambda: torch.add(one, one, out=two),
-        before=_setter(torch, 1),
+        before=setter(torch, 1, workers),
     )  # fmt: skip
 
 
@@ -72,13 +72,16 @@ def _side(trial: Callable[[], Any], side: int) -> int:
     return side if expected < PATIENCE else TRIAL
 
 
-def _torch_of(torch: Any, function: str) -> Callable[[], Any]:
-    x, out, call = torch.zeros(ELEMENTS), torch.zeros(ELEMENTS), getattr(torch, function)
-    return lambda: call(x, out=out)
+def setter(torch: Any, count: int, workers: Workers) -> Callable[[], None]:
+    """Make the call that gives PyTorch a number of threads, has it start them, and holds each on its core."""
+    some = torch.zeros(GRAIN * count)
 
+    def set_threads() -> None:
+        torch.set_num_threads(count)
+        torch.neg(some, out=some)
+        workers.hold()
 
-def _setter(torch: Any, count: int) -> Callable[[], None]:
-    return lambda: torch.set_num_threads(count)
+    return set_threads
 
 
 def _torch_product(torch: Any, dtype: Any, side: int) -> Callable[[], Any]:
@@ -103,10 +106,6 @@ def _numpy(threads: int) -> Iterator[Probe]:
                 "library", f"numpy {np.__version__} matmul, {side} x {side} x {side}", _numpy_product(np, name, side),
                 threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype,
             )  # fmt: skip
-    x, y = np.zeros(ELEMENTS, np.float32), np.zeros(ELEMENTS, np.float32)
-    yield timed(
-        "library exp", f"numpy {np.__version__} exp of {ELEMENTS} fp32", lambda: np.exp(x, out=y),
-        amount=float(ELEMENTS), unit="element/s", dtype="fp32",
-    )  # fmt: skip
+    yield from numpy_functions(np)
     one, two = np.zeros(1, np.float32), np.zeros(1, np.float32)
     yield timed("dispatch", f"numpy {np.__version__} add of one element", lambda: np.add(one, one, out=two))

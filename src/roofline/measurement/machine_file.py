@@ -14,9 +14,11 @@ from roofline.errors import HardwareError
 from roofline.measurement.machine_chips import ALL, ONE, device_chip, processor_chip
 from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Summary
+from roofline.measurement.shape_table import ShapeTable
 from roofline.measurement.toml_text import numbers_toml, text_toml, texts_toml
 
 _POINT = ("bytes", "value", "low", "high", "samples", "clean")
+_SHAPE = ("rows", "side", *_POINT[1:])
 
 
 def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
@@ -93,6 +95,8 @@ def _record(measured: Measurement) -> Iterator[str]:
         yield f"{name} = {str(getattr(told, name)).lower()}"
     if told.load is not None:
         yield f"load = {told.load:.2f}"
+    if told.caches is not None:
+        yield f"caches = {told.caches}"
     yield f"contended = {str(measured.contended).lower()}"
     yield f"clean = {measured.clean:.4f}"
     yield f"missing = {texts_toml(told.missing)}"
@@ -121,6 +125,14 @@ def _record(measured: Measurement) -> Iterator[str]:
         doubted = [f"[{size:.0f}, {text_toml(doubt)}]" for size, summary in curve.points for doubt in summary.doubts]
         if doubted:
             yield f"doubts = [{', '.join(doubted)}]"
+    for table in measured.shapes:
+        yield "\n[[measurement.shapes]]"
+        for name in ("name", "dtype", "kernel"):
+            yield f"{name} = {text_toml(getattr(table, name))}"
+        yield f"threads = {table.threads}"
+        yield f"columns = {texts_toml(_SHAPE)}"
+        entries = [f"  [{rows:.6g}, {side:.6g}, {numbers_toml(s)[1:-1]}]," for rows, side, s in table.points]
+        yield "points = [\n" + "\n".join(entries) + "\n]"
 
 
 def _measurement(data: dict[str, Any]) -> Measurement:
@@ -134,6 +146,7 @@ def _measurement(data: dict[str, Any]) -> Measurement:
         load=data.get("load"),
         pinned=data["pinned"],
         device=data.get("device", False),
+        caches=data.get("caches"),
         missing=tuple(data["missing"]),
     )
     ceilings = [
@@ -143,7 +156,8 @@ def _measurement(data: dict[str, Any]) -> Measurement:
         )
         for one in data.get("ceiling", [])
     ]  # fmt: skip
-    return Measurement(told, tuple(ceilings), tuple(_curve(one) for one in data.get("curve", [])))
+    curves, shapes = (data.get(name, []) for name in ("curve", "shapes"))
+    return Measurement(told, tuple(ceilings), tuple(map(_curve, curves)), tuple(map(_shapes, shapes)))
 
 
 def _curve(data: dict[str, Any]) -> Curve:
@@ -152,6 +166,11 @@ def _curve(data: dict[str, Any]) -> Curve:
         doubts.setdefault(float(size), []).append(doubt)
     points = tuple((float(size), _summary(figures, doubts.get(float(size), ()))) for size, *figures in data["points"])
     return Curve(data["name"], data["kernel"], data["threads"], points)
+
+
+def _shapes(data: dict[str, Any]) -> ShapeTable:
+    points = tuple((float(rows), float(side), _summary(figures, ())) for rows, side, *figures in data["points"])
+    return ShapeTable(data["name"], data["dtype"], data["kernel"], data["threads"], points)
 
 
 def _summary(figures: Sequence[Any], doubts: Sequence[str]) -> Summary:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from roofline.measurement.kernels import LINE, Kernel, loop
 
+#: Places a load kernel reads from at once: more misses are on their way than from one, which main memory rewards.
+PLACES = 4
+
 #: Vectors in one turn of the loop: enough to hide the loop, few enough for the smallest working set.
 UNROLLED = 8
 
@@ -21,7 +24,7 @@ def memory_kernels(vector_bits: int) -> tuple[Kernel, ...]:
     """
     width = vector_bits // 8
     return (
-        _kernel("load", "reads every byte", 1, width, _load),
+        _load_kernel(width),
         _kernel("copy", "a = b", 2, width, _copy),
         _kernel("triad", "a = b + s·c", 3, width, _triad),
         _kernel("non-temporal triad", "a = b + s·c, written past the caches", 3, width, _triad_past),
@@ -52,8 +55,15 @@ def _kernel(name: str, what: str, arrays: int, width: int, lines: object) -> Ker
     )
 
 
-def _load(n: int, offset: int, width: int) -> str:
-    return _read("a", n, offset, width, volatile=True)
+def _load_kernel(width: int) -> Kernel:
+    each = UNROLLED // PLACES
+    places = range(PLACES)
+    before = [f"  %part = udiv i64 %count, {PLACES}", *(f"  %off{p} = mul i64 %part, {p}" for p in places)]
+    before += [f"  %a{p} = getelementptr i8, i8* %a, i64 %off{p}" for p in places]
+    lines = [_read(f"a{p}", n, n * width, width, volatile=True) for p in places for n in range(each)]
+    ir = loop("\n".join(lines), each * width, before="\n".join(before), until="%part")
+    said = f"reads every byte, at {PLACES} places at once; {8 * width}-bit vectors, {UNROLLED} a turn"
+    return Kernel("load", ir, said, "B/s", 1.0, UNROLLED * width, 1)
 
 
 def _copy(n: int, offset: int, width: int) -> str:

@@ -24,8 +24,8 @@ BYTES = ("dram__bytes.sum", "dram__bytes_read.sum", "dram__bytes_write.sum")
 _CUDA = re.compile(r"s[mp]\w*__sass_thread_inst_executed_op_([dfh])(add|mul|fma)_pred_on\.sum")
 _CUDA_DTYPES = {"d": "fp64", "f": "fp32", "h": "fp16"}
 
-#: Operations of the tensor cores, by the format of their operands.
-_TENSOR = re.compile(r"sm__ops_path_tensor(?:_op_\w+?)?_src_(\w+?)(?:_dst_\w+?)?(?:_sparsity_off)?\.sum")
+#: Operations of the tensor cores, by the format of their operands and of their result.
+_TENSOR = re.compile(r"sm__ops_path_tensor(?:_op_\w+?)?_src_([a-z]+\d+)(?:_dst_([a-z]+\d+))?(?:_sparsity_o(?:n|ff))?\.sum")
 _TENSOR_DTYPES = {"fp64": "fp64", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "int8": "int8"}
 
 #: Seconds and bytes of the units a report may be in.
@@ -122,17 +122,32 @@ def _run(title: str, metrics: Metrics, name: str) -> Measured:
     if not found:
         raise InputError(f"{name}: {title}: the metric {BYTES[0]} is missing", hint=_HINT)
     moved = sum(_figure(metrics, metric, _BYTES, name) for metric in (found[:1] if found[0] == BYTES[0] else found))
-    flops: dict[str, float] = {}
-    for metric in metrics:
-        if matched := _CUDA.fullmatch(metric):
-            dtype, amount = _CUDA_DTYPES[matched[1]], 2.0 if matched[2] == "fma" else 1.0
-        elif (matched := _TENSOR.fullmatch(metric)) and matched[1] in _TENSOR_DTYPES:
-            dtype, amount = _TENSOR_DTYPES[matched[1]], 1.0
-        else:
-            continue
-        flops[dtype] = flops.get(dtype, 0.0) + amount * _figure(metrics, metric, {}, name)
+    flops = _flops(metrics, name)
     main = max(flops, key=lambda dtype: flops[dtype], default="fp32")
     return Measured(title, sum(flops.values()), moved, seconds, main)
+
+
+def _flops(metrics: Metrics, name: str) -> dict[str, float]:
+    """FLOPs by dtype. One count may be there under several names (sm and smsp, all and without sparsity): once only.
+
+    The largest of its names is the whole; a tensor operation's count over all results stands for those of each.
+    """
+    counts: dict[tuple[str, str], float] = {}
+    for metric in metrics:
+        if matched := _CUDA.fullmatch(metric):
+            key, amount = (_CUDA_DTYPES[matched[1]], matched[2]), 2.0 if matched[2] == "fma" else 1.0
+        elif (matched := _TENSOR.fullmatch(metric)) and matched[1] in _TENSOR_DTYPES:
+            key, amount = (f"tensor {matched[1]}", matched[2] or ""), 1.0
+        else:
+            continue
+        counts[key] = max(counts.get(key, 0.0), amount * _figure(metrics, metric, {}, name))
+    found: dict[str, float] = {}
+    for (source, part), amount in counts.items():
+        dtype = _TENSOR_DTYPES[source.removeprefix("tensor ")] if source.startswith("tensor ") else source
+        if part and (source, "") in counts:
+            continue
+        found[dtype] = found.get(dtype, 0.0) + amount
+    return found
 
 
 def _figure(metrics: Metrics, metric: str, units: Mapping[str, float], name: str) -> float:

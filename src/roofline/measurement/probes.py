@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from resource import RUSAGE_SELF, getrusage
-from time import perf_counter, process_time, sleep
+from time import perf_counter, sleep, thread_time
 from typing import Any
 
 from roofline.measurement.compute_kernels import most_per_cycle
@@ -24,7 +24,7 @@ CALL_WINDOW = 5e-4
 #: Large working sets are walked in pieces of this many bytes, so that a window ends in time.
 PIECE = 24 * 2**20
 
-#: Of the best share of CPU time that a library's threads reach, what an undisturbed window may lack.
+#: Of the best share of CPU time that a calling thread reaches, what an undisturbed window has at least.
 OWN_WAITING = 0.9
 
 #: Seconds of rest after a window that was not clean: who has rested is let run by the scheduler.
@@ -44,7 +44,8 @@ TRUSTED = 2e-4
 class Probe:
     """What to sample: ``take`` gives samples of so many windows; ``rounds`` keeps them, round by round.
 
-    ``curve`` says that it is a point of a curve over the working set, ``per_cycle`` the most it can do in a cycle.
+    ``curve`` says that it is a point of a curve over the working set, ``per_cycle`` the most it can do in a cycle,
+    ``shape`` the rows and the side of a product that is an entry of a table.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Probe:
     curve: bool = False
     per_cycle: float | None = None
     smaller_is_better: bool = False
+    shape: tuple[float, float] | None = None
     rounds: list[list[Sample]] = field(default_factory=list)
 
 
@@ -162,23 +164,26 @@ def timed(
     unit: str = "s",
     dtype: str = "",
     before: Callable[[], Any] | None = None,
+    shape: tuple[float, float] | None = None,
 ) -> Probe:
     """Probe a call from Python: its time, or with ``amount`` its rate, over as many calls as fill a window.
 
-    A library's threads may wait for one another by their own design, so a window's CPU time is held against a part of
-    the best share seen, and one in which the system took a core away (an involuntary switch) is not clean. ``before``
-    runs ahead of every batch of windows. A call so long that a batch would take over a tenth of a second gets fewer.
+    A window is clean when the system took no thread of the process off a core (an involuntary switch) and the calling
+    thread ran: a library's threads may wait for one another by their own design, so its CPU time is held against a part
+    of the best share seen. The CPU time of other threads is no help: the system brings it up to date too rarely for so
+    short a window. ``before`` runs ahead of every batch of windows. A call so long that a batch would take over a tenth
+    of a second gets fewer.
     """
     repeats: list[int] = []
     longest: list[float] = []
     best_share = [0.0]
 
     def window(count: int) -> tuple[float, float]:
-        switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, process_time(), perf_counter()
+        switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, thread_time(), perf_counter()
         for _ in range(count):
             call()
         wall = perf_counter() - start
-        share = min(1.0, (process_time() - cpu) / wall / threads)
+        share = min(1.0, (thread_time() - cpu) / wall)
         taken = getrusage(RUSAGE_SELF).ru_nivcsw > switches
         best_share[0] = max(best_share[0], share)
         relative = min(1.0, share / (OWN_WAITING * best_share[0])) if best_share[0] else 0.0
@@ -203,4 +208,4 @@ def timed(
             found.append(Sample(value, (share,)))
         return found
 
-    return Probe(name, unit, what, threads, take, dtype, smaller_is_better=amount is None)
+    return Probe(name, unit, what, threads, take, dtype, smaller_is_better=amount is None, shape=shape)

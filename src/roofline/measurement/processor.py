@@ -68,6 +68,22 @@ def one_thread_a_core(threads: tuple[int, ...], root: str = "/sys/devices/system
     return tuple(kept)
 
 
+def cache_levels(root: str = "/sys/devices/system/cpu/cpu0/cache") -> int | None:
+    """Count the levels of caches for data that the system reports, None where it does not say.
+
+    >>> cache_levels("/no/such/folder") is None
+    True
+    """
+    kept = set()
+    for index in Path(root).glob("index*"):
+        try:
+            if (index / "type").read_text(encoding="ascii").strip() in ("Data", "Unified"):
+                kept.add((index / "level").read_text(encoding="ascii").strip())
+        except OSError:
+            continue
+    return len(kept) or None
+
+
 def load_average() -> float | None:
     """Number of processes that wanted to run during the last minute, or None where the system does not count."""
     try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from roofline.measurement.levels import Level, beyond, find_levels
+from roofline.measurement.levels import Level, beyond, find_levels, held, typical
 from roofline.measurement.samples import Summary
+from roofline.measurement.shape_table import ShapeTable
 
 #: Version of the ``[measurement]`` part of a machine file.
 VERSION = 1
@@ -48,6 +49,11 @@ class Curve:
     threads: int
     points: tuple[tuple[float, Summary], ...]
 
+    @property
+    def cold(self) -> bool:
+        """Whether its data was in no cache: such a curve shows no levels."""
+        return self.name.startswith(COLD)
+
     def values(self) -> list[tuple[float, float]]:
         """Pairs of working set and bandwidth."""
         return [(size, summary.value) for size, summary in self.points]
@@ -55,7 +61,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Of which machine, when and how the figures were taken, and who else used it; ``device`` for an accelerator."""
+    """Of which machine, when and how the figures were taken, and who else used it; ``device`` for an accelerator.
+
+    ``caches`` is how many levels of caches for data the system reports, None where it does not say.
+    """
 
     processor: str
     date: str
@@ -67,6 +76,7 @@ class Conditions:
     pinned: bool = True
     missing: tuple[str, ...] = ()
     device: bool = False
+    caches: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,12 @@ class Measurement:
     conditions: Conditions
     ceilings: tuple[Ceiling, ...]
     curves: tuple[Curve, ...] = ()
+    shapes: tuple[ShapeTable, ...] = ()
+
+    def shape_table(self, name: str, dtype: str, threads: int) -> ShapeTable | None:
+        """Find what a library's products reach over shapes, None where it was not measured on so many threads."""
+        found = (t for t in self.shapes if (t.name, t.dtype, t.threads) == (name, dtype, threads))
+        return next(found, None)
 
     def ceiling(self, name: str, threads: int | None = None, dtype: str = "") -> Ceiling | None:
         """Find a ceiling by name; on the most threads it was taken with, where none are said."""
@@ -102,28 +118,38 @@ class Measurement:
     def levels(self, threads: int) -> list[Level]:
         """Find the memory levels on this many threads, innermost first.
 
-        Where they end is read off the kernel that only loads; how fast they are is the best of any kernel there.
+        Where they end is what the kernels agree on; how fast they are is the best of any kernel there.
         """
-        found = find_levels(self._loads(threads))
-        points = self._points(threads, found)
+        found = self._found(threads)
+        points, loads = self._points(threads, found), self._loads(threads)
         better = []
         for number, level in enumerate(found):
             end = level.capacity or float("inf")
             inside = [point for point in points if level.first <= point[0] <= end]
             if level.capacity is None:
                 inside = list(beyond(inside, found[number - 1].capacity if number else None))
-            better.append(replace(level, bandwidth=max([level.bandwidth, *(value for _, value in inside)])))
+            else:
+                end = held(loads, level, found[number + 1].first)
+            best = max([level.bandwidth, *(value for _, value in inside)])
+            better.append(replace(level, bandwidth=best, capacity=None if level.capacity is None else end))
         return better
 
     def best_curve(self, threads: int) -> list[tuple[float, float]]:
         """Return the best bandwidth any kernel reached at the working sets of the kernel that only loads."""
         loads = self._loads(threads)
-        points = self._points(threads, find_levels(loads))
+        points = self._points(threads, self._found(threads))
         return [(size, max(value for at, value in points if 0.75 <= at / size <= 1.34)) for size, _ in loads]
+
+    def _found(self, threads: int) -> list[Level]:
+        """Find the levels, no more of them than the system reports caches, whose sizes are not believed."""
+        kept = [c for c in self.curves if c.threads == threads and c.name != PAST_CACHES and not c.cold]
+        curves = [curve.values() for curve in sorted(kept, key=lambda curve: curve.name != LOAD)]
+        caches = self.conditions.caches
+        return find_levels(typical(curves), None if caches is None else caches + 1)
 
     def _loads(self, threads: int) -> list[tuple[float, float]]:
         """The curve levels are read off: that of the loads, or of the first kernel where there is none."""
-        curves = [curve for curve in self.curves if curve.threads == threads]
+        curves = [curve for curve in self.curves if curve.threads == threads and not curve.cold]
         return min(curves, key=lambda curve: curve.name != LOAD).values() if curves else []
 
     def _points(self, threads: int, levels: Sequence[Level]) -> list[tuple[float, float]]:
@@ -132,7 +158,7 @@ class Measurement:
         return [
             point
             for curve in self.curves
-            if curve.threads == threads
+            if curve.threads == threads and not curve.cold
             for point in curve.values()
             if curve.name != PAST_CACHES or point[0] >= outside
         ]
@@ -145,32 +171,47 @@ class Measurement:
 
     @property
     def contended(self) -> bool:
-        """Whether others used the machine."""
-        return self.clean < UNCONTENDED
+        """Whether others used the machine: they took its cores away, or part of them from beneath the system."""
+        return self.clean < UNCONTENDED or self.unsteady
+
+    @property
+    def unsteady(self) -> bool:
+        """Whether what stays in registers changed its speed, which only others on the same cores can bring about."""
+        known = [c for c in self.ceilings if c.name.startswith(STEADY)]
+        return sum(bool(c.summary.doubts) for c in known) > UNSTEADY * len(known)
 
     def summaries(self) -> list[Summary]:
-        """List the summaries of all ceilings and points."""
-        return [*(c.summary for c in self.ceilings), *(s for curve in self.curves for _, s in curve.points)]
+        """List the summaries of all ceilings, points and shapes."""
+        return [
+            *(ceiling.summary for ceiling in self.ceilings),
+            *(summary for curve in self.curves for _, summary in curve.points),
+            *(summary for table in self.shapes for *_, summary in table.points),
+        ]
 
     def warnings(self) -> tuple[str, ...]:
         """Say what a reader must know before trusting the figures."""
         said = []
         if self.conditions.interrupted:
             said.append("stopped early: only what was measured until then is here")
-        if self.contended:
+        if self.unsteady:
+            said.append("contended: kernels that need no memory changed their speed; others share these cores unseen")
+        if self.clean < UNCONTENDED:
             said.append(
                 f"contended: only {self.clean:.0%} of the windows were clean; figures are the best round's, "
                 "and quieter times may give higher ones"
             )
         if not self.conditions.pinned:
             said.append("this system cannot pin threads to cores: they may have moved")
-        for ceiling in self.ceilings:
-            where = f"{ceiling.label} on {ceiling.threads} thread{'s' * (ceiling.threads > 1)}"
-            said += [f"{where}: {doubt}" for doubt in ceiling.summary.doubts]
-        for ceiling in self.ceilings:
-            fewer = self.reached(ceiling.name, ceiling.threads, ceiling.dtype)
-            if ceiling.unit in ("FLOP/s", "element/s") and fewer is not None and fewer.threads < ceiling.threads:
-                said.append(f"{ceiling.label} reached more on {fewer.threads} thread than on {ceiling.threads}")
+        said += _doubts(self.ceilings)
+        slower = [
+            ceiling
+            for ceiling in self.ceilings
+            if ceiling.unit in ("FLOP/s", "element/s")
+            and (fewer := self.reached(ceiling.name, ceiling.threads, ceiling.dtype)) is not None
+            and fewer.threads < ceiling.threads
+        ]
+        if slower:
+            said.append(f"more was reached on fewer threads: {_named(slower)}")
         for curve in self.curves:
             doubtful: dict[str, list[float]] = {}
             for size, summary in curve.points:
@@ -184,8 +225,35 @@ class Measurement:
 #: The kernel that only loads, and the one that stores past the caches.
 LOAD, PAST_CACHES = "load", "non-temporal triad"
 
+#: How kernels are called whose data is in no cache, whatever its size.
+COLD = "cold"
+
+#: Kernels that nothing but their core can slow down, and the share of them in doubt that makes a machine unsteady.
+STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
+
+#: Ceilings named in one warning.
+MOST_NAMED = 5
+
 #: With fewer clean windows than this the machine was not the measurement's own.
 UNCONTENDED = 0.9
+
+
+def _doubts(ceilings: Sequence[Ceiling]) -> list[str]:
+    """Say what is doubtful about which ceilings: each doubt once, its particulars where it is one ceiling's alone."""
+    doubtful: dict[str, list[tuple[Ceiling, str]]] = {}
+    for ceiling in ceilings:
+        for doubt in ceiling.summary.doubts:
+            doubtful.setdefault(doubt.partition(":")[0], []).append((ceiling, doubt))
+    return [
+        f"{_named([found[0][0]])}: {found[0][1]}" if len(found) == 1 else f"{head}: {_named([c for c, _ in found])}"
+        for head, found in doubtful.items()
+    ]
+
+
+def _named(ceilings: Sequence[Ceiling]) -> str:
+    """Name ceilings with their threads, the first few of many."""
+    names = [f"{ceiling.label} on {ceiling.threads} thread{'s' * (ceiling.threads > 1)}" for ceiling in ceilings]
+    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def _sizes(sizes: Sequence[float]) -> str:

@@ -31,6 +31,9 @@ CONTENDED = 0.5
 #: Two clusters of samples this far apart, each with at least this share of them, are two states of the machine.
 MODES_APART, MODE_SHARE = 0.15, 0.2
 
+#: Rounds whose medians differ by more than this factor met a machine that had changed.
+ROUNDS_APART = 1.1
+
 #: A value may stand this far above what theory allows before it is doubted: clocks drift between two windows.
 ABOVE_THEORY = 1.05
 
@@ -81,8 +84,8 @@ def summarise(
 ) -> Summary | None:
     """Summarise the rounds of one kernel; None where nothing was sampled.
 
-    ``theory`` is the most that is possible. ``smaller_is_better`` is for times. Without a clean window the nearest to
-    clean stand in, and it is said.
+    ``theory`` is the most that is possible. ``smaller_is_better`` is for times. Without a clean window the fastest
+    quarter stands in, and it is said.
 
     >>> summarise([[Sample(2.0, (1.0,)), Sample(3.0, (1.0,))], [Sample(5.0, (1.0,))]], smaller_is_better=True).value
     2.5
@@ -96,14 +99,17 @@ def summarise(
     kept = [one for one in kept if one]
     doubts = []
     if not kept:
-        ranked = sorted(everything, key=lambda sample: -min(sample.shares))
-        kept = [[sample.value for sample in ranked[: max(1, len(ranked) // 4)]]]
+        ranked = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
+        kept = [ranked[: max(1, len(ranked) // 4)]]
         doubts.append("no window in which every thread ran: a lower limit")
     sign = -1 if smaller_is_better else 1
     enough = max(len(one) for one in kept) / 2
     best = max((one for one in kept if len(one) >= enough), key=lambda one: sign * median(one))
     value, low, high = median(best), quantile(best, 0.25), quantile(best, 0.75)
     doubts += _doubts(everything, [v for one in kept for v in one], value, theory)
+    medians = [median(one) for one in kept if len(one) >= enough]
+    if max(medians) > ROUNDS_APART * min(medians):
+        doubts.append(f"rounds apart: from {min(medians):.3g} to {max(medians):.3g}")
     clean = sum(sample.clean for sample in everything) / len(everything)
     return Summary(value, low, high, len(best), clean, tuple(doubts))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.measurement.result import Measurement
+from roofline.measurement.result import Ceiling, Measurement
 from roofline.measurement.samples import Summary
+from roofline.measurement.toml_text import threads_text
 from roofline.quantity import format_number, format_quantity
 
 
@@ -19,6 +20,8 @@ def table(measured: Measurement) -> Any:
     parts: list[Any] = [title, Text(), _ceilings(measured)]
     for threads in measured.thread_counts():
         parts += [Text(), _levels(measured, threads)]
+    if any(_is_function(ceiling) for ceiling in measured.ceilings):
+        parts += [Text(), _functions(measured)]
     parts.append(Text())
     parts.append(Text(f"  {measured.clean:.0%} of the windows were clean, {told.seconds:g} s in all", "dim"))
     parts += [Text(f"  {warning}", "yellow") for warning in measured.warnings()]
@@ -59,6 +62,16 @@ def record(measured: Measurement) -> dict[str, Any]:
             }
             for curve in measured.curves
         ],
+        "shapes": [
+            {
+                "name": table.name,
+                "dtype": table.dtype,
+                "threads": table.threads,
+                "kernel": table.kernel,
+                "points": [{"rows": rows, "side": side, **_summary(found)} for rows, side, found in table.points],
+            }
+            for table in measured.shapes
+        ],
         "levels": {
             str(threads): [
                 {"name": level.name, "bandwidth": level.bandwidth, "capacity": level.capacity}
@@ -92,13 +105,36 @@ def _ceilings(measured: Measurement) -> Any:
         rows.add_column(f"{count} thread{'s' * (count > 1)}", justify="right", no_wrap=True)
     rows.add_column("quartiles", justify="right", no_wrap=True)
     rows.add_column("clean", justify="right", style="dim")
-    names = dict.fromkeys((c.name, c.dtype) for c in measured.ceilings)
+    names = dict.fromkeys((c.name, c.dtype) for c in measured.ceilings if not _is_function(c))
     for name, dtype in names:
         found = {c.threads: c for c in measured.ceilings if (c.name, c.dtype) == (name, dtype)}
         most = found[max(found)]
         low, high = (_compact(value, most.unit) for value in (most.summary.low, most.summary.high))
         cells = [_compact(found[count].value, most.unit) if count in found else "" for count in counts]
         rows.add_row(f"  {most.label}", *cells, f"{low} … {high}", f"{most.summary.clean:.0%}")
+    return rows
+
+
+def _is_function(ceiling: Ceiling) -> bool:
+    return ceiling.name.startswith(("library ", "call ")) and ceiling.unit in ("element/s", "s")
+
+
+def _functions(measured: Measurement) -> Any:
+    """A row a function of the library: its rate in a cache by format and threads, and what a call costs."""
+    from rich.table import Table
+
+    found = {(c.name, c.dtype, c.threads): c for c in measured.ceilings if _is_function(c)}
+    columns = sorted({(dtype, threads) for name, dtype, threads in found if name.startswith("library ")}, reverse=True)
+    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    rows.add_column("  elements in a cache", no_wrap=True)
+    for dtype, threads in columns:
+        rows.add_column(f"{dtype}, {threads_text(threads)}", justify="right", no_wrap=True)
+    rows.add_column("a call", justify="right", no_wrap=True)
+    for name in dict.fromkeys(name.partition(" ")[2] for name, _, _ in found):
+        rates = [found.get((f"library {name}", *column)) for column in columns]
+        calls = [c.value for (called, _, _), c in found.items() if called == f"call {name}"]
+        cells = [_compact(rate.value, rate.unit) if rate else "" for rate in rates]
+        rows.add_row(f"  {name}", *cells, format_quantity(min(calls), "s") if calls else "")
     return rows
 
 

@@ -23,11 +23,15 @@ from roofline.measurement.runs import Measured
 from roofline.measurement.samples import Sample, Summary, summarise
 from roofline.measurement.schedule import sample
 from roofline.notation import program
+from roofline.notation.structure import Step
 from roofline.sizes import is_symbol
 from roofline.work import Op
 
 #: Rounds, windows (or runs with cold caches) in a round, and seconds for one operation.
 ROUNDS, WINDOWS, SECONDS = 3, 7, 4.0
+
+#: Seconds of calls before the first window: units that were asleep wake up in them.
+WARM_UP = 0.05
 
 #: Bytes written between two runs with cold caches, where no measurement says how much the caches hold.
 FLUSH = 128 * 2**20
@@ -51,22 +55,40 @@ def run(
     """
     chosen = library or any_library()
     count = threads or measured.conditions.cores
-    chosen.set_threads(count)
     flush = _flusher(chosen, measured) if cold else None
     points = []
-    for line in expressions:
-        asked = question(line, on=on, sizes=dict(sizes or {}))
-        ops = asked.ops()
-        _check_numbers(ops)
-        for step, op in zip(program(line).steps, ops, strict=True):
-            if progress is not None:
-                progress(op.name)
-            call = executor(chosen, step, op)
-            roof = on if threads_used(op, count) > 1 or one_thread is None else one_thread
-            summary = time_call(call, threads=threads_used(op, count), flush=flush)
-            setting = Setting(threads=count, warm=not cold, reordered=True, new_bytes=new_bytes(call))
-            points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
+    try:
+        for line in expressions:
+            asked = question(line, on=on, sizes=dict(sizes or {}))
+            ops = asked.ops()
+            _check_numbers(ops)
+            for step, op in zip(program(line).steps, ops, strict=True):
+                if progress is not None:
+                    progress(op.name)
+                roof = on if threads_used(op, count) > 1 or one_thread is None else one_thread
+                setting, summary = time_step(chosen, step, op, count, flush)
+                points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
+    finally:
+        chosen.free()
     return points
+
+
+def time_step(
+    library: Library,
+    step: Step,
+    op: Op,
+    threads: int,
+    flush: Callable[[], Any] | None = None,
+    rounds: int = ROUNDS,
+) -> tuple[Setting, Summary]:
+    """Time one operation, its output allocated by every call; say how it was run. ``flush`` empties the caches."""
+    library.set_threads(threads)
+    call = executor(library, step, op)
+    summary = time_call(call, threads=threads_used(op, threads), flush=flush, rounds=rounds)
+    setting = Setting(
+        threads=threads, warm=flush is None, reordered=True, new_bytes=new_bytes(call), function=step.function
+    )
+    return setting, summary
 
 
 def run_function(
@@ -105,6 +127,7 @@ def time_call(
 ) -> Summary:
     """Time a call by the statistics of :mod:`roofline.measurement.samples`; ``flush`` runs before every single one."""
     if flush is None:
+        _warm_up(call)
         probe = timed("", "", call, threads=threads)
     else:
         call()
@@ -114,6 +137,14 @@ def time_call(
     if found is None:
         raise InputError("nothing was timed", hint="give at least one round")
     return found
+
+
+def _warm_up(call: Callable[[], Any]) -> None:
+    """Call until clocks, caches and a library's own bookkeeping have settled."""
+    end = perf_counter() + WARM_UP
+    call()
+    while perf_counter() < end:
+        call()
 
 
 def new_bytes(call: Callable[[], Any], times: int = 3) -> float:

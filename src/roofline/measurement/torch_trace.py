@@ -55,6 +55,9 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
         raise InputError(
             f"{name} holds no operations of PyTorch", hint="export it with torch.profiler's export_chrome_trace"
         )
+    backwards = next((e for e in calls if e["dur"] < 0), None)
+    if backwards is not None:
+        raise InputError(f"{name}: {backwards['name']} took {backwards['dur']} us", hint="a time is not below 0")
     if not any("Input Dims" in e.get("args", {}) for e in calls):
         raise InputError(f"{name} holds no shapes", hint="profile with record_shapes=True")
     kernels = _kernel_seconds(events)

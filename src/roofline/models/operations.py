@@ -69,7 +69,9 @@ def prefill(
     if wanted is None:
         raise InputError(f"logits {logits!r} is not understood", hint="'last' or 'all'")
     step = _step(model, batch, ("prompt", prompt), ("past", past), activations, kv, count, unfused, absorbed, skew)
-    return run(model, replace(step, wanted=wanted if logits == "last" else step.new), weights, compute)
+    # the chips that share a sequence each run a part of its prompt
+    step = replace(step, wanted=wanted if logits == "last" else step.new, ring=step.context > 1)
+    return run(model, step, weights, compute)
 
 
 def decode(
@@ -104,13 +106,12 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     """Trace one step through the whole model."""
     model = in_format(model, step.activations)
     storage_of = storages(model, weights, compute)
-    stream = Tensor("hidden state", (step.tokens, model.receives or model.width), step.activations)
-    ops: list[Op] = []
-    if model.embeds:
-        stream = replace(stream, ident="embedding")
-        ops.append(_gather(model, step, stream))
+    stream = Tensor("embedding", (step.tokens, model.receives or model.width), step.activations)
+    # a later stage of a pipeline has the hidden state from the one before
+    first = _gather(model, step, stream) if model.embeds else Op("receive", "copy", writes=(stream,), where="receive")
+    ops: list[Op] = [first]
     # output needs only the wanted tokens, and so do the blocks after the last layer
-    ends = replace(step, new=step.wanted) if step.wanted is not step.new else step
+    ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
     for where, count, blocks, at, of in (
         ("", 1, model.before, step, storage_of("")),
         *(
@@ -186,7 +187,7 @@ def _through(trace: Trace, blocks: Sequence[Block], x: Tensor) -> Tensor:
 def _gather(model: Model, step: Step, out: Tensor) -> Op:
     """Look the new tokens up: only their rows of the table move."""
     table = Tensor(f"{model.embedding_name}.weight", (model.vocabulary, model.width), model.dtype, "weight")
-    tokens = Tensor("tokens", (step.batch, step.new), "int32", "index")
+    tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
     return replace(embedding(table, tokens, out, name=model.embedding_name), where=model.embedding_name)
 
 
@@ -207,8 +208,9 @@ def _step(
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     wide = dtypes.get(activations or model.dtype).name
     stored = model.quantisation.kv if model.quantisation else None
+    group = model.share.group(check("batch", batch))
     step = Step(
-        batch=check("batch", batch),
+        batch=model.share.turn(model.share.local(group)),
         new=check(*new),
         past=_past(*past),
         activations=wide,
@@ -217,6 +219,8 @@ def _step(
         absorbed=absorbed,
         unfused=unfused,
         skew=None if skew is None else tuple(skew),
+        group=model.share.turn(group),
+        context=model.share.context,
     )
     length = step.length
     if model.context is not None and isinstance(length, int) and length > model.context:

@@ -17,8 +17,9 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.fit import advice
 from roofline.models.flip import flip
+from roofline.models.parallelism import ONE, Parallelism, several, taken
 from roofline.models.serving import serve_bound
-from roofline.models.sharded import share
+from roofline.models.sharded import shares
 from roofline.sizes import Size, maximum
 
 SCHEMA = "roofline/llm/1"
@@ -35,8 +36,7 @@ class Serving:
     prefill: Bound | None
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
-    tensor: int = 1
-    expert: int = 1
+    ways: Parallelism = ONE
 
     @property
     def time_to_first_token(self) -> Size | None:
@@ -63,7 +63,7 @@ class Serving:
     def compute_bound_from(self) -> dict[str, int | None] | None:
         """The batches from which decode is compute-bound, as a whole and for the matrices alone; None: at no batch."""
         context = None if self.decode is None else self.decode.sizes["context"]
-        if self.decode is None or not isinstance(context, int):
+        if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
         return {
             name: flip(self._local, self.decode.machine, context=context, attention=attention, **self.formats)
@@ -73,18 +73,19 @@ class Serving:
     def fitting(self) -> str | None:
         """What would fit where this does not: a batch, a context, a format or a number of chips."""
         needed = self.memory
-        if needed.fits is not False or self.decode is None or needed.capacity is None:
+        if needed.fits is not False or self.decode is None or needed.capacity is None or self.ways.pipeline > 1:
             return None
         sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
-        return advice(self._local, needed.capacity, chips=self.tensor, **sizes, **self.formats)
+        ways = self.ways
+        return advice(self._local, needed.capacity, chips=ways.chips // ways.copies, **sizes, **self.formats)
 
     @property
     def _local(self) -> Model:
         """What one chip runs."""
         phase = self.decode or self.prefill
-        if phase is None or self.tensor == 1:
+        if phase is None or self.ways.chips == 1:
             return self.model
-        return share(self.model, phase.machine, tensor=self.tensor, expert=self.expert)[0]
+        return shares(self.model, phase.machine, self.ways)[0][getattr(phase, "slowest", 0)]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
@@ -101,8 +102,9 @@ class Serving:
                 "source": self.model.source or None,
             },
             "batch": _plain(self.batch),
-            "tensor": self.tensor,
-            "expert": self.expert,
+            "tensor": self.ways.tensor,
+            "expert": self.ways.expert,
+            "parallelism": {"chips": self.ways.chips, **self.ways.sizes()},
             "time_to_first_token": _plain(self.time_to_first_token),
             "time_per_token": _plain(self.time_per_token),
             "tokens_per_second": _plain(self.tokens_per_second),
@@ -136,8 +138,10 @@ def serve(
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in ("weights", "activations", "kv") if name in options}
-    shared = {name: options[name] for name in ("tensor", "expert") if name in options}
-    return Serving(described, batch, prefill, decode, formats, **shared)
+    one = prefill or decode
+    if one is None or several(options):
+        return Serving(described, batch, prefill, decode, formats)
+    return Serving(described, batch, prefill, decode, formats, Parallelism.on(one.machine, **taken(dict(options))))
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.memory import activation_bytes, cache_bytes, weight_bytes
 from roofline.models.operations import decode, in_format, prefill
+from roofline.models.parallelism import Parallelism, several, taken
 from roofline.models.sharded import share
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.work import Op, Work
@@ -48,9 +49,6 @@ def serve_bound(
     on: str | Machine,
     batch: Size = 1,
     policy: str = "minimal",
-    tensor: int = 1,
-    expert: int = 1,
-    algorithm: str | None = None,
     overlap: float | None = None,
     overhead: float | str | None = None,
     set: dict[str, Any] | None = None,
@@ -73,23 +71,52 @@ def serve_bound(
     ``policy`` says which bytes count: ``minimal``, ``each-op``, ``fused``, or ``streamed``, the convention most
     published floors are under. What else a step takes (formats, ``past``, ``logits``, ``count`` …) is in
     :func:`roofline.models.prefill` and :func:`roofline.models.decode`; the target's options are those of
-    :func:`roofline.bound`. ``tensor`` chips split the model, or each holds whole experts where ``expert`` is as many
-    (:func:`roofline.models.sharded.share`); the answer is then one chip's, and ``algorithm`` that of the collectives.
-    The footprint holds weights, keys and values and the activations alive at once.
+    :func:`roofline.bound`. Over several chips (``tensor``, ``expert``, ``pipeline``, ``data``, ``context_parallel`` and
+    the rest of :class:`roofline.models.parallelism.Parallelism`) ``batch`` is that of all, and the answer one chip's;
+    numbers of chips may be arrays that broadcast with the sizes. With ``pipeline`` it is that of the slowest stage, the
+    times those of all (:class:`roofline.models.pipeline.Pipelined`). The footprint holds weights, keys and values and
+    the activations alive at once.
     """
     from roofline.bounds.api import target
     from roofline.quantity import parse
 
+    if several(options):
+        from roofline.models.layouts import stacked
+
+        every = {"model": model, "phase": phase, "on": on, "policy": policy, "overlap": overlap, "overhead": overhead,
+                 "set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}  # fmt: skip
+        return stacked(serve_bound, {"batch": batch, **options}, **every)
     described = load(model) if isinstance(model, str) else model
     machine = target(on, unit=unit, over=over, set=set, files=files, achievable=achievable)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
     check_policy(policy)
-    build, new, past = PHASES[phase]
     required = "prompt" if phase == "prefill" else "context"
     if required not in options:
         raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
-    described, machine = share(described, machine, tensor=tensor, expert=expert, algorithm=algorithm)
+    ways = Parallelism.on(machine, **taken(options))
+    spent = None if overhead is None else parse(overhead, "s")
+    if ways.pipeline > 1:
+        from roofline.models.pipeline import pipelined
+
+        return pipelined(described, phase, machine, ways, batch, policy, overlap, spent, options)
+    local, machine = share(described, machine, ways)
+    return step_bound(local, phase, machine, ways, batch, policy, overlap, spent, options)
+
+
+def step_bound(
+    described: Model,
+    phase: str,
+    machine: Machine,
+    ways: Parallelism,
+    batch: Size,
+    policy: str,
+    overlap: float | None,
+    overhead: float | None,
+    options: dict[str, Any],
+) -> Bound:
+    """Price one step of what a chip runs, ``described``, on a machine whose mesh is that of ``ways``."""
+    build, new, past = PHASES[phase]
     ops = build(described, batch=batch, **options)
     moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
     length = options.get(new, 1) + options.get(past, 0)
@@ -102,8 +129,7 @@ def serve_bound(
 
         rate_of = symbolic_rate
     sizes = {"batch": batch, **{name: options[name] for name in (new, past) if name in options}}
-    if tensor > 1:
-        sizes["tensor"] = tensor
+    sizes |= ways.sizes()
     found = evaluate(
         ops,
         moved,
@@ -112,7 +138,7 @@ def serve_bound(
         sizes=sizes,
         footprint=needed,
         overlap=overlap,
-        overhead=None if overhead is None else parse(overhead, "s"),
+        overhead=overhead,
         assumptions=_assumptions(described, ops, phase, policy, options, needed, machine),
         request={"policy": policy, **{k: v for k, v in options.items() if k not in (new, past)}},
         rate_of=rate_of,
@@ -216,4 +242,4 @@ def _assumptions(
     return list(dict.fromkeys(said))
 
 
-__all__ = ["PHASES", "POLICY_TEXT", "check_policy", "needs", "serve_bound", "streamed"]
+__all__ = ["PHASES", "POLICY_TEXT", "check_policy", "needs", "serve_bound", "step_bound", "streamed"]

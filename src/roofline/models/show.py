@@ -57,7 +57,7 @@ def serving_table(found: Serving) -> Any:
 
     phases = [(name, phase) for name, phase in (("prefill", found.prefill), ("decode", found.decode)) if phase]
     last = phases[-1][1]
-    chips = f"{found.tensor} x " if found.tensor > 1 else ""
+    chips = f"{found.ways.chips} x " if found.ways.chips > 1 else ""
     title = Text.assemble((found.model.name, "bold"), f"  on {chips}{last.target}")
     parts: list[Any] = [title, Text()]
     if any(is_array(phase.lower) for _, phase in phases):

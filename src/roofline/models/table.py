@@ -22,6 +22,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.parallelism import Parallelism, taken
 from roofline.models.serving import PHASES, check_policy, needs, streamed
 from roofline.models.sharded import share
 from roofline.sizes import Size, check, is_array, symbol
@@ -79,9 +80,6 @@ def serve_table(
     on: str | Machine,
     batch: Size = 1,
     policy: str = "minimal",
-    tensor: int = 1,
-    expert: int = 1,
-    algorithm: str | None = None,
     columns: Sequence[str] = ("lower", "bound_by"),
     set: dict[str, Any] | None = None,
     files: Sequence[str] = (),
@@ -98,7 +96,7 @@ def serve_table(
 
     described = load(model) if isinstance(model, str) else model
     machine = target(on, set=set, files=files, achievable=achievable)
-    described, machine = share(described, machine, tensor=tensor, expert=expert, algorithm=algorithm)
+    described, machine = share(described, machine, Parallelism.on(machine, **taken(options)))
     check_policy(policy)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))

@@ -7,7 +7,7 @@ Cost(AllGather over X, 16 chips: two-way ring; wire/X: 491520, hops/X: 8)
 >>> cost("AllReduce", mesh.select("Y"), 2**20, algorithm="book").work
 Work(wire/Y: 1048576, hops/Y: 4)
 >>> cost("AllGather", chip("h100:64").mesh.select("X"), 2**20).work
-Work(wire/X.nvlink: 917504, hops/X.nvlink: 7, wire/X.nic: 114688, hops/X.nic: 7)
+Work(wire/X.nvlink: 917504, hops/X.nvlink: 1, wire/X.nic: 114688, hops/X.nic: 1)
 
 ``nbytes`` is the book's V, the bytes of the array that the chips of these axes share: what each holds after an
 AllGather, before a ReduceScatter or an AllReduce, and all of them together before an AllToAll. For Permute, Send and
@@ -19,15 +19,18 @@ Broadcast it is one chip's message. Amounts may be numbers, arrays or symbols, a
 >>> cost("AllReduce", with_mesh(chip("v5p"), {"X": n}).mesh.select("X"), V).work
 Work(wire/X: V*(n - 1)/n, hops/X: n)
 
-Without ``algorithm`` the field's usual one is taken: on a torus all links there are (both ways where an axis wraps
-around, a line where it does not), on switches a ring, over tiers one after the other, on a mesh of links direct
-exchange; AllToAll, Permute and Send go the shortest way. :func:`algorithms` lists what fits.
+Without ``algorithm`` one that is good at every size is taken: on a torus all links there are (both ways where an axis
+wraps around, a line where it does not), over tiers one after the other, on switches and on a mesh of links direct
+exchange, which sends as many bytes as a ring in one hop, and two trees for a Broadcast; AllToAll, Permute and Send go
+the shortest way. ``auto`` takes the fastest at this size (:mod:`roofline.ops.collective_choice`), and
+:func:`algorithms` lists what fits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
@@ -39,10 +42,13 @@ from roofline.ops import (  # noqa: F401  (each registers its algorithms)
     collective_ring,
     collective_switch,
 )
-from roofline.ops.collective_algorithms import ALGORITHMS, Call
+from roofline.ops.collective_algorithms import ALGORITHMS, Call, named
 from roofline.ops.collective_groups import groups
 from roofline.sizes import Size, is_array, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
+
+if TYPE_CHECKING:
+    from roofline.ops.collective_choice import Chooser
 
 #: Every collective, and what it does to an array.
 KINDS = {
@@ -77,10 +83,17 @@ class Cost:
         return f"Cost({over}: {self.algorithm}; {repr(self.work)[5:-1]})"
 
 
-def cost(kind: str, axes: Sequence[MeshAxis], nbytes: Size, *, algorithm: str | None = None, density: Size = 1) -> Cost:
+def cost(
+    kind: str,
+    axes: Sequence[MeshAxis],
+    nbytes: Size,
+    *,
+    algorithm: str | Chooser | None = None,
+    density: Size = 1,
+) -> Cost:
     """Count a collective of ``nbytes`` over mesh axes; ``density`` is the share of an AllToAll that is sent.
 
-    An unknown collective or algorithm, or one that the links cannot do, is an error that lists those that can.
+    ``algorithm`` is a name, or a :class:`~roofline.ops.collective_choice.Chooser` that knows the machine. An unknown collective or algorithm, or one that the links cannot do, is an error that lists those that can.
 
     >>> from roofline.hardware import chip
     >>> cost("AllToAll", chip("h100:8").mesh.select("X"), 8e9, density=0.5).work
@@ -91,11 +104,15 @@ def cost(kind: str, axes: Sequence[MeshAxis], nbytes: Size, *, algorithm: str | 
     """
     if not axes:
         raise InputError(f"{kind} goes over mesh axes, and there are none", hint=f"as in {kind}_X(…)")
+    if algorithm is not None and not isinstance(algorithm, str):
+        return algorithm.cost(kind, axes, nbytes, density)
     call = _call(kind, axes, nbytes, density)
     name = default_algorithm(kind, axes) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {chosen.says}"
+    if kind == "AllToAll" and not (isinstance(density, int) and density == 1):
+        note += "; a share of it is sent" if is_array(density) or is_symbol(density) else f"; {density:.3g} of it is sent"
     return Cost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
 
 
@@ -105,7 +122,7 @@ def collective(
     axes: Sequence[MeshAxis],
     *,
     out: Tensor | None = None,
-    algorithm: str | None = None,
+    algorithm: str | Chooser | None = None,
     density: Size = 1,
     name: str = "",
 ) -> Op:
@@ -148,9 +165,9 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis]) -> str:
         shapes = {level.shape for level in call.groups[0].levels}
         single = len(call.groups[0].levels) == 1
         return {"ring": "two-way ring", "line": "line"}.get(shapes.pop(), "torus") if single else "torus"
-    if topologies == ["mesh"]:
-        return {"AllReduce": "two-shot"}.get(kind, "direct")
-    return "one-way ring"
+    if topologies == ["switch"] and kind == "Broadcast":
+        return "double binary tree"
+    return {"AllReduce": "two-shot"}.get(kind, "direct")
 
 
 def algorithms(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
@@ -158,10 +175,20 @@ def algorithms(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
 
     >>> from roofline.hardware import chip
     >>> algorithms("AllReduce", chip("h100:8").mesh.select("X"))
-    ('one-way ring', 'two-way ring', 'book', 'direct', 'two-shot', 'tree', 'in-switch')
+    ('one-way ring', 'two-way ring', 'book', 'direct', 'two-shot', 'tree', 'double binary tree', 'in-switch')
     """
     call = _call(kind, axes, 1, 1)
     return tuple(a.name for a in ALGORITHMS.values() if kind in a.kinds and not a.unfit(call))
+
+
+def limit(kind: str, axes: Sequence[MeshAxis], name: str) -> str:
+    """Say why the figure of an algorithm is a limit that these axes do not reach; nothing where they can do it.
+
+    >>> from roofline.hardware import chip
+    >>> limit("AllGather", chip("v5e:8").mesh.select("X"), "two-way ring")
+    'axis X does not close'
+    """
+    return ALGORITHMS[name].limit(_call(kind, axes, 1, 1))
 
 
 def crossing(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None) -> Size | None:
@@ -210,11 +237,14 @@ def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Size) -> C
 
 
 def _known(name: str, call: Call, axes: Sequence[MeshAxis]) -> str:
-    plain = name.strip().lower().replace("_", "-")
-    found = next((known for known in ALGORITHMS if known.replace(" ", "-") == plain.replace(" ", "-")), None)
-    if found is None:
-        raise InputError(f"unknown algorithm {name!r}", hint=suggest(plain, ALGORITHMS, what="algorithms", limit=20))
-    chosen = ALGORITHMS[found]
+    chosen = named(name)
+    if chosen is None and name.strip().lower() == "auto":
+        hint = "as in Chooser('auto', machine)"
+        raise InputError("auto compares times, and those take the rates of a machine", hint=hint)
+    if chosen is None:
+        hint = suggest(name.strip().lower(), [*ALGORITHMS, "auto"], what="algorithms", limit=20)
+        raise InputError(f"unknown algorithm {name!r}", hint=hint)
+    found = chosen.name
     reason = chosen.unfit(call) if call.kind in chosen.kinds else f"it does {', '.join(chosen.kinds)}"
     if reason:
         over = ", ".join(axis.name for axis in axes)

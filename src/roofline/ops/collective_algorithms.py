@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from roofline.ops.collective_groups import Group
-from roofline.sizes import Size
+from roofline.sizes import Size, is_array, is_symbol
 from roofline.work import Work
 
 GATHERING = ("AllGather", "ReduceScatter", "AllReduce")
@@ -37,16 +37,35 @@ Fits: TypeAlias = Callable[[Call], str]
 
 
 class Algorithm(NamedTuple):
-    """An algorithm: which collectives it does, what it is in words, its formula, and why it may not fit a network."""
+    """An algorithm: which collectives it does, what it is in words, its formula, and why it may not fit a network.
+
+    ``limit`` returns why its figure is a limit that this network does not reach, or nothing where it can be done.
+    """
 
     name: str
     kinds: tuple[str, ...]
     says: str
     formula: Formula
     unfit: Fits
+    limit: Fits
 
 
 ALGORITHMS: dict[str, Algorithm] = {}
+
+
+#: Other names of the field.
+ALIASES = {"one-shot": "direct", "nvls": "in-switch", "sharp": "in-switch", "halving-doubling": "tree"}
+
+
+def named(name: str) -> Algorithm | None:
+    """Find an algorithm by its name, written loosely, or by another name of the field.
+
+    >>> named("Two_Way ring").name, named("one-shot").name, named("pigeon")
+    ('two-way ring', 'direct', None)
+    """
+    plain = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
+    plain = ALIASES.get(plain, plain)
+    return next((each for each in ALGORITHMS.values() if each.name.replace(" ", "-") == plain), None)
 
 
 def anywhere(call: Call) -> str:
@@ -54,11 +73,13 @@ def anywhere(call: Call) -> str:
     return ""
 
 
-def algorithm(name: str, kinds: Sequence[str], says: str, unfit: Fits = anywhere) -> Callable[[Formula], Formula]:
-    """Register a formula; ``unfit`` returns why it does not fit a call, or nothing."""
+def algorithm(
+    name: str, kinds: Sequence[str], says: str, unfit: Fits = anywhere, limit: Fits = anywhere
+) -> Callable[[Formula], Formula]:
+    """Register a formula; ``unfit`` returns why it does not fit a call, ``limit`` why it is never reached there."""
 
     def keep(formula: Formula) -> Formula:
-        ALGORITHMS[name] = Algorithm(name, tuple(kinds), says, formula, unfit)
+        ALGORITHMS[name] = Algorithm(name, tuple(kinds), says, formula, unfit, limit)
         return formula
 
     return keep
@@ -85,6 +106,15 @@ def only_switches(call: Call) -> str:
     """Refuse all but switches."""
     other = next((g for g in call.groups if g.topology != "switch"), None)
     return f"{other.link} has no switch" if other else ""
+
+
+def all_close(call: Call) -> str:
+    """Refuse axes of a torus that end: only two chips in a line are a ring too."""
+    for level in (level for group in call.groups if group.topology == "torus" for level in group.levels):
+        open_ended = (1 - level.wrap) * (1 if is_symbol(level.size) else level.size > 2)
+        if bool(open_ended.any()) if is_array(open_ended) else open_ended:
+            return f"axis {level.place} does not close"
+    return ""
 
 
 def one_link(call: Call) -> str:

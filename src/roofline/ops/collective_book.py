@@ -18,12 +18,21 @@ from __future__ import annotations
 
 from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, passes, several_links
 from roofline.ops.collective_groups import Group, half, present, used
-from roofline.ops.collective_ring import held, hierarchical, natural_hops
+from roofline.ops.collective_ring import exchange, held, hierarchical, natural_hops
 from roofline.sizes import Size, exact_div
-from roofline.work import Work
+from roofline.work import Key, Work
 
 
-@algorithm("book", (*GATHERING, "AllToAll"), "the book's limiting form V/W, with wrap-around on every axis of a torus")
+def _limit(call: Call) -> str:
+    return "it is a limit"
+
+
+@algorithm(
+    "book",
+    (*GATHERING, "AllToAll"),
+    "the book's limiting form V/W, with wrap-around on every axis of a torus",
+    limit=_limit,
+)
 def book(call: Call) -> Work:
     """Count the limiting form."""
     count = _shuffled if call.kind == "AllToAll" else _gathered
@@ -49,18 +58,18 @@ def _ways(group: Group) -> Size:
 
 
 def _shuffled(call: Call, group: Group) -> Work:
-    work = Work()
+    work, directly = Work(), exchange(call)
     for level in group.levels:
         if level.topology == "torus":
             wire, hops = exact_div(held(call) * level.size * present(level.size), 8), half(level.size)
         else:
             reached = exact_div(held(call) * group.below * group.units, call.chips)
-            wire, hops = exact_div(reached * present(level.size), _ways(group)), present(level.size)
+            wire, hops = exact_div(reached * present(level.size), _ways(group)), directly[Key("hops", level.place)]
         work += Work.wire(level.place, wire) + Work.hops(level.place, hops)
     return work
 
 
-@algorithm("book-levels", (*GATHERING, "AllToAll"), "each tier by itself, V·(D − 1)/(D·W)", several_links)
+@algorithm("book-levels", (*GATHERING, "AllToAll"), "each tier by itself, V·(D − 1)/(D·W)", several_links, _limit)
 def book_levels(call: Call) -> Work:
     """Count each tier by the children of its own units."""
     return hierarchical(call._replace(groups=tuple(group._replace(units=group.size) for group in call.groups)))

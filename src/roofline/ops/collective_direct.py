@@ -3,8 +3,8 @@
 With V bytes over n chips, W one way into a switch, or over one of the n − 1 links of a mesh::
 
     AllGather, ReduceScatter    V·(n − 1)/n into the switch, V/n over each link of a mesh        1 hop
-    AllReduce, direct           V·(n − 1): the whole partial sum to each other chip              1 hop
-    AllReduce, two-shot         2·V·(n − 1)/n: ReduceScatter, then AllGather, both direct        2 hops
+    AllReduce, direct           V·(n − 1): the whole partial sum to each other chip (one-shot)   1 hop
+    AllReduce, two-shot         2·V·(n − 1)/n: ReduceScatter, then AllGather, both direct        2 hops a tier
     AllToAll                    V·(n − 1)/n²; over tiers, the share that crosses each            1 hop
     Permute                     V to the next chip; on a line the last one's goes all the way back
     Send                        V to the farthest chip, by all axes of a torus at once
@@ -37,9 +37,7 @@ def direct(call: Call) -> Work:
     return _COUNTS[call.kind](call)
 
 
-@algorithm(
-    "two-shot", ["AllReduce"], "a direct ReduceScatter, then a direct AllGather", lambda c: no_torus(c) or one_link(c)
-)
+@algorithm("two-shot", ["AllReduce"], "a direct ReduceScatter, then a direct AllGather", no_torus)
 def two_shot(call: Call) -> Work:
     """Count two direct exchanges of one share each."""
     return _gathered(call._replace(kind="AllGather")) * 2
@@ -78,15 +76,20 @@ def _permuted(call: Call) -> Work:
 
 
 def _sent(call: Call) -> Work:
-    """Send to the farthest chip: over the outermost tier there is, or by all axes of a torus at once."""
+    """Send to the farthest chip: behind switches over the outermost tier, on a torus by all axes at once."""
     work = Work()
     inside: Size = 1
+    above = False
     for group in reversed(call.groups):
-        wire = exact_div(call.nbytes * inside, used([present(level.size) for level in group.levels]))
+        nested = group.levels[0].nested
+        sent = 1 if nested and above else inside
+        wire = exact_div(call.nbytes * sent, used([present(level.size) for level in group.levels]))
         for level in group.levels:
-            hops = natural_hops(level) if group.topology == "torus" else present(level.size)
-            work += Work.wire(level.place, wire * present(level.size)) + Work.hops(level.place, hops * inside)
-        inside = inside * (1 - present(group.size))
+            work += Work.wire(level.place, wire * present(level.size))
+            work += Work.hops(level.place, natural_hops(level) * inside)
+        above = nested
+        if group.topology != "torus":
+            inside = inside * (1 - present(group.size))
     return work
 
 

@@ -108,6 +108,19 @@ def doublings(n: Size) -> Size:
     return ceil_div(log2(n), 1)
 
 
+def halvings(n: Size) -> Size:
+    """⌊log₂ n⌋: how deep a binary tree of n chips is; log₂ n for a symbol.
+
+    >>> [halvings(n) for n in (1, 2, 3, 8, 9)]
+    [0, 1, 1, 3, 3]
+    """
+    if is_symbol(n):
+        return log2(n)
+    if isinstance(n, int):
+        return n.bit_length() - 1
+    return floor_div(log2(n), 1)
+
+
 def closed_or_open(level: Level, ring: Size, line: Size) -> Size:
     """Choose between what holds on a ring and on a line, entry by entry where the axis is an array of sizes."""
     if is_array(level.wrap):

@@ -10,9 +10,16 @@ one link::
               shortest way       V·⌊n²/4⌋/(n²·d)                     the middle link of a line, every link of a ring
     Broadcast                    V/d, in many small pieces           n − 1 hops
 
-Over several axes of one torus the data splits into parts that go by the axes in different orders, so that all links
-are busy: V·(N − 1)/(N·Σd) over each, N the chips of all axes. Over tiers, each tier moves what a member of it has to
-get from the others, through all chips below it at once.
+One way round on a line, the message of its last chip goes back over all links: the first chip hears of the second by
+way of all others, after 2n − 3 hops. Over several axes of one torus the data splits into parts that go by the axes in
+different orders, so that all links are busy: V·(N − 1)/(N·Σd) over each, N the chips of all axes. An AllToAll and a
+Broadcast go by one axis after the other, V/d over each; for a Broadcast that is what trees without a common link,
+V/Σd, would do better. Over tiers, each tier moves what a member of it has to get from the others, through all chips
+below it at once: direct exchange in one hop where there are switches or a link for every pair.
+
+A Broadcast over tiers spreads the message within the first unit, sends each chip's part on, and gathers the parts in
+the other units: the hops of an inner tier count twice. On switches its pieces go down two trees (``double binary
+tree``), V in ⌈log₂ n⌉ hops.
 
 Sources: "How To Scale Your Model", chapters 3 and 12; P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms
 for clusters of workstations", JPDC 69, 2009; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
@@ -25,8 +32,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline.hardware.network import Level
-from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, passes, several_links, some_torus
-from roofline.ops.collective_groups import Group, closed_or_open, half, present, ring_distances, used
+from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, all_close, passes, several_links, some_torus
+from roofline.ops.collective_groups import Group, closed_or_open, doublings, half, present, ring_distances, used
 from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum
 from roofline.work import Work
 
@@ -58,16 +65,22 @@ def _around(level: Level) -> Size:
     return level.size - 1
 
 
+def _around_and_back(level: Level) -> Size:
+    """Once round; where a line has no way back from its last chip to the first, that is all links the other way."""
+    n = level.size
+    if level.topology != "torus":
+        return n - 1
+    return closed_or_open(level, n - 1, 2 * n - 3 if is_symbol(n) else n - 1 + maximum(0, n - 2))
+
+
 def _halfway(level: Level) -> Size:
     return half(level.size)
 
 
 def natural_hops(level: Level) -> Size:
-    """Hops of one pass: half round a ring, from end to end of a line or round all chips of a switch, one on a mesh."""
-    if level.topology == "mesh":
-        return present(level.size)
+    """Hops of one pass: half round a ring, from end to end of a line, one on a switch or a mesh."""
     if level.topology != "torus":
-        return level.size - 1
+        return present(level.size)
     return closed_or_open(level, half(level.size), level.size - 1)
 
 
@@ -75,11 +88,10 @@ def passing(call: Call, ways: Ways, hops: Ways, *, one_way: bool = False) -> Wor
     """Count a collective in which data passes from neighbour to neighbour in ``ways`` at once."""
     if call.kind == "AllToAll":
         return _shuffled(call, ways, hops, one_way) + exchange(call)
+    if call.kind == "Broadcast":
+        return _broadcast(call, ways, hops)
     work = Work()
     for group in call.groups:
-        if call.kind == "Broadcast":
-            work += _broadcast(call, group, ways)
-            continue
         lanes = used([ways(level) * present(level.size) for level in group.levels])
         share = exact_div(call.nbytes * (group.units - 1) * passes(call), group.units * group.below * lanes)
         for level in group.levels:
@@ -88,14 +100,38 @@ def passing(call: Call, ways: Ways, hops: Ways, *, one_way: bool = False) -> Wor
     return work
 
 
-def _broadcast(call: Call, group: Group, ways: Ways) -> Work:
+def _broadcast(call: Call, ways: Ways, hops: Ways) -> Work:
     """Pass small pieces on as they come; on a mesh the first chip sends to all at once."""
+
+    def sent(group: Group, level: Level) -> Size:
+        at_once = level.topology == "mesh" and ways is natural_ways
+        return exact_div(call.nbytes, group.below * (1 if at_once else ways(level)))
+
+    def passed(level: Level) -> Size:
+        if level.topology == "torus" or ways is not natural_ways:
+            return level.size - 1
+        return doublings(level.size) if level.topology == "switch" else present(level.size)
+
+    return spread(call, sent, passed, hops)
+
+
+def spread(call: Call, sent: Callable[[Group, Level], Size], passed: Ways, gathered: Ways) -> Work:
+    """Broadcast within the first unit of every tier, and gather in the others what the next tier brought to each chip.
+
+    ``sent`` are the bytes over one link of a level, ``passed`` the hops of the broadcast, ``gathered`` those of the
+    gathering. Links that outer tiers are nested in carry their bytes too.
+    """
     work = Work()
-    for level in group.levels:
-        mesh = level.topology == "mesh" and ways is natural_ways
-        wire = exact_div(call.nbytes * present(level.size), group.below * (1 if mesh else ways(level)))
-        hops = present(level.size) if mesh else level.size - 1
-        work += Work.wire(level.place, wire) + Work.hops(level.place, hops)
+    beyond: Size = 1
+    above: Size = 0
+    for group in reversed(call.groups):
+        nested = group.levels[0].nested
+        for level in group.levels:
+            wire = (sent(group, level) + (above if nested else 0)) * present(level.size)
+            times = passed(level) + gathered(level) * present(beyond)
+            work += Work.wire(level.place, wire) + Work.hops(level.place, times)
+        above = wire if nested else 0
+        beyond = beyond * group.size
     return work
 
 
@@ -116,14 +152,19 @@ def held(call: Call) -> Size:
 
 
 def exchange(call: Call) -> Work:
-    """AllToAll over switches: a chip sends each of the other members of every tier its share, directly."""
+    """AllToAll over switches: a chip sends each of the other members of every tier its share, directly.
+
+    All of them at once, so the one hop is over the outermost tier.
+    """
     work = Work()
-    for group in call.groups:
+    inside: Size = 1
+    for group in reversed(call.groups):
         if group.topology == "torus":
             continue
         (level,) = group.levels
         wire = exact_div(held(call) * group.below * (group.units - 1), call.chips * natural_ways(level))
-        work += Work.wire(level.place, wire) + Work.hops(level.place, present(level.size))
+        work += Work.wire(level.place, wire) + Work.hops(level.place, present(level.size) * inside)
+        inside = inside * (1 - present(level.size))
     return work
 
 
@@ -134,10 +175,10 @@ def _no_ring(call: Call) -> str:
 @algorithm("one-way ring", _KINDS, "one way round a ring", _no_ring)
 def one_way_ring(call: Call) -> Work:
     """Count one way round: one link of every chip is busy."""
-    return passing(call, _one, _around, one_way=True)
+    return passing(call, _one, _around_and_back, one_way=True)
 
 
-@algorithm("two-way ring", _KINDS, "both ways round a ring, which needs wrap-around", _no_ring)
+@algorithm("two-way ring", _KINDS, "both ways round a ring, which needs wrap-around", _no_ring, all_close)
 def two_way_ring(call: Call) -> Work:
     """Count both ways round at once."""
     return passing(call, _both, _halfway)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx.inliner
 from google.protobuf.message import DecodeError
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
+from roofline.programs.onnx_standins import restored, standing_in
 from roofline.sizes import Size, is_symbol, symbol
 
 
@@ -39,18 +41,42 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> Any:
     used = _fill(inputs, batch, sizes)
     unused = [name for name in sizes if name not in used]
     if unused:
-        names = [dim.dim_param for item in inputs for dim in _dims(item) if dim.dim_param]
+        names = [name for name in used if name]
         raise SizeError(
-            f"no input has a size {unused[0]!r}", hint=suggest(unused[0], [*used, *names], what="sizes of the inputs")
+            f"no input has a size {unused[0]!r}", hint=suggest(unused[0], names, what="sizes of the inputs")
         )
     if batch is not None and "" not in used:
         first = ", ".join(f"{item.name}[{', '.join(_word(dim) for dim in _dims(item))}]" for item in inputs)
         raise SizeError(f"no input's first size is free to be the batch: {first}", hint="leave the batch out")
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    stated = [item for item in (*model.graph.value_info, *model.graph.output) if _holds(item, used)]
     del model.graph.value_info[:]
     for item in model.graph.output:
         item.type.tensor_type.ClearField("shape")
-    if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+    standing = standing_in(model)
+    found = _shapes(standing)
+    known = {item.name for item in (*found.graph.value_info, *found.graph.output) if dims_of(item) is not None}
+    missing = [item for item in stated if item.name not in known]
+    if missing:
+        standing.graph.value_info.extend(missing)
+        found = _shapes(standing)
+    return restored(found, model)
+
+
+def _holds(item: Any, given: Mapping[str, Size]) -> bool:
+    """Whether a shape that the file states still holds; its names become the sizes given, and none may be left over."""
+    for dim in _dims(item):
+        value = given.get(dim.dim_param) if dim.dim_param else None
+        if value is not None and not is_symbol(value):
+            dim.dim_value = int(value)
+        elif not dim.HasField("dim_value") and dim.dim_param not in given:
+            return False
+    return bool(item.type.tensor_type.HasField("shape"))
+
+
+def _shapes(model: Any) -> Any:
+    """Infer every shape that the onnx library can."""
     try:
         return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
@@ -75,36 +101,40 @@ def dims_of(item: Any) -> tuple[Size, ...] | None:
     return tuple(found)
 
 
-def dtype_of(kind: int) -> str:
-    """Our name of a tensor's element type."""
+#: ONNX's names of dtypes where they are not ours.
+_DTYPES = {"float8e4m3fn": "fp8_e4m3", "float8e4m3fnuz": "fp8_e4m3", "float8e5m2": "fp8_e5m2",
+           "float8e5m2fnuz": "fp8_e5m2", "float8e8m0": "fp8_e8m0", "float4e2m1": "fp4_e2m1", "uint2": "int2",
+           "float6e2m3": "fp6_e2m3", "float6e3m2": "fp6_e3m2"}  # fmt: skip
+
+
+def dtype_of(kind: int) -> str | None:
+    """Our name of a tensor's element type; None for what is not a number (strings)."""
     name = onnx.TensorProto.DataType.Name(kind).lower()
-    return dtypes.get(name).name if dtypes.is_dtype(name) else "uint8"
+    name = _DTYPES.get(name, name)
+    return dtypes.get(name).name if dtypes.is_dtype(name) else None
 
 
-def _fill(inputs: list[Any], batch: int | None, sizes: Mapping[str, Size]) -> set[str]:
-    """Write sizes into the inputs; give the names that were used, "" for the batch."""
-    used: set[str] = set()
-    free: set[str] = set()
+def _fill(inputs: list[Any], batch: int | None, sizes: Mapping[str, Size]) -> dict[str, Size]:
+    """Write sizes into the inputs; give them by name, the batch by "", open ones as symbols."""
+    used: dict[str, Size] = {}
     if batch is not None:
         for item in inputs:
             for dim in _dims(item)[:1]:
                 if not dim.HasField("dim_value"):
-                    used.add("")
-                    free.add(dim.dim_param)
+                    used |= {"": batch, dim.dim_param or "": batch}
                     dim.dim_value = batch
     for item in inputs:
         for place, dim in enumerate(_dims(item)):
             if dim.HasField("dim_value"):
                 continue
             name = dim.dim_param
-            if name in sizes:
-                used.add(name)
-                if not is_symbol(sizes[name]):
-                    dim.dim_value = int(sizes[name])
-            elif name and name in free and batch is not None:
-                dim.dim_value = batch
-            elif not name:
+            if not name:
                 dim.dim_param = f"{item.name.replace('.', '_')}_{place}"
+                continue
+            value = sizes[name] if name in sizes else used.get(name, symbol(name))
+            if not is_symbol(value):
+                dim.dim_value = int(value)
+            used[name] = value
     return used
 
 

@@ -27,6 +27,7 @@ from roofline.programs import costs
 from roofline.programs.counts import count
 from roofline.programs.onnx_graph import dims_of, dtype_of, inferred, read
 from roofline.programs.onnx_registry import Call, find, load
+from roofline.programs.onnx_standins import DOMAIN
 from roofline.programs.traced import Traced
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
@@ -84,14 +85,11 @@ class Walk:
     def graph(self, graph: Any, scope: str, repeat: Size) -> None:
         """Walk a graph: name its tensors, then price its nodes in order."""
         for item in (*graph.input, *graph.value_info, *graph.output):
-            dims = dims_of(item)
-            if dims is not None:
-                self.known[item.name] = Tensor(item.name, dims, dtype_of(item.type.tensor_type.elem_type))
+            dims, dtype = dims_of(item), dtype_of(item.type.tensor_type.elem_type)
+            if dims is not None and dtype is not None:
+                self.known[item.name] = Tensor(item.name, dims, dtype)
         for item in graph.initializer:
-            self.known[item.name] = Tensor(
-                item.name, tuple(item.dims), dtype_of(item.data_type), "weight", None, item.name
-            )
-            self._hold(item.name, item)
+            self._constant(item.name, item)
         for node in graph.node:
             self.node(node, scope, repeat)
 
@@ -99,8 +97,11 @@ class Walk:
         """Price one node."""
         attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
         if node.op_type in OF_SHAPES:
-            if isinstance(attributes.get("value"), onnx.TensorProto):
+            if isinstance(attributes.get("value"), onnx.TensorProto) and node.op_type == "Constant":
                 self._constant(node.output[0], attributes["value"])
+            for word in ("value_float", "value_int", "value_floats", "value_ints"):
+                if word in attributes:
+                    self.values[node.output[0]] = attributes[word]
             return
         source = self.known.get(node.input[0]) if node.input else None
         if node.op_type in VIEWS and source is not None:
@@ -119,11 +120,13 @@ class Walk:
             tuple(self.known.get(word) for word in node.output),
             tuple(self.values.get(word) for word in node.input),
         )
-        chosen = find(node.op_type)
+        chosen = find(f"{DOMAIN}.{node.op_type}") if node.domain == DOMAIN else None
+        if chosen is None and node.domain in ("", "ai.onnx", DOMAIN):
+            chosen = find(node.op_type)
         named = [word for word in (*node.input, *node.output[:1]) if word]
         missing = [word for word in named if word not in self.known and word not in self.values]
         if missing:
-            reason = f"the shape of {missing[0]} is not known"
+            reason = f"the shape or dtype of {missing[0]} is not known"
             self._emit(costs.unknown(node.op_type, call.reads, call.writes, reason), node, place, repeat)
         elif chosen is None:
             self._emit(costs.unknown(node.op_type, call.reads, call.writes), node, place, repeat)
@@ -155,7 +158,9 @@ class Walk:
         self.known[node.output[0]] = replace(source, dims=out.dims, touched=None if held == out.elements else held)
 
     def _constant(self, name: str, value: Any) -> None:
-        self.known[name] = Tensor(name, tuple(value.dims), dtype_of(value.data_type), "weight")
+        dtype = dtype_of(value.data_type)
+        if dtype is not None:
+            self.known[name] = Tensor(name, tuple(value.dims), dtype, "weight", None, name)
         self._hold(name, value)
 
     def _hold(self, name: str, value: Any) -> None:
@@ -171,7 +176,12 @@ class Walk:
 
 
 def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
-    """The larger branch."""
+    """The branch that is taken where the file decides, else the larger one."""
+    which = walk.values.get(node.input[0])
+    if which is not None:
+        taken = which[0] if isinstance(which, list) else which
+        walk.graph(attributes["then_branch" if taken else "else_branch"], scope, repeat)
+        return
     tried = [walk.branch(attributes[word], scope, repeat) for word in ("then_branch", "else_branch")]
     sizes = [_size(ops) for ops in tried]
     walk.ops += tried[sizes.index(max(sizes))]

@@ -18,12 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from roofline.errors import InputError
 from roofline.hardware.network import Mesh
 from roofline.notation.scope import is_number
 from roofline.notation.structure import Shape, Step
-from roofline.ops.collective import KINDS, collective
-from roofline.ops.collective_algorithms import ALGORITHMS
+from roofline.ops.collective import collective
+from roofline.ops.collective_choice import Chooser
 from roofline.ops.context import Context
 from roofline.ops.registry import family_of, rule_for
 from roofline.ops.sharded.choices import Choice, describe, moved
@@ -33,9 +32,6 @@ from roofline.ops.sharded.plans import Plan, key_of
 from roofline.sizes import Size, is_array, minimum, product
 from roofline.work import Op, Tensor
 
-#: One algorithm for all collectives that it does, or one for each kind.
-Algorithms = str | Mapping[str, str] | None
-
 
 class Place(NamedTuple):
     """Where operations run and how they are counted: mesh, algorithms of collectives, sizes that do not divide.
@@ -44,7 +40,7 @@ class Place(NamedTuple):
     """
 
     mesh: Mesh
-    algorithm: Algorithms = None
+    algorithm: Chooser = Chooser()
     uneven: str = "error"
     exact: bool = False
     count_padding: bool = True
@@ -142,7 +138,7 @@ class _Build:
             self.tensor(held, dtype, role),
             over,
             out=self.tensor(out, dtype, role),
-            algorithm=chosen_algorithm(self.place.algorithm, kind),
+            algorithm=self.place.algorithm,
             density=self.place.density,
             name=name,
         )
@@ -212,28 +208,6 @@ class _Build:
     def show(self, label: str) -> str:
         """A label as a reader would write it."""
         return str(self.sizes.get(label, "?")) if is_number(label) else label
-
-
-def chosen_algorithm(wanted: Algorithms, kind: str) -> str | None:
-    """Choose the algorithm of one collective: the one asked for where it does such, else the usual one.
-
-    >>> chosen_algorithm("in-switch", "AllReduce"), chosen_algorithm("in-switch", "AllGather")
-    ('in-switch', None)
-    >>> chosen_algorithm({"AllGather": "book"}, "AllGather")
-    'book'
-    """
-    if wanted is None:
-        return None
-    if not isinstance(wanted, str):
-        unknown = next((name for name in wanted if name not in KINDS), None)
-        if unknown is not None:
-            from roofline.errors import suggest
-
-            raise InputError(f"unknown collective {unknown!r}", hint=suggest(unknown, KINDS, what="collectives"))
-        return wanted.get(kind)
-    plain = wanted.strip().lower().replace("_", "-").replace(" ", "-")
-    found = next((a for a in ALGORITHMS.values() if a.name.replace(" ", "-") == plain), None)
-    return wanted if found is None or kind in found.kinds else None
 
 
 def _where_more(tensors: Sequence[Tensor], chips: Any) -> tuple[Tensor, ...]:

@@ -11,7 +11,7 @@ from roofline.programs.onnx_registry import Call, Priced, costs, rule
 from roofline.sizes import product
 
 
-@rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose")
+@rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")
 def convolution(call: Call) -> Priced:
     """Convolve [B, C, spatial…] with [O, C/groups, taps…]; transposed: [C, O/groups, taps…]."""
     transposed = call.name == "ConvTranspose"
@@ -27,11 +27,12 @@ def convolution(call: Call) -> Priced:
             valid_taps(seen[d], slid[d], weight[2 + d], stride=stride[d], low=low[d], dilation=dilation[d])
             for d in range(spatial)
         )
-    bias = call.name in ("Conv", "ConvTranspose") and call.has(2)
+    added = 8 if call.name == "QLinearConv" else 2
+    bias = call.name != "ConvInteger" and call.has(added)
     first, second = weight[:2]
     return costs.convolution(
         call.name,
-        (*call.read(0, place), *(call.read(2) if bias else ())),
+        (*call.read(0, place), *(call.read(added) if bias else ())),
         call.writes,
         batch=x[0],
         positions=product(slid),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name.
@@ -50,12 +52,29 @@ def scaled(call: Call) -> Priced:
     """x/scale + zero, rounded; or (x − zero)·scale."""
     size = call.writes[0].elements
     each = 2 if call.name == "DequantizeLinear" else 3
-    return costs.vector(
+    op = costs.vector(
         call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
     )
+    note = "between DequantizeLinear and QuantizeLinear a file computes in floating point; a runtime may use integers"
+    return replace(op, note=note if call.name == "DequantizeLinear" else "")
 
 
 @rule("RotaryEmbedding")
 def rotary(call: Call) -> Priced:
-    """x₁·cos − x₂·sin and x₁·sin + x₂·cos."""
-    return costs.elementwise("rope", call.reads, call.writes, name=call.name)
+    """x₁·cos − x₂·sin and x₁·sin + x₂·cos; of the tables the rows of the positions are read."""
+    return _rotary(call, 1, 2, 3)
+
+
+@rule("com.microsoft.RotaryEmbedding", "GemmaRotaryEmbedding")
+def rotary_of_the_runtime(call: Call) -> Priced:
+    """The same, the positions before the tables."""
+    return _rotary(call, 2, 3, 1)
+
+
+def _rotary(call: Call, cos: int, sin: int, positions: int) -> Priced:
+    """x is [B, S, heads·H] or [B, heads, S, H]; without positions the tables hold one row for each."""
+    x = call.shape(0)
+    rows = x[0] * (x[2] if len(x) == 4 else x[1])
+    width = call.shape(cos)[-1]
+    tables = call.touch(cos, rows * width) + call.touch(sin, rows * width)
+    return costs.elementwise("rope", (*call.read(0, positions), *tables), call.writes, name=call.name)

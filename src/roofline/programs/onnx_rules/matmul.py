@@ -1,16 +1,16 @@
-"""Matrix products and attention."""
+"""Matrix products."""
 
 from __future__ import annotations
 
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
-from roofline.sizes import product
+from roofline.sizes import Size, product
 
 
-@rule("MatMul", "MatMulInteger", "FusedMatMul", "QLinearMatMul")
+@rule("MatMul", "MatMulInteger", "FusedMatMul", "TransposeMatMul", "QLinearMatMul")
 def matmul(call: Call) -> Priced:
-    """Multiply as numpy.matmul; the quantised one has its second matrix in fourth place."""
+    """Multiply as numpy.matmul, either transposed; the quantised one has its second matrix in fourth place."""
     second = 3 if call.name == "QLinearMatMul" else 1
-    a, b = call.shape(0), call.shape(second)
+    a, b = (_turned(call.shape(place), call.get(word, 0)) for place, word in ((0, "transA"), (second, "transB")))
     m, n = (a[-2] if len(a) > 1 else 1), (b[-1] if len(b) > 1 else 1)
     if len(b) <= 2:
         m, batch = m * product(a[:-2]), 1
@@ -19,7 +19,11 @@ def matmul(call: Call) -> Priced:
     return costs.matmul(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
 
 
-@rule("Gemm")
+def _turned(shape: tuple[Size, ...], transposed: int) -> tuple[Size, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if transposed and len(shape) > 1 else shape
+
+
+@rule("Gemm", "FusedGemm")
 def gemm(call: Call) -> Priced:
     """α·A·B + β·C, either transposed."""
     a = call.shape(0)
@@ -48,33 +52,4 @@ def einsum(call: Call) -> Priced:
         n=product(size[x] for x in sorted((right - shared) & set(result))),
         k=product(size[x] for x in sorted((left | right) - set(result))),
         batch=product(size[x] for x in sorted(shared & set(result))),
-    )
-
-
-@rule("Attention")
-def attention(call: Call) -> Priced:
-    """Attend: q [B, heads, S, H] or [B, S, heads·H]; k and v likewise; a cache in fifth and sixth place."""
-    q, k, v = (call.shape(place) for place in range(3))
-    if len(q) == 3:
-        heads, kv_heads = call.get("q_num_heads"), call.get("kv_num_heads")
-        batch, s, t = q[0], q[1], k[1]
-        h, h_v = q[2] // heads, v[2] // kv_heads
-    else:
-        (batch, heads, s, h), kv_heads, t, h_v = q, k[1], k[2], v[3]
-    if call.has(4):
-        t = t + call.shape(4)[2]
-    causal = bool(call.get("is_causal", 0))
-    pairs = sum(min(i + 1, t) for i in range(s)) if causal and isinstance(s, int) and isinstance(t, int) else s * t
-    return costs.attention(
-        call.name,
-        call.reads,
-        call.writes,
-        batch=batch,
-        heads=heads,
-        kv_heads=kv_heads,
-        q_length=s,
-        kv_length=t,
-        head_size=h,
-        v_head_size=h_v,
-        pairs=batch * heads * pairs,
     )

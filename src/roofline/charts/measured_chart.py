@@ -1,0 +1,141 @@
+"""A measured machine as a roofline: slopes for the levels that were found, two ceilings a dtype, a data sheet beside.
+
+The upper ceiling of a dtype is what its registers can do, the lower what a library's best product reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from roofline.charts.chart import Chart
+from roofline.charts.marks import Axis, Line, Mark, Point
+from roofline.charts.roofs import machine_roof
+from roofline.charts.size_axes import NEUTRAL
+from roofline.errors import InputError
+from roofline.hardware.machine import Machine
+from roofline.measurement import points as measured_points
+from roofline.measurement.result import Measurement
+from roofline.quantity import format_number, format_quantity
+
+#: Dtypes drawn where none are named, as far as they were measured.
+DTYPES = ("fp32", "bf16")
+
+#: How far the axes reach beyond the slopes' ends and the points, as factors.
+LEFT, RIGHT, ROUND = 30.0, 40.0, 4.0
+
+
+def measured_chart(
+    measured: Measurement,
+    *,
+    threads: int | None = None,
+    dtypes: Sequence[str] = (),
+    sheet: Machine | None = None,
+    points: Sequence[measured_points.Point] = (),
+    title: str = "",
+    theme: str = "light",
+) -> Chart:
+    """Draw a measurement on the most threads, or on ``threads``.
+
+    ``dtypes``  ceilings for each, by default fp32 and bf16
+    ``sheet``   a machine of the catalog whose data sheet is drawn beside, in dashes
+    ``points``  timed operations, each with the gap to what is its own roof
+
+    Raises :class:`~roofline.errors.InputError` where nothing was measured on so many threads, or in a dtype.
+    """
+    counts = sorted({ceiling.threads for ceiling in measured.ceilings})
+    count = threads or max(counts, default=1)
+    levels = measured.levels(count)
+    ceilings = list(_ceilings(measured, count, dtypes))
+    if not levels or not ceilings:
+        known = ", ".join(map(str, measured.thread_counts())) or "no"
+        raise InputError(f"no roof was measured on {count} threads", hint=f"measured on {known} threads")
+    slopes = [(level.name, level.bandwidth) for level in levels]
+    beside = _sheet(sheet, [dtype for dtype, *_ in ceilings]) if sheet is not None else ((), ())
+    highest = max(peak for *_, peak in (*ceilings, *beside[1]))
+    shown = [point for point in points if point.run.flops and point.run.bytes]
+    low = min([highest / slopes[0][1] / LEFT, *(point.run.intensity / ROUND for point in shown)])
+    high = max([highest / slopes[-1][1] * RIGHT / ROUND, *(point.run.intensity * ROUND for point in shown)])
+    marks: list[Mark] = [
+        *_lines(slopes, ceilings, (low, high)),
+        *_lines(*beside, (low, high), of=sheet),
+        *_points(shown),
+    ]
+    floor = min([slopes[-1][1] * low, *(point.run.rate / ROUND for point in shown)])
+    told = measured.conditions
+    return Chart(
+        kind="roofline",
+        title=title or f"Measured roofline, {count} thread{'s' * (count > 1)}",
+        subtitle=f"{told.processor}, {told.date}" + (f"; beside it {sheet.name}" if sheet is not None else ""),
+        x=Axis("arithmetic intensity", "FLOP/B", "log", (low, high)),
+        y=Axis("FLOP/s", "FLOP/s", "log", (floor, highest * 4)),
+        marks=tuple(marks),
+        notes=(
+            "registers, tiles: without data; library: its best product; levels: the best bandwidth of any kernel",
+            *measured.warnings()[:3],
+        ),
+        theme=theme,
+    )
+
+
+Ceilings = Sequence[tuple[str, str, float]]
+Slopes = Sequence[tuple[str, float]]
+
+
+def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+    """Dtype, what reached it, FLOP/s: of registers the fastest unit's, then the library's."""
+    for dtype in dtypes or DTYPES:
+        units = [measured.ceiling(f"{name} {dtype}", threads) for name in ("tile", "register")]
+        peaks = [unit for unit in units if unit is not None and unit.threads == threads]
+        library = measured.reached("library", threads, dtype)
+        if dtypes and not peaks and library is None:
+            raise InputError(f"no ceiling was measured in {dtype}", hint=f"drawn by default: {', '.join(DTYPES)}")
+        if peaks:
+            best = max(peaks, key=lambda unit: unit.value)
+            yield dtype, best.name.split()[0] + "s", best.value
+        if library is not None:
+            yield dtype, "library", library.value
+
+
+def _sheet(sheet: Machine, dtypes: Sequence[str]) -> tuple[Slopes, Ceilings]:
+    roof = machine_roof(sheet, dtypes=list(dict.fromkeys(dtypes)))
+    return (
+        [(slope.level, slope.bandwidth) for slope in roof.slopes],
+        [(ceiling.dtype, "data sheet", ceiling.peak) for ceiling in roof.ceilings],
+    )
+
+
+def _lines(
+    slopes: Slopes, ceilings: Ceilings, limits: tuple[float, float], of: Machine | None = None
+) -> Iterator[Line]:
+    """Slopes up to the highest ceiling, ceilings from the steepest slope: dashed where they are a data sheet's."""
+    low, high = limits
+    if not slopes:
+        return
+    top = max((peak for *_, peak in ceilings), default=slopes[0][1] * high)
+    steepest = max(bandwidth for _, bandwidth in slopes)
+    for number, (name, bandwidth) in enumerate(slopes):
+        end = min(high, top / bandwidth)
+        text = f"{name} {format_quantity(bandwidth, 'B/s')}" + (", data sheet" if of else "")
+        series = NEUTRAL if of else number
+        yield Line(name, (low, end), (bandwidth * low, bandwidth * end), "slope", series, 2 if of else 0, text)
+    for dtype, what, peak in ceilings:
+        start = max(low, peak / steepest)
+        dash = 2 if of else 1 if what == "library" else 0
+        text = f"{dtype} {what} {format_quantity(peak, 'FLOP/s')}"
+        yield Line(f"{dtype} {what}", (start, high), (peak, peak), "ceiling", NEUTRAL, dash, text)
+
+
+def _points(points: Sequence[measured_points.Point]) -> Iterator[Point]:
+    for number, point in enumerate(points):
+        roof = point.run.flops / float(point.bound.lower)
+        yield Point(
+            point.run.name,
+            point.run.intensity,
+            point.run.rate,
+            roof,
+            "measured",
+            NEUTRAL,
+            number,
+            f"{point.run.name}\n{format_number(100 * point.fraction, 2)} % of its roof",
+            str(point.bound.bound_by),
+        )

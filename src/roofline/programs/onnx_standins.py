@@ -1,0 +1,201 @@
+"""Shapes through the operators of ONNX Runtime (domain ``com.microsoft``), which the onnx library knows nothing of.
+
+For inference alone each is replaced by standard operators whose results have the same shapes; the shapes found are then
+those of the file's own values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+DOMAIN = "com.microsoft"
+#: Operators of the runtime that files write in the standard domain.
+UNOFFICIAL = ("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", "SkipLayerNormalization")
+Nodes = list[Any]
+
+
+class Builder:
+    """Standard nodes for one node: names of its own, and constants and weights that only have a shape."""
+
+    def __init__(self, node: Any, graph: Any, number: int) -> None:
+        self.node, self.graph, self.prefix = node, graph, f"standin{number}"
+        self.nodes: Nodes = []
+        self.attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+
+    def given(self, place: int) -> str:
+        """An input, "" where it is left out."""
+        return self.node.input[place] if place < len(self.node.input) else ""
+
+    def shape(self, place: int) -> Sequence[int]:
+        """Dimensions of an input that is a weight of the file."""
+        found = [item for item in self.graph.initializer if item.name == self.given(place)]
+        return list(found[0].dims) if found else ()
+
+    def name(self) -> str:
+        return f"{self.prefix}_{len(self.nodes)}_{len(self.graph.initializer)}"
+
+    def weight(self, *dims: int) -> str:
+        """A tensor without values."""
+        held = self.graph.initializer.add()
+        held.name, held.data_type, held.data_location = self.name(), TensorProto.FLOAT, TensorProto.EXTERNAL
+        held.dims.extend(dims)
+        return str(held.name)
+
+    def numbers(self, *values: int) -> str:
+        held = helper.make_tensor(self.name(), TensorProto.INT64, [len(values)], values)
+        self.graph.initializer.append(held)
+        return str(held.name)
+
+    def add(self, kind: str, *inputs: str, output: int | None = None, **attributes: Any) -> str:
+        """A node that gives a value of its own, or one of the results."""
+        name = self.name() if output is None else self.node.output[output]
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+
+def standing_in(model: Any) -> Any:
+    """A copy of the model with standard operators for those of the runtime; the model itself if it has none."""
+    if not any(_is_one(node) for node in model.graph.node):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    if all(item.domain for item in copy.opset_import):
+        copy.opset_import.add().version = 17
+    nodes: Nodes = []
+    for number, node in enumerate(model.graph.node):
+        nodes += _replaced(node, copy.graph, number) if _is_one(node) else [node]
+    del copy.graph.node[:]
+    copy.graph.node.extend(nodes)
+    return copy
+
+
+def restored(found: Any, model: Any) -> Any:
+    """The file's own operators again, with the shapes found."""
+    if found is model or not any(_is_one(node) for node in model.graph.node):
+        return found
+    standard = {tuple(node.output): node for node in found.graph.node}
+    nodes = [node if _is_one(node) else standard[tuple(node.output)] for node in model.graph.node]
+    held = list(model.graph.initializer)
+    for field, items in (("node", nodes), ("initializer", held)):
+        kept = [type(item).FromString(item.SerializeToString()) for item in items]
+        found.graph.ClearField(field)
+        getattr(found.graph, field).extend(kept)
+    return found
+
+
+def _is_one(node: Any) -> bool:
+    return (node.domain == DOMAIN or node.op_type in UNOFFICIAL) and node.op_type in STANDINS
+
+
+def _replaced(node: Any, graph: Any, number: int) -> Nodes:
+    build = Builder(node, graph, number)
+    STANDINS[node.op_type](build)
+    return build.nodes
+
+
+def _same(*outputs: int, of: int = 0) -> Callable[[Builder], None]:
+    """Results with the shape of an input."""
+
+    def run(build: Builder) -> None:
+        for place in outputs or (0,):
+            if place < len(build.node.output) and build.node.output[place]:
+                build.add("Identity", build.given(of), output=place)
+
+    return run
+
+
+def _product(first: int, second: int) -> Callable[[Builder], None]:
+    def run(build: Builder) -> None:
+        build.add("MatMul", build.given(first), build.given(second), output=0)
+
+    return run
+
+
+def _fused_matmul(build: Builder) -> None:
+    left = "...ji" if build.attributes.get("transA") else "...ij"
+    right = "...kj" if build.attributes.get("transB") else "...jk"
+    build.add("Einsum", build.given(0), build.given(1), output=0, equation=f"{left},{right}->...ik")
+
+
+def _of_bits(build: Builder) -> None:
+    build.add("MatMul", build.given(0), build.weight(build.attributes["K"], build.attributes["N"]), output=0)
+
+
+def _projected_attention(build: Builder) -> None:
+    """Weights [D, Dq + Dk + Dv] are part of it: the result is [B, S, Dv]."""
+    parts = build.attributes.get("qkv_hidden_sizes")
+    shape = build.shape(1)
+    if shape:
+        width = parts[2] if parts else shape[1] // 3
+        build.add("MatMul", build.given(0), build.weight(shape[0], width), output=0)
+
+
+def _multi_head(build: Builder) -> None:
+    """[B, S, D] from queries [B, S, D], or from [B, S, heads, 3, H] where all three are one."""
+    if build.given(1):
+        build.add("Identity", build.given(0), output=0)
+        return
+    one = build.add("Gather", build.given(0), build.numbers(0), axis=3)
+    build.add("Reshape", one, build.numbers(0, 0, -1), output=0)
+
+
+def _grouped_query(build: Builder) -> None:
+    """[B, S, heads·H] from queries alone, or from [B, S, (heads + 2·kv heads)·H]."""
+    if build.given(1):
+        build.add("Identity", build.given(0), output=0)
+        return
+    heads = build.attributes["num_heads"]
+    every = heads + 2 * build.attributes["kv_num_heads"]
+    split = build.add("Reshape", build.given(0), build.numbers(0, 0, every, -1))
+    queries = build.add("Slice", split, build.numbers(0), build.numbers(heads), build.numbers(2))
+    build.add("Reshape", queries, build.numbers(0, 0, -1), output=0)
+
+
+def _embedded(build: Builder) -> None:
+    build.add("Gather", build.given(2), build.given(0), output=0)
+
+
+def _joined(build: Builder) -> None:
+    """Inputs are the scale and zero of the result, then tensor, scale and zero of each."""
+    build.add("Concat", *build.node.input[2::3], output=0, axis=build.attributes["axis"])
+
+
+def _general(build: Builder) -> None:
+    """A quantised Gemm: A, scale, zero, B, scale, zero."""
+    kept = {name: value for name, value in build.attributes.items() if name in ("transA", "transB")}
+    build.add("Gemm", build.given(0), build.given(3), output=0, **kept)
+
+
+def _convolved(build: Builder) -> None:
+    kept = {name: value for name, value in build.attributes.items() if not name.startswith("activation")}
+    build.add("Conv", *(word for word in build.node.input[:3]), output=0, **kept)
+
+
+def _sum(build: Builder) -> None:
+    build.add("Add", build.given(0), build.given(3), output=0)
+
+
+def _average(build: Builder) -> None:
+    build.add("GlobalAveragePool", build.given(0), output=0)
+
+
+STANDINS: dict[str, Callable[[Builder], None]] = {
+    **dict.fromkeys(
+        ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "BiasAdd", "BiasSoftmax", "BiasDropout", "RotaryEmbedding",
+         "GemmaRotaryEmbedding", "GroupNorm", "MoE", "QMoE", "SimplifiedLayerNormalization", "QLinearSigmoid",
+         "QLinearLeakyRelu", "QLinearSoftmax", "QuantizeLinear", "DequantizeLinear"),
+        _same(),
+    ),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _same(0, 3)),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _sum),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), _product(0, 1)),
+    **dict.fromkeys(("Attention", "QAttention"), _projected_attention),
+    "QLinearMatMul": _product(0, 3), "FusedMatMul": _fused_matmul, "TransposeMatMul": _fused_matmul,
+    "MatMulNBits": _of_bits, "MultiHeadAttention": _multi_head, "DecoderMaskedMultiHeadAttention": _multi_head,
+    "GroupQueryAttention": _grouped_query, "EmbedLayerNormalization": _embedded, "QLinearConcat": _joined,
+    "QGemm": _general, "FusedConv": _convolved, "QLinearGlobalAveragePool": _average,
+}  # fmt: skip

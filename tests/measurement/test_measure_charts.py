@@ -1,0 +1,110 @@
+"""Pictures of a measurement and of runs: what is drawn, in data units."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from made import made
+
+from roofline import chip
+from roofline.charts.measured_chart import measured_chart
+from roofline.charts.split_chart import MOST, split_chart
+from roofline.cli import main
+from roofline.errors import InputError
+from roofline.measurement import Measured, points_of, write_machine_file
+from roofline.measurement.export import rows
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    write_machine_file(made(), tmp_path / "roofline" / "this.toml")
+    return tmp_path / "roofline" / "this.toml"
+
+
+def test_a_roof_has_every_level_and_two_ceilings_a_dtype():
+    chart = measured_chart(made())
+    slopes = {line.label: line.y[0] / line.x[0] for line in chart.lines if line.role == "slope"}
+    assert slopes == pytest.approx({"l1": 1080e9, "l2": 420e9, "l3": 220e9, "dram": 90e9})
+    ceilings = {line.label: line.y[0] for line in chart.lines if line.role == "ceiling"}
+    assert ceilings == {"fp32 registers": 512e9, "fp32 library": 256e9, "bf16 registers": 1024e9, "bf16 library": 512e9}
+    dashes = {line.label.split()[1]: line.dash for line in chart.lines if line.role == "ceiling"}
+    assert dashes["registers"] != dashes["library"]
+
+
+def test_one_thread_has_a_roof_of_its_own():
+    chart = measured_chart(made(), threads=1, dtypes=["fp32"])
+    assert {line.y[0] for line in chart.lines if line.role == "ceiling"} == {256e9, 128e9}
+
+
+def test_a_data_sheet_stands_beside():
+    chart = measured_chart(made(), sheet=chip("h100"))
+    beside = {line.text: line.dash for line in chart.lines if "data sheet" in line.text}
+    assert [text.split()[0] for text in beside] == ["hbm", "bf16", "fp32"]
+    assert set(beside.values()) == {2}
+    assert "beside it NVIDIA H100" in chart.subtitle
+
+
+def test_points_have_their_gap(measured):
+    points = points_of([Measured("mine", 1e9, 1e9, 0.1, "fp32")], chip("this", files=[measured]))
+    [point] = measured_chart(made(), points=points).points
+    assert (point.x, point.y) == (1.0, 1e10)
+    assert point.roof == pytest.approx(90e9)
+    assert point.text == "mine\n11 % of its roof"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"threads": 7}, "no roof was measured on 7 threads; measured on 1, 2 threads"),
+        ({"dtypes": ["fp64"]}, "no ceiling was measured in fp64; drawn by default: fp32, bf16"),
+    ],
+)
+def test_what_was_not_measured_is_not_drawn(options, said):
+    with pytest.raises(InputError, match=said):
+        measured_chart(made(), **options)
+
+
+def test_time_is_split_longest_first(measured):
+    runs = [Measured(f"op {n}", 1e9, 1e9, 0.1 * n, "fp32") for n in range(1, MOST + 3)]
+    chart = split_chart(points_of(runs, chip("this", files=[measured])))
+    bars = [line for line in chart.lines if line.role == "lower"]
+    assert [bar.label for bar in bars][:2] == [f"op {MOST + 2}", f"op {MOST + 1}"]
+    total = sum(run.seconds for run in runs)
+    assert bars[0].x == (0.0, pytest.approx(100 * runs[-1].seconds / total))
+    least = next(line for line in chart.lines if line.label == f"op {MOST + 2}, at its roof")
+    assert least.x[1] == pytest.approx(100 * (1e9 / 90e9) / total)
+    assert chart.notes[1] == "2 more operations took 300 ms, 3%"
+    with pytest.raises(InputError, match="there are no runs to split the time of"):
+        split_chart([])
+
+
+def test_the_table_holds_every_figure(measured, tmp_path):
+    assert main(["measure", "--show", "--csv", str(tmp_path / "x.csv")]) == 0
+    with open(tmp_path / "x.csv", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert len(found) == len(made().summaries()) == len(list(rows(made())))
+    assert {row["kind"] for row in found} == {"ceiling", "curve", "shape"}
+    one = next(row for row in found if row["name"] == "register bf16" and row["threads"] == "2")
+    assert (float(one["value"]), one["unit"], one["dtype"]) == (1024e9, "FLOP/s", "bf16")
+
+
+def test_pictures_are_drawn_again_from_the_file(measured, tmp_path, capsys):
+    files = [str(tmp_path / name) for name in ("roof.svg", "bandwidth.svg")]
+    assert main(["measure", "--show", "--roofline", files[0], "--chart", files[1], "--against", "h100"]) == 0
+    assert all(open(file, encoding="utf-8").read().startswith("<?xml") for file in files)
+    assert f"wrote {files[0]}" in capsys.readouterr().out
+    assert main(["measure", "--show", "--against", "h100"]) == 2
+    assert "--against goes with --roofline; name the picture" in capsys.readouterr().err
+
+
+def test_runs_are_drawn_and_kept(measured, tmp_path, capsys):
+    files = {name: str(tmp_path / name) for name in ("roof.svg", "split.svg", "runs.csv")}
+    line = ["run", "fp32[64, 64] @ fp32[64, 64]", "--chart", files["roof.svg"], "--split", files["split.svg"]]
+    assert main([*line, "--csv", files["runs.csv"], "--json"]) == 0
+    [point] = json.loads(capsys.readouterr().out)["points"]
+    assert point["flops"] == 2 * 64**3
+    assert open(files["runs.csv"], encoding="utf-8").read().startswith("name,dtype,flops,bytes,seconds")
+    assert main(["profile", files["runs.csv"], "--on", "this", "--split", files["split.svg"]]) == 0

@@ -1,0 +1,355 @@
+"""Step-by-step simulation of Broadcasts over any network, of two binary trees, chains, and switches that reduce.
+
+Each step is done on real arrays, one a chip, and every result is checked. Nothing here uses the package's formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import numpy as np
+from networks import Network
+from simulate import Chip, Dimension, Trace, balanced_orders, chips_of, gather_schedule, links_between
+from simulate_moves import Move, elements, run
+
+ZERO, HALF, ONE = Fraction(0), Fraction(1, 2), Fraction(1)
+
+#: From one position to another goes the part of a message from one fraction of it to another.
+Part = tuple[int, int, Fraction, Fraction]
+
+
+# ---- two binary trees
+
+
+def in_order_tree(n: int) -> dict[int, int | None]:
+    """Parents in a binary tree of the positions 1 … n, whose odd positions are leaves; the top has none."""
+    parents: dict[int, int | None] = {}
+
+    def build(first: int, last: int, parent: int | None) -> None:
+        if first > last:
+            return
+        top = first - 1 + 2 ** ((last - first + 1).bit_length() - 1)
+        parents[top] = parent
+        build(first, top - 1, top)
+        build(top + 1, last, top)
+
+    build(1, n, None)
+    return parents
+
+
+def two_trees(n: int) -> tuple[dict[int, int | None], dict[int, int | None]]:
+    """Two trees of the chips 1 … n; a chip that has others below it in one has none in the other."""
+    first = in_order_tree(n)
+
+    def other(position: int) -> int:
+        return n + 1 - position if n % 2 == 0 else (position - 2) % n + 1
+
+    second = {other(p): None if parent is None else other(parent) for p, parent in first.items()}
+    inner = [{p for p in tree.values() if p is not None} for tree in (first, second)]
+    assert not inner[0] & inner[1], "a chip is between others in both trees"
+    return first, second
+
+
+def depth(tree: dict[int, int | None], chip: int) -> int:
+    parent = tree[chip]
+    return 0 if parent is None else 1 + depth(tree, parent)
+
+
+def _down(tree: dict[int, int | None], start: Fraction, stop: Fraction, shift: int) -> list[list[Part]]:
+    levels = max((depth(tree, chip) for chip in tree), default=0)
+    return [
+        [(p - shift, c - shift, start, stop) for c, p in tree.items() if p is not None and depth(tree, c) == level]
+        for level in range(1, levels + 1)
+    ]
+
+
+def _together(*schedules: list[list[Part]]) -> list[list[Part]]:
+    return [
+        [part for schedule in schedules for part in (schedule[t] if t < len(schedule) else [])]
+        for t in range(max(map(len, schedules), default=0))
+    ]
+
+
+# ---- a message from position 0 to all others of one axis
+
+
+def _broadcast_steps(n: int, kind: str) -> list[list[Part]]:
+    if n == 1:
+        return []
+    if kind in ("direct", "mesh"):
+        return [[(0, j, ZERO, ONE) for j in range(1, n)]]
+    if kind == "trees":
+        first, second = two_trees(n - 1)
+        halves = []
+        for tree, start, stop in ((first, ZERO, HALF), (second, HALF, ONE)):
+            top = next(chip for chip, parent in tree.items() if parent is None)
+            halves.append([[(0, top, start, stop)], *_down(tree, start, stop, 0)])
+        return _together(*halves)
+    if kind == "tree":
+        steps, have = [], 1
+        while have < n:
+            steps.append([(i, i + have, ZERO, ONE) for i in range(have) if i + have < n])
+            have *= 2
+        return steps
+    if kind == "ring" and n > 2:
+        return [[(i, i + 1, ZERO, HALF), (-i % n, -(i + 1) % n, HALF, ONE)] for i in range(n - 1)]
+    return [[(i, i + 1, ZERO, ONE)] for i in range(n - 1)]
+
+
+def broadcast(network: Network, gathering: Network | None = None) -> Trace:
+    """From the first chip: within its unit, then each chip's part over the next tier, then gathered in other units.
+
+    ``network`` says by which way the message spreads, ``gathering`` by which way parts are gathered.
+    """
+    gathering = gathering or network
+    tiers = range(len(network.tiers))
+    chips = chips_of(network.dimensions)
+    sizes = [prod(d.size for d in tier) for tier in network.tiers]
+    steps: list[list[Move]] = []
+    for tier in tiers:
+        steps += _spread(network, tier, chips, sizes)
+    for tier in reversed(tiers):
+        steps += _gather(gathering, tier, chips, sizes)
+    count = elements(steps)
+    message = np.arange(1, count + 1)
+    arrays = {chip: message.copy() if not any(chip) else np.zeros_like(message) for chip in chips}
+    trace = run(arrays, steps)
+    for chip in chips:
+        assert np.array_equal(arrays[chip], message), f"{chip} lacks something"
+    return trace
+
+
+def _split(network: Network, chip: Chip, tier: int) -> tuple[Chip, Chip, Chip]:
+    """Coordinates of a chip: in the tiers outside this one, in it, in those inside."""
+    before = sum(len(t) for t in network.tiers[tier + 1 :])
+    here = len(network.tiers[tier])
+    return chip[:before], chip[before : before + here], chip[before + here :]
+
+
+def _part(network: Network, chip: Chip, tier: int, sizes: Sequence[int]) -> tuple[Fraction, Fraction]:
+    """A chip's part of the message among those of its unit of this tier: by its place in the tiers inside."""
+    start, width = ZERO, ONE
+    for inner in range(tier):
+        _, at, _ = _split(network, chip, inner)
+        width /= sizes[inner]
+        start += width * _rank(at, network.tiers[inner])
+    return start, width
+
+
+def _rank(at: Chip, dimensions: Sequence[Dimension]) -> int:
+    rank = 0
+    for p, d in zip(at, dimensions, strict=True):
+        rank = rank * d.size + p
+    return rank
+
+
+def _spread(network: Network, tier: int, chips: Sequence[Chip], sizes: Sequence[int]) -> Iterator[list[Move]]:
+    """Every chip of the first unit sends its part to its peers along the axes of a tier, one after the other."""
+    dimensions = network.tiers[tier]
+    for axis, dimension in enumerate(dimensions):
+        for step in _broadcast_steps(dimension.size, dimension.kind):
+            moves = []
+            for chip in chips:
+                outer, at, inner = _split(network, chip, tier)
+                if any(outer) or any(at[axis:]):
+                    continue
+                start, width = _part(network, chip, tier, sizes)
+                for source, target, low, high in step:
+                    ends = [(*outer, *at[:axis], p, *at[axis + 1 :], *inner) for p in (source, target)]
+                    links = links_between(dimension, *ends)
+                    moves.append(Move(ends[0], (ends[1],), links, start + low * width, start + high * width))
+            yield moves
+
+
+def _gather(network: Network, tier: int, chips: Sequence[Chip], sizes: Sequence[int]) -> Iterator[list[Move]]:
+    """In units that got only parts, chips give each other theirs, all units at once."""
+    units = {split[::2] for split in (_split(network, chip, tier) for chip in chips) if any(split[0])}
+    dimensions = network.tiers[tier]
+    if not units:
+        return
+    for step in gather_schedule(dimensions, balanced_orders(dimensions)):
+        moves = []
+        for (outer, inner), message in product(units, step):
+            ends = [(*outer, *at, *inner) for at in (message.source, message.target)]
+            owner = (*outer, *message.piece.owner, *inner)
+            start, width = _part(network, owner, tier + 1, sizes)
+            axis = next((i for i, (a, b) in enumerate(zip(message.source, message.target, strict=True)) if a != b), 0)
+            low, high = (start + width * f for f in (message.piece.start, message.piece.stop))
+            moves.append(Move(ends[0], (ends[1],), links_between(dimensions[axis], *ends), low, high))
+        yield moves
+
+
+# ---- sums
+
+
+def _partials(chips: Sequence[Chip], count: int) -> dict[Chip, np.ndarray]:
+    rng = np.random.default_rng(2)
+    return {chip: rng.integers(1, 100, count) for chip in chips}
+
+
+def _all_have(arrays: dict[Chip, np.ndarray], total: np.ndarray) -> None:
+    for chip, values in arrays.items():
+        assert np.array_equal(values, total), f"the sum at {chip} is wrong"
+
+
+def _move(dimension: Dimension, part: Part, *, add: bool) -> Move:
+    source, target, start, stop = part
+    return Move((source,), ((target,),), links_between(dimension, (source,), (target,)), start, stop, add)
+
+
+def double_tree_all_reduce(dimension: Dimension) -> Trace:
+    """Half of the array up and down each of two trees."""
+    n = dimension.size
+    down = _together(
+        *(_down(tree, a, b, 1) for tree, (a, b) in zip(two_trees(n), ((ZERO, HALF), (HALF, ONE)), strict=True))
+    )
+    up = [[(target, source, a, b) for source, target, a, b in step] for step in reversed(down)]
+    steps = [[_move(dimension, part, add=True) for part in step] for step in up]
+    steps += [[_move(dimension, part, add=False) for part in step] for step in down]
+    arrays = _partials([(i,) for i in range(n)], 2)
+    total = sum(arrays.values())
+    trace = run(arrays, steps)
+    _all_have(arrays, total)
+    return trace
+
+
+def chain_all_reduce(dimension: Dimension) -> Trace:
+    """A piece is added up towards one end of a line, and goes back."""
+    n = dimension.size
+    up = [[_move(dimension, (k, k - 1, ZERO, ONE), add=True)] for k in range(n - 1, 0, -1)]
+    back = [[_move(dimension, (k, k + 1, ZERO, ONE), add=False)] for k in range(n - 1)]
+    arrays = _partials([(i,) for i in range(n)], 3)
+    total = sum(arrays.values())
+    trace = run(arrays, [*up, *back])
+    _all_have(arrays, total)
+    return trace
+
+
+def one_shot(network: Network) -> Trace:
+    """Every chip gets the whole partial sums of all others, and adds them up itself."""
+    dimensions = network.dimensions
+    chips = chips_of(dimensions)
+    orders = [(order, share) for order, share in balanced_orders(dimensions)]
+    steps = gather_schedule(dimensions, orders)
+    place = {chip: i for i, chip in enumerate(chips)}
+    moves = [
+        [
+            Move(
+                m.source,
+                (m.target,),
+                m.links,
+                (place[m.piece.owner] + m.piece.start) / len(chips),
+                (place[m.piece.owner] + m.piece.stop) / len(chips),
+            )
+            for m in step
+        ]
+        for step in steps
+    ]
+    count = elements(moves) if moves else len(chips)
+    each = count // len(chips)
+    partial = _partials(chips, each)
+    arrays = {chip: np.zeros(count, dtype=int) for chip in chips}
+    for chip in chips:
+        arrays[chip][place[chip] * each : (place[chip] + 1) * each] = partial[chip]
+    trace = run(arrays, moves)
+    _all_have({c: a.reshape(len(chips), each).sum(axis=0) for c, a in arrays.items()}, sum(partial.values()))
+    return Trace([{link: size * len(chips) for link, size in step.items()} for step in trace.steps])
+
+
+# ---- switches that reduce and multicast
+
+
+def _peers(network: Network, chip: Chip, tier: int) -> list[Chip]:
+    outer, _, inner = _split(network, chip, tier)
+    return [(*outer, p, *inner) for p in range(network.tiers[tier][0].size)]
+
+
+def switch_all_reduce(network: Network) -> Trace:
+    """Tier by tier: chips send others' parts to the switch, which adds them up; then it multicasts the results.
+
+    What a switch has got it sends on itself, so a chip's own link is crossed once.
+    """
+    chips = chips_of(network.dimensions)
+    sizes = [tier[0].size for tier in network.tiers]
+    arrays = _partials(chips, prod(sizes))
+    total = sum(arrays.values())
+    trace = Trace()
+    for tier, n in enumerate(sizes):
+        if n > 1:
+            before = {chip: values.copy() for chip, values in arrays.items()}
+            parts = {chip: _own(network, chip, tier + 1, sizes) for chip in chips}
+            for chip in chips:
+                own = parts[chip]
+                arrays[chip][own] = sum(before[peer][own] for peer in _peers(network, chip, tier))
+            each = Fraction(1, prod(sizes[: tier + 1]))
+            trace.add(_ports(network, tier, chips, out=each * (n - 1), into=each))
+    for tier in reversed(range(len(sizes))):
+        if sizes[tier] > 1:
+            trace.steps += _multicast(network, tier, chips, sizes, arrays).steps
+    _all_have(arrays, total)
+    return trace
+
+
+def _own(network: Network, chip: Chip, tier: int, sizes: Sequence[int]) -> slice:
+    start, width = _part(network, chip, tier, sizes)
+    count = prod(sizes)
+    return slice(int(start * count), int((start + width) * count))
+
+
+def _ports(
+    network: Network, tier: int, chips: Sequence[Chip], *, out: Fraction, into: Fraction
+) -> Iterator[tuple[tuple[str, object, object], Fraction]]:
+    place = network.tiers[tier][0].place
+    for chip in chips:
+        yield (place, "out", chip), out
+        yield (place, "in", chip), into
+
+
+def _multicast(
+    network: Network, tier: int, chips: Sequence[Chip], sizes: Sequence[int], arrays: dict[Chip, np.ndarray]
+) -> Trace:
+    """Every chip sends its part once, and the switch hands it to all others."""
+    before = {chip: values.copy() for chip, values in arrays.items()}
+    for chip in chips:
+        own = _own(network, chip, tier + 1, sizes)
+        for peer in _peers(network, chip, tier):
+            arrays[peer][own] = before[chip][own]
+    each = Fraction(1, prod(sizes[: tier + 1]))
+    trace = Trace()
+    trace.add(_ports(network, tier, chips, out=each, into=each * (sizes[tier] - 1)))
+    return trace
+
+
+def switch_broadcast(network: Network) -> Trace:
+    """The first chip sends once and the switch hands it to its unit; then every chip its part, tier by tier."""
+    sizes = [tier[0].size for tier in network.tiers]
+    chips = chips_of(network.dimensions)
+    count = prod(sizes)
+    message = np.arange(1, count + 1)
+    arrays = {chip: message.copy() if not any(chip) else np.zeros_like(message) for chip in chips}
+    trace = Trace()
+    for tier, n in enumerate(sizes):
+        step = []
+        for chip in chips:
+            outer, at, _ = _split(network, chip, tier)
+            if n == 1 or any(outer) or any(at):
+                continue
+            own = _own(network, chip, tier, sizes)
+            width = Fraction(own.stop - own.start, count)
+            others = [peer for peer in _peers(network, chip, tier) if peer != chip]
+            for peer in others:
+                arrays[peer][own] = arrays[chip][own]
+            place = network.tiers[tier][0].place
+            step += [((place, "out", chip), width), *(((place, "in", peer), width) for peer in others)]
+        if step:
+            trace.add(step)
+    for tier in reversed(range(len(sizes) - 1)):
+        outside = [chip for chip in chips if any(_split(network, chip, tier)[0])]
+        if sizes[tier] > 1 and outside:
+            trace.steps += _multicast(network, tier, outside, sizes, arrays).steps
+    for chip in chips:
+        assert np.array_equal(arrays[chip], message), f"{chip} lacks something"
+    return trace

@@ -1,0 +1,164 @@
+"""Quantised operators, narrow dtypes, opset 23 and the operators after it: counts worked out apart."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from onnx import TensorProto, helper
+
+from roofline.programs import trace as trace_any
+from tests.programs.onnx_models import model, runtime, value, weight
+
+INT8, UINT8, FLOAT = TensorProto.INT8, TensorProto.UINT8, TensorProto.FLOAT
+SCALES = [weight("s"), weight("z", dtype=UINT8)]
+
+
+def trace(program, **options):
+    return trace_any(program, frontend="onnx", **options)
+
+
+def _one(node, inputs, weights=(), opset=17, dtype=UINT8):
+    return trace(model([node], inputs, [value(node.output[0], dtype=dtype)], weights, opset))
+
+
+def _run(dtype):
+    """How much of the matrix work runs in a dtype."""
+    return lambda op: op.work["flops", "matrix", dtype]
+
+
+def test_a_quantised_convolution_with_its_bias():
+    node = helper.make_node("QLinearConv", ["x", "s", "z", "w", "s", "z", "s", "z", "b"], ["y"], pads=[1, 1, 1, 1])
+    weights = [weight("w", 8, 3, 3, 3, dtype=UINT8), weight("b", 8, dtype=TensorProto.INT32), *SCALES]
+    (op,) = _one(node, [value("x", 2, 3, 10, 10, dtype=UINT8)], weights).ops
+    assert _run("int8")(op) == 2 * 2 * 100 * 8 * 27
+    assert op.work.total("flops", "vector") == 2 * 8 * 100
+    moved = 2 * 3 * 100 + 8 * 27 + 8 * 4 + 2 * 8 * 100
+    assert sum(t.traffic_bytes for t in (*op.reads, *op.writes)) == moved
+
+
+@pytest.mark.parametrize(("kind", "inputs", "dtype"), [
+    ("MatMulInteger", ["x", "w"], TensorProto.INT32),
+    ("QLinearMatMul", ["x", "s", "z", "w", "s", "z", "s", "z"], UINT8),
+])  # fmt: skip
+def test_integer_products(kind, inputs, dtype):
+    node = helper.make_node(kind, inputs, ["y"])
+    (op,) = _one(node, [value("x", 4, 16, dtype=UINT8)], [weight("w", 16, 32, dtype=UINT8), *SCALES], dtype=dtype).ops
+    assert _run("int8")(op) == 2 * 4 * 16 * 32
+    assert sum(t.traffic_bytes for t in op.writes) == 4 * 32 * (4 if dtype == TensorProto.INT32 else 1)
+
+
+@pytest.mark.parametrize(("kind", "inputs", "extra"), [
+    ("DynamicQuantizeMatMul", ["x", "w", "s", "z"], 3 * 4 * 16 + 4 * 32),
+    ("MatMulIntegerToFloat", ["x", "w", "s", "s", "z", "z"], 4 * 32),
+    ("QGemm", ["x", "s", "z", "w", "s", "z"], 0),
+])  # fmt: skip
+def test_integer_products_of_the_runtime(kind, inputs, extra):
+    node = runtime(kind, inputs)
+    (op,) = _one(node, [value("x", 4, 16)], [weight("w", 16, 32, dtype=INT8), *SCALES], dtype=FLOAT).ops
+    assert op.work.total("flops", "matrix") == 2 * 4 * 16 * 32
+    assert op.work.total("flops", "vector") == extra
+
+
+def test_elementwise_on_integers():
+    node = runtime("QLinearAdd", ["x", "s", "z", "x2", "s", "z", "s", "z"])
+    (op,) = _one(node, [value(name, 4, 16, dtype=UINT8) for name in ("x", "x2")], SCALES).ops
+    assert op.work.total("flops") == (2 + 2 + 1 + 3) * 64  # two out of integers, the sum, and back
+    node = runtime("QLinearConcat", ["s", "z", "x", "s", "z", "x2", "s", "z"], axis=1)
+    (op,) = _one(node, [value(name, 4, 16, dtype=UINT8) for name in ("x", "x2")], SCALES).ops
+    assert op.writes[0].dims == (4, 32)
+    node = runtime("QLinearGlobalAveragePool", ["x", "s", "z", "s", "z"])
+    (op,) = _one(node, [value("x", 2, 8, 5, 5, dtype=UINT8)], SCALES).ops
+    assert (op.writes[0].dims, op.work.total("flops")) == ((2, 8, 1, 1), 2 * 8 * 25 + 5 * 2 * 8)
+
+
+def test_a_product_between_pairs_is_counted_as_the_file_computes_it():
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["qx"]),
+        helper.make_node("DequantizeLinear", ["qx", "s", "z"], ["dx"]),
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["dw"]),
+        helper.make_node("MatMul", ["dx", "dw"], ["y"]),
+    ]
+    weights = [weight("w", 16, 32, dtype=UINT8), *SCALES]
+    traced = trace(model(nodes, [value("x", 4, 16)], [value("y")], weights))
+    assert _run("fp32")(traced.ops[-1]) == 2 * 4 * 16 * 32
+    assert [op.work.total("flops", "vector") for op in traced.ops[:3]] == [3 * 64, 2 * 64, 2 * 16 * 32]
+    assert any("a runtime may use integers" in text for text in traced.assumptions)
+    assert traced.parameters() == 16 * 32 + 2
+
+
+@pytest.mark.parametrize(("name", "bits"), [
+    ("FLOAT8E4M3FN", 8), ("FLOAT8E5M2", 8), ("FLOAT8E4M3FNUZ", 8), ("FLOAT8E8M0", 8), ("FLOAT4E2M1", 4), ("INT4", 4),
+    ("UINT4", 4), ("FLOAT16", 16), ("BFLOAT16", 16), ("DOUBLE", 64), ("COMPLEX64", 64), ("BOOL", 8),
+])  # fmt: skip
+def test_bytes_of_dtypes(name, bits):
+    dtype = getattr(TensorProto, name, None)
+    if dtype is None:
+        assert name == "FLOAT8E8M0"  # newer than the oldest library that is supported
+        return
+    node = helper.make_node("Concat", ["x", "x"], ["y"], axis=0)
+    (op,) = _one(node, [value("x", 4, 16, dtype=dtype)], opset=21, dtype=dtype).ops
+    assert sum(t.traffic_bytes for t in op.reads) == 64 * bits // 8
+
+
+def test_strings_have_no_size():
+    node = helper.make_node("Concat", ["x", "x"], ["y"], axis=0)
+    (gap,) = _one(node, [value("x", 4, dtype=TensorProto.STRING)], dtype=TensorProto.STRING).listed_gaps()
+    assert gap.reason == "the shape or dtype of x is not known"
+
+
+B, S, P, HEADS, KV, H = 2, 5, 7, 4, 2, 8
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("kept", [0, P])
+def test_attention_of_opset_23(flat, causal, kept):
+    """Causal: query i sees the cache and new keys 0 … i."""
+    shapes = [(B, S, HEADS * H), (B, S, KV * H), (B, S, KV * H)] if flat else [(B, n, S, H) for n in (HEADS, KV, KV)]
+    inputs = [value(name, *shape) for name, shape in zip("qkv", shapes, strict=True)]
+    inputs += [value(name, B, KV, kept, H) for name in ("pk", "pv")] if kept else []
+    names = ["q", "k", "v", *(["", "pk", "pv"] if kept else [])]
+    outputs = ["y", "nk", "nv"] if kept else ["y"]
+    heads = {"q_num_heads": HEADS, "kv_num_heads": KV} if flat else {}
+    node = helper.make_node("Attention", names, outputs, is_causal=causal, **heads)
+    (op,) = trace(model([node], inputs, [value(word) for word in outputs], opset=23)).ops
+    seen = [(i, j) for i in range(S) for j in range(kept + S) if not causal or j <= kept + i]
+    assert op.work.total("flops", "matrix") == 2 * B * HEADS * len(seen) * 2 * H
+    assert op.options["unmasked_macs"] == B * HEADS * S * (kept + S) * 2 * H
+    caches = 2 * B * KV * (kept + (kept + S if kept else 0)) * H
+    assert sum(t.traffic_bytes for t in (*op.reads, *op.writes)) == 4 * (
+        2 * B * S * HEADS * H + 2 * B * S * KV * H + caches
+    )
+
+
+def test_cross_attention_that_is_causal_starts_at_the_first_key():
+    inputs = [value("q", B, HEADS, S, H), value("k", B, KV, P, H), value("v", B, KV, P, H)]
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)
+    (op,) = trace(model([node], inputs, [value("y")], opset=23)).ops
+    assert op.work.total("flops", "matrix") == 2 * B * HEADS * sum(min(i + 1, P) for i in range(S)) * 2 * H
+
+
+def test_norm_and_rotary_of_opset_23():
+    nodes = [
+        helper.make_node("RMSNormalization", ["x", "g"], ["n"]),
+        helper.make_node("RotaryEmbedding", ["n", "cos", "sin", "at"], ["y"], num_heads=HEADS),
+    ]
+    inputs = [value("x", B, S, HEADS * H), value("at", B, S, dtype=TensorProto.INT64)]
+    tables = [weight("cos", 4096, H // 2), weight("sin", 4096, H // 2)]
+    traced = trace(model(nodes, inputs, [value("y")], [weight("g", HEADS * H), *tables], opset=23))
+    norm, rotary = traced.ops
+    size = B * S * HEADS * H
+    assert (norm.work.total("flops"), rotary.work.total("flops")) == (4 * size, 3 * size)
+    assert [t.traffic_bytes for t in rotary.reads] == [4 * size, 8 * B * S, *[4 * B * S * (H // 2)] * 2]
+
+
+def test_a_function_of_the_file_is_opened():
+    body = [helper.make_node("MatMul", ["a", "b"], ["c"]), helper.make_node("Relu", ["c"], ["d"])]
+    function = helper.make_function("own", "Layer", ["a", "b"], ["d"], body, [helper.make_opsetid("", 17)])
+    nodes = [helper.make_node("Layer", ["x", "w"], ["h"], domain="own", name="/one/Layer"),
+             helper.make_node("Layer", ["h", "w"], ["y"], domain="own", name="/two/Layer")]  # fmt: skip
+    traced = trace(model(nodes, [value("x", 4, 16)], [value("y")], [weight("w", 16, 16)], functions=[function]))
+    assert traced.macs() == 2 * 4 * 16 * 16
+    assert traced.complete
+    assert prod(traced.ops[-1].writes[0].dims) == 64
