@@ -74,7 +74,11 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     options["count"] = "full" if options.pop("full_attention") else "causal"
     found = train(model, **arguments, **options)
     if as_json:
-        show_json(found.to_dict())
+        from roofline.models.training_advice import advise
+        from roofline.models.training_limits import limits
+
+        scales, faster = [limit.to_dict() for limit in limits(found)], [line.to_dict() for line in advise(found)]
+        show_json({**found.to_dict(), "limits": scales, "advice": faster})
         return
     from roofline.models.training_show import training_table
 

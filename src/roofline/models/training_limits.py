@@ -4,7 +4,7 @@
 >>> found = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=2**22, tensor=4, checkpoint="full")
 >>> for limit in limits(found):
 ...     print(limit)
-fsdp 1024: computing covers it from 423 tokens a chip on (1,024 now)
+fsdp 1,024: computing covers it from 187 tokens a chip on (1,024 now)
 tensor 4: computing covers it up to 8 chips (4 now)
 
 What must be covered is an axis's collectives, all together, behind all computing of the step: the floor's own question.
@@ -24,7 +24,7 @@ from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
 from roofline.models.schedule import schedule
 from roofline.models.training_answer import Training
-from roofline.sizes import is_array, is_symbol, symbol
+from roofline.sizes import is_array, is_symbol
 
 #: The share of a step that a pipeline may wait for little.
 BUBBLE = 0.05
@@ -32,10 +32,7 @@ BUBBLE = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
-    """One condition: ``what`` must be ``at least`` or at most ``value``; None where no value does, 0 where any does.
-
-    ``form`` is the value in terms of the batch's letter where it was solved for, in tokens of a chip.
-    """
+    """One condition: ``what`` must be at ``least`` or at most ``value``; None where no value does, 0 where any does."""
 
     axis: str
     ways: int
@@ -43,7 +40,6 @@ class Limit:
     value: float | None
     now: float
     least: bool
-    form: Any = None
 
     @property
     def holds(self) -> bool:
@@ -62,7 +58,8 @@ class Limit:
     def __str__(self) -> str:
         name = f"{self.axis} {self.ways:,}"
         if self.what == "microbatches":
-            return f"{name}: at most {BUBBLE:.0%} of the step is waiting from {self.value:,} microbatches on ({self.now:,.0f} now)"
+            little = f"at most {BUBBLE:.0%} of the step is waiting"
+            return f"{name}: {little} from {self.value:,} microbatches on ({self.now:,.0f} now)"
         if self.value is None:
             return f"{name}: computing covers it at no number of {self.what}"
         if self.value == 0:
@@ -80,11 +77,8 @@ def limits(found: Training) -> tuple[Limit, ...]:
 
 def _limits(found: Training) -> Iterator[Limit]:
     by_tokens = [n for n in ("data", "fsdp", "expert") if found.ways[n] > 1]
-    if by_tokens:
-        letter = symbol("T")
-        closed = again(found, batch_tokens=letter)
-        for name in by_tokens:
-            yield _from_tokens(found, closed.bound, letter, name)
+    twice = again(found, batch_tokens=2 * found.batch_tokens) if by_tokens else found
+    yield from (_from_tokens(found, twice, name) for name in by_tokens)
     if found.ways["tensor"] > 1:
         yield _tensor(found)
     if found.ways["pipeline"] > 1:
@@ -110,31 +104,29 @@ def axis_times(bound: Bound, axis: str) -> dict[str, Any]:
     return times
 
 
-def computing(bound: Bound) -> Any:
+def computing(bound: Bound) -> float:
     """Seconds of the busiest unit."""
-    times: dict[str, Any] = {}
+    times: dict[str, float] = {}
     for use in bound.uses:
         if use.quantity == "flops":
-            times[use.resource] = times.get(use.resource, 0) + use.time
-    return max(
-        times.values(),
-        key=lambda time: float(time.subs({s: 1e9 for s in time.free_symbols}) if is_symbol(time) else time),
-    )
+            times[use.resource] = times.get(use.resource, 0.0) + float(use.time)
+    return max(times.values())
 
 
-def _from_tokens(found: Training, closed: Bound, letter: Any, axis: str) -> Limit:
+def _from_tokens(found: Training, twice: Training, axis: str) -> Limit:
     """Tokens of a chip from which computing takes longer than the axis: both are straight lines of the batch."""
-    compute = computing(closed)
-    values = []
-    for time in axis_times(closed, axis).values():
-        excess = compute - time
-        slope, start = float(excess.diff(letter).subs(letter, 1e9)), float(excess.subs(letter, 0))
-        if slope <= 0:
-            values.append(0.0 if start >= 0 else None)
-        else:
-            values.append(max(-start / slope, 0.0) / float(found.chips))
-    worst = None if None in values or not values else max(v for v in values if v is not None)
     now = float(found.batch_tokens) / float(found.chips)
+    later = axis_times(twice.bound, axis)
+    values: list[float | None] = []
+    for place, time in axis_times(found.bound, axis).items():
+        here = computing(found.bound) - float(time)
+        slope = computing(twice.bound) - float(later[place]) - here
+        start = here - slope
+        if slope > 0:
+            values.append(max(-start / slope, 0.0) * now)
+        else:
+            values.append(0.0 if here >= 0 else None)
+    worst = None if None in values else max((v for v in values if v is not None), default=0.0)
     return Limit(axis, int(found.ways[axis]), "tokens a chip", worst, now, True)
 
 
