@@ -19,11 +19,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.programs import costs
 from roofline.programs.torch_calls import CONSTANT_FACTORIES, Facts, facts_of, opened
 from roofline.programs.torch_place import Place, Places
 from roofline.programs.torch_registry import Call, Priced, find, find_function, find_shape
+from roofline.programs.torch_symbols import OpenSizes
 from roofline.programs.torch_tensors import Identities
 from roofline.work import Op, Tensor
 
@@ -44,6 +45,7 @@ class Recorder:
         self.device = device
         self.recompute_attention = recompute_attention
         self.identities = Identities()
+        self.open = OpenSizes(places.line)
         self.ops: list[Op] = []
         self.quiet = 0
         self._spoiled: set[int] = set()
@@ -66,7 +68,8 @@ class Recorder:
         where = place or self.places.now()
         for op in [priced] if isinstance(priced, Op) else priced:
             extra = {"phase": where.phase} | ({"source": where.source} if where.source else {})
-            self.ops.append(replace(op, where=op.where or where.where, options={**op.options, **extra}))
+            placed = replace(op, where=op.where or where.where, options={**op.options, **extra})
+            self.ops.append(self.open.plain_op(placed) if self.open else placed)
 
     def read(self, tensor: Any, role: str | None = None) -> Tensor:
         """Name a tensor that an operation reads."""
@@ -132,7 +135,11 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             return NotImplemented
         if not isinstance(func, torch._ops.OpOverload):
             return self._higher_order(func, args, kwargs)
-        facts = facts_of(func)
+        with torch._C.DisableTorchFunction():
+            return self._seen(facts_of(func), func, args, kwargs)
+
+    def _seen(self, facts: Facts, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run one operation on shapes, or on values that are known, and write it down."""
         recorder = self.recorder
         tensors = _tensors((args, kwargs))
         if tensors and all(recorder.known(tensor) for tensor in tensors):
@@ -178,6 +185,8 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             return result
         try:
             result = func(*shaped_args, **shaped_kwargs)
+        except RooflineError:
+            raise
         except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError, AssertionError) as error:
             raise self._failed(facts, tensors, error) from error
         for value in _tensors(written):
@@ -190,6 +199,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         guess = func(*args, **_on(kwargs, "meta", force=True))
         constant = facts.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
+        constant = constant and not (self.recorder.open and _is_open(guess))
         if constant and sum(tensor.nbytes for tensor in _tensors(guess)) <= LARGEST_CONSTANT:
             return func(*args, **_on(kwargs, "cpu", force=True))
         return guess
@@ -234,9 +244,10 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
     def _failed(self, facts: Facts, tensors: Sequence[Any], error: Exception) -> Exception:
         from roofline.programs.torch_tensors import dtype_name
 
-        shapes = ", ".join(f"{dtype_name(t.dtype)}{list(t.shape)}" for t in tensors)
+        opened = self.recorder.open
+        shapes = ", ".join(f"{dtype_name(t.dtype)}{[opened.plain(n) for n in t.shape]}" for t in tensors)
         said = str(error).strip().splitlines()
-        reason = said[0] if said else type(error).__name__
+        reason = opened.named(said[0]) if said else type(error).__name__
         missing = isinstance(error, NotImplementedError) or "meta" in reason.lower()
         hint = (
             "it has no rule for shapes alone; register one with torch.library.register_fake"
@@ -377,6 +388,11 @@ def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, A
     changed = {**kwargs, "device": torch.device(device)}
     changed.pop("pin_memory", None)
     return changed
+
+
+def _is_open(value: Any) -> bool:
+    """Whether a size of a result has no number."""
+    return any(isinstance(size, torch.SymInt) for tensor in _tensors(value) for size in tensor.shape)
 
 
 def _by_values(facts: Facts, tensors: Sequence[Any]) -> bool:

@@ -139,7 +139,7 @@ class Traced:
             machine,
             expression=self.name,
             sizes=self.sizes,
-            footprint=footprint(self.ops) if len(self.ops) <= _MOST_FOR_FOOTPRINT else None,
+            footprint=footprint(self.ops),
             overlap=overlap,
             overhead=overhead,
             assumptions=(*self.assumptions, _POLICIES.get(policy, f"byte policy {policy}")),
@@ -194,9 +194,6 @@ class Traced:
 
         return one_line(self)
 
-
-#: Working out which intermediates live together takes time quadratic in the number of operations.
-_MOST_FOR_FOOTPRINT = 2000
 
 _POLICIES = {
     "each-op": "bytes: every operation reads its operands and writes its result; views are free",

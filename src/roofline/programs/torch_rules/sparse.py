@@ -15,8 +15,11 @@ from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
 def product(call: Call) -> Priced:
     """A product with a sparse operand, of which only stored elements count."""
     matrices = [item for item in call.args if isinstance(item, torch.Tensor)]
-    left, right = matrices[-2:]
-    return costs.matmul(call.name.strip("_"), call.reads, call.writes, m=stored_elements(left), n=right.shape[-1], k=1)
+    *bias, left, right = matrices
+    added = call.read(*bias) if call.get("beta", 1) != 0 else ()
+    reads = (*call.read(left, right), *added)
+    n = right.shape[-1] if right.dim() > 1 else 1
+    return costs.matmul(call.name.strip("_"), reads, call.writes, m=stored_elements(left), n=n, k=1)
 
 
 def stored_elements(tensor: torch.Tensor) -> int:

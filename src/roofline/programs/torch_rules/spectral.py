@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from math import log2, prod
+from math import prod
 
 from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_symbols import log2
 
 
 @rule("_fft_c2c", "_fft_r2c", "_fft_c2r")
@@ -20,7 +21,7 @@ def transform(call: Call) -> Priced:
     rows = whole.numel() // max(1, n)
     flops = rows * 5 * n * log2(n) if n > 1 else 0
     flops = flops if call.name == "_fft_c2c" else flops / 2
-    amount = int(flops) if float(flops).is_integer() else flops
+    amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
     return costs.vector(
         call.name.strip("_"), "fft", call.reads, call.writes, flops=amount, elements=whole.numel(), dims={"n": n}
     )
