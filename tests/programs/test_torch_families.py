@@ -197,8 +197,21 @@ def test_forward_agrees_with_torchs_counter_where_it_is_right(build, inputs):
 
 
 def test_dropout_is_free_outside_training():
-    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Dropout2d(0.5), nn.AlphaDropout(0.5))
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.AlphaDropout(0.5), nn.FeatureAlphaDropout(0.5))
     assert [op.name for op in trace(model.eval(), "fp32[4, 8]").ops] == ["linear"]
     assert [op.name for op in trace(model.eval(), "fp32[B, 8]").ops] == ["linear"]
     assert len(trace(model.train(), "fp32[4, 8]").ops) > 1
     assert trace(lambda x: F.dropout(x, 0.5, training=False), "fp32[4]").ops == ()
+
+
+def test_batch_norm_with_stored_statistics_folds_into_its_convolution():
+    layers = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU()
+    found = trace(nn.Sequential(*layers).eval(), "fp32[2, 3, 16, 16]")
+    image, weights = 4 * 2 * 16 * 16, 4 * (8 * 27 + 4 * 8)
+    assert found.bytes("fused") == image * 3 + image * 8 + weights
+    assert found.bytes() == found.bytes("fused") + 2 * 2 * image * 8
+    training = trace(nn.Sequential(*layers).train(), "fp32[2, 3, 16, 16]")
+    assert training.bytes("fused") > found.bytes("fused") + 2 * image * 8
+    assert any(
+        "a batch norm with stored statistics too" in line for line in found.bound("1080ti", policy="fused").assumptions
+    )

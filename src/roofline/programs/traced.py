@@ -197,7 +197,8 @@ class Traced:
 
 _POLICIES = {
     "each-op": "bytes: every operation reads its operands and writes its result; views are free",
-    "fused": "bytes: an elementwise operation joins the kernel of its latest producer, attention is one kernel",
+    "fused": "bytes: an elementwise operation (a batch norm with stored statistics too) joins the kernel of its latest "
+    "producer, attention is one kernel",
     "minimal": "bytes: inputs, weights and outputs once, intermediates nothing",
 }
 

@@ -88,7 +88,8 @@ def rms_norm_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: 
 
 
 def _norm(function: str, call: Call, size: int, rows: int, *, affine: int, name: str | None = None) -> Op:
-    return _op(name or function, function, call.reads, call.writes, size, rows, affine)
+    writes = call.writes[:1] if function == "batch_norm" else call.writes  # with stored statistics there are no others
+    return _op(name or function, function, call.reads, writes, size, rows, affine)
 
 
 def _op(
