@@ -87,7 +87,7 @@ class Traced:
         return self.flops(convention) / self.bytes(policy)
 
     def parameters(self) -> Size:
-        """Elements of all weights that were read, each once."""
+        """Elements of all weights that were read, each once; buffers (running statistics) are among them."""
         found = {t.ident: t for op in self.ops for t in op.reads if t.role == "weight"}
         return _sum([tensor.elements for tensor in found.values()])
 
