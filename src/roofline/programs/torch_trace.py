@@ -31,6 +31,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 
 from roofline.errors import InputError, RooflineError, suggest
+from roofline.programs.torch_autocast import autocast_without_a_device
 from roofline.programs.torch_place import Places, module_paths
 from roofline.programs.torch_recorder import Called, Dispatched, Recorder
 from roofline.programs.torch_registry import load
@@ -90,6 +91,7 @@ def trace(
         stack.enter_context(torch.no_grad() if quiet else torch.enable_grad())
         if recorder.open:
             stack.enter_context(enable_python_dispatcher())
+        stack.enter_context(autocast_without_a_device())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
         stack.enter_context(Called(recorder))

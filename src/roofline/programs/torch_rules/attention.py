@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from roofline.programs.torch_recorder import Recorder, Whole, run_whole
+from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op, Tensor
 
 #: A mask that is added hides a score from here down.

@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from roofline.ops.norm import COSTS
-from roofline.programs.torch_recorder import Recorder, Whole, run_whole
+from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op, Tensor
 
 #: FLOPs an element of a backward pass: Σ g·x̂, Σ g, then the gradient of x (5); scale and shift (2).
