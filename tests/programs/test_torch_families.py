@@ -17,6 +17,7 @@ from roofline.programs import factorizations, trace
 COUNTS = st.integers(1, 12)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @settings(max_examples=25, deadline=None)
 @given(m=COUNTS, k=COUNTS, n=COUNTS, seed=st.integers(0, 99))
 def test_sparse_products_count_stored_elements(m, k, n, seed):

@@ -26,7 +26,7 @@ from roofline.programs.torch_calls import CONSTANT_FACTORIES, Facts, facts_of, o
 from roofline.programs.torch_place import Place, Places
 from roofline.programs.torch_registry import Call, Priced, find, find_function, find_shape
 from roofline.programs.torch_symbols import OpenSizes
-from roofline.programs.torch_tensors import Identities
+from roofline.programs.torch_tensors import Identities, dtype_name
 from roofline.programs.torch_values import map_tensors, tensors_in
 from roofline.work import Op, Tensor
 
@@ -35,6 +35,9 @@ LARGEST_CONSTANT = 64 * 2**20
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _META = torch.device("meta")
+#: Operations that PyTorch refuses on operands of different dtypes, which it does not look at on shapes alone.
+_OF_ONE_DTYPE = frozenset({"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution"})
+_DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "hpu", "xla", "npu"})
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE = torch.Tensor.device.__get__
 
@@ -179,6 +182,9 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         recorder = self.recorder
         if facts.value_asked or (facts.shape_from_values and _by_values(facts, tensors)):
             raise self._needs_values(facts)
+        if facts.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
+            hint = "give the inputs the dtype of the weights, convert one, or use torch.autocast"
+            raise self._refused(facts, tensors, "operands of different dtypes", hint)
         written = [value for value in facts.written(args, kwargs) if value is not None]
         shaped_args, shaped_kwargs = map_tensors((args, _on(kwargs, "meta")), recorder.shape_of)
         made = find_shape(facts.full_name)
@@ -244,10 +250,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         )
 
     def _failed(self, facts: Facts, tensors: Sequence[Any], error: Exception) -> Exception:
-        from roofline.programs.torch_tensors import dtype_name
-
         opened = self.recorder.open
-        shapes = ", ".join(f"{dtype_name(t.dtype)}{[opened.plain(n) for n in t.shape]}" for t in tensors)
         said = str(error).strip().splitlines()
         reason = opened.named(said[0]) if said else type(error).__name__
         missing = isinstance(error, NotImplementedError) or "meta" in reason.lower()
@@ -256,7 +259,12 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             if missing
             else "check the shapes of the inputs"
         )
-        return InputError(f"{self._here()}{facts.name}({shapes}) fails: {reason.rstrip('.')}", hint=hint)
+        return self._refused(facts, tensors, reason.rstrip("."), hint)
+
+    def _refused(self, facts: Facts, tensors: Sequence[Any], reason: str, hint: str) -> InputError:
+        opened = self.recorder.open
+        shapes = ", ".join(f"{dtype_name(t.dtype)}{[opened.plain(n) for n in t.shape]}" for t in tensors)
+        return InputError(f"{self._here()}{facts.name}({shapes}) fails: {reason}", hint=hint)
 
 
 class Called(TorchFunctionMode):  # type: ignore[misc]
@@ -286,6 +294,11 @@ class Called(TorchFunctionMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if func == _DEVICE:
             return self._device(sys._getframe(1).f_code, func, args)
+        if func is torch.Tensor.to:  # data is where it should be
+            args = (args[0], *(args[0].device if _is_device(value) else value for value in args[1:]))
+            kwargs = {**kwargs, "device": args[0].device} if kwargs.get("device") is not None else kwargs
+        elif _is_device(kwargs.get("device")):
+            kwargs = {**kwargs, "device": torch.device("cpu")}
         args, kwargs = self._autocast.arguments(func, args, kwargs)
         chosen = find_function(func)
         if chosen is not None and not self.recorder.quiet and not _transformed() and _plain((args, kwargs)):
@@ -329,6 +342,12 @@ def _plain(value: Any) -> bool:
 def _transformed() -> bool:
     """Whether a functorch transformation is in progress, in which a call cannot be taken whole."""
     return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _is_device(value: Any) -> bool:
+    """Whether a device is named that PyTorch would look for."""
+    named = value.partition(":")[0] if isinstance(value, str) else getattr(value, "type", None)
+    return named in _DEVICES
 
 
 def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, Any]:

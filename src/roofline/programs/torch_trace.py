@@ -207,4 +207,7 @@ def _explained(recorder: Recorder, error: Exception) -> InputError:
         step = step.tb_next
     said = str(error).strip().splitlines()
     reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
-    return InputError(f"{line}the program fails on shapes alone: {reason}", hint="check the inputs' shapes and dtypes")
+    hint = "check the inputs' shapes and dtypes"
+    if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
+        hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
+    return InputError(f"{line}the program fails on shapes alone: {reason.rstrip('.')}", hint=hint)

@@ -161,12 +161,12 @@ def packed(call: Call) -> Priced:
     found = facts(q.transpose(-3, -2), k.transpose(-3, -2), v.transpose(-3, -2), None, causal)
     if starts is not None:
         ends = call.get("cum_seq_k", call.get("cu_seqlens_k", call.get("cu_seq_k")))
-        lengths = [starts, starts if ends is None else ends]
-        if any(item.device.type == "meta" for item in lengths):
+        ends = starts if ends is None else ends
+        if "meta" in (starts.device.type, ends.device.type):
             space = "torch_attn" if "varlen" in call.name else "aten"
             reason = "how long its sequences are is not known: give them as a tensor with values"
             return costs.unknown(f"{space}.{call.name}", call.reads, call.writes, reason)
-        pairs = packed_pairs(*(item.diff().tolist() for item in lengths), causal, _window(call))
+        pairs = packed_pairs(starts.diff().tolist(), ends.diff().tolist(), causal, _window(call))
         found = found._replace(batch=1, pairs=found.heads * pairs, note="sequences packed into one see only themselves")
     reads = (*call.read(q, k, v), *(item for item in call.reads if item not in call.read(q, k, v)))
     return operation(

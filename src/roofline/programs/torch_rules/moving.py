@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+import torch
+
+from roofline.programs.torch_recorder import Recorder
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule
 from roofline.programs.torch_symbols import least, levels_of, most
 from roofline.work import Op, Tensor
 
@@ -29,6 +33,12 @@ from roofline.work import Op, Tensor
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
     return costs.move(call.name, call.reads, call.writes)
+
+
+@function(torch.Tensor.cuda, torch.Tensor.cpu)
+def to_device(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Data is on the device already; there is none here."""
+    return args[0]
 
 
 @rule("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "_unsafe_view")

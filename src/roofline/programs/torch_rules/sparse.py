@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from roofline.errors import InputError
 from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
 
 
@@ -24,7 +25,12 @@ def product(call: Call) -> Priced:
 
 def stored_elements(tensor: torch.Tensor) -> int:
     """Elements a matrix stores: all of them, or those of a sparse layout."""
-    return int(tensor._nnz()) if tensor.layout != torch.strided else int(tensor.numel())
+    if tensor.layout == torch.strided:
+        return int(tensor.numel())
+    if tensor.device.type == "meta":
+        message = f"how many elements a sparse tensor of {list(tensor.shape)} stores is not known on shapes alone"
+        raise InputError(message, hint="give it as an input, or hold it, with values on the CPU")
+    return int(tensor._nnz())
 
 
 @shape("mm", "_sparse_mm", "addmm", "_sparse_addmm", "mv")
