@@ -11,9 +11,12 @@ from roofline import advise, bound
 SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "line": (SPLIT, {"on": "v5e:4", "B": 64, "D": 1024, "F": 8192}),
-    "node": (SPLIT, {"on": "h100:8", "B": 4096, "D": 1024, "F": 8192}),
+    "node": (SPLIT, {"on": "h100:8", "link": 2e11, "B": 4096, "D": 512, "F": 8192}),
     "hops": (SPLIT, {"on": "h100:8", "B": 64, "D": 1024, "F": 8192}),
-    "mesh": (SPLIT, {"on": "h100", "mesh": {"X": 8}, "B": 4096, "D": 1024, "F": 8192}),
+    "mesh": (
+        SPLIT,
+        {"on": "h100", "mesh": {"X": 8}, "link": 2e11, "plan": "AllReduce", "B": 4096, "D": 512, "F": 8192},
+    ),
     "mlp": (
         "In[B_X, D_Y] * Wi[D_X, F_Y] * Wo[F_Y, D_X] -> Out[B_X, D_Y]",
         {"on": "v5p:4x4x4", "mesh": {"X": 16, "Y": 4}, "B": 4096, "D": 8192, "F": 32768},
@@ -43,11 +46,11 @@ def test_every_line_is_a_fresh_answer_and_a_gain(text: str, options: dict[str, A
     ("name", "wanted"),
     [
         ("line", {"F over X", "B over X", "fp8 result", "ici at twice the bandwidth", "algorithm chain", "X = 2"}),
-        ("node", {"F over X", "fp8 result", "nvlink at twice the bandwidth", "algorithm in-switch"}),
+        ("node", {"F over X", "B over X", "int8 weights", "nvlink at twice the bandwidth", "X = 4"}),
         ("hops", {"algorithm tree", "X = 4", "nvlink at half the latency"}),
-        ("mesh", {"algorithm in-switch", "nvlink at twice the bandwidth"}),
+        ("mesh", {"algorithm in-switch", "fp8 result", "nvlink at twice the bandwidth"}),
         ("mlp", {"int8 weights", "ici at twice the bandwidth"}),
-        ("asked", {"the best plan", "int8 weights"}),
+        ("asked", {"the best plan", "ici at twice the bandwidth"}),
     ],
 )
 def test_what_would_help_is_there(name: str, wanted: set[str]) -> None:
