@@ -71,13 +71,14 @@ def test_what_was_not_measured_is_not_drawn(options, said):
 def test_time_is_split_longest_first(measured):
     runs = [Measured(f"op {n}", 1e9, 1e9, 0.1 * n, "fp32") for n in range(1, MOST + 3)]
     chart = split_chart(points_of(runs, chip("this", files=[measured])))
-    bars = [line for line in chart.lines if line.role == "lower"]
-    assert [bar.label for bar in bars][:2] == [f"op {MOST + 2}", f"op {MOST + 1}"]
-    total = sum(run.seconds for run in runs)
-    assert bars[0].x == (0.0, pytest.approx(100 * runs[-1].seconds / total))
-    least = next(line for line in chart.lines if line.label == f"op {MOST + 2}, at its roof")
-    assert least.x[1] == pytest.approx(100 * (1e9 / 90e9) / total)
-    assert chart.notes[1] == "2 more operations took 300 ms, 3%"
+    rows = chart.y.names
+    assert [name.partition(",")[0] for name in rows[:2]] == [f"op {MOST + 2}", f"op {MOST + 1}"]
+    assert (len(rows), rows[-1]) == (MOST + 1, "2 more, 3%")
+    least, rest = (bar for bar in chart.bars if bar.row == 0)
+    assert least.x1 == rest.x0 == pytest.approx(1e9 / 90e9)
+    assert rest.x1 == pytest.approx(runs[-1].seconds)
+    ends = [bar.x1 for bar in chart.bars if bar.part == rest.part]
+    assert sum(ends) == pytest.approx(sum(run.seconds for run in runs))
     with pytest.raises(InputError, match="there are no runs to split the time of"):
         split_chart([])
 

@@ -67,7 +67,7 @@ def _side_by_side(curves: Mapping[str, Series]) -> tuple[Line | Ridge, ...]:
 def _line(label: str, curve: Series, times: tuple[float, ...], role: str, series: int, dash: int, text: str) -> Line:
     """A line where there is anything to time: one chip alone sends nothing."""
     used = [(x, time) for x, time in zip(curve.x, times, strict=True) if time > 0]
-    return Line(label, *zip(*used, strict=True), role, series, dash, text)  # type: ignore[arg-type]
+    return Line(label, tuple(x for x, _ in used), tuple(time for _, time in used), role, series, dash, text)
 
 
 def _knees(curve: Series, prefix: str, series: int) -> list[Ridge]:
