@@ -23,7 +23,7 @@ SHARING = (
     click.option("--tensor", metavar=_WAYS, help="Chips that split each layer; a list gives a table."),
     click.option("--sequence-parallel", is_flag=True, help="They split the hidden state between blocks by tokens."),
     click.option("--pipeline", metavar=_WAYS, help="Stages of consecutive layers."),
-    click.option("--micro-batches", type=int, metavar="N", help="In flight in a pipeline (default: as many as stages)."),
+    click.option("--micro-batches", type=int, metavar="N", help="In flight in a pipeline (default: one a stage)."),
     click.option("--balance", metavar="HOW", help="Cut stages by layers (default) or by time."),
     click.option("--data", metavar=_WAYS, help="Copies of the model (default: what chips are left)."),
     click.option("--expert", metavar=_WAYS, help="Chips over which whole experts are spread."),
@@ -32,7 +32,7 @@ SHARING = (
     click.option("--combine", metavar="DTYPE", help="Format in which experts' results are sent back."),
     click.option("--shared-experts", metavar="HOW", help="replicated (default) or split, where tokens are sent."),
     click.option("--context-parallel", metavar=_WAYS, help="Chips that share each sequence."),
-    click.option("--algorithm", metavar="NAME", help="Of the collectives: two-shot, in-switch …"),
+    click.option("--algorithm", metavar="NAME", help="Of the collectives: auto, two-shot, in-switch …"),
 )  # fmt: skip
 
 #: Options that are numbers of chips.

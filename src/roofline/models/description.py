@@ -109,6 +109,10 @@ class Share(NamedTuple):
         return sequences / self.turns
 
 
+#: The share of a chip that runs the whole model alone.
+ALONE = Share()
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One layer: its blocks in order. Equal layers cost the same."""
@@ -129,7 +133,8 @@ class Model:
         ``before``       blocks between the gather and the first layer (further tables, a norm)
         ``after``        blocks after the last layer, for every token
         ``final``        blocks only for tokens whose output is wanted (BERT's pooler)
-        ``head``         whether there is an output head over the vocabulary; ``tied`` to the embedding table or not
+        ``head``         whether there is an output head over the vocabulary; ``tied`` to the embedding table or not;
+                         ``head_bias`` says that it adds one number for each word
         ``extra``        layers that predict further tokens (MTP); counted apart, as no plain step runs them
         ``dtype``        format the checkpoint is in; ``quantisation`` what its section changes
         ``context``      the longest sequence the configuration allows, where it says
@@ -152,6 +157,7 @@ class Model:
     final: tuple[Block, ...] = ()
     head: bool = True
     tied: bool = False
+    head_bias: bool = False
     causal: bool = True
     extra: tuple[Layer, ...] = ()
     extra_blocks: tuple[Block, ...] = ()
@@ -165,7 +171,7 @@ class Model:
     source: str = ""
     first: int = 0
     receives: int = 0
-    share: Share = Share()
+    share: Share = ALONE
     hands: tuple[Block, ...] = ()
 
     @property

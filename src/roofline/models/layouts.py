@@ -5,7 +5,7 @@ Each distinct layout is priced once, for all its sizes together, and the answers
 >>> from roofline.models.serving import serve_bound
 >>> found = serve_bound("llama-2-70b", "decode", on="h200:8", tensor=[1, 2, 4, 8], batch=64, context=2048)
 >>> [round(float(time) * 1e3, 1) for time in found.lower], found.bound_by.decode()
-([31.9, 16.8, 9.2, 5.4], ['hbm', 'hbm', 'hbm', 'hbm'])
+([29.8, 15.4, 8.3, 4.7], ['hbm', 'hbm', 'hbm', 'hbm'])
 """
 
 from __future__ import annotations

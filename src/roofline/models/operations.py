@@ -133,11 +133,10 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     """Trace one step through the whole model."""
     model = in_format(model, step.activations)
     storage_of = storages(model, weights, compute)
-    stream = Tensor("hidden state", (step.tokens, model.receives or model.width), step.activations)
-    ops: list[Op] = []
-    if model.embeds:
-        stream = replace(stream, ident="embedding")
-        ops.append(_gather(model, step, stream))
+    stream = Tensor("embedding", (step.tokens, model.receives or model.width), step.activations)
+    # a later stage of a pipeline has the hidden state from the one before
+    first = _gather(model, step, stream) if model.embeds else Op("receive", "copy", writes=(stream,), where="receive")
+    ops: list[Op] = [first]
     # output needs only the wanted tokens, and so do the blocks after the last layer
     ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
     output = not is_zero(step.wanted)
@@ -223,7 +222,9 @@ def _gather(model: Model, step: Step, out: Tensor) -> Op:
 def _head(model: Model, step: Step, of: StorageOf, x: Tensor) -> Op:
     """Logits for the wanted tokens. A tied head streams the table once more: the gather read only a few rows."""
     trace = Trace(step, lambda _, weight: of(model.head_name, weight), "", 1, x)
-    trace.linear(Weight(model.head_name.rpartition(".")[2], (model.vocabulary, model.width), "head"), x, step.tokens)
+    name = model.head_name.rpartition(".")[2]
+    bias = Weight(f"{name}.bias", (model.vocabulary,), "bias") if model.head_bias else None
+    trace.linear(Weight(name, (model.vocabulary, model.width), "head"), x, step.tokens, bias=bias)
     return trace.ops[0]
 
 

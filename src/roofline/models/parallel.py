@@ -22,7 +22,7 @@ from dataclasses import replace
 from roofline.errors import HardwareError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import MeshAxis, target_text, with_mesh
-from roofline.models.blocks.exchange import HandOn, Received
+from roofline.models.blocks.exchange import Algorithm, HandOn, Received
 from roofline.models.blocks.experts import Experts, Spread
 from roofline.models.blocks.residual import Parallel
 from roofline.models.description import Block, Layer, Model, Share
@@ -38,7 +38,7 @@ def split(
     *,
     experts: bool = False,
     sequence: bool = False,
-    algorithm: str | Chooser | None = None,
+    algorithm: Algorithm = None,
 ) -> Model:
     """What one chip runs of a model that is split over mesh axes.
 
@@ -57,7 +57,7 @@ def split(
 
 
 def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
-    """What one chip runs of a model, or of one stage of it, that is laid out as ``ways`` says on a machine's mesh."""
+    """What one chip runs of a model, or of one stage of it, laid out as ``ways`` says on a machine of that mesh."""
     named = {axis.name: axis for axis in machine.mesh or ()}
     algorithm = Chooser(ways.algorithm, machine)
     axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
@@ -80,7 +80,7 @@ def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
     )  # fmt: skip
     local = _split(model, made)
     if ways.pipeline > 1 and not model.head and not model.final:
-        local = replace(local, hands=(*local.hands, HandOn("hand_on", axes["pipeline"])))
+        local = replace(local, hands=(*local.hands, HandOn("hand_on", axes["pipeline"], algorithm)))
     share = Share(ways.copies, ways.sharing, ways.context)
     return replace(local, share=share, notes=(*local.notes, *_said(ways, spread, model)))
 
@@ -183,4 +183,8 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
         raise HardwareError(
             f"{made} is {chips} chips, and {target_text(machine)} has {have}", hint="their product is the chips"
         )
+    outer = next((name for name, size in wanted.items() if machine.slices > 1 and size == machine.slices), None)
+    if outer is not None:
+        # what is outermost runs over the slices, which a mesh names last
+        wanted[outer] = wanted.pop(outer)
     return with_mesh(machine, wanted)

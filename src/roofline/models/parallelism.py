@@ -62,8 +62,8 @@ class Parallelism:
         ``tensor``    chips that split heads, hidden columns and the vocabulary
         ``sequence``  whether they split the hidden state between blocks by tokens, too
         ``context``   chips that share each sequence, with a part of its keys and values each
-        ``expert``    chips over which whole experts are spread; they are chips of the other kinds, of one stage: part of
-                      the ``tensor`` ones, or all ``tensor`` · ``context`` chips of one or more copies
+        ``expert``    chips over which whole experts are spread; chips of the other kinds, of one stage: part of the
+                      ``tensor`` ones, or all ``tensor`` · ``context`` chips of one or more copies
         ``data``      copies of the model, of attention alone where they share experts; each has its part of the batch
         ``pipeline``  stages of consecutive layers; ``balance`` says how they are cut; ``micro_batches`` are in flight
         ``exchange``  how experts get tokens (:data:`EXCHANGES`), sent in the formats ``dispatch`` and ``combine``
@@ -96,32 +96,34 @@ class Parallelism:
         roofline.errors.HardwareError: tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number; \
 a divisor of 8: 1, 2, 4, 8
         """
-        made = cls(**{name: value for name, value in ways.items() if value is not None})
-        for name in ("tensor", "context", "expert", "pipeline"):
-            made = replace(made, **{name: _number(name, getattr(made, name))})
+        given = {name: value for name, value in ways.items() if value is not None}
+        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "context", "expert", "pipeline")}
+        made = cls(**{**given, **numbers})
         made._known()
         one = made.tensor * made.context * made.pipeline
         inside = made.tensor * made.context
-        given = {n: getattr(made, n) for n in ("pipeline", "context", "tensor")}
+        named = {n: getattr(made, n) for n in ("pipeline", "context", "tensor")}
         have = math.prod(machine.shape) * machine.slices if machine.shape else None
         if data is not None:
             data = _number("data", data)
             if have is not None and one * data != have:
+                text = _product({"data": data, **named})
                 raise HardwareError(
-                    f"{_product({'data': data, **given})} is {_chips(one * data)}, and {target_text(machine)} has {have}",
+                    f"{text} is {_chips(one * data)}, and {target_text(machine)} has {have}",
                     hint=_fits(have, one),
                 )
         elif have is None:
             data = made.expert // inside if made.expert > inside and made.expert % inside == 0 else 1
         elif have % one:
+            whole = f"{target_text(machine)} with its {have}"
             raise HardwareError(
-                f"{_product(given)} is {_chips(one)}, of which {target_text(machine)} with its {have} has no whole number",
+                f"{_product(named)} is {_chips(one)}, of which {whole} has no whole number",
                 hint=_fits(have, one),
             )
         else:
             data = have // one
             if data > 1:
-                left = f"the {have} chips make {data} copies of {_product(given)}" if one > 1 else f"{data} copies"
+                left = f"the {have} chips make {data} copies of {_product(named)}" if one > 1 else f"{data} copies"
                 made = replace(made, notes=(f"{left}, each with its part of the batch",))
         made = replace(made, data=data)
         made._placed()
@@ -206,6 +208,8 @@ a divisor of 8: 1, 2, 4, 8
         return f"Parallelism({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
+#: One chip alone.
+ONE = Parallelism()
 _DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Parallelism)}
 
 
@@ -242,4 +246,4 @@ def _fits(have: int, one: int) -> str:
     return f"a divisor of {have}: {', '.join(map(str, divisors[:16]))}"
 
 
-__all__ = ["BALANCES", "EXCHANGES", "OPTIONS", "SHARED", "Parallelism", "several", "taken"]
+__all__ = ["BALANCES", "EXCHANGES", "ONE", "OPTIONS", "SHARED", "Parallelism", "several", "taken"]

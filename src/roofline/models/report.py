@@ -16,7 +16,7 @@ from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.flip import flip
-from roofline.models.parallelism import Parallelism, several, taken
+from roofline.models.parallelism import ONE, Parallelism, several, taken
 from roofline.models.serving import serve_bound
 from roofline.models.sharded import shares
 from roofline.sizes import Size, maximum
@@ -39,7 +39,7 @@ class Serving:
     prefill: Bound | None
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
-    ways: Parallelism = field(default_factory=Parallelism)
+    ways: Parallelism = ONE
     asked: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -23,7 +23,7 @@ from roofline.errors import InputError, SizeError
 from roofline.hardware.network import MeshAxis
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.compressed import CompressedAttention
-from roofline.models.blocks.exchange import ContextParallel, Exchange
+from roofline.models.blocks.exchange import Algorithm, ContextParallel, Exchange
 from roofline.models.blocks.experts import Experts, Spread
 from roofline.models.blocks.hyper import Collapse, Expand
 from roofline.models.blocks.hyper import Spread as Streams
@@ -32,7 +32,6 @@ from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.recurrent import DeltaNet, Mamba
 from roofline.models.blocks.residual import Dense, Norm, Parallel, Positions, Residual
 from roofline.models.description import Block
-from roofline.ops.collective_choice import Chooser
 
 #: What each collective is called in a model's operations.
 NAMES = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter"}
@@ -51,7 +50,7 @@ class Splitter:
     axes: tuple[MeshAxis, ...]
     expert: int = 1
     sequence: bool = False
-    algorithm: str | Chooser | None = None
+    algorithm: Algorithm = None
     context: tuple[MeshAxis, ...] = ()
     spread: Spread | None = None
     said: dict[str, None] = field(default_factory=dict)

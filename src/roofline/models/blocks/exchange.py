@@ -16,6 +16,9 @@ from roofline.ops.collective_choice import Chooser
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
 
+#: How collectives go: by a named algorithm, as a chooser says, or as is usual.
+Algorithm = str | Chooser | None
+
 
 def exchanged(
     kind: str,
@@ -23,7 +26,7 @@ def exchanged(
     nbytes: Size,
     x: Tensor | None = None,
     out: Tensor | None = None,
-    algorithm: str | Chooser | None = None,
+    algorithm: Algorithm = None,
 ) -> Op:
     """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``; without, it happens in place."""
     found = cost(kind, axes, nbytes, algorithm=algorithm)
@@ -45,7 +48,7 @@ class Exchange(Block):
 
     kind: str
     axes: tuple[MeshAxis, ...]
-    algorithm: str | Chooser | None = None
+    algorithm: Algorithm = None
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
         """Add the collective and return what each chip then holds: its own tokens after a ReduceScatter, else all."""
@@ -63,10 +66,11 @@ class HandOn(Block):
     """Send the hidden state to the next stage of a pipeline, each chip what it holds to its like there."""
 
     axes: tuple[MeshAxis, ...]
+    algorithm: Algorithm = None
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
         """Add the message."""
-        trace.add(exchanged("Permute", self.axes, x.traffic_bytes, x), "")
+        trace.add(exchanged("Permute", self.axes, x.traffic_bytes, x, algorithm=self.algorithm), "")
         return x
 
 
@@ -99,7 +103,7 @@ class ContextParallel(Block):
 
     inner: Any
     axes: tuple[MeshAxis, ...]
-    algorithm: str | Chooser | None = None
+    algorithm: Algorithm = None
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -134,9 +138,9 @@ class ContextParallel(Block):
 
     def _passed(self, trace: Trace) -> tuple[Tensor, Op]:
         step = trace.step
-        elements: Size = 0
-        for part in self.inner.cache(step.length):
-            elements = elements + part.elements
+        kept = [part.elements for part in self.inner.cache(step.length)]
+        # what an encoder keeps from no step to the next, it passes whole
+        elements: Size = sum(kept[1:], kept[0]) if kept else self.inner.kv_per_token() * step.length
         ways = product(axis.size for axis in self.axes)
         nbytes = dtypes.get(step.kv).nbytes(step.batch * elements)
         others = divided(step.batch * elements * (ways - 1), ways)
@@ -151,8 +155,8 @@ class ContextParallel(Block):
         ways = product(axis.size for axis in self.axes)
         sums = dtypes.get("fp32").nbytes(step.tokens * heads) * ways
         results = dtypes.get(step.activations).nbytes(step.tokens * heads * value)
-        trace.add(exchanged("AllGather", self.axes, sums), "sums")
+        trace.add(exchanged("AllGather", self.axes, sums, algorithm=self.algorithm), "sums")
         trace.add(exchanged("AllReduce", self.axes, results, partial, algorithm=self.algorithm), "combine")
 
 
-__all__ = ["ContextParallel", "Exchange", "HandOn", "Received", "exchanged"]
+__all__ = ["Algorithm", "ContextParallel", "Exchange", "HandOn", "Received", "exchanged"]

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from roofline import dtypes
 from roofline.errors import SizeError
 from roofline.hardware.network import MeshAxis
-from roofline.models.blocks.exchange import exchanged
+from roofline.models.blocks.exchange import Algorithm, exchanged
 from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block, Weight
 from roofline.models.step import Step, divided
 from roofline.models.trace import Trace
-from roofline.ops.collective_choice import Chooser
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
@@ -70,7 +69,7 @@ class Spread:
     split: bool = False
     dispatch: str = ""
     combine: str = ""
-    algorithm: str | Chooser | None = None
+    algorithm: Algorithm = None
 
     def same(self, step: Step) -> tuple[MeshAxis, ...]:
         """The axes whose chips hold the same tokens."""
