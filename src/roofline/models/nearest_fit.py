@@ -109,7 +109,7 @@ def _narrower(model: Model, options: Any, part: str, name: str) -> bool:
 
 
 def _roomier(machine: Machine, needed: float) -> str | None:
-    """Of the catalog's chips with memory of this kind, the one with the least room that is enough, by its maker if any."""
+    """Of the catalog's chips with memory of this kind, the one with the least room that is enough; its maker first."""
     from roofline.hardware import chips
 
     kind = data_level(machine).name
