@@ -119,8 +119,9 @@ CONDITIONS: dict[str, Condition] = {
 class Scaling:
     """A condition worked out: scaling holds while ``what`` is at least (for ways: at most) ``form``.
 
-    ``form`` is the closed form in rates and open sizes, ``value`` its number where nothing is open; ``at`` what else
-    follows (the best X of mixed parallelism). ``question`` is what was asked, with the plan taken.
+    ``form`` is the closed form in rates and open sizes, ``value`` its number where nothing is open; ``limit_form`` and
+    ``limit`` are those for large sizes, which is how the book gives them; ``at`` what else follows (the best X of
+    mixed parallelism). ``question`` is what was asked, with the plan taken.
     """
 
     name: str
@@ -131,12 +132,15 @@ class Scaling:
     question: Question
     algorithm: str
     at: Mapping[str, Any]
+    limit_form: Any = None
+    limit: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/scaling/1``)."""
         return {
             "schema": "roofline/scaling/1", "name": self.name, "says": self.says, "what": self.what,
-            "form": str(self.form), "value": self.value, "at": {name: str(form) for name, form in self.at.items()},
+            "form": str(self.form), "value": self.value,
+            "limit": self.limit, "at": {name: str(form) for name, form in self.at.items()},
             "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.plan,
             "target": self.question.machine.name,
         }  # fmt: skip
@@ -262,7 +266,29 @@ def _answer(
     import sympy
 
     form = sympy.factor(sympy.cancel(form))
-    return Scaling(name, says, what, form, positive_number(put_numbers(form, known)), asked, algorithm, at)
+    value = positive_number(put_numbers(form, known))
+    leading, limit = _for_large_sizes(form, known)
+    return Scaling(name, says, what, form, value, asked, algorithm, at, leading, limit)
+
+
+def _for_large_sizes(form: Any, known: Mapping[Any, Any]) -> tuple[Any, float | None]:
+    """The leading part of a form as all its sizes grow together: what (n − 1)/n and the like leave out is gone.
+
+    >>> from sympy import Symbol
+    >>> F, W, P = symbol("F"), Symbol("W"), Symbol("P")
+    >>> _for_large_sizes((4 * F * W + P) / P, {F: 1000, W: 1, P: 8})
+    (4*F*W/P, 500.0)
+    """
+    import sympy
+
+    t = sympy.Symbol("t", positive=True)
+    sizes = [s for s in form.free_symbols if s.is_integer]
+    if not sizes:
+        return form, positive_number(put_numbers(form, known))
+    grown = sympy.cancel(form.subs({size: size * t for size in sizes}))
+    degree = sympy.degree(sympy.numer(grown), t) - sympy.degree(sympy.denom(grown), t)
+    leading = sympy.factor(sympy.limit(sympy.cancel(grown / t**degree), t, sympy.oo))
+    return leading, positive_number(put_numbers(leading, known))
 
 
 def _numbers(symbolic: Bound) -> dict[Any, float]:
