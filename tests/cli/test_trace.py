@@ -71,7 +71,7 @@ def test_functions_classes_and_the_flat_list(capsys, model, tmp_path):
     ("{}", [], "does not say which function"),
     ("nowhere.py:build", [], "there is no file 'nowhere.py'"),
     ("{}:build", ["--input", "fp32[1, 4, 16, 16]"], "check the shapes of the inputs"),
-    ("{}:build", ["--input", "fp32[B, 3, 16, 16]"], "does not say how large B is"),
+    ("{}:build", ["--input", "fp32[1, 3, H, 16]"], "addmm"),
     ("{}:build", ["--input", "fp32[1, 3, 16, 16]", "--on", "1081ti"], "1080ti"),
     ("{}:build", ["--input", "fp32[1, 3, 16, 16]", "--count", "flop"], "did you mean 'flops'"),
     ("{}:build", ["B"], "'B' is not SIZE=VALUE"),

@@ -61,8 +61,7 @@ def _fused(ops: Sequence[Op]) -> Keep:
     inside = {
         ident
         for ident, users in _consumers(ops).items()
-        if ident in producer
-        and all(_joins(ops[u]) and kernel[u] == kernel[producer[ident]] for u in users)
+        if ident in producer and all(_joins(ops[u]) and kernel[u] == kernel[producer[ident]] for u in users)
     }
     return lambda index, op: (
         [t for t in _once(op.reads) if t.ident not in inside],
