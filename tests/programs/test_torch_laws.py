@@ -275,3 +275,14 @@ def test_importing_the_package_imports_no_framework():
     code = "import sys, roofline, roofline.programs; print([m for m in ('torch', 'jax', 'onnx') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_of_a_result_with_a_loss_only_that_is_differentiated():
+    class Model(nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            return {"loss": y.square().mean(), "scores": y}
+
+    found = trace(Model(8, 8), "fp32[4, 8]", backward=True)
+    assert [op.writes[0].dims for op in found.ops if op.name == "ones_like"] == [()]
+    assert found.flops() == 2 * 2 * 4 * 8 * 8

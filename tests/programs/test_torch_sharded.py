@@ -96,3 +96,21 @@ def exchange(x):
 tell(trace(exchange, "bf16[64, 512]"))
 """)
     assert found["sent"] == [["all_to_all_single", 8, 7 * 64 * 512 * 2 / 8, "forward"]]
+
+
+def test_fully_sharded_modules_of_pytorch_itself():
+    found = run("""
+from torch.distributed.fsdp import fully_shard
+model = nn.Sequential(nn.Linear(64, 128, bias=False), nn.ReLU(), nn.Linear(128, 64, bias=False))
+for layer in (model[0], model[2]):
+    fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+tell(trace(model, torch.empty(4, 64, device="meta", requires_grad=True), backward=True))
+""")
+    assert found["flops"] == 3 * 2 * 2 * 4 * 64 * 128
+    assert {item[2] for item in found["sent"]} == {7 * 64 * 128 * 4 / 8}
+    forward = [name for name, _, _, phase in found["sent"] if phase == "forward"]
+    backward = [name for name, _, _, phase in found["sent"] if phase == "backward"]
+    assert forward == ["_allgather_base"] * 2
+    assert sorted(backward) == ["_allgather_base"] * 2 + ["_reduce_scatter_base"] * 2
+    assert found["complete"]

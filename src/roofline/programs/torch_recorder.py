@@ -141,7 +141,13 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         if not isinstance(func, torch._ops.OpOverload):
             return self._higher_order(func, args, kwargs)
         with torch._C.DisableTorchFunction():
-            return self._seen(facts_of(func), func, args, kwargs)
+            facts = facts_of(func)
+            if self.recorder.open and find(facts.full_name) is None and func._can_decompose():
+                with self:  # with open sizes PyTorch hands over some operations before it takes them apart
+                    parts = func.decompose(*args, **kwargs)
+                if parts is not NotImplemented:
+                    return parts
+            return self._seen(facts, func, args, kwargs)
 
     def _seen(self, facts: Facts, func: Any, args: Any, kwargs: Any) -> Any:
         """Run one operation on shapes, or on values that are known, and write it down."""

@@ -172,7 +172,14 @@ def formula(expression: Any) -> Any:
     """
     for kinds, ours in _FUNCTIONS.items():
         expression = expression.replace(lambda e, kinds=kinds: isinstance(e, kinds), lambda e, ours=ours: ours(*e.args))
-    return expression.replace(lambda e: e.is_Float, lambda e: sympy.Rational(e))
+    return expression.replace(lambda e: e.is_Float, _ratio)
+
+
+def _ratio(value: Any) -> Any:
+    """A float as the ratio it stands for: thirds and the like, else exactly."""
+    exact = sympy.Rational(value)
+    plain = exact.limit_denominator(1000)
+    return plain if abs(plain - exact) <= abs(exact) * sympy.Rational(1, 2**50) else exact
 
 
 def _quotient(a: Any, b: Any) -> Any:

@@ -148,7 +148,7 @@ def _stored(tensor: Any) -> int:
         if tensor.layout == torch.sparse_coo
         else [tensor.values(), *(getattr(tensor, name)() for name in _INDICES[tensor.layout])]
     )
-    return -(-sum(item.numel() * item.element_size() for item in held) // tensor.element_size())
+    return int(-(-sum(item.numel() * item.element_size() for item in held) // tensor.element_size()))
 
 
 #: Where compressed layouts keep their indices.

@@ -137,7 +137,7 @@ def run_program(
 
 def _differentiable(result: Any) -> list[Any]:
     """What to differentiate: the loss where there is one, else every result that has a gradient."""
-    loss = getattr(result, "loss", None)
+    loss = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
     if isinstance(loss, torch.Tensor) and loss.requires_grad:
         return [loss]
     if isinstance(result, torch.Tensor):
