@@ -108,8 +108,9 @@ class Walk:
                     self.values[node.output[0]] = attributes[word]
             return
         source = self.known.get(node.input[0]) if node.input else None
-        if node.op_type in VIEWS and source is not None:
-            self._alias(node, source)
+        if node.op_type in VIEWS:
+            if source is not None:
+                self._alias(node, source)
             return
         place = _scope(node.name) or scope
         self._enter(place)
