@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from made import made
@@ -94,7 +95,7 @@ def test_the_table_holds_every_figure(measured, tmp_path):
 def test_pictures_are_drawn_again_from_the_file(measured, tmp_path, capsys):
     files = [str(tmp_path / name) for name in ("roof.svg", "bandwidth.svg")]
     assert main(["measure", "--show", "--roofline", files[0], "--chart", files[1], "--against", "h100"]) == 0
-    assert all(open(file, encoding="utf-8").read().startswith("<?xml") for file in files)
+    assert all(Path(file).read_text(encoding="utf-8").startswith("<?xml") for file in files)
     assert f"wrote {files[0]}" in capsys.readouterr().out
     assert main(["measure", "--show", "--against", "h100"]) == 2
     assert "--against goes with --roofline; name the picture" in capsys.readouterr().err
@@ -106,5 +107,5 @@ def test_runs_are_drawn_and_kept(measured, tmp_path, capsys):
     assert main([*line, "--csv", files["runs.csv"], "--json"]) == 0
     [point] = json.loads(capsys.readouterr().out)["points"]
     assert point["flops"] == 2 * 64**3
-    assert open(files["runs.csv"], encoding="utf-8").read().startswith("name,dtype,flops,bytes,seconds")
+    assert Path(files["runs.csv"]).read_text(encoding="utf-8").startswith("name,dtype,flops,bytes,seconds")
     assert main(["profile", files["runs.csv"], "--on", "this", "--split", files["split.svg"]]) == 0

@@ -3,7 +3,7 @@
 ============ ==========================================================================================
 ``each-op``  every operation reads its operands and writes its result (the default)
 ``fused``    an elementwise operation joins the kernel of the latest operation that made one of its operands;
-             what only moves inside one kernel costs nothing
+             what only moves inside one kernel costs nothing; a norm with stored statistics is elementwise
 ``tiled``    as ``each-op``, but a contraction loads its operands again for every tile of its output
 ``minimal``  the physical floor: inputs, weights, KV and final outputs once, intermediates nothing
 ============ ==========================================================================================
@@ -59,18 +59,22 @@ def _fused(ops: Sequence[Op]) -> Keep:
     kernel = list(range(len(ops)))
     for index, op in enumerate(ops):
         makers = [producer[t.ident] for t in op.reads if producer.get(t.ident, index) < index]
-        if op.kind == "elementwise" and makers:
+        if _joins(op) and makers:
             kernel[index] = kernel[max(makers)]
     inside = {
         ident
         for ident, users in _consumers(ops).items()
-        if ident in producer
-        and all(ops[u].kind == "elementwise" and kernel[u] == kernel[producer[ident]] for u in users)
+        if ident in producer and all(_joins(ops[u]) and kernel[u] == kernel[producer[ident]] for u in users)
     }
     return lambda index, op: (
         [t for t in _once(op.reads) if t.ident not in inside],
         [t for t in _once(op.writes) if t.role in _KEPT or t.ident not in inside],
     )
+
+
+def _joins(op: Op) -> bool:
+    """Whether an operation works element by element, so that it can run where its operand is made."""
+    return op.kind == "elementwise" or (op.kind == "norm" and op.dims.get("statistics", 1) == 0)
 
 
 def _minimal(ops: Sequence[Op]) -> Keep:

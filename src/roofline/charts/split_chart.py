@@ -44,7 +44,7 @@ def split_chart(points: Sequence[Point], *, title: str = "", theme: str = "light
         title=title or "Time by operation",
         subtitle=f"{format_quantity(total, 's')} in all, under the roof of {points[0].bound.machine.name}",
         x=Axis("share of the time, %", "", "linear", (0.0, max(100 * shown[0][2], 1.0) * 1.9)),
-        y=Axis("", "", "linear", (-len(shown) - 1.0, 0.0)),
+        y=Axis("", "#", "linear", (-len(shown) - 0.5, -0.5)),
         marks=tuple(marks),
         notes=tuple(notes),
         theme=theme,

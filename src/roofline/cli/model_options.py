@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from roofline.errors import InputError
+
 FORMATS = (
     click.option("--weights", metavar="DTYPE", help="Format of the matrices (default: as the configuration says)."),
     click.option("--activations", metavar="DTYPE", help="Format of activations (default: the model's own)."),
@@ -15,11 +17,47 @@ FORMATS = (
     click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not."),
 )  # fmt: skip
 
+_WAYS = "N[,N…]"
+
 SHARING = (
-    click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split the model."),
-    click.option("--expert", type=int, default=1, show_default=True, metavar="N", help="Of them, whole experts each."),
-    click.option("--algorithm", metavar="NAME", help="Of the collectives between them: two-shot, in-switch …"),
+    click.option("--tensor", metavar=_WAYS, help="Chips that split each layer; a list gives a table."),
+    click.option("--sequence-parallel", is_flag=True, help="They split the hidden state between blocks by tokens."),
+    click.option("--pipeline", metavar=_WAYS, help="Stages of consecutive layers."),
+    click.option("--micro-batches", type=int, metavar="N", help="In flight in a pipeline (default: one a stage)."),
+    click.option("--balance", metavar="HOW", help="Cut stages by layers (default) or by time."),
+    click.option("--data", metavar=_WAYS, help="Copies of the model (default: what chips are left)."),
+    click.option("--expert", metavar=_WAYS, help="Chips over which whole experts are spread."),
+    click.option("--expert-exchange", metavar="HOW", help="Experts get tokens by all-to-all, or sums by all-reduce."),
+    click.option("--dispatch", metavar="DTYPE", help="Format in which tokens are sent to experts."),
+    click.option("--combine", metavar="DTYPE", help="Format in which experts' results are sent back."),
+    click.option("--shared-experts", metavar="HOW", help="replicated (default) or split, where tokens are sent."),
+    click.option("--context-parallel", metavar=_WAYS, help="Chips that share each sequence."),
+    click.option("--algorithm", metavar="NAME", help="Of the collectives: auto, two-shot, in-switch …"),
 )  # fmt: skip
+
+#: Options that are numbers of chips.
+_NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel")
+
+
+def sharing(options: dict[str, Any]) -> dict[str, Any]:
+    """Turn the options about several chips into arguments of the library; ``options`` loses them."""
+    found: dict[str, Any] = {name: _number(name, options.pop(name)) for name in _NUMBERS}
+    others = ("micro_batches", "balance", "expert_exchange", "dispatch", "combine", "shared_experts", "algorithm")
+    found |= {name: options.pop(name) for name in others}
+    found["sequence_parallel"] = options.pop("sequence_parallel") or None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _number(name: str, text: str | None) -> Any:
+    if text is None:
+        return None
+    from roofline.cli.options import parse_size
+
+    value = parse_size(name, text)
+    if isinstance(value, str):
+        flag = f"--{name.replace('_', '-')}"
+        raise InputError(f"{flag} {text!r} is not a number of chips", hint="a number, or a list 1,2,4,8")
+    return value
 
 
 def formats(options: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from roofline.sizes import Size
+from roofline.sizes import Size, ceil_div
 
 if TYPE_CHECKING:
     from roofline.models.quantisation import Quantisation
@@ -81,6 +81,38 @@ class Block:
         return sum(weight.elements for weight in self.weights())
 
 
+class Share(NamedTuple):
+    """What part of a step's sequences one chip has a hand in.
+
+    ``copies`` of the model share nothing, ``sharing`` copies inside each share experts; ``context`` chips share every
+    sequence; ``turns`` micro-batches take turns. A batch that the copies do not divide leaves some with one sequence
+    more: those are counted. Micro-batches are alike, parts of sequences added up.
+    """
+
+    copies: int = 1
+    sharing: int = 1
+    context: int = 1
+    turns: Size = 1
+
+    def group(self, batch: Size) -> Size:
+        """Sequences of all the copies that share experts."""
+        return batch if self.copies == 1 else ceil_div(batch, self.copies)
+
+    def local(self, group: Size) -> Size:
+        """Of them, those of one copy."""
+        return group if self.sharing == 1 else ceil_div(group, self.sharing)
+
+    def turn(self, sequences: Size) -> Size:
+        """Of them, those of one micro-batch."""
+        if isinstance(self.turns, int) and isinstance(sequences, int) and sequences % self.turns == 0:
+            return sequences // self.turns
+        return sequences / self.turns
+
+
+#: The share of a chip that runs the whole model alone.
+ALONE = Share()
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One layer: its blocks in order. Equal layers cost the same."""
@@ -101,7 +133,8 @@ class Model:
         ``before``       blocks between the gather and the first layer (further tables, a norm)
         ``after``        blocks after the last layer, for every token
         ``final``        blocks only for tokens whose output is wanted (BERT's pooler)
-        ``head``         whether there is an output head over the vocabulary; ``tied`` to the embedding table or not
+        ``head``         whether there is an output head over the vocabulary; ``tied`` to the embedding table or not;
+                         ``head_bias`` says that it adds one number for each word
         ``extra``        layers that predict further tokens (MTP); counted apart, as no plain step runs them
         ``dtype``        format the checkpoint is in; ``quantisation`` what its section changes
         ``context``      the longest sequence the configuration allows, where it says
@@ -109,6 +142,7 @@ class Model:
         ``prefix``       what module paths in the checkpoint start with
         ``first``        number of the first layer in the whole model, where this is a stage of a pipeline
         ``receives``     width of the hidden state that an earlier stage hands on; 0: it gathers embeddings itself
+        ``share``        the part of a step's sequences that is this chip's, where several have copies of the model
         ``hands``        blocks after the last layer that every token goes through: what a stage sends on
     """
 
@@ -123,6 +157,7 @@ class Model:
     final: tuple[Block, ...] = ()
     head: bool = True
     tied: bool = False
+    head_bias: bool = False
     causal: bool = True
     extra: tuple[Layer, ...] = ()
     extra_blocks: tuple[Block, ...] = ()
@@ -136,6 +171,7 @@ class Model:
     source: str = ""
     first: int = 0
     receives: int = 0
+    share: Share = ALONE
     hands: tuple[Block, ...] = ()
 
     @property

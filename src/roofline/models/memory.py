@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from roofline import dtypes
 from roofline.models.description import Model, Weight
 from roofline.models.operations import groups, storages
+from roofline.models.step import divided
 from roofline.sizes import Size, maximum
 from roofline.work import Op
 
@@ -34,6 +35,9 @@ def weight_bytes(model: Model, weights: str | None = None) -> int:
     if model.head and not model.tied:
         head = Weight(model.head_name, table.shape, "head")
         total += of("")(head.name, head).nbytes(head.shape)
+    if model.head and model.head_bias:
+        bias = Weight(f"{model.head_name}.bias", table.shape[:1], "bias")
+        total += of("")(bias.name, bias).nbytes(bias.shape)
     return int(total)
 
 
@@ -46,7 +50,8 @@ def cache_bytes(model: Model, length: Size, *, batch: Size = 1, dtype: str | Non
             for part in block.cache(length):
                 format_ = kv if part.role == "kv" else dtypes.get(part.dtype or model.dtype)
                 total = total + format_.nbytes(part.elements)
-    return total * batch
+    sequences = model.share.local(model.share.group(batch))
+    return total * (sequences if model.share.context == 1 else divided(sequences, model.share.context))
 
 
 def activation_bytes(ops: Sequence[Op]) -> Size:

@@ -20,8 +20,8 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError
-from roofline.models.description import Block, Layer, Model, Weight
-from roofline.models.step import Step
+from roofline.models.description import Block, Layer, Model, Share, Weight
+from roofline.models.step import Step, is_zero
 from roofline.models.storage import Storage
 from roofline.models.trace import StorageOf, Trace
 from roofline.ops.embedding import embedding
@@ -54,7 +54,7 @@ def prefill(
 
     Parameters
         ``past``         tokens of each sequence that are in the cache already (a cached prefix, an earlier chunk)
-        ``logits``       ``last``: output for the last token of each sequence; ``all``: for every new one
+        ``logits``       ``last``: output for the last token of each sequence; ``all``: for every new one; ``none``
         ``weights``      format of all matrices but routers and the head; by default what the configuration says
         ``activations``  format of activations, by default the model's own; ``kv`` of keys and values
         ``compute``      arithmetic of matrix products, where the operands' wider one is not meant
@@ -65,11 +65,13 @@ def prefill(
 
     Sizes may be numbers, arrays or symbols.
     """
-    wanted = {"last": 1, "all": prompt}.get(logits)
+    wanted = {"last": 1, "all": prompt, "none": 0}.get(logits)
     if wanted is None:
-        raise InputError(f"logits {logits!r} is not understood", hint="'last' or 'all'")
+        raise InputError(f"logits {logits!r} is not understood", hint="'last', 'all' or 'none'")
     step = _step(model, batch, ("prompt", prompt), ("past", past), activations, kv, count, unfused, absorbed, skew)
-    return run(model, replace(step, wanted=wanted if logits == "last" else step.new), weights, compute)
+    # the chips that share a sequence each run a part of its prompt
+    step = replace(step, wanted=step.new if logits == "all" else wanted, ring=step.context > 1)
+    return run(model, step, weights, compute)
 
 
 def decode(
@@ -100,17 +102,44 @@ def decode(
     return run(model, replace(step, wanted=step.new), weights, compute)
 
 
+def stepped(
+    model: Model,
+    *,
+    batch: Size,
+    new: Size,
+    past: Size = 0,
+    wanted: Size = 1,
+    together: Size | None = None,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    compute: str | None = None,
+    count: str = "causal",
+    unfused: bool = False,
+    absorbed: bool = False,
+    skew: Sequence[float] | None = None,
+) -> tuple[Op, ...]:
+    """``new`` tokens of each of ``batch`` sequences that one chip has, of which ``wanted`` give output.
+
+    ``together`` are the tokens of all copies that share experts, where there are more than one.
+    """
+    alone = replace(model, context=None, share=Share())
+    step = _step(alone, batch, ("new", new), ("past", past), activations, kv, count, unfused, absorbed, skew)
+    group = batch if together is None else together / new
+    return run(model, replace(step, wanted=wanted, group=group), weights, compute)
+
+
 def run(model: Model, step: Step, weights: str | None = None, compute: str | None = None) -> tuple[Op, ...]:
     """Trace one step through the whole model."""
     model = in_format(model, step.activations)
     storage_of = storages(model, weights, compute)
-    stream = Tensor("hidden state", (step.tokens, model.receives or model.width), step.activations)
-    ops: list[Op] = []
-    if model.embeds:
-        stream = replace(stream, ident="embedding")
-        ops.append(_gather(model, step, stream))
+    stream = Tensor("embedding", (step.tokens, model.receives or model.width), step.activations)
+    # a later stage of a pipeline has the hidden state from the one before
+    first = _gather(model, step, stream) if model.embeds else Op("receive", "copy", writes=(stream,), where="receive")
+    ops: list[Op] = [first]
     # output needs only the wanted tokens, and so do the blocks after the last layer
-    ends = replace(step, new=step.wanted) if step.wanted is not step.new else step
+    ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
+    output = not is_zero(step.wanted)
     for where, count, blocks, at, of in (
         ("", 1, model.before, step, storage_of("")),
         *(
@@ -118,14 +147,14 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
             for label, numbers, layer in groups(model, weights, compute)
         ),
         ("", 1, model.hands, step, storage_of("")),
-        ("", 1, (*model.after, *model.final), ends, storage_of("")),
+        *((("", 1, (*model.after, *model.final), ends, storage_of("")),) if output else ()),
     ):
         if at is ends and ends is not step:
             stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
         trace = Trace(at, of, where, count, stream)
         stream = _through(trace, blocks, stream)
         ops += trace.ops
-    if model.head:
+    if model.head and output:
         ops.append(_head(model, ends, storage_of(""), stream))
     return tuple(ops)
 
@@ -186,14 +215,16 @@ def _through(trace: Trace, blocks: Sequence[Block], x: Tensor) -> Tensor:
 def _gather(model: Model, step: Step, out: Tensor) -> Op:
     """Look the new tokens up: only their rows of the table move."""
     table = Tensor(f"{model.embedding_name}.weight", (model.vocabulary, model.width), model.dtype, "weight")
-    tokens = Tensor("tokens", (step.batch, step.new), "int32", "index")
+    tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
     return replace(embedding(table, tokens, out, name=model.embedding_name), where=model.embedding_name)
 
 
 def _head(model: Model, step: Step, of: StorageOf, x: Tensor) -> Op:
     """Logits for the wanted tokens. A tied head streams the table once more: the gather read only a few rows."""
     trace = Trace(step, lambda _, weight: of(model.head_name, weight), "", 1, x)
-    trace.linear(Weight(model.head_name.rpartition(".")[2], (model.vocabulary, model.width), "head"), x, step.tokens)
+    name = model.head_name.rpartition(".")[2]
+    bias = Weight(f"{name}.bias", (model.vocabulary,), "bias") if model.head_bias else None
+    trace.linear(Weight(name, (model.vocabulary, model.width), "head"), x, step.tokens, bias=bias)
     return trace.ops[0]
 
 
@@ -205,8 +236,9 @@ def _step(
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     wide = dtypes.get(activations or model.dtype).name
     stored = model.quantisation.kv if model.quantisation else None
+    group = model.share.group(check("batch", batch))
     step = Step(
-        batch=check("batch", batch),
+        batch=model.share.turn(model.share.local(group)),
         new=check(*new),
         past=_past(*past),
         activations=wide,
@@ -215,6 +247,8 @@ def _step(
         absorbed=absorbed,
         unfused=unfused,
         skew=None if skew is None else tuple(skew),
+        group=model.share.turn(group),
+        context=model.share.context,
     )
     length = step.length
     if model.context is not None and isinstance(length, int) and length > model.context:

@@ -16,63 +16,20 @@ Source: Megatron-LM, arXiv:1909.08053 (tensor) and arXiv:2205.05198 (sequence pa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from roofline.errors import HardwareError, InputError, SizeError
+from roofline.errors import HardwareError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import MeshAxis, target_text, with_mesh
-from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.experts import Experts
-from roofline.models.blocks.latent import LatentAttention
-from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.residual import Dense, Norm, Parallel, Positions, Residual
-from roofline.models.description import Block, Layer, Model
-from roofline.models.trace import Trace
-from roofline.ops.collective import cost
+from roofline.models.blocks.exchange import Algorithm, HandOn, Received
+from roofline.models.blocks.experts import Experts, Spread
+from roofline.models.blocks.residual import Parallel
+from roofline.models.description import Block, Layer, Model, Share
+from roofline.models.parallelism import SHARED, Parallelism
+from roofline.models.splits import Splitter
 from roofline.ops.collective_choice import Chooser
-from roofline.sizes import Size, ceil_div, is_array, is_symbol, product
-from roofline.work import Op, Tensor
-
-#: What each collective is called in a model's operations.
-NAMES = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter"}
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange(Block):
-    """A collective of the hidden state between a layer's blocks, over all tokens of the step."""
-
-    kind: str
-    axes: tuple[MeshAxis, ...]
-    algorithm: str | Chooser | None = None
-
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
-        """Add the collective and return what each chip then holds: its own tokens after a ReduceScatter, else all."""
-        tokens = trace.step.tokens
-        ways = product(axis.size for axis in self.axes)
-        rows = divided(tokens, ways) if self.kind == "ReduceScatter" else tokens
-        out = trace.made("", rows, *x.dims[1:], dtype=x.dtype)
-        whole = x if self.kind != "AllGather" else out
-        trace.add(exchanged(self.kind, self.axes, whole.traffic_bytes, x, out, self.algorithm), "")
-        return out
-
-
-def exchanged(
-    kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor, out: Tensor, algorithm: str | Chooser | None = None
-) -> Op:
-    """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``."""
-    found = cost(kind, axes, nbytes, algorithm=algorithm)
-    return Op(
-        name=kind,
-        kind="collective",
-        work=found.work,
-        reads=(x,),
-        writes=(out,),
-        dims={"bytes": nbytes, "chips": found.chips},
-        note=found.note,
-        options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes},
-    )
+from roofline.sizes import ceil_div, product
 
 
 def split(
@@ -81,7 +38,7 @@ def split(
     *,
     experts: bool = False,
     sequence: bool = False,
-    algorithm: str | Chooser | None = None,
+    algorithm: Algorithm = None,
 ) -> Model:
     """What one chip runs of a model that is split over mesh axes.
 
@@ -95,147 +52,106 @@ def split(
         raise SizeError("the number of chips a model is split over is a plain number")
     if ways == 1:
         return model
-    made = _Splitter(model.name, ways, tuple(axes), experts, sequence, algorithm)
+    expert = ways if experts else 1
+    return _split(model, Splitter(model.name, ways, tuple(axes), expert, sequence, algorithm))
+
+
+def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
+    """What one chip runs of a model, or of one stage of it, laid out as ``ways`` says on a machine of that mesh."""
+    named = {axis.name: axis for axis in machine.mesh or ()}
+    algorithm = Chooser(ways.algorithm, machine)
+    axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
+    spread = None
+    if ways.exchange == "all-to-all" and ways.expert > 1:
+        spread = Spread(
+            axes=tuple(axis for name in ways.expert_axes for axis in axes[name]),
+            tensor=axes["tensor"],
+            context=axes["context"] if ways.expert > ways.tensor else (),
+            group=ways.sharing > 1,
+            scattered=ways.sequence and ways.tensor > 1,
+            split=ways.shared == "split" and ways.tensor > 1,
+            dispatch=ways.dispatch or _quantised(model),
+            combine=ways.combine or "",
+            algorithm=algorithm,
+        )
+    made = Splitter(
+        model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, algorithm,
+        axes["context"], spread,
+    )  # fmt: skip
+    local = _split(model, made)
+    if ways.pipeline > 1 and not model.head and not model.final:
+        local = replace(local, hands=(*local.hands, HandOn("hand_on", axes["pipeline"], algorithm)))
+    share = Share(ways.copies, ways.sharing, ways.context)
+    return replace(local, share=share, notes=(*local.notes, *_said(ways, spread, model)))
+
+
+def has_experts(model: Model) -> bool:
+    """Say whether a model has experts to spread over chips."""
+
+    def inside(blocks: Sequence[Block]) -> bool:
+        return any(
+            isinstance(block, Experts) or (isinstance(block, Parallel) and any(map(inside, block.branches)))
+            for block in blocks
+        )
+
+    return any(inside(layer.blocks) for layer in model.layers)
+
+
+def _split(model: Model, made: Splitter) -> Model:
     layers: dict[Layer, Layer] = {}
     for layer in model.layers:
         if layer not in layers:
             layers[layer] = Layer(made.blocks(layer.blocks))
-    first = made.reduce(model.embedding_name)
-    gather = (made.gather("lm_head"),) if sequence else ()
-    local = replace(
-        model,
-        vocabulary=ceil_div(model.vocabulary, ways),
-        layers=tuple(layers[layer] for layer in model.layers),
-        before=(first, *model.before),
-        after=(*model.after, *gather),
-        extra=(),
-        extra_blocks=(),
-    )
-    return replace(local, notes=(*model.notes, *_notes(model, made)), gaps=(*model.gaps, *made.gaps))
+    local = replace(model, layers=tuple(layers[layer] for layer in model.layers), extra=(), extra_blocks=())
+    if made.ways > 1:
+        first: tuple[Block, ...] = (made.reduce(model.embedding_name),) if model.embeds else ()
+        if made.sequence and not model.embeds:
+            first = (Received("", made.ways),)
+        gather = (made.gather("lm_head"),) if made.sequence and model.head else ()
+        local = replace(
+            local,
+            vocabulary=ceil_div(model.vocabulary, made.ways),
+            before=(*first, *model.before),
+            after=(*model.after, *gather),
+            notes=(*local.notes, *_notes(model, made)),
+        )
+    return replace(local, notes=(*local.notes, *made.said), gaps=(*model.gaps, *made.gaps))
 
 
-class _Splitter:
-    """Turns blocks into one chip's share, and remembers what had to be said."""
+def _quantised(model: Model) -> str:
+    """The format activations are quantised to before their products with experts' matrices, if they are."""
+    from roofline.models.description import Weight
+    from roofline.models.operations import storages
 
-    def __init__(
-        self,
-        name: str,
-        ways: int,
-        axes: tuple[MeshAxis, ...],
-        experts: bool,
-        sequence: bool,
-        algorithm: str | Chooser | None,
-    ) -> None:
-        self.name, self.ways, self.axes, self.experts, self.sequence = name, ways, axes, experts, sequence
-        self.algorithm = algorithm
-        self.said: dict[str, None] = {}
-        self.gaps: dict[str, None] = {}
-
-    def reduce(self, name: str) -> Exchange:
-        kind = "ReduceScatter" if self.sequence else "AllReduce"
-        return Exchange(f"{name}.{NAMES[kind]}", kind, self.axes, self.algorithm)
-
-    def gather(self, name: str) -> Exchange:
-        return Exchange(f"{name}.all_gather", "AllGather", self.axes, self.algorithm)
-
-    def blocks(self, blocks: Sequence[Block]) -> tuple[Block, ...]:
-        """Split each block that has work to split, with the collectives around it."""
-        found: list[Block] = []
-        for block in blocks:
-            if isinstance(block, _WHOLE):
-                found.append(block)
-                continue
-            if isinstance(block, Parallel) and not _ends_alike(block):
-                # a branch that goes on after its matrices needs its sums there
-                found.append(replace(block, branches=tuple(self.blocks(branch) for branch in block.branches)))
-                continue
-            if self.sequence:
-                found.append(self.gather(block.name))
-            found += [self.one(block), self.reduce(block.name)]
-        return tuple(found)
-
-    def one(self, block: Block) -> Block:
-        rule = SPLITS.get(type(block))
-        if rule is None:
-            kind = type(block).__name__
-            raise InputError(
-                f"splitting {self.name} over chips is not modelled: it has {kind} layers ({block.name})",
-                hint=f"those that are: {', '.join(each.__name__ for each in SPLITS)}",
-            )
-        return rule(self, block)
-
-    def whole(self, what: str, size: int) -> int:
-        """A part of a size that the chips must divide."""
-        if size % self.ways:
-            ways = [n for n in range(2, min(size, 64) + 1) if size % n == 0]
-            hint = f"a number of chips that divides them: {', '.join(map(str, ways))}"
-            raise SizeError(f"{self.name} has {size} {what}, which {self.ways} chips do not divide", hint=hint)
-        return size // self.ways
+    for number, layer in enumerate(model.layers, model.first):
+        for block in layer.blocks:
+            for weight in block.weights():
+                if weight.kind == "expert":
+                    of = storages(model)(f"layers.{number}")(f"{block.name}.{weight.name}", Weight(*weight))
+                    return of.compute if of.compute.startswith("fp8") else ""
+    return ""
 
 
-def _attention(made: _Splitter, block: Any) -> Any:
-    heads = made.whole("heads", block.heads)
-    kv_heads = block.kv_heads // made.ways
-    if block.kv_heads % made.ways:
-        if made.ways % block.kv_heads:
-            made.whole("heads of keys and values", block.kv_heads)
-        kv_heads, copies = 1, made.ways // block.kv_heads
-        made.said[f"{block.kv_heads} heads of keys and values on {made.ways} chips: each is held by {copies}"] = None
-    if block.norm == "full":
-        made.gaps["the norm over all heads: its sums are exchanged between chips, which is not counted"] = None
-    if block.selector is not None:
-        made.said["every chip selects keys by itself"] = None
-    return replace(block, heads=heads, kv_heads=kv_heads)
+def _said(ways: Parallelism, spread: Spread | None, model: Model) -> list[str]:
+    said = list(ways.notes)
+    if spread is not None:
+        formats = [f"{what} {dtype or 'as activations'}" for what, dtype in
+                   (("dispatch", spread.dispatch), ("combine", spread.combine))]  # fmt: skip
+        said.append(
+            f"whole experts on {ways.expert} chips, all chosen alike; a token is sent once for each of its experts "
+            f"({', '.join(formats)})"
+        )
+        if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):
+            said.append(SHARED["split" if spread.split else "replicated"])
+    if ways.context > 1:
+        said.append(
+            f"{ways.context} chips share each sequence: prefill passes keys and values round, queries dealt evenly; in "
+            "decode each chip has a part of the keys and values and runs everything else on all new tokens"
+        )
+    return said
 
 
-def _latent(made: _Splitter, block: Any) -> Any:
-    made.said["every chip holds the latents of all heads"] = None
-    return replace(block, heads=made.whole("heads", block.heads))
-
-
-def _mlp(made: _Splitter, block: Any) -> Any:
-    return replace(block, hidden=made.whole("hidden columns", block.hidden))
-
-
-def _experts(made: _Splitter, block: Any) -> Any:
-    shared = None if block.shared is None else _mlp(made, block.shared)
-    if made.experts:
-        made.whole("experts", block.count)
-        made.said["each chip holds whole experts and gets its share of the tokens, all experts alike"] = None
-        return replace(block, shared=shared, ways=made.ways)
-    return replace(block, shared=shared, hidden=made.whole("hidden columns of an expert", block.hidden))
-
-
-def _parallel(made: _Splitter, block: Any) -> Any:
-    if made.sequence:
-        raise InputError(f"sequence parallelism of {made.name} is not modelled: its branches run side by side")
-    branches = []
-    for branch in block.branches:
-        *first, last = branch
-        branches.append((*first, made.one(last)))
-    return replace(block, branches=tuple(branches))
-
-
-#: Blocks that every chip runs whole, and how the others are split.
-_WHOLE = (Norm, Residual, Positions, Dense, Exchange)
-SPLITS: Mapping[type[Block], Callable[[_Splitter, Any], Block]] = {
-    Attention: _attention,
-    LatentAttention: _latent,
-    Mlp: _mlp,
-    Experts: _experts,
-    Parallel: _parallel,
-}
-
-
-def _ends_alike(block: Parallel) -> bool:
-    """Say whether each branch ends with the only block that is split: one collective then serves all."""
-    return all(
-        not isinstance(branch[-1], _WHOLE) and all(isinstance(each, _WHOLE) for each in branch[:-1])
-        for branch in block.branches
-    )
-
-
-def _notes(model: Model, made: _Splitter) -> list[str]:
+def _notes(model: Model, made: Splitter) -> list[str]:
     ways = made.ways
     how = "a ReduceScatter and an AllGather" if made.sequence else "an AllReduce"
     said = [f"{ways} chips split heads, hidden columns and vocabulary; {how} after each block puts the sums together"]
@@ -245,15 +161,7 @@ def _notes(model: Model, made: _Splitter) -> list[str]:
         said.append(f"the vocabulary of {model.vocabulary} is padded to {ceil_div(model.vocabulary, ways) * ways}")
     if model.head:
         said.append("logits stay split by vocabulary: only each chip's largest would be exchanged")
-    return [*said, *made.said]
-
-
-def divided(size: Size, ways: Size) -> Size:
-    """A size over a number of chips: whole where it divides, else the average."""
-    if is_array(size) or is_symbol(size) or is_array(ways) or is_symbol(ways):
-        return size / ways
-    found = size / ways
-    return int(size) // int(ways) if isinstance(size, int) and size % ways == 0 else found
+    return said
 
 
 def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
@@ -275,4 +183,8 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
         raise HardwareError(
             f"{made} is {chips} chips, and {target_text(machine)} has {have}", hint="their product is the chips"
         )
+    outer = next((name for name, size in wanted.items() if machine.slices > 1 and size == machine.slices), None)
+    if outer is not None:
+        # what is outermost runs over the slices, which a mesh names last
+        wanted[outer] = wanted.pop(outer)
     return with_mesh(machine, wanted)

@@ -8,35 +8,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.fit import advice
 from roofline.models.flip import flip
+from roofline.models.parallelism import ONE, Parallelism, several, taken
 from roofline.models.serving import serve_bound
-from roofline.models.sharded import share
+from roofline.models.sharded import shares
 from roofline.sizes import Size, maximum
+
+if TYPE_CHECKING:
+    from roofline.models.nearest_fit import Nearest
 
 SCHEMA = "roofline/llm/1"
 
+_FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 _PREFILL_ONLY = ("past", "logits")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Serving:
-    """The floor of each phase that was asked for; one that was not is None."""
+    """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both."""
 
     model: Model
     batch: Size
     prefill: Bound | None
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
-    tensor: int = 1
-    expert: int = 1
+    ways: Parallelism = ONE
+    asked: dict[str, Any] = field(default_factory=dict)
 
     @property
     def time_to_first_token(self) -> Size | None:
@@ -63,28 +67,36 @@ class Serving:
     def compute_bound_from(self) -> dict[str, int | None] | None:
         """The batches from which decode is compute-bound, as a whole and for the matrices alone; None: at no batch."""
         context = None if self.decode is None else self.decode.sizes["context"]
-        if self.decode is None or not isinstance(context, int):
+        if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
+        counted = {**self.formats, "policy": self.asked.get("policy", "minimal")}
         return {
-            name: flip(self._local, self.decode.machine, context=context, attention=attention, **self.formats)
+            name: flip(self._local, self.decode.machine, context=context, attention=attention, **counted)
             for name, attention in (("whole", True), ("matrices", False))
         }
 
-    def fitting(self) -> str | None:
-        """What would fit where this does not: a batch, a context, a format or a number of chips."""
+    def nearest(self) -> Nearest | None:
+        """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
         needed = self.memory
-        if needed.fits is not False or self.decode is None or needed.capacity is None:
+        if needed.fits is not False or self.decode is None or self.ways.pipeline > 1:
             return None
+        from roofline.models.nearest_fit import nearest
+
         sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
-        return advice(self._local, needed.capacity, chips=self.tensor, **sizes, **self.formats)
+        return nearest(self.model, self.decode.machine, ways=self.ways, **sizes, **self.formats)
+
+    def fitting(self) -> str | None:
+        """What would fit where this does not, in one sentence."""
+        found = self.nearest()
+        return None if found is None else "; or ".join(found.said) or "nothing near"
 
     @property
     def _local(self) -> Model:
         """What one chip runs."""
         phase = self.decode or self.prefill
-        if phase is None or self.tensor == 1:
+        if phase is None or self.ways.chips == 1:
             return self.model
-        return share(self.model, phase.machine, tensor=self.tensor, expert=self.expert)[0]
+        return shares(self.model, phase.machine, self.ways)[0][getattr(phase, "slowest", 0)]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
@@ -101,8 +113,9 @@ class Serving:
                 "source": self.model.source or None,
             },
             "batch": _plain(self.batch),
-            "tensor": self.tensor,
-            "expert": self.expert,
+            "tensor": self.ways.tensor,
+            "expert": self.ways.expert,
+            "parallelism": {"chips": self.ways.chips, **self.ways.sizes()},
             "time_to_first_token": _plain(self.time_to_first_token),
             "time_per_token": _plain(self.time_per_token),
             "tokens_per_second": _plain(self.tokens_per_second),
@@ -135,9 +148,12 @@ def serve(
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
-    formats: dict[str, Any] = {name: options[name] for name in ("weights", "activations", "kv") if name in options}
-    shared = {name: options[name] for name in ("tensor", "expert") if name in options}
-    return Serving(described, batch, prefill, decode, formats, **shared)
+    formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
+    one = prefill or decode
+    if one is None or several(options):
+        return Serving(described, batch, prefill, decode, formats, asked=dict(options))
+    ways = Parallelism.on(one.machine, **taken(dict(options)))
+    return Serving(described, batch, prefill, decode, formats, ways, dict(options))
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Serving over several chips: the model's share of one of them, and the mesh they make.
+"""Serving over several chips: one chip's share of the model, and the mesh they make.
 
 >>> from roofline.hardware import chip
 >>> from roofline.models import load
@@ -11,37 +11,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
-from roofline.sizes import check
+from roofline.models.parallelism import Parallelism
+
+#: Costs of each layer, of what comes before the first, and of what comes after the last.
+Costs = tuple[Sequence[float], float, float]
 
 
-def share(
-    model: Model, machine: Machine, *, tensor: int = 1, expert: int = 1, algorithm: str | None = None
-) -> tuple[Model, Machine]:
-    """One chip's part of a model that ``tensor`` chips split, and the machine with its chips named so.
+def share(model: Model, machine: Machine, ways: Parallelism | None = None, **options: Any) -> tuple[Model, Machine]:
+    """One chip's part of a model that is laid out as ``ways`` says, and the machine with its chips named so.
 
-    ``expert`` chips, all of them or one, hold whole experts. Every chip has all tokens of the batch: those of its own
-    experts need not be sent, and the AllReduce that adds up the blocks brings the results together.
+    ``options`` are those of :meth:`roofline.models.parallelism.Parallelism.on`, in place of ``ways``: ``tensor`` chips
+    split the model, ``expert`` hold whole experts; chips that are left over run copies.
     """
-    check("tensor", tensor)
-    check("expert", expert)
-    if expert not in (1, tensor):
-        raise InputError(
-            f"experts on {expert} chips, of which {tensor} split the model",
-            hint=f"say expert {tensor}, or leave it out",
-        )
-    if tensor == 1:
-        return model, machine
-    from roofline.models.blocks.experts import Experts
-    from roofline.models.parallel import name_axes, split
-    from roofline.ops.collective_choice import Chooser
+    ways = Parallelism.on(machine, **options) if ways is None else ways
+    if ways.pipeline > 1:
+        raise InputError("the stages of a pipeline have a share each", hint="roofline.models.sharded.shares")
+    (local,), named = shares(model, machine, ways)
+    return local, named
 
-    if expert > 1 and not any(isinstance(block, Experts) for layer in model.layers for block in layer.blocks):
-        raise InputError(f"{model.name} has no experts to spread over {expert} chips", hint="leave expert out")
+
+def shares(
+    model: Model, machine: Machine, ways: Parallelism, costs: Costs | None = None
+) -> tuple[tuple[Model, ...], Machine]:
+    """One chip's part of each stage of a model, and the machine with its chips named.
+
+    ``costs`` are those that stages are cut by: of each layer, of what comes before them, of what comes after.
+    """
+    if ways.chips == 1:
+        return (model,), machine
+    from roofline.models.parallel import divide, has_experts, name_axes
+    from roofline.models.stages import stages
+
+    if ways.expert > 1 and not has_experts(model):
+        raise InputError(f"{model.name} has no experts to spread over {ways.expert} chips", hint="leave expert out")
+    wanted = {name: size for name, size in ways.axes.items() if size > 1}
     named = machine
-    if machine.mesh is None or [axis.name for axis in machine.mesh] != ["tensor"]:
-        named = name_axes(machine, {"tensor": tensor})
-    axes = named.mesh.select(["tensor"]) if named.mesh else ()
-    return split(model, axes, experts=expert > 1, algorithm=Chooser(algorithm, named)), named
+    if machine.mesh is None or [axis.name for axis in machine.mesh] != list(wanted):
+        named = name_axes(machine, wanted)
+    layers, first, last = costs or (None, 0, 0)
+    parts = stages(model, ways.pipeline, layers, first=first, last=last)
+    return tuple(divide(part, ways, named) for part in parts), named

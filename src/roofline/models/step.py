@@ -15,6 +15,9 @@ class Step:
     counters do; ``absorbed`` runs latent attention on the latents rather than on keys and values made from them;
     ``unfused`` writes attention's scores to memory; ``wanted`` is the number of output rows of one sequence.
     ``skew`` is the share of the routed tokens that each expert gets, where it is not the same for all.
+
+    Over several chips ``batch`` is what one copy of the model has; ``group`` that of all copies that share experts.
+    ``context`` chips share each sequence: all run its new tokens, or where ``ring`` each a part of them.
     """
 
     batch: Size
@@ -27,16 +30,40 @@ class Step:
     absorbed: bool = False
     unfused: bool = False
     skew: tuple[float, ...] | None = None
+    group: Size | None = None
+    context: int = 1
+    ring: bool = False
+
+    @property
+    def attended(self) -> Size:
+        """Sequences whose keys and values one chip holds and attends to: a part of each counts as that."""
+        return divided(self.batch, self.context)
+
+    @property
+    def own(self) -> Size:
+        """Sequences whose new tokens one chip runs, parts of sequences added up."""
+        return self.attended if self.ring else self.batch
 
     @property
     def tokens(self) -> Size:
-        """Tokens that pass through the layers."""
-        return self.batch * self.new
+        """Tokens that pass through the layers of one chip."""
+        return self.own * self.new
 
     @property
     def length(self) -> Size:
         """Tokens of one sequence, those in the cache and the new ones."""
         return self.past + self.new
+
+
+def divided(size: Size, ways: Size) -> Size:
+    """A size over a number of chips: whole where it divides, else the average.
+
+    >>> divided(8, 4), divided(9, 4)
+    (2, 2.25)
+    """
+    if isinstance(size, int) and isinstance(ways, int) and size % ways == 0:
+        return size // ways
+    return size / ways
 
 
 def is_zero(size: Size) -> bool:

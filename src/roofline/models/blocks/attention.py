@@ -110,14 +110,14 @@ class Attention(Block):
         weights = {weight.name: weight for weight in self.weights()}
         q, k, v, gate = self._project(trace, x, weights)
         read = [
-            Tensor(t.ident, (step.batch, step.new, self.kv_heads, n), t.dtype, t.role)
+            Tensor(t.ident, (step.own, step.new, self.kv_heads, n), t.dtype, t.role)
             for t, n in ((k, self.key), (v, self.value))
         ]
         if self.causal and not is_zero(step.past):
             seen = self._seen(step.past, step.new)
             for name, width in (("keys", self.key), ("values", self.value)):
-                dims = (step.batch, step.past, self.kv_heads, width)
-                touched = step.batch * seen * self.kv_heads * width
+                dims = (step.attended, step.past, self.kv_heads, width)
+                touched = step.attended * seen * self.kv_heads * width
                 read.append(Tensor(trace.place("cache", name), dims, step.kv, "kv", touched=touched))
         if self.selector is not None:
             self._select(trace, x, weights, self.selector)
@@ -200,9 +200,9 @@ class Attention(Block):
         read = [q, k]
         if not is_zero(step.past):
             read.append(
-                Tensor(trace.place("cache", "index keys"), (step.batch, step.past, selector.width), step.kv, "kv")
+                Tensor(trace.place("cache", "index keys"), (step.attended, step.past, selector.width), step.kv, "kv")
             )
-        pairs = step.batch * selector.heads * visible_pairs(step.new, step.length, causal=not step.full)
+        pairs = step.attended * selector.heads * visible_pairs(step.new, step.length, causal=not step.full)
         best = trace.made("indexer.scores", tokens, selector.heads, ceil_div(step.length, selector.block))
         work = Work.flops("matrix", step.activations, 2 * pairs * selector.width) + Work.flops(
             "vector", step.activations, pairs

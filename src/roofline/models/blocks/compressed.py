@@ -106,8 +106,8 @@ class CompressedAttention(Block):
         if step.full:
             pairs = step.new * step.length
         if not is_zero(step.past):
-            dims = (step.batch, step.past, self.width)
-            touched = step.batch * minimum(step.past, self.window - 1) * self.width
+            dims = (step.attended, step.past, self.width)
+            touched = step.attended * minimum(step.past, self.window - 1) * self.width
             read.append(Tensor(trace.place("cache", "window"), dims, step.kv, "kv", touched=touched))
         if self.rate:
             most = self.selector.most if self.selector else None
@@ -134,7 +134,7 @@ class CompressedAttention(Block):
         gate = trace.linear(weights[f"{module}.gate_proj"], x, tokens)
         bias = trace.stored(weights[f"{module}.position_bias"])[0]
         closed = floor_div(step.length, self.rate) - floor_div(step.past, self.rate)
-        made = trace.made(f"{module}.pool", step.batch * closed, width)
+        made = trace.made(f"{module}.pool", step.own * closed, width)
         elements = kv.elements
         pool = Op(
             "",
@@ -146,14 +146,14 @@ class CompressedAttention(Block):
         )
         trace.add(pool, f"{module}.pool")
         scale = (weights[f"{module}.kv_norm"],)
-        entries = trace.keep(trace.norm("rms_norm", made, scale, f"{module}.kv_norm", step.batch * closed, width))
+        entries = trace.keep(trace.norm("rms_norm", made, scale, f"{module}.kv_norm", step.own * closed, width))
         if is_zero(step.past):
             return [entries]
         before = floor_div(step.past, self.rate)
         seen = before if most is None else minimum(before, step.new * most)
-        dims = (step.batch, before, width)
+        dims = (step.attended, before, width)
         cached = Tensor(
-            trace.place("cache", f"{module} entries"), dims, step.kv, "kv", touched=step.batch * seen * width
+            trace.place("cache", f"{module} entries"), dims, step.kv, "kv", touched=step.attended * seen * width
         )
         return [entries, cached]
 

@@ -133,8 +133,8 @@ class LatentAttention(Block):
         if self.selector is not None and step.absorbed:
             seen = minimum(step.past, step.new * self.selector.most - 1)
         width = self.rank + self.rotary
-        dims = (step.batch, step.past, width)
-        return [Tensor(trace.place("cache", "latents"), dims, step.kv, "kv", touched=step.batch * seen * width)]
+        dims = (step.attended, step.past, width)
+        return [Tensor(trace.place("cache", "latents"), dims, step.kv, "kv", touched=step.attended * seen * width)]
 
     def _pairs(self, trace: Trace) -> Size:
         step = trace.step
@@ -146,7 +146,8 @@ class LatentAttention(Block):
 
     def _expanded(self, trace: Trace, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
         step = trace.step
-        rows = step.batch * step.length
+        # latents are passed between chips that share a sequence, so each makes keys and values of all
+        rows = (step.batch if step.ring else step.attended) * step.length
         made = trace.linear(kv_b, read[0], rows)
         op = trace.ops[-1]
         trace.ops[-1] = replace(op, reads=(*op.reads, *read[1:]))
@@ -187,7 +188,7 @@ class LatentAttention(Block):
         w = trace.linear(weights["indexer.weights_proj"], x, tokens)
         read = [q, k, w]
         if not is_zero(step.past):
-            dims = (step.batch, step.past, selector.width)
+            dims = (step.attended, step.past, selector.width)
             read.append(Tensor(trace.place("cache", "index keys"), dims, step.kv, "kv"))
         pairs = visible_pairs(step.new, step.length, causal=not step.full)
         trace.add(
@@ -199,6 +200,6 @@ def index_scores(trace: Trace, read: tuple[Tensor, ...], pairs: Size, heads: int
     """Price the selection: 2·heads·width a pair on the matrix unit; relu, weight and sum a head on the vector unit."""
     step = trace.step
     best = trace.made("indexer.choice", step.tokens, most, dtype="int32")
-    count = step.batch * heads * pairs
+    count = step.attended * heads * pairs
     work = Work.flops("matrix", step.activations, 2 * count * width) + Work.flops("vector", step.activations, 3 * count)
     return Op("", "attention", work, read, (best,), {"pairs": pairs, "heads": heads, "head_size": width})

@@ -43,16 +43,16 @@ def scores(
         vector FLOPs = 5·batch·heads·pairs                  softmax: max, subtract, exp, sum, divide
     """
     step = trace.step
-    count = step.batch * heads * pairs
+    count = step.attended * heads * pairs
     # keys in a narrower format are widened on the way in: the arithmetic is that of the queries
     dtype = dtypes.get(q.dtype).arithmetic
     out = trace.made(part, step.tokens, heads * value)
     reads: tuple[Tensor, ...] = (q, *read)
     writes: tuple[Tensor, ...] = (out,)
     if step.unfused:
-        square = (step.batch, heads, step.new, length)
+        square = (step.attended, heads, step.new, length)
         between = tuple(trace.made(f"{part}.{name}", *square) for name in ("scores", "probabilities"))
-        count = step.batch * heads * step.new * length
+        count = step.attended * heads * step.new * length
         reads, writes = (*reads, *between), (out, *between)
     trace.add(
         Op(
@@ -63,7 +63,7 @@ def scores(
             reads=reads,
             writes=writes,
             dims={
-                "batch": step.batch,
+                "batch": step.attended,
                 "q_length": step.new,
                 "kv_length": length,
                 "heads": heads,

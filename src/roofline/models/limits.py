@@ -1,0 +1,132 @@
+"""Up to how many chips a model is split before its step waits for the network.
+
+Splitting each layer over n chips divides weights, arithmetic and cache by n; what the chips send each other does not
+shrink. From some n on, the links or their latency bind:
+
+>>> from roofline.hardware import chip
+>>> from roofline.models import load
+>>> network_limit(load("llama-3-70b"), "prefill", chip("h200"), batch=64, prompt=4096)
+Limit(tensor=8: the network takes 0.57 of the rest; at 16 1.12)
+>>> network_limit(load("deepseek-v3"), "decode", chip("h200"), kind="expert", batch=64, context=4096)
+Limit(expert=32: the network takes 0.819 of the rest; at 64 1.17)
+
+For the matrices of one layer of width D and hidden width F, and B tokens, all links overlapping, that is the book's
+n < F·W/C in prefill (FLOPs at C against 2·B·D bytes each way at W) and n < F·W/(B·M) in decode (weights at M).
+
+Source: "How To Scale Your Model", chapters 5, 7 and 12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.errors import InputError, RooflineError, suggest
+from roofline.hardware.machine import Machine
+from roofline.models.blocks.experts import Experts
+from roofline.models.description import Model
+
+#: What may be widened.
+KINDS = ("tensor", "expert")
+
+#: No model is split over more.
+_MOST = 1024
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Limit:
+    """The widest split whose step does not wait for the network, and the narrowest one that does.
+
+    ``ways`` is None where even the narrowest waits, ``beyond`` where none does; the shares are the network's time over
+    that of the rest.
+    """
+
+    kind: str
+    ways: int | None
+    share: float | None
+    beyond: int | None
+    share_beyond: float | None
+
+    def __repr__(self) -> str:
+        at = "" if self.beyond is None else f"at {self.beyond} {self.share_beyond:.3g}"
+        if self.ways is None:
+            return f"Limit({self.kind}: the network binds at any; {at})"
+        after = f"; {at}" if at else "; no wider split waits"
+        return f"Limit({self.kind}={self.ways}: the network takes {self.share:.3g} of the rest{after})"
+
+
+def network_limit(
+    model: Model, phase: str, machine: Machine, *, kind: str = "tensor", batch: int = 1, **options: Any
+) -> Limit:
+    """Solve for the widest split over which a step is not bound by links or latency.
+
+    ``kind`` is ``tensor``, all chips with the same ``batch`` sequences, or ``expert``, each chip a copy with as many of
+    its own. Chips are as many of the target's as are split, joined as they are; numbers that a model does not divide
+    into are passed over. ``options`` are those of :func:`roofline.models.serve_bound`.
+    """
+    if kind not in KINDS:
+        raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
+    bare = replace(machine, shape=(), slices=1, mesh=None)
+    found: dict[int, float | None] = {}
+
+    def ratio(ways: int) -> float | None:
+        """The network's time over that of the rest; None where the model does not divide."""
+        if ways not in found:
+            found[ways] = _ratio(model, phase, bare, kind, ways, batch, options)
+        return found[ways]
+
+    low: int | None = None
+    beyond: int | None = None
+    ways = [ways for ways in _candidates(model, kind) if _divides(model, bare, kind, ways)]
+    first, last = 0, len(ways)
+    while first < last:
+        middle = (first + last) // 2
+        waits = (ratio(ways[middle]) or 0) >= 1
+        low, beyond = (low, ways[middle]) if waits else (ways[middle], beyond)
+        first, last = (first, middle) if waits else (middle + 1, last)
+    return Limit(kind, low, None if low is None else ratio(low), beyond, None if beyond is None else ratio(beyond))
+
+
+def network_share(found: Bound) -> float:
+    """The network's longest time over the longest of the rest.
+
+    >>> from roofline.models import serve_bound
+    >>> network_share(serve_bound("llama-2-7b", "decode", on="h100", context=1000))
+    0.0
+    """
+    network = {use.resource for use in found.uses if use.quantity in ("wire", "hops")}
+    sent = [float(time) for name, time in found.times.items() if name in network]
+    return max(sent, default=0.0) / max(float(t) for name, t in found.times.items() if name not in network)
+
+
+def _ratio(model: Model, phase: str, bare: Machine, kind: str, ways: int, batch: int, options: dict[str, Any]) -> float:
+    from roofline.models.serving import serve_bound
+
+    layout: dict[str, Any] = {"tensor": ways} if kind == "tensor" else {"expert": ways}
+    total = batch if kind == "tensor" else batch * ways
+    return network_share(serve_bound(model, phase, on=bare, batch=total, **layout, **options))
+
+
+def _candidates(model: Model, kind: str) -> list[int]:
+    """Numbers that divide the heads or the experts; several sizes in a model leave those that divide one."""
+    blocks = [block for layer in dict.fromkeys(model.layers) for block in layer.blocks]
+    if kind == "expert":
+        sizes = {block.count for block in blocks if isinstance(block, Experts)}
+    else:
+        sizes = {size for block in blocks if isinstance(size := getattr(block, "heads", None), int)}
+    return sorted({n for size in sizes for n in range(2, min(size, _MOST) + 1) if size % n == 0})
+
+
+def _divides(model: Model, bare: Machine, kind: str, ways: int) -> bool:
+    from roofline.models.sharded import share
+
+    layout: dict[str, Any] = {kind: ways}
+    try:
+        share(model, bare, **layout)
+    except RooflineError:
+        return False
+    return True
+
+
+__all__ = ["KINDS", "Limit", "network_limit", "network_share"]

@@ -1,0 +1,249 @@
+"""How a model is laid on chips: which of them split layers, sequences, experts, and which run copies.
+
+>>> from roofline.hardware import chip
+>>> Parallelism.on(chip("h100:64"), tensor=8, pipeline=2)
+Parallelism(data=4, pipeline=2, tensor=8)
+>>> ways = Parallelism.on(chip("h200:32"), expert=32)
+>>> ways, ways.axes, ways.exchange
+(Parallelism(data=32, expert=32), {'data': 1, 'pipeline': 1, 'expert': 32, 'context': 1, 'tensor': 1}, 'all-to-all')
+
+What a chip then does of a model is in :mod:`roofline.models.parallel`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from roofline.errors import HardwareError, InputError, suggest
+from roofline.hardware.machine import Machine
+from roofline.hardware.network import target_text
+from roofline.sizes import check, is_array
+
+#: Ways in which chips with whole experts get tokens and give results.
+EXCHANGES = {
+    "all-reduce": "every chip has all tokens; the sums of all experts are added up",
+    "all-to-all": "tokens are sent to their experts' chips, and the results back",
+}
+SHARED = {
+    "replicated": "every chip runs the shared expert whole, on its own tokens",
+    "split": "tensor-parallel chips hold a slice each of the shared expert",
+}
+BALANCES = {
+    "layers": "stages have as many layers each, or one less",
+    "time": "layers are cut so that the slowest stage is as fast as can be",
+}
+
+#: Options of a step that say how a model is laid on chips, by the field they fill.
+OPTIONS = {
+    "tensor": "tensor",
+    "sequence_parallel": "sequence",
+    "context_parallel": "context",
+    "expert": "expert",
+    "data": "data",
+    "pipeline": "pipeline",
+    "micro_batches": "micro_batches",
+    "balance": "balance",
+    "expert_exchange": "exchange",
+    "dispatch": "dispatch",
+    "combine": "combine",
+    "shared_experts": "shared",
+    "algorithm": "algorithm",
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Parallelism:
+    """``data`` copies of ``pipeline`` stages of ``context`` · ``tensor`` chips each.
+
+    Attributes
+        ``tensor``    chips that split heads, hidden columns and the vocabulary
+        ``sequence``  whether they split the hidden state between blocks by tokens, too
+        ``context``   chips that share each sequence, with a part of its keys and values each
+        ``expert``    chips over which whole experts are spread; chips of the other kinds, of one stage: part of the
+                      ``tensor`` ones, or all ``tensor`` · ``context`` chips of one or more copies
+        ``data``      copies of the model, of attention alone where they share experts; each has its part of the batch
+        ``pipeline``  stages of consecutive layers; ``balance`` says how they are cut; ``micro_batches`` are in flight
+        ``exchange``  how experts get tokens (:data:`EXCHANGES`), sent in the formats ``dispatch`` and ``combine``
+        ``shared``    what is done with shared experts where tokens are sent (:data:`SHARED`)
+        ``algorithm`` that of the collectives
+    """
+
+    tensor: int = 1
+    sequence: bool = False
+    context: int = 1
+    expert: int = 1
+    data: int = 1
+    pipeline: int = 1
+    micro_batches: int | None = None
+    balance: str = "layers"
+    exchange: str = ""
+    dispatch: str | None = None
+    combine: str | None = None
+    shared: str = "replicated"
+    algorithm: str | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def on(cls, machine: Machine, *, data: int | None = None, **ways: Any) -> Parallelism:
+        """Lay a model on a target's chips; what the other numbers leave over are copies, unless ``data`` says it.
+
+        >>> from roofline.hardware import chip
+        >>> Parallelism.on(chip("h100:8"), tensor=3)
+        Traceback (most recent call last):
+        roofline.errors.HardwareError: tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number; \
+a divisor of 8: 1, 2, 4, 8
+        """
+        given = {name: value for name, value in ways.items() if value is not None}
+        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "context", "expert", "pipeline")}
+        made = cls(**{**given, **numbers})
+        made._known()
+        one = made.tensor * made.context * made.pipeline
+        inside = made.tensor * made.context
+        named = {n: getattr(made, n) for n in ("pipeline", "context", "tensor")}
+        have = math.prod(machine.shape) * machine.slices if machine.shape else None
+        if data is not None:
+            data = _number("data", data)
+            if have is not None and one * data != have:
+                text = _product({"data": data, **named})
+                raise HardwareError(
+                    f"{text} is {_chips(one * data)}, and {target_text(machine)} has {have}",
+                    hint=_fits(have, one),
+                )
+        elif have is None:
+            data = made.expert // inside if made.expert > inside and made.expert % inside == 0 else 1
+        elif have % one:
+            whole = f"{target_text(machine)} with its {have}"
+            raise HardwareError(
+                f"{_product(named)} is {_chips(one)}, of which {whole} has no whole number",
+                hint=_fits(have, one),
+            )
+        else:
+            data = have // one
+            if data > 1:
+                left = f"the {have} chips make {data} copies of {_product(named)}" if one > 1 else f"{data} copies"
+                made = replace(made, notes=(f"{left}, each with its part of the batch",))
+        made = replace(made, data=data)
+        made._placed()
+        return replace(made, exchange=made.exchange or ("all-to-all" if made.expert > made.tensor else "all-reduce"))
+
+    @property
+    def chips(self) -> int:
+        """Chips in all."""
+        return self.tensor * self.context * self.data * self.pipeline
+
+    @property
+    def sharing(self) -> int:
+        """Copies of attention that share experts."""
+        return max(self.expert // (self.tensor * self.context), 1)
+
+    @property
+    def copies(self) -> int:
+        """Copies of the model that share nothing."""
+        return self.data // self.sharing
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The mesh, from the outside in: copies, stages, copies that share experts, parts of sequences, tensor."""
+        return {
+            "data": self.copies,
+            "pipeline": self.pipeline,
+            "expert": self.sharing,
+            "context": self.context,
+            "tensor": self.tensor,
+        }
+
+    @property
+    def expert_axes(self) -> tuple[str, ...]:
+        """The axes of the mesh that experts are spread over, where they are spread over whole axes."""
+        if self.expert == self.tensor:
+            return ("tensor",)
+        return ("expert", "context", "tensor") if self.expert > self.tensor else ()
+
+    def sizes(self) -> dict[str, int]:
+        """What is not 1, by name."""
+        names = {"context": "context_parallel"}
+        found = ("data", "pipeline", "context", "tensor", "expert")
+        return {names.get(name, name): getattr(self, name) for name in found if getattr(self, name) > 1}
+
+    def _known(self) -> None:
+        for name, value, known in (
+            ("exchange of tokens and experts", self.exchange, EXCHANGES),
+            ("way with shared experts", self.shared, SHARED),
+            ("balance of stages", self.balance, BALANCES),
+        ):
+            if value and value not in known:
+                raise InputError(f"unknown {name} {value!r}", hint=suggest(value, known, what="ways"))
+        if self.micro_batches is not None:
+            _number("micro_batches", self.micro_batches)
+
+    def _placed(self) -> None:
+        """Experts lie on part of the chips that split a layer, or on all chips of some copies."""
+        inside = self.tensor * self.context
+        if self.tensor % self.expert and (self.expert % inside or self.data % (self.expert // inside)):
+            ways = {n for n in range(1, self.tensor + 1) if self.tensor % n == 0}
+            ways |= {inside * n for n in range(1, self.data + 1) if self.data % n == 0}
+            raise InputError(
+                f"experts on {self.expert} chips, of which {self.tensor} split the model"
+                + (f" and {self.data} copies run" if self.data > 1 else ""),
+                hint=f"experts on {', '.join(map(str, sorted(ways)))}",
+            )
+        if self.exchange == "all-reduce" and self.expert > self.tensor:
+            raise InputError(
+                f"experts on {self.expert} chips get tokens of more than {self.tensor}: an AllReduce does not do",
+                hint="all-to-all, or leave it out",
+            )
+        if self.exchange == "all-to-all" and not self.expert_axes:
+            raise InputError(
+                f"an AllToAll needs whole experts on all of {self.tensor} chips, not on {self.expert}",
+                hint=f"say expert {self.tensor}",
+            )
+
+    def __repr__(self) -> str:
+        names = [f.name for f in fields(self) if f.name not in ("notes", "exchange")]
+        order = ("data", "pipeline", "context", "tensor", "expert", *names)
+        shown = {n: getattr(self, n) for n in order if getattr(self, n) != _DEFAULTS[n]}
+        return f"Parallelism({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+#: One chip alone.
+ONE = Parallelism()
+_DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Parallelism)}
+
+
+def taken(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options about parallelism out of a step's options, under the names of the fields they fill."""
+    return {OPTIONS[name]: options.pop(name) for name in list(options) if name in OPTIONS}
+
+
+def several(options: Mapping[str, Any]) -> bool:
+    """Say whether any number of chips among a step's options is an array or a list."""
+    return any(is_array(v) or isinstance(v, list | tuple | range) for n, v in options.items() if n in OPTIONS)
+
+
+def _number(name: str, value: Any) -> int:
+    found = check({"context": "context_parallel"}.get(name, name), value)
+    if not isinstance(found, int):
+        raise InputError(f"{name} is a plain number of chips", hint="several layouts make a table")
+    return found
+
+
+def _product(ways: Mapping[str, int]) -> str:
+    shown = [f"{name} {size}" for name, size in ways.items() if size > 1]
+    return " · ".join(shown) or "one chip"
+
+
+def _chips(count: int) -> str:
+    return "1 chip" if count == 1 else f"{count} chips"
+
+
+def _fits(have: int, one: int) -> str:
+    if have % one == 0:
+        return f"their product is the chips: data {have // one}"
+    divisors = [n for n in range(1, min(have, 4096) + 1) if have % n == 0]
+    return f"a divisor of {have}: {', '.join(map(str, divisors[:16]))}"
+
+
+__all__ = ["BALANCES", "EXCHANGES", "ONE", "OPTIONS", "SHARED", "Parallelism", "several", "taken"]

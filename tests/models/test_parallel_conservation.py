@@ -1,0 +1,173 @@
+"""Every shipped model over several chips, each way: no work, weight or cached token is lost, and copies are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from roofline.errors import InputError, SizeError
+from roofline.hardware import chip
+from roofline.hardware.rate import rate
+from roofline.models import decode, load, names, prefill, serve_bound
+from roofline.models.blocks.compressed import CompressedAttention
+from roofline.models.blocks.latent import LatentAttention
+from roofline.models.blocks.recurrent import DeltaNet, Mamba
+from roofline.models.description import Model
+from roofline.models.memory import cache_bytes, weight_bytes
+from roofline.models.parallel import has_experts
+from roofline.models.sharded import share
+from roofline.work import Key, Op
+
+#: Matrices that every chip of a tensor-parallel group holds and runs whole, by the end of their place.
+COPIED = (
+    "q_a_proj", "kv_a_proj_with_mqa", "kv_proj", "wq_a", "wkv", ".gate", ".router", "indexer.", "compressor.",
+    "fc1_latent_proj", "fc2_latent_proj", "_gate", ".fn", "hc_fn", "hc_head", "block_sparse_moe.gate", "pooler",
+)  # fmt: skip
+SHIPPED = sorted({(m.family, m.parameters, m.dtype, str(m.quantisation)): m.name for m in map(load, names())}.values())
+
+
+def matrices(ops: Sequence[Op]) -> dict[str, float]:
+    """FLOPs on the matrix unit by place."""
+    found: dict[str, float] = {}
+    for op in ops:
+        flops = op.work.total("flops", "matrix") * op.repeat
+        if flops and op.kind != "collective":
+            found[op.where] = found.get(op.where, 0) + float(flops)
+    return found
+
+
+def blocks(model: Model, kinds: Any) -> bool:
+    return any(isinstance(block, kinds) for layer in model.layers for block in layer.blocks)
+
+
+def steps(model: Model) -> list[tuple[Any, dict[str, int]]]:
+    found: list[tuple[Any, dict[str, int]]] = [(prefill, {"batch": 4, "prompt": 64, "past": 32})]
+    return found + ([(decode, {"batch": 4, "context": 96})] if model.causal else [])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_tensor(name: str) -> None:
+    """Each matrix is halved, or is one of those that every chip runs; weights and cache likewise."""
+    model = load(name)
+    local, _ = share(model, chip("h200:2"), tensor=2)
+    for build, sizes in steps(model):
+        whole, part = (matrices(build(each, **sizes)) for each in (model, local))
+        assert set(whole) == set(part)
+        for where, flops in whole.items():
+            if part[where] != pytest.approx(flops / 2, rel=1e-3):
+                assert part[where] == pytest.approx(flops), where
+                assert any(mark in where for mark in COPIED), where
+    assert weight_bytes(model) / 2 <= weight_bytes(local) * (1 + 1e-9)
+    modules, halves = model.parameters_by_module(), local.parameters_by_module()
+    norms = sum(n for where, n in modules.items() if halves[where] == n)
+    odd = sum(abs(halves[where] * 2 - n) for where, n in modules.items() if halves[where] != n)
+    assert sum(halves.values()) * 2 == sum(modules.values()) + norms + odd
+    assert odd <= 2 * model.width * 2 + 4096 * len(model.layers)
+    shared_cache = blocks(model, (LatentAttention, CompressedAttention)) or any(
+        getattr(block, "selector", None) for layer in model.layers for block in layer.blocks
+    )
+    ratio = cache_bytes(local, 97) * 2 / max(cache_bytes(model, 97), 1)
+    assert ratio == pytest.approx(1) or (shared_cache and 1 < ratio <= 2) or not model.causal
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_copies(name: str) -> None:
+    """Two copies with half of the batch each do what one does with all of it; each holds all weights."""
+    model = load(name)
+    local, _ = share(model, chip("h200:2"))
+    assert local.parameters == model.parameters
+    for build, sizes in steps(model):
+        half = {**sizes, "batch": sizes["batch"] // 2}
+        assert matrices(build(local, **sizes)) == matrices(build(model, **half))
+        if not has_experts(model):
+            assert sum(matrices(build(local, **sizes)).values()) * 2 == pytest.approx(
+                sum(matrices(build(model, **sizes)).values())
+            )
+    assert cache_bytes(local, 50, batch=4) * 2 == cache_bytes(model, 50, batch=4)
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if has_experts(load(name))])
+@pytest.mark.parametrize(("tensor", "shared"), [(1, "replicated"), (2, "replicated"), (2, "split")])
+def test_experts_of_copies(name: str, tensor: int, shared: str) -> None:
+    """Four chips share the experts of two or four copies: they do one model's routed work and hold one set of them."""
+    model = load(name)
+    local, _ = share(model, chip("h200:4"), tensor=tensor, expert=4, shared=shared)
+    mark = "experts"
+
+    def routed(found: dict[str, float]) -> float:
+        return sum(n for where, n in found.items() if mark in where and "shared" not in where and "latent" not in where)
+
+    for build, sizes in steps(model):
+        ops = [build(each, **sizes) for each in (model, local)]
+        whole, part = map(matrices, ops)
+        assert routed(part) * 4 == pytest.approx(routed(whole))
+        sent = [op for op in ops[1] if op.options.get("collective") == "AllToAll"]
+        assert len(sent) == 2 * len({op.where.split(".mlp")[0] for op in sent if "dispatch" in op.where})
+        kept = [
+            sum(float(t.traffic_bytes) * op.repeat for op in each for t in op.reads if t.role == "weight"
+                and mark in op.where and "shared" not in op.where)
+            for each in ops
+        ]  # fmt: skip
+        assert kept[1] * 4 == pytest.approx(kept[0], rel=2e-3)
+    held = [
+        sum(n for where, n in each.parameters_by_module().items() if ".experts." in where and "bias" not in where)
+        for each in (model, local)
+    ]
+    assert held[1] * 4 == held[0]
+    assert cache_bytes(local, 50, batch=4) * (4 // tensor) <= cache_bytes(model, 50, batch=4)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shared_sequences(name: str) -> None:
+    """Prefill is halved, but for keys and values made from passed latents; in decode attention and cache alone are."""
+    model = load(name)
+    if blocks(model, (DeltaNet, Mamba)):
+        with pytest.raises(InputError, match="pass a state from token to token"):
+            share(model, chip("h200:2"), context=2)
+        return
+    local, _ = share(model, chip("h200:2"), context=2)
+    for build, sizes in steps(model):
+        whole, part = (matrices(build(each, **sizes)) for each in (model, local))
+        for where, flops in whole.items():
+            attended = "attention" in where.rpartition(".")[2] or "indexer.scores" in where
+            # one chip has a sequence's last token, whose output alone is wanted
+            last = not where.startswith("layers.")
+            copied = "kv_b_proj" in where or last if build is prefill else not attended
+            assert part[where] == pytest.approx(flops if copied else flops / 2), where
+    assert cache_bytes(local, 96, batch=4) * 2 == cache_bytes(model, 96, batch=4)
+    assert weight_bytes(local) == weight_bytes(model)
+
+
+LAYOUTS: list[dict[str, Any]] = [
+    {"tensor": 8}, {"tensor": 2}, {"pipeline": 4, "tensor": 2}, {"context_parallel": 2, "tensor": 4}, {"expert": 8},
+    {"tensor": 2, "expert": 8, "shared_experts": "split"}, {"pipeline": 2, "balance": "time", "micro_batches": 3},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("name", ["llama-3-70b", "deepseek-v3", "gpt-oss-120b", "gemma-4-26b-a4b-nvfp4", "kimi-k2"])
+def test_never_below_physics(name: str, layout: dict[str, Any]) -> None:
+    """All chips together take no less than one model's FLOPs and least bytes would at their peaks together."""
+    model = load(name)
+    for phase, sizes in (("prefill", {"batch": 6, "prompt": 500}), ("decode", {"batch": 24, "context": 700})):
+        try:
+            found = serve_bound(model, phase, on="h200:8", **sizes, **layout)
+        except (InputError, SizeError):
+            # heads or experts that do not divide, no experts, or branches: said elsewhere
+            continue
+        ops = (prefill if phase == "prefill" else decode)(model, **sizes)  # type: ignore[operator]
+        machine = chip("h200")
+        seconds = 0.0
+        for op in ops:
+            for key, amount in (op.work * op.repeat).items():
+                figure = rate(machine, key, op)
+                seconds += float(amount) / figure.value if figure and key.place == "matrix" else 0
+        hbm = rate(machine, Key("bytes", "main"), ops[0])
+        assert hbm is not None
+        weights = sum(float(t.traffic_bytes) * op.repeat for op in ops for t in op.reads if t.role == "weight"
+                      and op.kind == "contraction")  # fmt: skip
+        assert found.lower >= max(seconds, weights / hbm.value) / 8 * (1 - 1e-9)
+        assert found.lower <= found.op_by_op * (1 + 1e-12)
+        assert found.op_by_op <= found.upper * (1 + 1e-12)
