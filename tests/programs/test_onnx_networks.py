@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx import TensorProto, helper
 
+from roofline.errors import InputError
 from roofline.programs import trace as trace_any
 from tests.programs import onnx_networks
 from tests.programs.onnx_models import model, value, weight
@@ -77,3 +78,22 @@ def test_a_branch_that_the_file_decides(which, taken):
     traced = trace(model([branch], [value("x", 8, 8)], [value("y", 8, 8)], [held]))
     assert traced.flops() == taken
     assert not any("larger" in text for text in traced.assumptions)
+
+
+def test_loops_whose_lengths_are_stated_by_name():
+    kinds = [("i", TensorProto.INT64), ("on", TensorProto.BOOL), ("go", TensorProto.BOOL)]
+    scalars = {name: helper.make_tensor_value_info(name, kind, []) for name, kind in kinds}
+    nodes = [helper.make_node("MatMul", ["c", "w"], ["d"]), helper.make_node("Identity", ["on"], ["go"])]
+    body = helper.make_graph(
+        nodes, "body", [scalars["i"], scalars["on"], value("c", 8, 8)], [scalars["go"], value("d", 8, 8)]
+    )
+    many = helper.make_tensor_value_info("many", TensorProto.INT64, [])
+    loops = [helper.make_node("Loop", ["many", "", given], [name], name=name, body=body)
+             for given, name in (("x", "first"), ("first", "second"))]  # fmt: skip
+    found = model(loops, [many, value("x", 8, 8)], [value("second", 8, 8)], [weight("w", 8, 8)])
+    with pytest.raises(InputError, match=r'first: how often this Loop runs .* or trips=\{"first": 10\}'):
+        trace(found)
+    with pytest.raises(InputError, match="second: how often this Loop runs"):
+        trace(found, trips={"first": 3})
+    assert trace(found, trips={"first": 3, "second": 4}).flops() == 7 * 2 * 8**3
+    assert trace(found, trips=5).flops() == 10 * 2 * 8**3
