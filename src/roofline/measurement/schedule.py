@@ -11,7 +11,7 @@ from roofline.measurement.probes import Probe
 Progress = Callable[[float, str], None]
 
 #: How many times its budget the first round may take.
-LATEST = 1.5
+LATEST = 1.1
 
 #: Batches of one probe in one round, where the windows before were not clean.
 ATTEMPTS = 12
@@ -23,7 +23,7 @@ def sample(
     """Take ``rounds`` rounds of ``windows`` windows from every probe; return False where it was stopped by Ctrl-C.
 
     A probe whose windows are not clean is tried again as long as its round is ahead of the clock; behind it, one
-    window has to do. When ``seconds`` are over no further round goes on; the first one may take half as long again,
+    window has to do. When ``seconds`` are over no further round goes on; the first one may take a tenth longer,
     so that as much as possible has a figure.
     """
     start = monotonic()
