@@ -20,7 +20,7 @@ from typing import Any
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import target_text
-from roofline.sizes import check, is_array
+from roofline.sizes import Size, ceil_div, check, is_array
 
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
@@ -52,6 +52,10 @@ OPTIONS = {
     "shared_experts": "shared",
     "algorithm": "algorithm",
 }
+
+
+#: Names under which a step's sizes hold numbers of chips.
+CHIPS = ("data", "pipeline", "context_parallel", "tensor", "expert")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -122,9 +126,9 @@ a divisor of 8: 1, 2, 4, 8
             )
         else:
             data = have // one
-            if data > 1:
-                left = f"the {have} chips make {data} copies of {_product(named)}" if one > 1 else f"{data} copies"
-                made = replace(made, notes=(f"{left}, each with its part of the batch",))
+        if data > 1:
+            left = f"{data} copies of {_product(named)}" if one > 1 else f"{data} copies"
+            made = replace(made, notes=(f"{left}, each with its part of the batch",))
         made = replace(made, data=data)
         made._placed()
         return replace(made, exchange=made.exchange or ("all-to-all" if made.expert > made.tensor else "all-reduce"))
@@ -162,11 +166,15 @@ a divisor of 8: 1, 2, 4, 8
             return ("tensor",)
         return ("expert", "context", "tensor") if self.expert > self.tensor else ()
 
+    def uneven(self, batch: Size) -> str | None:
+        """What is to be said of a batch that the copies do not divide."""
+        if not isinstance(batch, int) or batch % self.data == 0:
+            return None
+        return f"{self.data} copies do not divide a batch of {batch}: the fullest has {ceil_div(batch, self.data)}"
+
     def sizes(self) -> dict[str, int]:
         """What is not 1, by name."""
-        names = {"context": "context_parallel"}
-        found = ("data", "pipeline", "context", "tensor", "expert")
-        return {names.get(name, name): getattr(self, name) for name in found if getattr(self, name) > 1}
+        return {name: getattr(self, OPTIONS[name]) for name in CHIPS if getattr(self, OPTIONS[name]) > 1}
 
     def _known(self) -> None:
         for name, value, known in (
@@ -246,4 +254,4 @@ def _fits(have: int, one: int) -> str:
     return f"a divisor of {have}: {', '.join(map(str, divisors[:16]))}"
 
 
-__all__ = ["BALANCES", "EXCHANGES", "ONE", "OPTIONS", "SHARED", "Parallelism", "several", "taken"]
+__all__ = ["BALANCES", "CHIPS", "EXCHANGES", "ONE", "OPTIONS", "SHARED", "Parallelism", "several", "taken"]
