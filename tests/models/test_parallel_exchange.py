@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from roofline.errors import RooflineError, SizeError
 from roofline.hardware import chip
-from roofline.models import decode, load, prefill, serve, serve_bound
+from roofline.models import decode, load, prefill, serve, serve_bound, serve_table
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import Norm, Residual
 from roofline.models.description import Layer, Model
 from roofline.models.limits import network_limit, network_share
 from roofline.models.parallelism import Parallelism
 from roofline.models.sharded import share, shares
+from roofline.sizes import symbol
 from roofline.work import Op
 
 
@@ -241,6 +242,23 @@ def test_the_limit_of_the_books_layer() -> None:
         assert share_of_network(ways) == pytest.approx((ways - 1) / most)
 
 
+def test_the_limit_of_the_books_layer_in_decode() -> None:
+    """The same matrices, B tokens: weights at M bytes/s against B x D both ways, n − 1 < F·W/(B·M) (chapter 7)."""
+    width, hidden, batch = 4096, 16384, 32
+    layer = Layer((Norm("norm", width), Mlp("mlp", width, hidden, gated=False), Residual("add")))
+    model = Model("two matrices", "test", width, 64, (layer,) * 8, "bf16", head=False, tied=True)
+    memory, link = 3.3e12, 450e9
+    most = hidden * link / (batch * memory)
+    for ways in (2, 4, 8):
+        found = serve_bound(
+            model, "decode", on="h100", tensor=ways, sequence_parallel=True, batch=batch, context=1,
+            policy="streamed", set={"hbm": memory, "nvlink": link},
+        )  # fmt: skip
+        network = sum(use.time for part in found.ops if ".mlp" in part.op.where
+                      for use in part.uses if use.quantity == "wire")  # fmt: skip
+        assert network / found.times["hbm"] == pytest.approx((ways - 1) / most)
+
+
 def test_stages_on_a_torus_are_neighbours() -> None:
     parts, _ = shares(load("llama-2-70b"), chip("v5e:4x4"), Parallelism.on(chip("v5e:4x4"), pipeline=4, tensor=4))
     (message,) = sent(decode(parts[0], batch=2, context=10), "Permute")
@@ -287,3 +305,45 @@ def test_json_of_several_layouts() -> None:
     assert found["parallelism"] == {"chips": [8, 8], "data": [4, 2], "tensor": [2, 4]}
     assert len(found["time_per_token"]) == 2
     assert found["memory"]["fits"] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"tensor": 4}, {"expert": 8}, {"tensor": 2, "expert": 8, "shared_experts": "split"},
+        {"tensor": 4, "context_parallel": 2}, {"tensor": 8, "expert": 2},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_numbers_arrays_symbols_and_tables_agree(layout: dict[str, Any]) -> None:
+    sizes, letter = np.array([3.0, 64.0]), symbol("batch")
+    asked: dict[str, Any] = {"on": "h200:8", "context": 1000, **layout}
+    many = serve_bound("mixtral-8x7b", "decode", batch=sizes, **asked)
+    rows = serve_table("mixtral-8x7b", "decode", batch=sizes, columns=("lower", "op_by_op", "upper"), **asked)
+    open_ = serve_bound("mixtral-8x7b", "decode", batch=letter, **asked)
+    for index, size in enumerate((3, 64)):
+        one = serve_bound("mixtral-8x7b", "decode", batch=size, **asked)
+        for name in ("lower", "op_by_op", "upper"):
+            assert getattr(many, name)[index] == pytest.approx(getattr(one, name), rel=1e-12)
+            assert rows[name][index] == pytest.approx(getattr(one, name), rel=1e-12)
+        sent_ = sum(use.amount for use in open_.uses if use.quantity == "wire")
+        assert float(sent_.subs(letter, size)) == pytest.approx(sum(one.wire.values()), rel=1e-12)
+
+
+@pytest.mark.parametrize("layout", [{"tensor": 2}, {"tensor": 4, "data": 2}, {"expert": 8}], ids=str)
+def test_where_copies_become_compute_bound(layout: dict[str, Any]) -> None:
+    """The batch is that of all copies: fresh answers on both sides of it."""
+    asked: dict[str, Any] = {"on": "h200:8", "context": 100, "policy": "streamed", **layout}
+    found = serve("mixtral-8x7b", batch=8, **asked)
+    flips = found.compute_bound_from()
+    assert flips is not None
+    batch = flips["whole"]
+    assert batch is not None
+
+    def computing(size: int) -> bool:
+        one = serve_bound("mixtral-8x7b", "decode", batch=size, **asked)
+        units = max(time for name, time in one.times.items() if name in ("tensor", "cuda"))
+        return units >= one.times["hbm"]
+
+    assert computing(batch)
+    assert not computing(batch - 1)

@@ -183,6 +183,8 @@ def _experts(made: Splitter, block: Any) -> Any:
     if made.spread is not None:
         return replace(block, shared=shared, ways=made.expert, spread=made.spread)
     slices = made.ways // made.expert
+    if made.ways > 1:
+        made.said["every chip routes all tokens"] = None
     if made.expert > 1:
         made.said["each chip holds whole experts and gets its share of the tokens, all experts alike"] = None
     if slices > 1 and made.expert > 1:
