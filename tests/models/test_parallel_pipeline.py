@@ -115,6 +115,9 @@ def test_a_prompt_is_cut_into_chunks() -> None:
     assert found.flops * 4 == pytest.approx(whole.flops, rel=0.02)
     assert whole.lower / 4 < found.lower < whole.lower / 2
     assert found.op_by_op >= found.lower
+    every = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000, logits="all")
+    last = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000)
+    assert every.flops - last.flops == pytest.approx(2 * 7999 * 128256 * 8192)
     with pytest.raises(SizeError, match="a prompt of 3 tokens makes no 4 chunks; micro_batches 3 at most"):
         serve_bound("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=3)
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from roofline import dtypes
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import target_text
@@ -184,6 +185,9 @@ a divisor of 8: 1, 2, 4, 8
         ):
             if value and value not in known:
                 raise InputError(f"unknown {name} {value!r}", hint=suggest(value, known, what="ways"))
+        for dtype in (self.dispatch, self.combine):
+            if dtype is not None:
+                dtypes.get(dtype)
         if self.micro_batches is not None:
             _number("micro_batches", self.micro_batches)
 

@@ -40,6 +40,21 @@ class Serving:
     ways: Parallelism = ONE
 
     @property
+    def tensor(self) -> int:
+        """Chips that split each layer."""
+        return self.ways.tensor
+
+    @property
+    def expert(self) -> int:
+        """Chips over which experts are spread."""
+        return self.ways.expert
+
+    @property
+    def chips(self) -> int:
+        """Chips in all."""
+        return self.ways.chips
+
+    @property
     def time_to_first_token(self) -> Size | None:
         """Seconds before the whole batch's first tokens are there, nothing else running."""
         return None if self.prefill is None else self.prefill.lower
