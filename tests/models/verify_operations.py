@@ -36,9 +36,9 @@ def main():
         config._attn_implementation = "eager"
         config._experts_implementation = "eager"
         if data["model_type"] == "bert":
-            model = transformers.BertModel(config).eval()
+            model = transformers.BertModel(config).eval().requires_grad_(False)
         else:
-            model = transformers.AutoModelForCausalLM.from_config(config).eval()
+            model = transformers.AutoModelForCausalLM.from_config(config).eval().requires_grad_(False)
         tokens = torch.randint(3, 90, (BATCH, PROMPT))
         counts = {"parameters": sum(p.numel() for p in model.parameters())}
         with torch.no_grad():
@@ -46,8 +46,9 @@ def main():
                 out = model(tokens, use_cache=True) if data["model_type"] != "bert" else model(tokens)
             counts["prefill"] = counter.get_total_flops()
             if data["model_type"] != "bert":
+                kept = "cache_params" if "cache_params" in out else "past_key_values"
                 with FlopCounterMode(display=False) as counter:
-                    model(tokens[:, :1], past_key_values=out.past_key_values, use_cache=True)
+                    model(tokens[:, :1], use_cache=True, **{kept: out[kept]})
                 counts["decode"] = counter.get_total_flops()
         found[name] = counts
         sys.stdout.write(f"{name} {counts}\n")

@@ -44,7 +44,9 @@ def level(dimension: Dimension, tier: int = 0, below: int = 1, *, nested: bool =
     place, size, kind, _ = dimension
     topology = kind if kind in ("switch", "mesh") else "torus"
     link = place.rpartition(".")[2] if topology != "torus" else f"ici {tier}"
-    return Level(place, place, link, tier, topology, size, kind == "ring", below, nested=nested, reduces=kind == "switch")
+    return Level(
+        place, place, link, tier, topology, size, kind == "ring", below, nested=nested, reduces=kind == "switch"
+    )
 
 
 def one(kind: str, size: int) -> Network:

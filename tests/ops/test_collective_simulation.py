@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 from clock import pipelined, step_by_step
-from networks import NETWORKS, Network, one, tiered
+from networks import NETWORKS, Network, one
 from simulate import Dimension, Trace, all_gather, balanced_orders, gather_schedule, reduce_scatter
 from simulate_moves import all_to_all, busy_line, permute, send
 from simulate_spread import (
@@ -80,7 +80,9 @@ def through(**kinds: str) -> Simulation:
     def simulate(network: Network, kind: str) -> Simulated:
         by = network.by(kinds)
         if kind == "AllToAll":
-            return Simulated([_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)])
+            return Simulated(
+                [_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)]
+            )
         if kind == "Broadcast":
             spread = network.by({**kinds, "switch": {"direct": "trees"}.get(kinds["switch"], kinds["switch"])})
             return Simulated([broadcast(spread, by)])

@@ -25,7 +25,9 @@ _CUDA = re.compile(r"s[mp]\w*__sass_thread_inst_executed_op_([dfh])(add|mul|fma)
 _CUDA_DTYPES = {"d": "fp64", "f": "fp32", "h": "fp16"}
 
 #: Operations of the tensor cores, by the format of their operands and of their result.
-_TENSOR = re.compile(r"sm__ops_path_tensor(?:_op_\w+?)?_src_([a-z]+\d+)(?:_dst_([a-z]+\d+))?(?:_sparsity_o(?:n|ff))?\.sum")
+_TENSOR = re.compile(
+    r"sm__ops_path_tensor(?:_op_\w+?)?_src_([a-z]+\d+)(?:_dst_([a-z]+\d+))?(?:_sparsity_o(?:n|ff))?\.sum"
+)
 _TENSOR_DTYPES = {"fp64": "fp64", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "int8": "int8"}
 
 #: Seconds and bytes of the units a report may be in.

@@ -22,13 +22,12 @@ from dataclasses import replace
 from roofline.errors import HardwareError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import MeshAxis, target_text, with_mesh
-from roofline.models.blocks.exchange import Algorithm, Exchange, HandOn, Received, exchanged
+from roofline.models.blocks.exchange import Algorithm, HandOn, Received
 from roofline.models.blocks.experts import Experts, Spread
 from roofline.models.blocks.residual import Parallel
 from roofline.models.description import Block, Layer, Model, Share
 from roofline.models.parallelism import SHARED, Parallelism
 from roofline.models.splits import Splitter
-from roofline.models.step import divided
 from roofline.ops.collective_choice import Chooser
 from roofline.sizes import ceil_div, product
 
@@ -187,4 +186,4 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
     return with_mesh(machine, wanted)
 
 
-__all__ = ["Exchange", "divide", "divided", "exchanged", "has_experts", "name_axes", "split"]
+__all__ = ["divide", "has_experts", "name_axes", "split"]

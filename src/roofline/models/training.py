@@ -31,10 +31,10 @@ from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import in_format, run
-from roofline.models.parallel import divided, name_axes, split
+from roofline.models.parallel import name_axes, split
 from roofline.models.schedule import Schedule, schedule
 from roofline.models.schedule import check as check_schedule
-from roofline.models.step import Step
+from roofline.models.step import Step, divided
 from roofline.models.training_answer import Training
 from roofline.models.training_memory import Formats, optimizer
 from roofline.models.training_operations import forward, policy

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from roofline import dtypes
 from roofline.errors import InputError, suggest
-from roofline.models.parallel import divided
+from roofline.models.step import divided
 from roofline.models.training_operations import Policy, group_of, policy
 from roofline.sizes import Size, maximum, product
 from roofline.work import Op, Tensor

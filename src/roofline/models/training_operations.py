@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.hardware.network import Mesh
-from roofline.models.parallel import exchanged
+from roofline.models.blocks.exchange import exchanged
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 

@@ -17,10 +17,11 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
+from roofline.models.blocks.exchange import exchanged
 from roofline.models.description import Model
 from roofline.models.operations import groups
-from roofline.models.parallel import divided, exchanged
 from roofline.models.parameters import of_blocks, of_layer
+from roofline.models.step import divided
 from roofline.models.training_memory import Formats, at_work, kept
 from roofline.models.training_operations import Policy, backward, group_of, layer_weights, loss
 from roofline.ops.collective import cost

@@ -112,7 +112,9 @@ def cost(
     over = tuple(axis.name for axis in axes)
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {chosen.says}"
     if kind == "AllToAll" and not (isinstance(density, int) and density == 1):
-        note += "; a share of it is sent" if is_array(density) or is_symbol(density) else f"; {density:.3g} of it is sent"
+        note += (
+            "; a share of it is sent" if is_array(density) or is_symbol(density) else f"; {density:.3g} of it is sent"
+        )
     return Cost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
 
 
