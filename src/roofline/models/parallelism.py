@@ -4,8 +4,10 @@
 >>> Parallelism.on(chip("h100:64"), tensor=8, pipeline=2)
 Parallelism(data=4, pipeline=2, tensor=8)
 >>> ways = Parallelism.on(chip("h200:32"), expert=32)
->>> ways, ways.axes, ways.exchange
-(Parallelism(data=32, expert=32), {'data': 1, 'pipeline': 1, 'expert': 32, 'context': 1, 'tensor': 1}, 'all-to-all')
+>>> ways, ways.exchange
+(Parallelism(data=32, expert=32), 'all-to-all')
+>>> ways.axes
+{'data': 1, 'pipeline': 1, 'expert': 32, 'context': 1, 'tensor': 1, 'kv': 1}
 
 What a chip then does of a model is in :mod:`roofline.models.parallel`.
 """
@@ -42,6 +44,7 @@ OPTIONS = {
     "tensor": "tensor",
     "sequence_parallel": "sequence",
     "context_parallel": "context",
+    "kv_parallel": "kv",
     "expert": "expert",
     "data": "data",
     "pipeline": "pipeline",
@@ -56,7 +59,7 @@ OPTIONS = {
 
 
 #: Names under which a step's sizes hold numbers of chips.
-CHIPS = ("data", "pipeline", "context_parallel", "tensor", "expert")
+CHIPS = ("data", "pipeline", "context_parallel", "tensor", "kv_parallel", "expert")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,6 +69,7 @@ class Parallelism:
     Attributes
         ``tensor``    chips that split heads, hidden columns and the vocabulary
         ``sequence``  whether they split the hidden state between blocks by tokens, too
+        ``kv``        of the ``tensor`` chips, how many share the same heads' keys and values by sequence
         ``context``   chips that share each sequence, with a part of its keys and values each
         ``expert``    chips over which whole experts are spread; chips of the other kinds, of one stage: part of the
                       ``tensor`` ones, or all ``tensor`` · ``context`` chips of one or more copies
@@ -78,6 +82,7 @@ class Parallelism:
 
     tensor: int = 1
     sequence: bool = False
+    kv: int = 1
     context: int = 1
     expert: int = 1
     data: int = 1
@@ -102,7 +107,7 @@ class Parallelism:
 a divisor of 8: 1, 2, 4, 8
         """
         given = {name: value for name, value in ways.items() if value is not None}
-        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "context", "expert", "pipeline")}
+        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "kv", "context", "expert", "pipeline")}
         made = cls(**{**given, **numbers})
         made._known()
         one = made.tensor * made.context * made.pipeline
@@ -157,7 +162,8 @@ a divisor of 8: 1, 2, 4, 8
             "pipeline": self.pipeline,
             "expert": self.sharing,
             "context": self.context,
-            "tensor": self.tensor,
+            "tensor": self.tensor // self.kv,
+            "kv": self.kv,
         }
 
     @property
@@ -192,7 +198,17 @@ a divisor of 8: 1, 2, 4, 8
             _number("micro_batches", self.micro_batches)
 
     def _placed(self) -> None:
-        """Experts lie on part of the chips that split a layer, or on all chips of some copies."""
+        """Keys and values, and experts, lie on chips that there are.
+
+        Experts lie on part of the chips that split a layer, or on all chips of some copies."""
+        if self.tensor % self.kv:
+            fitting = [str(n) for n in range(1, self.tensor + 1) if self.tensor % n == 0]
+            raise InputError(
+                f"{self.kv} chips that share keys and values, of {self.tensor} that split the model",
+                hint=f"kv_parallel of {', '.join(fitting)}",
+            )
+        if self.kv > 1 and self.context > 1:
+            raise InputError("kv_parallel and context_parallel together are not modelled", hint="one of the two")
         inside = self.tensor * self.context
         if self.tensor % self.expert and (self.expert % inside or self.data % (self.expert // inside)):
             ways = {n for n in range(1, self.tensor + 1) if self.tensor % n == 0}
@@ -236,7 +252,7 @@ def several(options: Mapping[str, Any]) -> bool:
 
 
 def _number(name: str, value: Any) -> int:
-    found = check({"context": "context_parallel"}.get(name, name), value)
+    found = check({"context": "context_parallel", "kv": "kv_parallel"}.get(name, name), value)
     if not isinstance(found, int):
         raise InputError(f"{name} is a plain number of chips", hint="several layouts make a table")
     return found

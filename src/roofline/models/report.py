@@ -117,7 +117,7 @@ class Serving:
         """Numbers of chips by use, and in all; arrays where several layouts were asked for."""
         phase = self.decode or self.prefill
         used = {} if phase is None else {name: phase.sizes[name] for name in CHIPS if name in phase.sizes}
-        return {"chips": product(n for name, n in used.items() if name != "expert"), **used}
+        return {"chips": product(n for name, n in used.items() if name not in ("expert", "kv_parallel")), **used}
 
     @property
     def _local(self) -> Model:
