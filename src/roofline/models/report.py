@@ -8,14 +8,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.fit import advice
 from roofline.models.flip import flip
 from roofline.models.limits import Limit, network_limit
 from roofline.models.parallelism import CHIPS, ONE, Parallelism, several, taken
@@ -23,14 +22,18 @@ from roofline.models.serving import serve_bound
 from roofline.models.sharded import shares
 from roofline.sizes import Size, maximum, product
 
+if TYPE_CHECKING:
+    from roofline.models.nearest_fit import Nearest
+
 SCHEMA = "roofline/llm/1"
 
+_FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 _PREFILL_ONLY = ("past", "logits")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Serving:
-    """The floor of each phase that was asked for; one that was not is None."""
+    """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both."""
 
     model: Model
     batch: Size
@@ -38,6 +41,7 @@ class Serving:
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
     ways: Parallelism = ONE
+    asked: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tensor(self) -> int:
@@ -81,8 +85,9 @@ class Serving:
         context = None if self.decode is None else self.decode.sizes["context"]
         if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
+        counted = {**self.formats, "policy": self.asked.get("policy", "minimal")}
         return {
-            name: flip(self._local, self.decode.machine, context=context, attention=attention, **self.formats)
+            name: flip(self._local, self.decode.machine, context=context, attention=attention, **counted)
             for name, attention in (("whole", True), ("matrices", False))
         }
 
@@ -103,14 +108,20 @@ class Serving:
         chosen = {"policy": found.request["policy"], "algorithm": ways.algorithm, **self.formats}
         return network_limit(self.model, phase, found.machine, kind=kind, batch=batch, **sizes, **chosen)
 
-    def fitting(self) -> str | None:
-        """What would fit where this does not: a batch, a context, a format or a number of chips."""
+    def nearest(self) -> Nearest | None:
+        """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
         needed = self.memory
-        if needed.fits is not False or self.decode is None or needed.capacity is None or self.ways.pipeline > 1:
+        if needed.fits is not False or self.decode is None or self.ways.pipeline > 1:
             return None
+        from roofline.models.nearest_fit import nearest
+
         sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
-        ways = self.ways
-        return advice(self._local, needed.capacity, chips=ways.chips // ways.copies, **sizes, **self.formats)
+        return nearest(self.model, self.decode.machine, ways=self.ways, **sizes, **self.formats)
+
+    def fitting(self) -> str | None:
+        """What would fit where this does not, in one sentence."""
+        found = self.nearest()
+        return None if found is None else "; or ".join(found.said) or "nothing near"
 
     @property
     def _layout(self) -> dict[str, Size]:
@@ -177,11 +188,12 @@ def serve(
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
-    formats: dict[str, Any] = {name: options[name] for name in ("weights", "activations", "kv") if name in options}
+    formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
     if one is None or several(options):
-        return Serving(described, batch, prefill, decode, formats)
-    return Serving(described, batch, prefill, decode, formats, Parallelism.on(one.machine, **taken(dict(options))))
+        return Serving(described, batch, prefill, decode, formats, asked=dict(options))
+    ways = Parallelism.on(one.machine, **taken(dict(options)))
+    return Serving(described, batch, prefill, decode, formats, ways, dict(options))
 
 
 def _plain(value: Any) -> Any:

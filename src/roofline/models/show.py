@@ -65,14 +65,24 @@ def serving_table(found: Serving) -> Any:
         parts.append(_configurations(found))
     else:
         for name, phase in phases:
-            parts += [*(Text(f"  {line}") for line in _sentences(name, phase, found)), operations(phase), Text()]
-    parts += [Text(f"  {line}") for line in _memory(found)]
+            parts += [*indented(_sentences(name, phase, found), 2), operations(phase), Text()]
+    parts += indented(_memory(found), 2)
     # what the line about memory says need not be said again
     every = [item for _, phase in phases for item in phase.assumptions]
     said = dict.fromkeys(item for item in every if not item.startswith("does not fit"))
     missing = dict.fromkeys(item for _, phase in phases for item in phase.incomplete)
     parts += [Text(), listed("assumes", list(said), "dim"), listed("incomplete", list(missing), "bold yellow")]
     return Group(*parts)
+
+
+def indented(lines: Sequence[str], by: int) -> list[Any]:
+    """Lines set in, what they are broken into as well; two spaces before a line set it in further."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return [
+        Padding(Text(line.lstrip()), (0, 0, 0, by + len(line) - len(line.lstrip())), expand=False) for line in lines
+    ]
 
 
 def listed(name: str, items: Sequence[str], style: str) -> Any:
