@@ -214,3 +214,17 @@ def test_no_keys_and_values_to_deal_out() -> None:
         share(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=3)
     with pytest.raises(InputError, match="kv_parallel and context_parallel together are not modelled"):
         share(load("deepseek-v3"), chip("h200:16"), tensor=8, kv=2, context=2)
+
+
+@pytest.mark.parametrize("chips", [2, 4])
+def test_queries_can_be_dealt_evenly(chips: int) -> None:
+    """Of 2c pieces of a prompt, chip i has piece i and the one as far from the end: pairs counted one by one."""
+    model, prompt = load("llama-3-8b"), 64
+    piece = prompt // (2 * chips)
+    held = [[*range(i * piece, (i + 1) * piece), *range(prompt - (i + 1) * piece, prompt - i * piece)]
+            for i in range(chips)]  # fmt: skip
+    pairs = [sum(1 for query in mine for key in range(prompt) if key <= query) for mine in held]
+    assert len(set(pairs)) == 1
+    local, _ = share(model, chip(f"h200:{chips}"), context=chips)
+    attention = next(op for op in prefill(local, prompt=prompt) if op.kind == "attention")
+    assert attention.work.total("flops", "matrix") == 2 * pairs[0] * 32 * (128 + 128)
