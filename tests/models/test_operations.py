@@ -63,7 +63,24 @@ T, ONE = 2 * 21, 2
 INDEXER = (3 * 2 * T * 2 * 21, 3 * 2 * ONE * 2 * 22)
 # the convolution of one step computes two positions and uses one; recurrences run as chunks in prefill
 DELTA = (None, 2 * (2 * 2 * 4 * (2 * 2 * 8 + 4 * 12) * 2))
+# Mamba-2 of 8 heads of 16, 2 groups, a state of 10: the convolution, and state · C as a product, each layer
+MAMBA2 = 2 * (2 * 2 * 4 * (8 * 16 + 2 * 2 * 10)) + 2 * 2 * 8 * 16 * 10
+# Mamba of 128 channels and a state of 8: the convolution over 3 more positions, and state · C, each layer
+MAMBA = (2 * 2 * 128 * 4 * 24 + 2 * T * 128 * 8, 2 * (2 * 2 * 128 * 4) + 2 * ONE * 128 * 8)
+# LFM2's convolution of 3, in 2 layers
+SHORT = (2 * 2 * 2 * 64 * 3 * 23, 2 * 2 * (2 * 2 * 64 * 3))
 EXPLAINED: dict[str, tuple[int | None, int]] = {
+    "mamba": (3 * MAMBA[0], 3 * MAMBA[1]),
+    "falcon_mamba": (3 * MAMBA[0], 3 * MAMBA[1]),
+    "jamba": (3 * MAMBA[0], 3 * MAMBA[1]),
+    "mamba2": (None, 3 * MAMBA2),
+    "falcon_h1": (None, 3 * MAMBA2),
+    "bamba": (None, 2 * MAMBA2),
+    "granitemoehybrid": (None, 2 * MAMBA2),
+    "lfm2": SHORT,
+    "lfm2_moe": SHORT,
+    # its cache is not cut to the window of 8: 14 keys masked in 2 layers
+    "gpt_neo": (0, 2 * ONE * 4 * 14 * 2 * (16 + 16)),
     "glm_moe_dsa": INDEXER,
     "deepseek_v32": INDEXER,
     "qwen3_5_text": DELTA,

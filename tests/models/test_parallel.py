@@ -115,12 +115,15 @@ def test_heads_of_keys_fewer_than_chips_are_held_by_several() -> None:
 
 def test_algorithms_of_the_collectives() -> None:
     options: dict[str, Any] = {"on": "h200:8", "tensor": 8, "batch": 8, "context": 1024}
-    usual = serve_bound("llama-2-70b", "decode", algorithm="one-way ring", **options)
-    reduced = serve_bound("llama-2-70b", "decode", algorithm="in-switch", **options)
-    assert reduced.times["hop latency"] < usual.times["hop latency"]
-    assert reduced.times["nvlink"] < usual.times["nvlink"]
-    assert reduced.lower == usual.lower
-    assert reduced.op_by_op < usual.op_by_op
+    usual = serve_bound("llama-2-70b", "decode", **options)
+    reduced, ring, auto = (
+        serve_bound("llama-2-70b", "decode", algorithm=name, **options)
+        for name in ("in-switch", "one-way ring", "auto")
+    )
+    assert reduced.times["hop latency"] < ring.times["hop latency"] == pytest.approx(7 * usual.times["hop latency"])
+    assert reduced.times["nvlink"] < usual.times["nvlink"] == pytest.approx(ring.times["nvlink"])
+    assert reduced.lower == usual.lower == ring.lower
+    assert auto.op_by_op <= min(reduced.op_by_op, usual.op_by_op) < ring.op_by_op
 
 
 def test_more_chips_never_slow_the_memory_and_compute_of_a_step() -> None:

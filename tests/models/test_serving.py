@@ -160,6 +160,12 @@ def test_arrays_broadcast() -> None:
             assert found.lower[i, j] == pytest.approx(one.lower, rel=1e-12)
 
 
+def test_lists_are_arrays() -> None:
+    listed = serve_bound("llama-3-8b", "decode", on="h100", batch=[1, 8], context=range(100, 300, 100))
+    arrays = serve_bound("llama-3-8b", "decode", on="h100", batch=np.array([1, 8]), context=np.array([100, 200]))
+    assert listed.lower.tolist() == arrays.lower.tolist()
+
+
 def test_a_closed_form() -> None:
     from roofline.sizes import symbol
 

@@ -111,6 +111,13 @@ def test_the_best_draft_is_the_best_of_all(batch: int, acceptance: float) -> Non
         assert found.speedup < 1
 
 
+def test_drafts_end_where_the_context_does() -> None:
+    found = speculate("llama-2-7b", on="h200", context=4090, acceptance=0.9, draft=2, by=0.1)
+    assert len(found.drafts) == 6
+    with pytest.raises(RooflineError, match="up to 4096 tokens"):
+        speculate("llama-2-7b", on="h200", context=4090, acceptance=0.9, draft=20, by=0.1)
+
+
 def test_a_memory_bound_check_costs_little_more_than_a_step() -> None:
     found = speculate("llama-3-8b", on="h200", context=100, acceptance=1.0, draft=4, by=0.0)
     assert found.asked.checking == pytest.approx(found.plain, rel=0.01)

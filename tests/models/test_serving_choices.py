@@ -180,6 +180,8 @@ def test_weights_alone_and_an_unknown_capacity() -> None:
     found = fewest("llama-3-70b", on="h100")
     assert found.needed.parts == {"weights": load("llama-3-70b").weight_bytes(), "kv": 0, "activations": 0}
     assert found.sequences == 0
+    with pytest.raises(RooflineError, match="size batch has several values; give one"):
+        fewest("llama-3-8b", on="h100", batch=[1, 2], context=10)  # type: ignore[arg-type]
     unknown = next(c.key for c in chips() if all(m.capacity is None for m in c.memories if not m.link) and c.memories)
     with pytest.raises(RooflineError, match=r"the capacity of .* is not known; give it"):
         fewest("llama-3-8b", on=unknown)

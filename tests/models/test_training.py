@@ -316,7 +316,10 @@ def test_the_issue_s_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 MESSAGES = [
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "x"], "--batch-tokens 'x' is not a number of tokens; as in"),
-    (["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--tensor", "3"], "8 chips are no multiple of data 1"),
+    (
+        ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--tensor", "3"],
+        "8 chips are no multiple of tensor 3",
+    ),
     (["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--fsdp", "4"], "fsdp 4 is 4 chips, and h100:8 has 8"),
     (["gpt-2", "--on", "h100:8", "--batch-tokens", "4096", "--sequence", "64", "--tensor", "8"], "gpt-2 has 12 heads,"),
     (["gpt-2", "--on", "h100", "--batch-tokens", "4096", "--sequence", "4096"], "takes sequences of up to 1024 tokens"),

@@ -150,12 +150,12 @@ def test_utilisation_energy_and_overlap() -> None:
 
 
 def test_number_equals_array_equals_symbol() -> None:
-    at: dict[str, Any] = {**SIZES, "pipeline": 4, "microbatches": 16}
-    letter = symbol("T")
-    closed = train("llama-3-8b", **{**at, "batch_tokens": letter})
-    many = train("llama-3-8b", **{**at, "batch_tokens": np.array([2**20, 2**21])})
-    for index, tokens in enumerate((2**20, 2**21)):
-        one = train("llama-3-8b", **{**at, "batch_tokens": tokens})
+    at: dict[str, Any] = {"on": "h100:2", "sequence": 512, "pipeline": 2, "microbatches": 16, "checkpoint": "full"}
+    letter, plain = symbol("T"), (2**18, 2**19)
+    closed = train("gpt-2", batch_tokens=letter, **at)
+    many = train("gpt-2", batch_tokens=np.array(plain), **at)
+    for index, tokens in enumerate(plain):
+        one = train("gpt-2", batch_tokens=tokens, **at)
         assert many.lower[index] == pytest.approx(one.lower, rel=1e-12)
         assert float(closed.lower.subs(letter, tokens)) == pytest.approx(one.lower, rel=1e-12)
         assert many.idle[index] == pytest.approx(one.idle, rel=1e-9)
@@ -174,7 +174,7 @@ MESSAGES = [
     ("--pipeline 4 --chunks 2", "1f1b has one piece of the model on each stage; interleaved has several"),
     ("--pipeline 4 --schedule interleaved --microbatches 6", "in rounds of 4, and 6 is no multiple; 8 would do"),
     ("--pipeline 64", "32 layers do not make 64 pieces of a pipeline; at most 32 stages"),
-    ("--pipeline 3", "8 chips are no multiple of data 1 · pipeline 3 · tensor 1; 3 chips, or a multiple"),
+    ("--pipeline 3", "8 chips are no multiple of pipeline 3; 3 chips, or a multiple"),
     ("--pipeline 0", "size pipeline is 0"),
     ("--microbatches 0", "size microbatches is 0"),
     ("--power 0", "power 0.0 is not above 0; watts of one chip, as in 700"),

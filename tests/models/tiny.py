@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-_SMALL: dict[str, Any] = {
-    "vocab_size": 96,
-    "hidden_size": 64,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "intermediate_size": 48,
-    "max_position_embeddings": 256,
-    "tie_word_embeddings": False,
-    "rms_norm_eps": 1e-6,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
+from tests.models.small import small
+from tests.models.tiny_more import MORE
+
 _LATENT: dict[str, Any] = {
     "head_dim": ...,
     "num_key_value_heads": 4,
@@ -46,24 +34,17 @@ _DELTA: dict[str, Any] = {
 _SLIDING = ["sliding_attention", "full_attention", "sliding_attention"]
 
 
-def _small(model_type: str, *parts: dict[str, Any], **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"model_type": model_type, **_SMALL}
-    for part in (*parts, more):
-        found.update(part)
-    return {key: value for key, value in found.items() if value is not ...}
-
-
 #: A small model of each family, by name.
 TINY: dict[str, dict[str, Any]] = {
-    "llama": _small("llama"),
-    "qwen2": _small("qwen2", head_dim=...),
-    "qwen3": _small("qwen3", tie_word_embeddings=True),
-    "mistral with a window": _small("mistral", sliding_window=8, use_sliding_window=True),
-    "mixtral": _small("mixtral", num_local_experts=6, num_experts_per_tok=2),
-    "qwen3_moe": _small(
+    "llama": small("llama"),
+    "qwen2": small("qwen2", head_dim=...),
+    "qwen3": small("qwen3", tie_word_embeddings=True),
+    "mistral with a window": small("mistral", sliding_window=8, use_sliding_window=True),
+    "mixtral": small("mixtral", num_local_experts=6, num_experts_per_tok=2),
+    "qwen3_moe": small(
         "qwen3_moe", num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, mlp_only_layers=[1]
     ),
-    "qwen2_moe": _small(
+    "qwen2_moe": small(
         "qwen2_moe",
         head_dim=...,
         num_experts=6,
@@ -71,7 +52,7 @@ TINY: dict[str, dict[str, Any]] = {
         moe_intermediate_size=24,
         shared_expert_intermediate_size=40,
     ),
-    "gpt_oss": _small(
+    "gpt_oss": small(
         "gpt_oss",
         num_local_experts=6,
         num_experts_per_tok=2,
@@ -79,11 +60,11 @@ TINY: dict[str, dict[str, Any]] = {
         layer_types=_SLIDING,
         attention_bias=True,
     ),
-    "minimax_m2": _small("minimax_m2", num_local_experts=6, num_experts_per_tok=2, rotary_dim=8, use_qk_norm=True),
-    "deepseek_v3": _small("deepseek_v3", _LATENT),
-    "glm_moe_dsa": _small("glm_moe_dsa", _LATENT, index_n_heads=2, index_head_dim=16, index_topk=8),
-    "qwen3_5_text": _small("qwen3_5_text", _DELTA),
-    "qwen3_5_moe_text": _small(
+    "minimax_m2": small("minimax_m2", num_local_experts=6, num_experts_per_tok=2, rotary_dim=8, use_qk_norm=True),
+    "deepseek_v3": small("deepseek_v3", _LATENT),
+    "glm_moe_dsa": small("glm_moe_dsa", _LATENT, index_n_heads=2, index_head_dim=16, index_topk=8),
+    "qwen3_5_text": small("qwen3_5_text", _DELTA),
+    "qwen3_5_moe_text": small(
         "qwen3_5_moe_text",
         _DELTA,
         intermediate_size=...,
@@ -92,7 +73,7 @@ TINY: dict[str, dict[str, Any]] = {
         moe_intermediate_size=24,
         shared_expert_intermediate_size=40,
     ),
-    "nemotron_h": _small(
+    "nemotron_h": small(
         "nemotron_h",
         layers_block_type=["mamba", "moe", "attention", "mamba", "moe"],
         num_hidden_layers=5,
@@ -114,7 +95,7 @@ TINY: dict[str, dict[str, Any]] = {
         mlp_hidden_act="relu2",
         use_mamba_kernels=False,
     ),
-    "mimo_v2_flash": _small(
+    "mimo_v2_flash": small(
         "mimo_v2_flash",
         v_head_dim=12,
         hybrid_layer_pattern=[0, 1, 0],
@@ -129,7 +110,7 @@ TINY: dict[str, dict[str, Any]] = {
         swa_head_dim=16,
         swa_v_head_dim=12,
     ),
-    "llama4_text": _small(
+    "llama4_text": small(
         "llama4_text",
         num_local_experts=6,
         num_experts_per_tok=1,
@@ -138,7 +119,7 @@ TINY: dict[str, dict[str, Any]] = {
         interleave_moe_layer_step=2,
         num_hidden_layers=4,
     ),
-    "gemma4_text": _small(
+    "gemma4_text": small(
         "gemma4_text",
         layer_types=["sliding_attention", "sliding_attention", "full_attention"],
         sliding_window=8,
@@ -166,14 +147,14 @@ TINY: dict[str, dict[str, Any]] = {
         "vocab_size": 96,
         "type_vocab_size": 2,
     },
-    "gemma": _small("gemma", tie_word_embeddings=True, hidden_act="gelu_pytorch_tanh"),
-    "gemma2": _small("gemma2", tie_word_embeddings=True, sliding_window=8, num_hidden_layers=4),
-    "gemma3_text": _small("gemma3_text", tie_word_embeddings=True, sliding_window=8, layer_types=_SLIDING),
-    "phi3": _small("phi3", head_dim=..., sliding_window=8),
-    "olmo2": _small("olmo2", head_dim=...),
-    "granite": _small("granite", head_dim=..., attention_bias=True),
-    "smollm3": _small("smollm3", head_dim=..., no_rope_layers=[1, 0, 1]),
-    "glm4_moe": _small(
+    "gemma": small("gemma", tie_word_embeddings=True, hidden_act="gelu_pytorch_tanh"),
+    "gemma2": small("gemma2", tie_word_embeddings=True, sliding_window=8, num_hidden_layers=4),
+    "gemma3_text": small("gemma3_text", tie_word_embeddings=True, sliding_window=8, layer_types=_SLIDING),
+    "phi3": small("phi3", head_dim=..., sliding_window=8),
+    "olmo2": small("olmo2", head_dim=...),
+    "granite": small("granite", head_dim=..., attention_bias=True),
+    "smollm3": small("smollm3", head_dim=..., no_rope_layers=[1, 0, 1]),
+    "glm4_moe": small(
         "glm4_moe",
         n_routed_experts=6,
         num_experts_per_tok=2,
@@ -185,9 +166,9 @@ TINY: dict[str, dict[str, Any]] = {
         n_group=1,
         topk_group=1,
     ),
-    "deepseek_v2": _small("deepseek_v2", _LATENT, q_lora_rank=None, topk_method="greedy"),
-    "deepseek_v32": _small("deepseek_v32", _LATENT, index_n_heads=2, index_head_dim=16, index_topk=8),
-    "qwen3_next": _small(
+    "deepseek_v2": small("deepseek_v2", _LATENT, q_lora_rank=None, topk_method="greedy"),
+    "deepseek_v32": small("deepseek_v32", _LATENT, index_n_heads=2, index_head_dim=16, index_topk=8),
+    "qwen3_next": small(
         "qwen3_next",
         _DELTA,
         num_experts=6,
@@ -215,7 +196,7 @@ TINY: dict[str, dict[str, Any]] = {
         "vocab_size": 96,
         "tie_word_embeddings": False,
     },
-    "deepseek_v4": _small(
+    "deepseek_v4": small(
         "deepseek_v4",
         num_key_value_heads=1,
         head_dim=32,
@@ -238,4 +219,5 @@ TINY: dict[str, dict[str, Any]] = {
         scoring_func="sqrtsoftplus",
         intermediate_size=...,
     ),
+    **MORE,
 }

@@ -220,18 +220,17 @@ def test_an_operation_without_a_rule_is_a_gap_never_zero():
 def test_a_rule_of_ones_own():
     from roofline.programs.torch_registry import costs, find, rule
 
-    assert find("aten._linalg_svd") is None
+    listed = find("aten._linalg_svd")
+    assert not trace(torch.linalg.svd, "fp32[16, 16]").complete
     try:
 
         @rule("_linalg_svd")
         def svd(call):
             return costs.vector("svd", "factorization", call.reads, call.writes, flops=1000)
 
-        assert trace(torch.linalg.svd, "fp32[16, 16]").complete
+        assert trace(torch.linalg.svd, "fp32[16, 16]").flops("all") == 1000
     finally:
-        from roofline.programs import torch_registry
-
-        del torch_registry._RULES["aten._linalg_svd"]
+        rule("_linalg_svd")(listed)
 
 
 def test_sharded_modules_show_local_shapes_and_collectives():

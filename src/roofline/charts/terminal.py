@@ -73,7 +73,7 @@ def to_text(chart: Chart, width: int = 80, height: int = 24, *, color: bool = Fa
 
         return bars_text(chart, width)
     y_ticks = ticks(chart.y, most=max(2, height // 2))
-    margin = max(len(text) for _, text in y_ticks) + 2
+    margin = max((len(text) for _, text in y_ticks), default=0) + 2
     canvas = _Canvas(chart, width - margin, height)
     for mark in chart.lines:
         canvas.line(mark)

@@ -48,6 +48,7 @@ def _in_detail(curve: Series) -> tuple[Line | Ridge, ...]:
         *(
             _line(name, curve, times, "resource", number, number, f"{words.get(name, '')} ({name})".strip())
             for number, (name, times) in enumerate(curve.times.items())
+            if any(times)
         ),
         _line("upper", curve, curve.upper, "upper", NEUTRAL, 2, "upper"),
     ]
@@ -64,7 +65,9 @@ def _side_by_side(curves: Mapping[str, Series]) -> tuple[Line | Ridge, ...]:
 
 
 def _line(label: str, curve: Series, times: tuple[float, ...], role: str, series: int, dash: int, text: str) -> Line:
-    return Line(label, curve.x, times, role, series, dash, text)  # type: ignore[arg-type]
+    """A line where there is anything to time: one chip alone sends nothing."""
+    used = [(x, time) for x, time in zip(curve.x, times, strict=True) if time > 0]
+    return Line(label, tuple(x for x, _ in used), tuple(time for _, time in used), role, series, dash, text)
 
 
 def _knees(curve: Series, prefix: str, series: int) -> list[Ridge]:

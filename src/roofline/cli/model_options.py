@@ -33,7 +33,7 @@ SHARING = (
     click.option("--shared-experts", metavar="HOW", help="replicated (default) or split, where tokens are sent."),
     click.option("--context-parallel", metavar=_WAYS, help="Chips that share each sequence."),
     click.option("--kv-parallel", metavar=_WAYS, help="Of the tensor chips, how many share keys and values."),
-    click.option("--algorithm", metavar="NAME", help="Of the collectives: two-shot, in-switch …"),
+    click.option("--algorithm", metavar="NAME", help="Of the collectives: auto, two-shot, in-switch …"),
 )  # fmt: skip
 
 #: Options that are numbers of chips.

@@ -23,6 +23,10 @@ from roofline.errors import InputError
 @click.option("--microbatches", type=int, metavar="N", help="Parts of a step (default 1; with stages one a sequence).")
 @click.option("--fsdp", type=int, metavar="N", help="Chips that share one copy by --zero (default: what is left).")
 @click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split each layer.")
+@click.option("--expert", type=int, default=1, show_default=True, metavar="N", help="Chips that hold whole experts.")
+@click.option(
+    "--context-parallel", type=int, default=1, show_default=True, metavar="N", help="Chips that share each sequence."
+)
 @click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="Tensor: tokens split between blocks.")
 @click.option("--zero", type=int, default=3, show_default=True, metavar="STAGE", help="0 nothing … 3 weights too.")
 @click.option(
@@ -70,7 +74,11 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     options["count"] = "full" if options.pop("full_attention") else "causal"
     found = train(model, **arguments, **options)
     if as_json:
-        show_json(found.to_dict())
+        from roofline.models.training_advice import advise
+        from roofline.models.training_limits import limits
+
+        scales, faster = [limit.to_dict() for limit in limits(found)], [line.to_dict() for line in advise(found)]
+        show_json({**found.to_dict(), "limits": scales, "advice": faster})
         return
     from roofline.models.training_show import training_table
 

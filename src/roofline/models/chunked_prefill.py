@@ -98,6 +98,7 @@ def chunked(
     described = load(model) if isinstance(model, str) else model
     prompt, chunk = single("prompt", prompt), single("chunk", chunk)
     check_form(form)
+    batch = 0 if isinstance(batch, int) and batch == 0 else single("batch", batch)
     if batch and context is None:
         raise InputError("sequences that decode need a context", hint="for instance context=4096")
     if options.pop("logits", "last") != "last":

@@ -133,7 +133,8 @@ class Model:
         ``before``       blocks between the gather and the first layer (further tables, a norm)
         ``after``        blocks after the last layer, for every token
         ``final``        blocks only for tokens whose output is wanted (BERT's pooler)
-        ``head``         whether there is an output head over the vocabulary; ``tied`` to the embedding table or not
+        ``head``         whether there is an output head over the vocabulary; ``tied`` to the embedding table or not;
+                         ``head_bias`` says that it adds one number for each word
         ``extra``        layers that predict further tokens (MTP); counted apart, as no plain step runs them
         ``dtype``        format the checkpoint is in; ``quantisation`` what its section changes
         ``context``      the longest sequence the configuration allows, where it says
@@ -156,6 +157,7 @@ class Model:
     final: tuple[Block, ...] = ()
     head: bool = True
     tied: bool = False
+    head_bias: bool = False
     causal: bool = True
     extra: tuple[Layer, ...] = ()
     extra_blocks: tuple[Block, ...] = ()

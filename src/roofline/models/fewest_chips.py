@@ -22,6 +22,7 @@ from roofline.hardware.slices import Slice, of_size, smallest
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.fit import largest_batch
+from roofline.models.generating import single
 from roofline.models.memory import weight_bytes
 from roofline.models.operations import decode, in_format
 from roofline.models.serving import needs
@@ -76,6 +77,9 @@ class Fewest:
         """Bytes of the slice that weights leave."""
         return self.have * self.capacity - float(self.needed.parts["weights"])
 
+    def __repr__(self) -> str:
+        return f"<Fewest for {self.model.name}: {self.chips} x {self.machine.name}, split {self.split}>"
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {
@@ -103,6 +107,7 @@ def fewest(
     from roofline.bounds.api import target
 
     described = load(model) if isinstance(model, str) else model
+    batch, context = _or_none("batch", batch), _or_none("context", context)
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
     machine = plain_chip(target(on, **chosen))
     capacity = room(machine)
@@ -113,6 +118,11 @@ def fewest(
     sequences = largest_batch(described, have * capacity, context=context, **options) if context else 0
     split, each = split_ways(described, machine, capacity, batch, context, expert, options)
     return Fewest(described, machine, needed, capacity, least, sequences, split, each)
+
+
+def _or_none(name: str, value: Any) -> int:
+    """A size of one number, or nothing."""
+    return 0 if isinstance(value, int) and value == 0 else single(name, value)
 
 
 def plain_chip(machine: Machine) -> Machine:

@@ -47,7 +47,7 @@ diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size exponent
 length_penalty max_length min_length no_repeat_ngram_size num_beam_groups num_beams num_return_sequences
 repetition_penalty temperature top_k top_p typical_p video_placeholder use_unified_vision_chunk language_model_only
 vision_soft_tokens_per_image position_embedding_type classifier_dropout moe_shared_expert_overlap qk_head_dim
-num_key_value_groups attn_logit_softcapping cache_implementation
+num_key_value_groups attn_logit_softcapping cache_implementation norm_epsilon norm_eps
 """
 
 #: Fields that change no operation, no parameter and no byte: training, generation, numerics, bookkeeping.
@@ -133,6 +133,23 @@ class Fields:
         if not isinstance(value, Mapping):
             raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a set of fields")
         return Fields(value, f"{field} of {self.name}")
+
+    def renamed(self, **names: str) -> Fields:
+        """The same fields, some of them under other names."""
+        self._asked.update(names)
+        moved = {new: self._data[old] for old, new in names.items() if self._data.get(old) is not None}
+        return self.given(**moved)
+
+    def given(self, **fields: Any) -> Fields:
+        """The same fields with further ones."""
+        found = Fields({**self._data, **fields}, self.name)
+        found._asked = self._asked
+        return found
+
+    def evened(self, *names: str) -> Fields:
+        """The same fields, with a list that repeats one value written as the value."""
+        lists = {name: self._data[name] for name in names if isinstance(self._data.get(name), list)}
+        return self.given(**{name: each[0] for name, each in lists.items() if each and each == each[:1] * len(each)})
 
     def choice(self, field: str, known: Iterable[str], default: str | None = None) -> str:
         """One of a few words."""

@@ -109,6 +109,11 @@ class Front:
         count = f"{len(out)} of {len(self.choices)}"
         return (f"{count} do not fit and are left out: the first, batch {first.batch} on {chips}, {needs}",)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Front of {self.model.name} on {self.machine.name}: {len(self.choices)} choices, {len(self.best)} best>"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/llm-front/1``)."""
         return {

@@ -35,6 +35,9 @@ def weight_bytes(model: Model, weights: str | None = None) -> int:
     if model.head and not model.tied:
         head = Weight(model.head_name, table.shape, "head")
         total += of("")(head.name, head).nbytes(head.shape)
+    if model.head and model.head_bias:
+        bias = Weight(f"{model.head_name}.bias", table.shape[:1], "bias")
+        total += of("")(bias.name, bias).nbytes(bias.shape)
     return int(total)
 
 

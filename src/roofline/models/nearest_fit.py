@@ -34,7 +34,7 @@ class Nearest:
 
     ``batch`` at this context, ``context`` at this batch; ``formats`` are arguments of a step; ``chips`` hold it by
     memory alone and ``split`` when each has its share of heads and columns; ``chip`` is the name of another that does,
-    the one with the least room of those that have enough, of which there are ``have`` too.
+    the one with the least room of those that have enough, of the same maker where it has one; there are ``have`` of it.
     """
 
     batch: int | None
@@ -58,8 +58,7 @@ class Nearest:
         words = {"weights": "weights", "kv": "keys and values"}
         yield from (f"{name} {words[part]}" for part, name in self.formats)
         if self.chips is not None:
-            cut = f"{self.split} that split it" if self.split else "though it cannot be split so"
-            yield f"{self.chips} such chips by memory, {cut}"
+            yield f"{self.chips} such chips by memory" + (f", {self.split} that split it" if self.split else "")
         if self.chip is not None:
             yield f"one {self.chip}" if self.have == 1 else f"{self.have} x {self.chip}"
 
@@ -110,14 +109,15 @@ def _narrower(model: Model, options: Any, part: str, name: str) -> bool:
 
 
 def _roomier(machine: Machine, needed: float) -> str | None:
-    """Of the catalog's chips with memory of this kind, the one with the least room that is enough."""
+    """Of the catalog's chips with memory of this kind, the one with the least room that is enough, by its maker if any."""
     from roofline.hardware import chips
 
     kind = data_level(machine).name
-    found: Sequence[tuple[float, str]] = [
-        (memory.capacity.value, other.name)
+    found: Sequence[tuple[bool, float, str]] = [
+        (other.vendor != machine.vendor, memory.capacity.value, other.name)
         for other in chips()
+        if "announced" not in other.name
         for memory in other.memories
         if memory.name == kind and memory.capacity is not None and memory.capacity.value >= needed
     ]
-    return min(found)[1] if found else None
+    return min(found)[2] if found else None

@@ -222,7 +222,9 @@ def _gather(model: Model, step: Step, out: Tensor) -> Op:
 def _head(model: Model, step: Step, of: StorageOf, x: Tensor) -> Op:
     """Logits for the wanted tokens. A tied head streams the table once more: the gather read only a few rows."""
     trace = Trace(step, lambda _, weight: of(model.head_name, weight), "", 1, x)
-    trace.linear(Weight(model.head_name.rpartition(".")[2], (model.vocabulary, model.width), "head"), x, step.tokens)
+    name = model.head_name.rpartition(".")[2]
+    bias = Weight(f"{name}.bias", (model.vocabulary,), "bias") if model.head_bias else None
+    trace.linear(Weight(name, (model.vocabulary, model.width), "head"), x, step.tokens, bias=bias)
     return trace.ops[0]
 
 

@@ -186,7 +186,8 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
         raise HardwareError(
             f"{made} is {chips} chips, and {target_text(machine)} has {have}", hint="their product is the chips"
         )
+    outer = next((name for name, size in wanted.items() if machine.slices > 1 and size == machine.slices), None)
+    if outer is not None:
+        # what is outermost runs over the slices, which a mesh names last
+        wanted[outer] = wanted.pop(outer)
     return with_mesh(machine, wanted)
-
-
-__all__ = ["divide", "has_experts", "name_axes", "split"]

@@ -37,6 +37,8 @@ def by_module(model: Model) -> dict[str, int]:
                 counts[path] = counts.get(path, 0) + weight.elements
     if model.head and not model.tied:
         counts[model.head_name.rpartition(".")[2]] = model.vocabulary * model.width
+    if model.head and model.head_bias:
+        counts[f"{model.head_name.rpartition('.')[2]}.bias"] = model.vocabulary
     return counts
 
 
@@ -46,6 +48,6 @@ def active(model: Model) -> int:
     A tied head is the embedding table, streamed whole.
     """
     blocks = [*model.before, *(block for layer in model.layers for block in layer.blocks), *model.after, *model.final]
-    head = model.vocabulary * model.width if model.head else 0
+    head = model.vocabulary * (model.width + model.head_bias) if model.head else 0
     row = 0 if model.tied or not model.embeds else model.vocabulary * model.width
     return sum(block.active() for block in blocks) + head + row

@@ -44,21 +44,6 @@ class Serving:
     asked: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def tensor(self) -> int:
-        """Chips that split each layer."""
-        return self.ways.tensor
-
-    @property
-    def expert(self) -> int:
-        """Chips over which experts are spread."""
-        return self.ways.expert
-
-    @property
-    def chips(self) -> int:
-        """Chips in all."""
-        return self.ways.chips
-
-    @property
     def time_to_first_token(self) -> Size | None:
         """Seconds before the whole batch's first tokens are there, nothing else running."""
         return None if self.prefill is None else self.prefill.lower

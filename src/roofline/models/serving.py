@@ -291,6 +291,7 @@ def _assumptions(
             if every
             else "causal attention: each token sees itself and what came before"
         )
+    said += dict.fromkeys(op.note for op in ops if op.kind == "collective" and op.note)
     if phase == "prefill" and model.head:
         said.append(_LOGITS[options.get("logits", "last")])
     if any("groups" in op.dims for op in ops):

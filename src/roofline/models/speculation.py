@@ -69,6 +69,9 @@ class Speculation:
     asked: Draft
     drafts: tuple[Draft, ...]
 
+    def __repr__(self) -> str:
+        return f"<Speculation by {self.by}: {self.asked.length} tokens {self.speedup:.2f}x, best {self.best.length}>"
+
     @property
     def best(self) -> Draft:
         """The draft of the least time a token; one of no tokens is plain decoding."""
@@ -136,7 +139,8 @@ def speculate(
 
     ``by`` makes the draft: another model (a name, a configuration), which runs on the same chips in its own formats; a
     fraction of the model's own step; or ``mtp``, the model's own layers for further tokens, used one after another.
-    ``options`` are those of :func:`roofline.models.serve_bound`.
+    Drafts of up to ``longest`` tokens are tried, as far as the model's context reaches. ``options`` are those of
+    :func:`roofline.models.serve_bound`.
     """
     described = load(model) if isinstance(model, str) else model
     batch, context, draft = single("batch", batch), single("context", context), single("draft", draft)
@@ -150,6 +154,8 @@ def speculate(
         return float(timed(serve_bound(runs, "decode", batch=batch, context=after, **formats), form))
 
     plain = step(described, context, **options)
+    if described.context is not None:
+        longest = min(longest, described.context - context - 1)
     name, drafted = _drafter(described, by, plain, context, step, options)
     drafts, drafting = [Draft(0, 0.0, plain, 1.0)], 0.0
     for length in range(1, max(draft, longest) + 1):

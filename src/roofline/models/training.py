@@ -15,6 +15,7 @@ Stages of a pipeline wait for each other, which the step's time holds; one micro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -31,7 +32,8 @@ from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import in_format, run
-from roofline.models.parallel import name_axes, split
+from roofline.models.parallel import divide, name_axes
+from roofline.models.parallelism import OPTIONS, Parallelism
 from roofline.models.schedule import Schedule, schedule
 from roofline.models.schedule import check as check_schedule
 from roofline.models.step import Step, divided
@@ -48,7 +50,7 @@ from roofline.models.training_stage import (
     passes,
     repeated,
 )
-from roofline.sizes import Size, check, floor_div, is_array, is_symbol, maximum
+from roofline.sizes import Size, check, floor_div, is_array, is_symbol, maximum, product
 from roofline.work import Key, Tensor
 
 #: Which bytes of a training step count.
@@ -64,6 +66,8 @@ def train(
     data: int = 1,
     pipeline: int = 1,
     fsdp: int | None = None,
+    expert: int = 1,
+    context_parallel: int = 1,
     tensor: int = 1,
     sequence_parallel: bool = True,
     schedule: str = "1f1b",
@@ -98,6 +102,9 @@ def train(
         ``data``, ``pipeline``, ``fsdp``, ``tensor``  chips by use: their product is the target's; ``fsdp`` takes what
                        is left. ``fsdp`` chips share weights, gradients and states by ``zero`` stage, ``data`` chips
                        copy them, ``pipeline`` stages hold some layers each, ``tensor`` chips split every layer
+        ``expert``     chips that hold whole experts each and send each other tokens: all ``tensor`` and
+                       ``context_parallel`` chips of some copies, which have their own part of the batch
+        ``context_parallel``  chips that share each sequence and pass keys and values round a ring
         ``sequence_parallel``  with ``tensor``: the hidden state between blocks is split by tokens
         ``schedule``   of the pipeline: ``gpipe``, ``1f1b``, ``interleaved`` with ``chunks`` pieces a stage, ``zb-h1``
         ``microbatches``  parts of each copy's batch that run one after the other and add up their gradients; with a
@@ -119,18 +126,26 @@ def train(
     described = load(model) if isinstance(model, str) else model
     chosen, order = _checked(described, policy, mfu, price, power, checkpoint, using, schedule)
     machine = target(on, **target_options)
-    ways = _ways(machine, {"data": data, "pipeline": pipeline, "tensor": tensor}, fsdp, len(described.layers), chunks)
+    layout = _layout(described, tensor, sequence_parallel, context_parallel, expert)
+    given = {
+        "data": data,
+        "pipeline": pipeline,
+        "expert": layout.sharing,
+        "context": context_parallel,
+        "tensor": tensor,
+    }
+    ways = _ways(machine, given, fsdp, len(described.layers), chunks)
     machine = name_axes(machine, ways)
     stored = dtypes.get(weights or described.dtype).name
     formats = Formats(stored, dtypes.get(gradients or stored).name, moments, master, using)
     described = replace(in_format(described, stored), dtype=stored, quantisation=None)
     length = check("sequence", min(4096, described.context or 4096) if sequence is None else sequence)
     total = check("batch_tokens", batch_tokens)
-    local = split(described, _axes(machine, "tensor"), sequence=sequence_parallel) if tensor > 1 else described
-    share = divided(divided(total, length), ways["data"] * ways["fsdp"])
+    local = divide(described, layout, machine) if layout.chips > 1 else described
+    share = divided(divided(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
     parts = _microbatches(microbatches, share, pipeline, order)
     check_schedule(order, stages=pipeline, microbatches=parts, chunks=chunks)
-    step = _step(described, divided(share, parts), length, count)
+    step = _step(described, divided(share, parts), length, count, layout)
     stream = _stream(local, step, tensor if sequence_parallel else 1)
     steady = pipeline > 1 and microbatches is None and order.bounded
     plan = Plan(chosen, formats, zero, parts, chunks, machine.mesh, stream, steady)
@@ -152,11 +167,11 @@ def train(
     ]
     lower, op_by_op, upper = _times([stage for stage, _ in made], [found for _, found in made], plan, order, pipeline)
     stages = tuple(stage for stage, _ in made)
-    whole = forward(run(described, replace(step, batch=divided(total, length))))
+    whole = forward(run(described, replace(step, batch=divided(total, length), group=None, context=1, ring=False)))
     found = Training(
         model=described,
         stages=stages,
-        chips=ways["data"] * ways["pipeline"] * ways["fsdp"] * ways["tensor"],
+        chips=product(ways.values()),
         ways=ways,
         batch_tokens=total,
         sequence=length,
@@ -164,7 +179,7 @@ def train(
         schedule=order.name,
         checkpoint=chosen.name,
         model_flops=3 * _sum(op.work.total("flops", "matrix") * op.repeat for op in whole),
-        flops=_sum(s.bound.flops * len(s.numbers) for s in stages) * (ways["data"] * ways["fsdp"] * ways["tensor"]),
+        flops=_sum(s.bound.flops * len(s.numbers) for s in stages) * product(ways.values()) / pipeline,
         six=6 * described.active_parameters * total,
         peak=float(peak.value),
         lower=lower,
@@ -212,21 +227,34 @@ def _ways(machine: Machine, given: Mapping[str, int], fsdp: int | None, layers: 
             f"{layers} layers do not make {stages * pieces} pieces of a pipeline", hint=f"at most {layers} stages"
         )
     if fsdp is None:
-        taken = given["data"] * given["pipeline"] * given["tensor"]
+        taken = math.prod(given.values())
         rest, over = divmod(chips, taken)
         if over and machine.shape:
-            named = " · ".join(f"{name} {size}" for name, size in given.items())
+            named = " · ".join(f"{name} {size}" for name, size in given.items() if size > 1)
             raise SizeError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
         fsdp = max(rest, 1) if machine.shape else 1
     return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in _ORDER}
 
 
 #: Uses of chips from the outermost links to the innermost.
-_ORDER = ("data", "pipeline", "fsdp", "tensor")
+_ORDER = ("data", "pipeline", "fsdp", "expert", "context", "tensor")
 
 
-def _axes(machine: Machine, *names: str) -> Any:
-    return tuple(axis for axis in machine.mesh or () if axis.name in names)
+def _layout(model: Model, tensor: int, sequence: bool, context: int, expert: int) -> Parallelism:
+    """How one copy of the model is laid on chips, with the copies that share its experts."""
+    from roofline.models.parallel import has_experts
+
+    numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
+    made = Parallelism(**{OPTIONS[name]: check(name, size) for name, size in numbers.items()}, sequence=sequence)
+    if expert > 1 and not has_experts(model):
+        raise InputError(f"{model.name} has no experts to spread over {expert} chips", hint="leave expert out")
+    inside = tensor * context
+    if expert > inside and expert % inside:
+        raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"a multiple of {inside}")
+    if expert <= inside and expert not in (1, tensor, inside):
+        raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"1, {tensor} or more")
+    exchange = "all-to-all" if expert > tensor else "all-reduce"
+    return replace(made, data=max(expert // inside, 1), exchange=exchange)
 
 
 def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule) -> Size:
@@ -241,12 +269,15 @@ def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule)
     return max(many - many % stages, stages) if order.splits else many
 
 
-def _step(model: Model, batch: Size, length: Size, count: str) -> Step:
+def _step(model: Model, batch: Size, length: Size, count: str, layout: Parallelism) -> Step:
     if count not in ("causal", "full"):
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     if model.context is not None and isinstance(length, int) and length > model.context:
         raise SizeError(f"{model.name} takes sequences of up to {model.context} tokens, not {length}")
-    return Step(batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=count == "full")
+    return Step(
+        batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=count == "full",
+        group=batch * layout.sharing if layout.sharing > 1 else None, context=layout.context, ring=layout.context > 1,
+    )  # fmt: skip
 
 
 def _unsplit(step: Step, parts: Size) -> list[str]:
@@ -361,8 +392,10 @@ def _assumptions(
     said.append("every pair of query and key" if count == "full" else "causal attention")
     said.append(str(plan.formats))
     said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
-    if ways["fsdp"] > 1:
-        said.append(f"{ways['fsdp']} chips share by ZeRO stage {plan.zero}")
+    if plan.shards > 1:
+        said.append(f"{plan.shards} chips share by ZeRO stage {plan.zero}")
+    if ways["expert"] > 1:
+        said.append(f"of the experts {plan.shards_of_experts} chips share one copy")
     if ways["pipeline"] > 1:
         pieces = f", {plan.chunks} pieces on each" if plan.chunks > 1 else ""
         said.append(f"{ways['pipeline']} stages{pieces}, {order.name}: {order.says}")

@@ -148,12 +148,16 @@ def at_work(ops: Sequence[Op]) -> Size:
 
 def _saved(ops: Sequence[Op], every: Sequence[Op]) -> list[tuple[Op, Tensor]]:
     """What each operation's backward pass reads of forward; a tensor that was gathered is kept as each chip's part."""
-    shards = {op.writes[0].ident: op.reads[0] for op in every if op.options.get("collective") == "AllGather"}
+    gathers = [op for op in every if op.options.get("collective") == "AllGather" and op.writes]
+    shards = {op.writes[0].ident: op.reads[0] for op in gathers if op.reads}
+    # keys and values that other chips pass on are passed again
+    passed = {op.writes[0].ident for op in gathers if not op.reads}
     found = []
     for op in ops:
         if op.kind in ("collective", "embedding") or _linear(op):
             continue
-        found += [(op, shards.get(t.ident, t)) for t in op.reads if t.role == "activation"]
+        read = [t for t in op.reads if t.role == "activation" and t.ident not in passed]
+        found += [(op, shards.get(t.ident, t)) for t in read]
     return found
 
 

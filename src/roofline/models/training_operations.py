@@ -25,7 +25,12 @@ from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
 #: The collective that takes a gradient back through another.
-TRANSPOSED = {"AllGather": "ReduceScatter", "ReduceScatter": "AllGather", "AllReduce": "AllReduce"}
+TRANSPOSED = {
+    "AllGather": "ReduceScatter",
+    "ReduceScatter": "AllGather",
+    "AllReduce": "AllReduce",
+    "AllToAll": "AllToAll",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +185,9 @@ def _collective(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
         return []
     kind = TRANSPOSED[op.options["collective"]]
     axes = mesh.select(op.options["axes"])
-    found = exchanged(kind, axes, op.dims["bytes"], _gradient(op.writes[0]), _gradient(op.reads[0]))
+    found = exchanged(
+        kind, axes, op.dims["bytes"], _gradient(op.writes[0]), _gradient(op.reads[0]) if op.reads else None
+    )
     return [replace(found, where=f"{op.where} gradient", repeat=op.repeat)]
 
 
@@ -207,15 +214,19 @@ RULES: Mapping[str, Callable[[Op, str, Mesh | None], list[Op]]] = {
 }
 
 
-def layer_weights(ops: Sequence[Op]) -> dict[str, tuple[Size, Size]]:
-    """Weights by group of layers: elements of one layer, and how many layers there are."""
+def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str, tuple[Size, Size]]:
+    """Weights by group of layers: elements of one layer, and how many layers there are; ``experts`` alone or without.
+
+    Of experts' weights those that are touched are read, which tells them from others.
+    """
     seen: dict[str, dict[str, Tensor]] = {}
     repeats: dict[str, Size] = {}
     known: set[str] = set()
     for op in ops:
         group = group_of(op)
         for tensor in op.reads:
-            if tensor.role == "weight" and tensor.ident not in known:
+            routed = bool(group) and tensor.touched is not None
+            if tensor.role == "weight" and tensor.ident not in known and experts in (None, routed):
                 known.add(tensor.ident)
                 seen.setdefault(group, {})[tensor.ident] = tensor
                 repeats[group] = op.repeat

@@ -7,7 +7,12 @@ from typing import Any
 from roofline.bounds.explain import show
 from roofline.models.show import listed, operations, short_count
 from roofline.models.training import Training
+from roofline.models.training_advice import advise
+from roofline.models.training_limits import limits
 from roofline.quantity import format_number, format_quantity
+
+#: Lines of advice shown.
+MOST = 6
 
 
 def training_table(found: Training) -> Any:
@@ -34,9 +39,11 @@ def training_table(found: Training) -> Any:
         *_memory(found),
     ]
     body = [Text(f"  {line}") for line in lines]
+    scales = listed("scales", [str(limit) for limit in limits(found)], "")
+    faster = listed("faster", [str(line) for line in advise(found)[:MOST]], "")
     said = listed("assumes", list(bound.assumptions), "dim")
     return Group(
-        title, Text(), *body, Text(), operations(bound), Text(), said,
+        title, Text(), *body, Text(), operations(bound), Text(), scales, faster, said,
         listed("incomplete", list(bound.incomplete), "bold yellow"),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from roofline import dtypes
@@ -21,6 +22,7 @@ from roofline.models.blocks.exchange import exchanged
 from roofline.models.description import Model
 from roofline.models.operations import groups
 from roofline.models.parameters import of_blocks, of_layer
+from roofline.models.stages import cut as even
 from roofline.models.step import divided
 from roofline.models.training_memory import Formats, at_work, kept
 from roofline.models.training_operations import Policy, backward, group_of, layer_weights, loss
@@ -28,8 +30,15 @@ from roofline.ops.collective import cost
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor, Work
 
+#: Axes whose chips hold the same weights, experts apart: those of experts hold different ones.
+SHARING = ("fsdp", "expert", "context")
+
 #: The ZeRO stage from which each part is shared.
 SHARED_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}
+
+
+#: A collective of weights: its name, kind, axes, format, and how many parts of the weights each chip has before it.
+Call = tuple[str, str, Any, str, Size]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +63,12 @@ class Plan:
 
     @property
     def shards(self) -> Size:
-        """Chips that share one copy of the weights."""
+        """Chips that share one copy of all weights but those of experts."""
+        return product(axis.size for axis in self.axes(*SHARING))
+
+    @property
+    def shards_of_experts(self) -> Size:
+        """Chips that share one copy of the same experts."""
         return product(axis.size for axis in self.axes("fsdp"))
 
 
@@ -91,11 +105,8 @@ def cut(model: Model, stages: int, chunks: int = 1) -> list[list[int]]:
     >>> [len(held) for held in cut(load("llama-3-8b"), 6)], cut(load("llama-3-8b"), 8, 2)[1]
     ([6, 6, 5, 5, 5, 5], [2, 3, 18, 19])
     """
-    count, pieces = len(model.layers), stages * chunks
-    small, more = divmod(count, pieces)
-    ends = [0]
-    for piece in range(pieces):
-        ends.append(ends[-1] + small + (piece < more))
+    pieces = stages * chunks
+    ends = [0, *accumulate(even([1.0] * len(model.layers), pieces))]
     return [
         [layer for piece in range(stage, pieces, stages) for layer in range(ends[piece], ends[piece + 1])]
         for stage in range(stages)
@@ -116,19 +127,29 @@ def operations_of(model: Model, ops: Sequence[Op], held: Sequence[int], first: b
     return tuple(found)
 
 
-def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) -> int:
-    """Parameters a stage holds; a tied table is held at both ends of a pipeline."""
+def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) -> tuple[int, int]:
+    """Parameters a stage holds, and those of experts, apart; a tied table is held at both ends of a pipeline."""
     table = model.vocabulary * model.width
     total = sum(of_layer(model.layers[number]) for number in held)
+    experts = sum(
+        weight.elements
+        for number in held
+        for block in model.layers[number].blocks
+        for weight in block.weights()
+        if weight.kind == "expert" or (weight.kind == "bias" and len(weight.shape) == 2)
+    )
     if first:
         total += table + of_blocks(model.before)
     if last:
         total += of_blocks((*model.after, *model.final))
         total += table if model.head and not (model.tied and first) else 0
-    return total
+        total += model.vocabulary if model.head_bias else 0
+    return total - experts, experts
 
 
-def passes(plan: Plan, ops: Sequence[Op], parameters: Size, waiting: Size, ends: tuple[bool, bool]) -> Passes:
+def passes(
+    plan: Plan, ops: Sequence[Op], parameters: tuple[Size, Size], waiting: Size, ends: tuple[bool, bool]
+) -> Passes:
     """Work out one stage from its operations of one microbatch; ``waiting`` microbatches' activations are kept.
 
     ``ends`` says whether it is the pipeline's first and last stage.
@@ -142,10 +163,13 @@ def passes(plan: Plan, ops: Sequence[Op], parameters: Size, waiting: Size, ends:
     forward += [op for op in each if op.name == "weights for forward"] + ahead
     for_inputs += [op for op in each if op.name == "weights for backward"] + behind
     for_weights += [op for op in each if op.name == "gradients"]
-    states = plan.formats.states(parameters, plan.shards, plan.zero)
-    update = _update(plan, parameters, states["optimizer"])
+    shards = (plan.shards, plan.shards_of_experts)
+    parts = [plan.formats.states(n, ways, plan.zero) for n, ways in zip(parameters, shards, strict=True)]
+    states = {name: parts[0][name] + parts[1][name] for name in parts[0]}
+    looked_after = sum(divided(n, ways if plan.zero else 1) for n, ways in zip(parameters, shards, strict=True))
+    update = _update(plan, looked_after, states["optimizer"])
     passing = max(count * dtypes.get(plan.formats.weights).bits / 8 for count, _ in layer_weights(ops).values())
-    gathered = passing if plan.zero == 3 and plan.axes("fsdp") else 0
+    gathered = passing if plan.zero == 3 and plan.axes(*SHARING) else 0
     renewed = at_work(ops) if plan.policy.name not in ("none", "selective") else 0
     activations = kept(ops, plan.policy, plan.stream) * waiting
     return Passes(
@@ -179,10 +203,23 @@ def _sent(plan: Plan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
 
 def _shared(plan: Plan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
     """Collectives of weights and gradients by group of layers, for each microbatch and once a step."""
-    sharing, copying = plan.axes("fsdp"), plan.axes("data")
+    each: list[Op] = []
+    once: list[Op] = []
+    for experts, axes in ((False, plan.axes(*SHARING)), (True, plan.axes("fsdp"))):
+        found = layer_weights(ops, experts=experts)
+        if found:
+            calls, last = _calls(plan, axes)
+            each += _priced(calls, found)
+            once += _priced(last, found)
+    return each, once
+
+
+def _calls(plan: Plan, sharing: Any) -> tuple[list[Call], list[Call]]:
+    """What chips that share weights tell each other, for each microbatch and once a step."""
     zero, weights, gradients = plan.zero, plan.formats.weights, plan.formats.gradients
-    each: list[tuple[str, str, Any, str, Size]] = []
-    once: list[tuple[str, str, Any, str, Size]] = []
+    copying = plan.axes("data")
+    each: list[Call] = []
+    once: list[Call] = []
     if sharing and zero == 3:
         each += [(f"weights for {pass_}", "AllGather", sharing, weights, 1) for pass_ in ("forward", "backward")]
     elif sharing and zero:
@@ -191,13 +228,14 @@ def _shared(plan: Plan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
         call = ("gradients", "ReduceScatter" if zero else "AllReduce", sharing, gradients, 1)
         (each if zero > 1 else once).append(call)
     if copying:
-        once.append(("gradients of copies", "AllReduce", copying, gradients, plan.shards if zero else 1))
-    return _priced(each, ops), _priced(once, ops)
+        parts = product(axis.size for axis in sharing) if zero else 1
+        once.append(("gradients of copies", "AllReduce", copying, gradients, parts))
+    return each, once
 
 
-def _priced(calls: Sequence[tuple[str, str, Any, str, Size]], ops: Sequence[Op]) -> list[Op]:
+def _priced(calls: Sequence[Call], weights: Mapping[str, tuple[Size, Size]]) -> list[Op]:
     found = []
-    for group, (elements, repeat) in layer_weights(ops).items():
+    for group, (elements, repeat) in weights.items():
         for name, kind, axes, dtype, parts in calls:
             nbytes = dtypes.get(dtype).nbytes(divided(elements, parts))
             priced = cost(kind, axes, nbytes)
@@ -210,9 +248,8 @@ def _priced(calls: Sequence[tuple[str, str, Any, str, Size]], ops: Sequence[Op])
     return found
 
 
-def _update(plan: Plan, parameters: Size, held: Size) -> Op:
+def _update(plan: Plan, count: Size, held: Size) -> Op:
     """The optimizer's step on the parameters a chip looks after: everything it holds of them is read and written."""
-    count = divided(parameters, plan.shards if plan.zero else 1)
     state = Tensor("optimizer states", (held,), "int8", "state")
     written = Tensor("new weights", (count,), plan.formats.weights, "weight")
     moved = (state,) if held else ()

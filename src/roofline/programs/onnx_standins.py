@@ -36,6 +36,7 @@ class Builder:
         return list(found[0].dims) if found else ()
 
     def name(self) -> str:
+        """A name that nothing else has."""
         return f"{self.prefix}_{len(self.nodes)}_{len(self.graph.initializer)}"
 
     def weight(self, *dims: int) -> str:
@@ -46,6 +47,7 @@ class Builder:
         return str(held.name)
 
     def numbers(self, *values: int) -> str:
+        """A list of whole numbers."""
         held = helper.make_tensor(self.name(), TensorProto.INT64, [len(values)], values)
         self.graph.initializer.append(held)
         return str(held.name)

@@ -14,7 +14,8 @@ A symbolic size stays a symbol unless ``batch`` or ``sizes`` give it a number:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any
 
 import onnx
 
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.programs import costs
 from roofline.programs.counts import count
 from roofline.programs.onnx_graph import dims_of, dtype_of, inferred, read
@@ -55,11 +56,13 @@ def trace(
     if inputs:
         raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
     load()
-    model = inferred(read(program), batch, sizes or {})
+    with _damage("the ONNX graph"):
+        model = inferred(read(program), batch, sizes or {})
     walk = Walk(trips)
     held = {item.name for item in model.graph.initializer}
     given = [item for item in model.graph.input if item.name not in held]
-    walk.graph(model.graph, "", 1)
+    with _damage("the ONNX graph"):
+        walk.graph(model.graph, "", 1)
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
@@ -91,7 +94,8 @@ class Walk:
         for item in graph.initializer:
             self._constant(item.name, item)
         for node in graph.node:
-            self.node(node, scope, repeat)
+            with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
+                self.node(node, scope, repeat)
 
     def node(self, node: Any, scope: str, repeat: Size) -> None:
         """Price one node."""
@@ -220,6 +224,18 @@ def _carry(walk: Walk, body: Any, given: Sequence[str], skipped: int) -> None:
 
 #: Operators that hold graphs.
 REGIONS = {"If": _if, "Loop": _loop, "Scan": _scan}
+
+
+@contextmanager
+def _damage(what: str) -> Iterator[None]:
+    """What a damaged file, or a node that its operator's definition does not allow, makes fail: one clear error."""
+    try:
+        yield
+    except RooflineError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        hint = "onnx.checker.check_model says more; export the file again"
+        raise InputError(f"{what} cannot be read: {type(error).__name__}: {error}", hint=hint) from error
 
 
 def _size(ops: Sequence[Op]) -> float:

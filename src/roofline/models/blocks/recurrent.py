@@ -21,7 +21,7 @@ from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
 
-def _convolve(trace: Trace, x: Tensor, channels: int, kernel: int, weights: list[Weight]) -> Tensor:
+def convolve(trace: Trace, x: Tensor, channels: int, kernel: int, weights: list[Weight]) -> Tensor:
     """A short causal convolution of each channel, its activation (4 FLOPs), and the last inputs kept."""
     step = trace.step
     out = trace.made("conv1d", step.tokens, channels)
@@ -104,7 +104,7 @@ class DeltaNet(Block):
         z = trace.linear(weights["in_proj_z"], x, tokens)
         beta = trace.linear(weights["in_proj_b"], x, tokens)
         decay = trace.linear(weights["in_proj_a"], x, tokens)
-        mixed = _convolve(trace, qkv, self.channels, self.kernel, [weights["conv1d"]])
+        mixed = convolve(trace, qkv, self.channels, self.kernel, [weights["conv1d"]])
         read = [mixed, beta, decay, *(t for name in ("dt_bias", "A_log") for t in trace.stored(weights[name])[0])]
         out = _recur(trace, read, self.value_heads, self.key, self.value, 3, self.state)
         out = trace.norm("rms_norm", out, (weights["norm"],), "norm", tokens * self.value_heads, self.value)
@@ -132,6 +132,7 @@ class Mamba(Block):
     bias: bool = False
     conv_bias: bool = True
     state: str = "fp32"
+    normed: bool = True
 
     @property
     def inner(self) -> int:
@@ -152,9 +153,10 @@ class Mamba(Block):
             Weight("dt_bias", (self.heads,), "other"),
             Weight("A_log", (self.heads,), "other"),
             Weight("D", (self.heads,), "other"),
-            Weight("norm", (self.inner,), "norm"),
             Weight("out_proj", (self.inputs, self.inner)),
         ]
+        if self.normed:
+            found.append(Weight("norm", (self.inner,), "norm"))
         if self.conv_bias:
             found.append(Weight("conv1d.bias", (self.channels,), "bias"))
         if self.bias:
@@ -175,11 +177,12 @@ class Mamba(Block):
         made = trace.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))
         convolved = [weights[name] for name in ("conv1d", "conv1d.bias") if name in weights]
         seen = Tensor(made.ident, (tokens, self.channels), made.dtype)
-        mixed = _convolve(trace, seen, self.channels, self.kernel, convolved)
+        mixed = convolve(trace, seen, self.channels, self.kernel, convolved)
         small = [t for name in ("dt_bias", "A_log", "D") for t in trace.stored(weights[name])[0]]
         steps = Tensor(made.ident, (tokens, self.heads), made.dtype)
         out = _recur(trace, [mixed, steps, *small], self.heads, self.state_size, self.value, 2, self.state)
         gate = Tensor(made.ident, (tokens, self.inner), made.dtype)
         out = trace.elementwise("swiglu", (gate, out), "gate", like=out)
-        out = trace.norm("rms_norm", out, (weights["norm"],), "norm", tokens, self.inner)
+        if self.normed:
+            out = trace.norm("rms_norm", out, (weights["norm"],), "norm", tokens, self.inner)
         return trace.linear(weights["out_proj"], out, tokens, bias=weights.get("out_proj.bias"))

@@ -13,15 +13,21 @@ from roofline.work import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Norm(Block):
-    """RMS or layer norm over the hidden state; ``restarts`` makes its result the residual stream (post-norm)."""
+    """RMS or layer norm over the hidden state; ``restarts`` makes its result the residual stream (post-norm).
+
+    ``scaled`` says whether it has a scale.
+    """
 
     width: int
     function: str = "rms_norm"
     shift: bool = False
     restarts: bool = False
+    scaled: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
+        if not self.scaled:
+            return ()
         scale = (Weight("", (self.width,), "norm"),)
         return (*scale, Weight("bias", (self.width,), "norm")) if self.shift else scale
 
@@ -45,9 +51,10 @@ class Residual(Block):
 
 @dataclass(frozen=True, slots=True)
 class Parallel(Block):
-    """Branches that all start from the residual stream and are added."""
+    """Branches that are added: all start from the residual stream, or ``inside`` from what comes in."""
 
     branches: tuple[tuple[Block, ...], ...]
+    inside: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -74,7 +81,7 @@ class Parallel(Block):
         """Add the block's operations and return what they make of ``x``."""
         ends = []
         for branch in self.branches:
-            end = trace.stream
+            end = x if self.inside else trace.stream
             for block in branch:
                 trace.enter(block.name)
                 end = block.run(trace, end)

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from roofline.models.description import Model
     from roofline.models.fields import Fields
 
+#: Types that hold no decoder, or layers that are not modelled, and what stands in the way.
+_OTHERS = {
+    "an encoder beside its decoder": (
+        "t5", "mt5", "umt5", "longt5", "switch_transformers", "bart", "mbart", "pegasus", "marian", "led", "blenderbot",
+        "m2m_100", "nllb-moe", "whisper", "speech_to_text", "t5gemma", "florence2", "encoder-decoder", "musicgen",
+    ),
+    "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
+    "layers that are not modelled": (
+        "zamba", "zamba2", "recurrent_gemma", "rwkv", "minimax", "kimi_linear", "longcat_flash", "xlnet", "xlstm",
+        "reformer", "diffllama", "jetmoe", "olmo_hybrid", "doge", "hgrn",
+    ),
+}  # fmt: skip
+
 Reader = Callable[["Fields"], "Model"]
 
 _READERS: dict[str, Reader] = {}
@@ -35,6 +48,11 @@ def family(*model_types: str) -> Callable[[Reader], Reader]:
 def reader(model_type: str) -> Reader:
     """The reader of a model type, or an error that names the nearest known ones."""
     readers = _all()
+    other = next((why for why, types in _OTHERS.items() if model_type in types), None)
+    if other is not None:
+        raise InputError(
+            f"model_type {model_type!r} has {other}", hint="decoders and BERT are read; docs/models lists the types"
+        )
     if model_type not in readers:
         raise InputError(
             f"no reader for model_type {model_type!r}", hint=suggest(model_type, sorted(readers), what="known types")

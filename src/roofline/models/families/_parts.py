@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import Experts
 from roofline.models.blocks.mlp import ACTIVATIONS, Mlp
-from roofline.models.blocks.residual import Dense, Norm, Residual
+from roofline.models.blocks.residual import Dense, Norm, Parallel, Residual
 from roofline.models.description import Block, Layer, Model
 from roofline.models.fields import Fields, divide
 
@@ -19,15 +20,14 @@ class Shape:
     def __init__(self, fields: Fields) -> None:
         self.fields = fields
         self.width = fields.size("hidden_size", "n_embd", "d_model")
-        self.layers = fields.size("num_hidden_layers", "n_layer", "n_layers", default=_listed(fields))
+        self.layers = fields.size("num_hidden_layers", "n_layer", "n_layers", "num_layers", default=_listed(fields))
         self.vocabulary = fields.size("vocab_size")
-        self.heads = fields.size("num_attention_heads", "n_head", "n_heads")
+        self.heads = fields.size("num_attention_heads", "n_head", "n_heads", "num_heads")
         self.kv_heads = fields.size("num_key_value_heads", default=self.heads)
         text = "a width of {total} does not divide into {parts} heads"
         self.head = fields.size("head_dim", default=0) or divide(fields, self.width, self.heads, text)
         divide(fields, self.heads, self.kv_heads, "{total} query heads do not share {parts} key heads evenly")
         self.rotary = rotary(fields, self.head)
-        self.tied = fields.flag("tie_word_embeddings", False)
         self.context = fields.get("max_position_embeddings") or fields.get("n_positions")
 
 
@@ -92,6 +92,47 @@ def chosen(fields: Fields, experts: int, *names: str) -> int:
     return count
 
 
+def attention(shape: Shape, name: str = "self_attn", **more: Any) -> Attention:
+    """Attention with the shape's heads, rotated as the configuration says; ``more`` replaces or adds fields."""
+    usual: dict[str, Any] = {
+        "heads": shape.heads,
+        "kv_heads": shape.kv_heads,
+        "key": shape.head,
+        "value": shape.head,
+        "rotary": shape.rotary,
+    }
+    return Attention(name, shape.width, **{**usual, **more})
+
+
+def dense(
+    fields: Fields, shape: Shape, act: str, *, size: str = "intermediate_size", name: str = "mlp", **more: Any
+) -> Mlp:
+    """The feed-forward block of every token, as wide as the field ``size`` says."""
+    return Mlp(name, shape.width, fields.size(size), activation=act, **more)
+
+
+def routed(
+    fields: Fields,
+    shape: Shape,
+    act: str,
+    *,
+    name: str = "mlp",
+    experts: Sequence[str] = ("n_routed_experts",),
+    each: Sequence[str] = ("num_experts_per_tok",),
+    hidden: Sequence[str] = ("moe_intermediate_size",),
+    shared: int | None = None,
+    **more: Any,
+) -> Experts:
+    """Experts a token is sent to some of; the arguments name the fields that count them, and those of a token.
+
+    ``shared`` is the width of the expert every token uses; by default ``n_shared_experts`` times that of one.
+    """
+    count, width = fields.size(*experts), fields.size(*hidden)
+    beside = width * fields.count("n_shared_experts") if shared is None else shared
+    usual: dict[str, Any] = {"activation": act, "shared": shared_expert(shape.width, beside, act)}
+    return Experts(name, shape.width, width, count, chosen(fields, count, *each), **{**usual, **more})
+
+
 def decoder_layer(
     width: int,
     attention: Block,
@@ -113,6 +154,21 @@ def decoder_layer(
     )
 
 
+def side_by_side(
+    width: int,
+    attention: Block,
+    feed_forward: Block,
+    function: str = "layer_norm",
+    shift: bool = True,
+    names: Sequence[str] = ("input_layernorm",),
+) -> Layer:
+    """Attention and feed-forward from the same hidden state, behind one norm or behind one each."""
+    norms = [Norm(name, width, function, shift) for name in names]
+    if len(norms) == 1:
+        return Layer((norms[0], Parallel("", ((attention,), (feed_forward,)), inside=True), Residual("add")))
+    return Layer((Parallel("", ((norms[0], attention), (norms[1], feed_forward))), Residual("add")))
+
+
 def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
     """Layers that predict further tokens in their usual form: each with three norms and a projection 2·width → width.
 
@@ -129,11 +185,22 @@ def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
     return {"extra": tuple(layers), "extra_blocks": tuple(blocks)}
 
 
-def make(fields: Fields, shape: Shape, layers: Sequence[Layer], **more: Any) -> Model:
-    """Put a model together: RMS norm at the end, untied head unless the configuration ties it."""
+def make(
+    fields: Fields,
+    shape: Shape,
+    layers: Sequence[Layer],
+    norm: tuple[str, bool] = ("rms_norm", False),
+    tied: bool = False,
+    ends: str = "norm",
+    **more: Any,
+) -> Model:
+    """Put a model together: a norm at the end, whose name is ``ends``; ``tied`` where the configuration says nothing.
+
+    ``norm`` is the function, and whether it shifts what it scales.
+    """
     defaults: dict[str, Any] = {
-        "after": (Norm("norm", shape.width),),
-        "tied": shape.tied,
+        "after": (Norm(ends, shape.width, *norm),),
+        "tied": fields.flag("tie_word_embeddings", tied),
         "context": shape.context if isinstance(shape.context, int) else None,
     }
     return Model(
@@ -159,12 +226,16 @@ __all__ = [
     "Residual",
     "Shape",
     "activation",
+    "attention",
     "chosen",
     "decoder_layer",
+    "dense",
     "expert_layers",
     "layer_types",
     "make",
     "prediction",
     "rotary",
+    "routed",
     "shared_expert",
+    "side_by_side",
 ]

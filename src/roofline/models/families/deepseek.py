@@ -1,4 +1,4 @@
-"""Latent attention with shared and routed experts: DeepSeek-V2 and V3, Kimi-K2, GLM-5 (with selected keys)."""
+"""Latent attention with shared and routed experts: DeepSeek-V2 and V3, Kimi-K2, GLM-5 (selected keys), MiniCPM 3."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from roofline.models.blocks.latent import LatentAttention, Selector
 from roofline.models.description import Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
-    Experts,
-    Mlp,
     Shape,
     activation,
-    chosen,
     decoder_layer,
+    dense,
     expert_layers,
     make,
     prediction,
-    shared_expert,
+    routed,
 )
 from roofline.models.fields import Fields
 
@@ -27,29 +25,27 @@ def read(fields: Fields) -> Model:
     fields.ignore("head_dim", "num_key_value_heads", "layer_types")
     shape = Shape(fields)
     act = activation(fields, "hidden_act")
-    experts, hidden = fields.size("n_routed_experts"), fields.size("moe_intermediate_size")
-    routed = Experts(
-        "mlp",
-        shape.width,
-        hidden,
-        experts,
-        chosen(fields, experts, "num_experts_per_tok"),
-        activation=act,
-        shared=shared_expert(shape.width, hidden * fields.count("n_shared_experts"), act),
-        scored=str(fields.get("scoring_func", "softmax")),
-    )
-    dense = Mlp(
-        "mlp", shape.width, fields.size("intermediate_size"), activation=act, bias=fields.flag("mlp_bias", False)
-    )
+    of_token = dense(fields, shape, act, bias=fields.flag("mlp_bias", False))
+    experts = routed(fields, shape, act, scored=str(fields.get("scoring_func", "softmax")))
     selectors = _selectors(fields, shape.layers)
     layers = [
-        decoder_layer(shape.width, _attention(fields, shape, selector), routed if sparse else dense)
+        decoder_layer(shape.width, _attention(fields, shape, selector), experts if sparse else of_token)
         for sparse, selector in zip(expert_layers(fields, shape.layers), selectors, strict=True)
     ]
     selector = next((found for found in selectors if found is not None), None)
-    last = decoder_layer(shape.width, _attention(fields, shape, selector), routed)
+    last = decoder_layer(shape.width, _attention(fields, shape, selector), experts)
     more = prediction(shape.width, [last] * fields.count("num_nextn_predict_layers"))
     return make(fields, shape, layers, **more)
+
+
+@family("minicpm3")
+def minicpm(fields: Fields) -> Model:
+    """Read a MiniCPM 3: latent attention, dense layers alone; scales cost nothing."""
+    fields.ignore("head_dim", "num_key_value_heads", "scale_emb", "scale_depth", "dim_model_base")
+    shape = Shape(fields)
+    of_token = dense(fields, shape, activation(fields, "hidden_act"), bias=fields.flag("mlp_bias", False))
+    layer = decoder_layer(shape.width, _attention(fields, shape, None), of_token)
+    return make(fields, shape, [layer] * shape.layers, tied=True)
 
 
 def _attention(fields: Fields, shape: Shape, selector: Selector | None) -> LatentAttention:

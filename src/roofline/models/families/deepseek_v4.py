@@ -8,7 +8,7 @@ from roofline.models.blocks.hyper import Collapse, Expand, Spread
 from roofline.models.blocks.latent import Selector
 from roofline.models.description import Layer, Model
 from roofline.models.families import family
-from roofline.models.families._parts import Experts, Norm, Shape, activation, chosen, make, prediction, shared_expert
+from roofline.models.families._parts import Norm, Shape, activation, make, prediction, routed
 from roofline.models.fields import Fields
 
 #: Compression rates, and the names newer configurations give the layers.
@@ -22,17 +22,7 @@ def read(fields: Fields) -> Model:
     shape = Shape(fields)
     act = activation(fields, "hidden_act")
     streams = fields.size("hc_mult")
-    experts, hidden = fields.size("n_routed_experts"), fields.size("moe_intermediate_size")
-    routed = Experts(
-        "ffn",
-        shape.width,
-        hidden,
-        experts,
-        chosen(fields, experts, "num_experts_per_tok"),
-        activation=act,
-        shared=shared_expert(shape.width, hidden * fields.count("n_shared_experts"), act),
-        scored=str(fields.get("scoring_func", "sqrtsoftplus")),
-    )
+    experts = routed(fields, shape, act, name="ffn", scored=str(fields.get("scoring_func", "sqrtsoftplus")))
     rates = _rates(fields, shape.layers)
 
     def layer(rate: int) -> Layer:
@@ -45,7 +35,7 @@ def read(fields: Fields) -> Model:
                 Expand("attn_mix", streams, width),
                 Collapse("ffn_hc", streams, width),
                 Norm("post_attention_layernorm", width),
-                routed,
+                experts,
                 Expand("ffn_mix", streams, width),
             )
         )

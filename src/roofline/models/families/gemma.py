@@ -47,7 +47,7 @@ def read(fields: Fields) -> Model:
         )
         for kind in kinds
     ]
-    return make(fields, shape, layers, tied=fields.flag("tie_word_embeddings", True))
+    return make(fields, shape, layers, tied=True)
 
 
 def _attention(fields: Fields, shape: Shape, kind: str) -> Attention:

@@ -1,40 +1,129 @@
-"""Layer norms and biases: GPT-2 and GPT-3, OPT, GPT-NeoX, and BERT, which sees both ways."""
+"""Layer norms and biases: GPT-2 and GPT-3, GPT-Neo, BigCode, OPT, BLOOM, MPT, and BERT, which sees both ways."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from roofline.errors import InputError
-from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.residual import Dense, Parallel, Positions
-from roofline.models.description import Layer, Model
+from roofline.models.blocks.residual import Dense, Positions
+from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families._parts import Mlp, Norm, Residual, Shape, activation, decoder_layer
+from roofline.models.families._parts import (
+    Mlp,
+    Norm,
+    Residual,
+    Shape,
+    activation,
+    attention,
+    decoder_layer,
+    make,
+)
 from roofline.models.fields import Fields
 
+#: Norms with a scale and a shift.
+_NORM = ("layer_norm", True)
+_BIASED: dict[str, Any] = {"bias": True, "out_bias": True}
 
-@family("gpt2")
+
+def _wide(fields: Fields, shape: Shape, names: tuple[str, str], *sizes: str, bias: bool = True, act: str = "") -> Mlp:
+    """An MLP without a gate; four times the width where the configuration says nothing."""
+    hidden = fields.size(*sizes, default=4 * shape.width) if sizes else 4 * shape.width
+    return Mlp("mlp", shape.width, hidden, False, act, bias, ("", *names))
+
+
+@family("gpt2", "gpt_bigcode")
 def gpt(fields: Fields) -> Model:
-    """Read a GPT-2; ``n_inner`` is four times the width where it is not given."""
+    """Read a GPT-2, or a BigCode model, whose heads of keys may be one for all."""
     shape = Shape(fields)
-    width = shape.width
-    act = activation(fields, "activation_function", default="gelu_new")
-    mlp = Mlp("mlp", width, fields.size("n_inner", default=4 * width), False, act, True, ("", "c_fc", "c_proj"))
-    attention = Attention("attn", width, shape.heads, shape.heads, shape.head, shape.head, bias=True, out_bias=True)
-    layer = decoder_layer(width, attention, mlp, "layer_norm", True, ("ln_1", "ln_2"))
-    positions = fields.size("n_positions", "n_ctx", default=1024)
-    return Model(
-        name=fields.name,
-        family=fields.kind,
-        width=width,
-        vocabulary=shape.vocabulary,
-        layers=(layer,) * shape.layers,
-        dtype="",
-        before=(Positions("wpe", positions, width),),
-        after=(Norm("ln_f", width, "layer_norm", True),),
-        tied=fields.flag("tie_word_embeddings", True),
-        context=positions,
-        prefix="transformer.",
-        embedding_name="wte",
+    bigcode = fields.kind == "gpt_bigcode"
+    fields.ignore(
+        "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner", "validate_runner_input"
     )
+    fields.ignore("pre_allocate_kv_cache", "max_sequence_length", "max_batch_size")
+    heads = 1 if bigcode and fields.flag("multi_query", True) else shape.heads
+    act = activation(fields, "activation_function", default="gelu_pytorch_tanh" if bigcode else "gelu_new")
+    mixer = attention(shape, "attn", kv_heads=heads, rotary=0, **_BIASED)
+    layer = decoder_layer(
+        shape.width, mixer, _wide(fields, shape, ("c_fc", "c_proj"), "n_inner", act=act), *_NORM, ("ln_1", "ln_2")
+    )
+    positions = fields.size("n_positions", "n_ctx", default=1024)
+    return make(
+        fields, shape, [layer] * shape.layers, _NORM, tied=True, ends="ln_f", prefix="transformer.",
+        before=(Positions("wpe", positions, shape.width),), context=positions, embedding_name="wte",
+    )  # fmt: skip
+
+
+@family("gpt_neo")
+def neo(fields: Fields) -> Model:
+    """Read a GPT-Neo: every second layer sees a window, as ``attention_types`` says; no biases on q, k, v."""
+    fields.ignore("attention_types", "attention_layers")
+    shape = Shape(fields)
+    kinds = fields.listed("attention_layers", shape.layers)
+    if kinds is None:
+        kinds = [k for names, times in fields.listed("attention_types") or [] for _ in range(times) for k in names]
+    if len(kinds) < shape.layers or not set(kinds) <= {"global", "local"}:
+        raise InputError(
+            f"attention_types of {fields.name} is not understood", hint="'global' or 'local' for every layer"
+        )
+    window = fields.size("window_size", default=256)
+    act = activation(fields, "activation_function", default="gelu_new")
+    mlp = _wide(fields, shape, ("c_fc", "c_proj"), "intermediate_size", act=act)
+    layers = [
+        decoder_layer(
+            shape.width,
+            attention(shape, "attn.attention", rotary=0, out_bias=True, window=window if kind == "local" else None),
+            mlp, *_NORM, ("ln_1", "ln_2"),
+        )
+        for kind in kinds[: shape.layers]
+    ]  # fmt: skip
+    positions = fields.size("max_position_embeddings", default=2048)
+    return make(
+        fields, shape, layers, _NORM, tied=True, ends="ln_f", prefix="transformer.",
+        before=(Positions("wpe", positions, shape.width),), context=positions, embedding_name="wte",
+    )  # fmt: skip
+
+
+@family("bloom")
+def bloom(fields: Fields) -> Model:
+    """Read a BLOOM: a norm after the embedding, biases everywhere, no positions but a slope of each head's scores."""
+    fields.ignore(
+        "n_embed", "apply_residual_connection_post_layernorm", "slow_but_exact", "masked_softmax_fusion", "seq_length",
+        "attention_softmax_in_fp32", "bias_dropout_fusion", "skip_bias_add", "skip_bias_add_qkv", "unk_token_id",
+        "hidden_dropout", "offset_alibi", "num_attention_heads",
+    )  # fmt: skip
+    if "hidden_size" not in fields and "n_embed" in fields:
+        fields = fields.renamed(n_embed="hidden_size")
+    shape = Shape(fields)
+    mixer = attention(shape, "self_attention", rotary=0, **_BIASED)
+    mlp = _wide(fields, shape, ("dense_h_to_4h", "dense_4h_to_h"), act="gelu_pytorch_tanh")
+    return make(
+        fields, shape, [decoder_layer(shape.width, mixer, mlp, *_NORM)] * shape.layers, _NORM, tied=True, ends="ln_f",
+        prefix="transformer.", embedding_name="word_embeddings",
+        before=(Norm("word_embeddings_layernorm", shape.width, *_NORM),),
+    )  # fmt: skip
+
+
+@family("mpt")
+def mpt(fields: Fields) -> Model:
+    """Read an MPT: no biases, no positions but a slope of each head's scores."""
+    inner = fields.section("attn_config")
+    for field, usual in (("attn_type", "multihead_attention"), ("prefix_lm", False), ("qk_ln", False)):
+        if inner is not None and inner.get(field, usual) != usual:
+            raise InputError(f"{field} in attn_config of {fields.name} is {inner.get(field)!r}", hint="it is not read")
+    fields.ignore(
+        "learned_pos_emb", "init_device", "no_bias", "embedding_fraction", "norm_type", "emb_pdrop", "verbose",
+        "init_config", "emb_prob_drop", "logit_scale", "max_seq_len",
+    )  # fmt: skip
+    shape = Shape(fields)
+    hidden = fields.size("expansion_ratio", default=4) * shape.width
+    mlp = Mlp("ffn", shape.width, hidden, False, "gelu", False, ("", "up_proj", "down_proj"))
+    layer = decoder_layer(
+        shape.width, attention(shape, "attn", rotary=0), mlp, "layer_norm", False, ("norm_1", "norm_2")
+    )
+    return make(
+        fields, shape, [layer] * shape.layers, ("layer_norm", False), tied=True, ends="norm_f", prefix="transformer.",
+        embedding_name="wte", context=fields.get("max_seq_len"),
+    )  # fmt: skip
 
 
 @family("bert")
@@ -42,50 +131,31 @@ def bert(fields: Fields) -> Model:
     """Read a BERT encoder with its pooler and no head: every token sees every other."""
     shape = Shape(fields)
     width = shape.width
-    act = activation(fields, "hidden_act", default="gelu")
-    attention = Attention(
-        "attention",
-        width,
-        shape.heads,
-        shape.heads,
-        shape.head,
-        shape.head,
-        bias=True,
-        out_bias=True,
-        causal=False,
-        names=("query", "key", "value", "output"),
-    )
-    mlp = Mlp("mlp", width, fields.size("intermediate_size"), False, act, True, ("", "intermediate", "output"))
+    mixer = attention(shape, "attention", rotary=0, causal=False, names=("query", "key", "value", "output"), **_BIASED)
+    mlp = Mlp(
+        "mlp", width, fields.size("intermediate_size"), False, activation(fields, "hidden_act", default="gelu"), True,
+        ("", "intermediate", "output"),
+    )  # fmt: skip
     layer = Layer(
         (
-            attention,
+            mixer,
             Residual("add_attention"),
-            Norm("attention.output.LayerNorm", width, "layer_norm", True, True),
+            Norm("attention.output.LayerNorm", width, *_NORM, True),
             mlp,
             Residual("add_feed_forward"),
-            Norm("output.LayerNorm", width, "layer_norm", True, True),
+            Norm("output.LayerNorm", width, *_NORM, True),
         )
     )
     positions = fields.size("max_position_embeddings", default=512)
-    return Model(
-        name=fields.name,
-        family=fields.kind,
-        width=width,
-        vocabulary=shape.vocabulary,
-        layers=(layer,) * shape.layers,
-        dtype="",
-        causal=False,
-        head=False,
-        context=positions,
-        prefix="bert.",
-        embedding_name="word_embeddings",
-        before=(
-            Positions("position_embeddings", positions, width),
-            Positions("token_type_embeddings", fields.size("type_vocab_size", default=2), width),
-            Norm("embeddings.LayerNorm", width, "layer_norm", True, True),
-        ),
-        final=(Dense("pooler", width, width, "tanh"),),
+    before: tuple[Block, ...] = (
+        Positions("position_embeddings", positions, width),
+        Positions("token_type_embeddings", fields.size("type_vocab_size", default=2), width),
+        Norm("embeddings.LayerNorm", width, *_NORM, True),
     )
+    return make(
+        fields, shape, [layer] * shape.layers, causal=False, head=False, context=positions, prefix="bert.", after=(),
+        embedding_name="word_embeddings", before=before, final=(Dense("pooler", width, width, "tanh"),),
+    )  # fmt: skip
 
 
 @family("opt")
@@ -97,76 +167,13 @@ def opt(fields: Fields) -> Model:
         raise InputError(
             f"{fields.name} projects its embedding or normalises after its blocks", hint="that is not read"
         )
-    fields.ignore("enable_bias", "layer_norm_elementwise_affine")
+    fields.ignore("enable_bias", "layer_norm_elementwise_affine", "_remove_final_layer_norm")
     act = activation(fields, "activation_function", default="relu")
-    attention = Attention(
-        "self_attn",
-        width,
-        shape.heads,
-        shape.heads,
-        shape.head,
-        shape.head,
-        bias=True,
-        out_bias=True,
-        names=("q_proj", "k_proj", "v_proj", "out_proj"),
-    )
+    mixer = attention(shape, rotary=0, names=("q_proj", "k_proj", "v_proj", "out_proj"), **_BIASED)
     mlp = Mlp("mlp", width, fields.size("ffn_dim"), False, act, True, ("", "fc1", "fc2"))
-    layer = decoder_layer(width, attention, mlp, "layer_norm", True, ("self_attn_layer_norm", "final_layer_norm"))
+    layer = decoder_layer(width, mixer, mlp, *_NORM, ("self_attn_layer_norm", "final_layer_norm"))
     positions = fields.size("max_position_embeddings", default=2048)
-    return Model(
-        name=fields.name,
-        family=fields.kind,
-        width=width,
-        vocabulary=shape.vocabulary,
-        layers=(layer,) * shape.layers,
-        dtype="",
-        before=(Positions("embed_positions", positions + 2, width),),
-        after=(Norm("final_layer_norm", width, "layer_norm", True),),
-        tied=fields.flag("tie_word_embeddings", True),
-        context=positions,
-        prefix="model.decoder.",
-    )
-
-
-@family("gpt_neox")
-def neox(fields: Fields) -> Model:
-    """Read a GPT-NeoX or Pythia: attention and MLP side by side, each behind a norm of its own."""
-    shape = Shape(fields)
-    width = shape.width
-    bias = fields.flag("attention_bias", True)
-    fields.ignore("rotary_pct", "rotary_emb_base")
-    attention = Attention(
-        "attention",
-        width,
-        shape.heads,
-        shape.heads,
-        shape.head,
-        shape.head,
-        bias=bias,
-        out_bias=bias,
-        rotary=int(shape.head * (fields.share("rotary_pct") or 1)) if "rotary_pct" in fields else shape.rotary,
-    )
-    act = activation(fields, "hidden_act", default="gelu")
-    mlp = Mlp("mlp", width, fields.size("intermediate_size"), False, act, True, ("", "dense_h_to_4h", "dense_4h_to_h"))
-    before = (
-        Norm("input_layernorm", width, "layer_norm", True),
-        Norm("post_attention_layernorm", width, "layer_norm", True),
-    )
-    if fields.flag("use_parallel_residual", True):
-        layer = Layer((Parallel("", ((before[0], attention), (before[1], mlp))), Residual("add")))
-    else:
-        layer = Layer((before[0], attention, Residual("add_attention"), before[1], mlp, Residual("add_feed_forward")))
-    return Model(
-        name=fields.name,
-        family=fields.kind,
-        width=width,
-        vocabulary=shape.vocabulary,
-        layers=(layer,) * shape.layers,
-        dtype="",
-        after=(Norm("final_layer_norm", width, "layer_norm", True),),
-        tied=shape.tied,
-        context=fields.get("max_position_embeddings"),
-        prefix="gpt_neox.",
-        embedding_name="embed_in",
-        head_name="embed_out",
-    )
+    return make(
+        fields, shape, [layer] * shape.layers, _NORM, tied=True, ends="final_layer_norm", context=positions,
+        prefix="model.decoder.", before=(Positions("embed_positions", positions + 2, width),),
+    )  # fmt: skip

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from roofline.models.blocks.attention import Attention
-from roofline.models.description import Layer, Model
+from roofline.models.description import Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
-    Mlp,
-    Norm,
-    Residual,
     Shape,
     activation,
+    attention,
     decoder_layer,
+    dense,
     layer_types,
     make,
     prediction,
@@ -28,12 +26,8 @@ def read(fields: Fields) -> Model:
     """Read a dense decoder; Qwen2 and MiMo have biases on q, k, v, Qwen3 norms on each head's q and k."""
     shape = Shape(fields)
     kind = fields.kind
-    mlp = Mlp(
-        "mlp",
-        shape.width,
-        fields.size("intermediate_size"),
-        activation=activation(fields, "hidden_activation", "hidden_act"),
-        bias=fields.flag("mlp_bias", False),
+    mlp = dense(
+        fields, shape, activation(fields, "hidden_activation", "hidden_act"), bias=fields.flag("mlp_bias", False)
     )
     bias = fields.flag("attention_bias", kind in ("qwen2", "mimo"))
     out_bias = fields.flag("attention_out_bias", bias and kind in ("llama", "mistral", "granite"))
@@ -41,13 +35,8 @@ def read(fields: Fields) -> Model:
     layers = [
         decoder_layer(
             shape.width,
-            Attention(
-                "self_attn",
-                shape.width,
-                shape.heads,
-                shape.kv_heads,
-                shape.head,
-                shape.head,
+            attention(
+                shape,
                 bias=bias,
                 out_bias=out_bias,
                 norm="head" if kind == "qwen3" else None,
@@ -59,30 +48,7 @@ def read(fields: Fields) -> Model:
         for of, turned in zip(_windows(fields, shape.layers), _rotated(fields, shape.layers), strict=True)
     ]
     more = prediction(shape.width, [layers[-1]] * fields.count("num_nextn_predict_layers"))
-    return make(fields, shape, layers, tied=fields.flag("tie_word_embeddings", kind == "gemma"), **more)
-
-
-@family("olmo2")
-def olmo(fields: Fields) -> Model:
-    """Read an OLMo 2: norms after each block instead of before, queries and keys normalised over all heads."""
-    shape = Shape(fields)
-    width = shape.width
-    attention = Attention(
-        "self_attn",
-        width,
-        shape.heads,
-        shape.kv_heads,
-        shape.head,
-        shape.head,
-        bias=fields.flag("attention_bias", False),
-        out_bias=fields.flag("attention_bias", False),
-        norm="full",
-        rotary=shape.rotary,
-    )
-    mlp = Mlp("mlp", width, fields.size("intermediate_size"), activation=activation(fields, "hidden_act"))
-    after = (Norm("post_attention_layernorm", width), Residual("add_attention"))
-    ends = (Norm("post_feedforward_layernorm", width), Residual("add_feed_forward"))
-    return make(fields, shape, [Layer((attention, *after, mlp, *ends))] * shape.layers)
+    return make(fields, shape, layers, tied=kind == "gemma", **more)
 
 
 def _windows(fields: Fields, layers: int) -> list[str]:

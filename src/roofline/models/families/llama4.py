@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from roofline.models.blocks.attention import Attention
 from roofline.models.description import Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
-    Experts,
-    Mlp,
     Shape,
     activation,
-    chosen,
+    attention,
     decoder_layer,
+    dense,
     layer_types,
     make,
-    shared_expert,
+    routed,
 )
 from roofline.models.fields import Fields
 
@@ -33,39 +31,32 @@ def read(fields: Fields) -> Model:
         kinds = ["chunked" if rope else "full" for rope in rotated]
     normed = fields.flag("use_qk_norm", True)
     fields.ignore("attn_scale", "attn_temperature_tuning", "floor_scale", "for_llm_compressor")
-    experts = fields.size("num_local_experts")
-    hidden = fields.size("intermediate_size")
-    routed = Experts(
-        "feed_forward",
-        shape.width,
-        hidden,
-        experts,
-        chosen(fields, experts, "num_experts_per_tok"),
-        activation=act,
-        shared=shared_expert(shape.width, hidden, act),
+    experts = routed(
+        fields,
+        shape,
+        act,
+        name="feed_forward",
+        experts=("num_local_experts",),
+        hidden=("intermediate_size",),
+        shared=fields.size("intermediate_size"),
         scored="sigmoid",
         names=("router", "experts", "shared_expert"),
     )
-    dense = Mlp("feed_forward", shape.width, fields.size("intermediate_size_mlp"), activation=act)
+    of_token = dense(fields, shape, act, size="intermediate_size_mlp", name="feed_forward")
     step = fields.size("interleave_moe_layer_step", default=1)
     sparse = set(fields.listed("moe_layers") or range(step - 1, shape.layers, step))
     layers = [
         decoder_layer(
             shape.width,
-            Attention(
-                "self_attn",
-                shape.width,
-                shape.heads,
-                shape.kv_heads,
-                shape.head,
-                shape.head,
+            attention(
+                shape,
                 bias=fields.flag("attention_bias", False),
                 out_bias=fields.flag("attention_bias", False),
                 norm="plain" if normed and rotated[i] else None,
                 rotary=shape.rotary if rotated[i] else 0,
                 chunk=fields.size("attention_chunk_size") if kinds[i] == "chunked" else None,
             ),
-            routed if i in sparse else dense,
+            experts if i in sparse else of_token,
         )
         for i in range(shape.layers)
     ]

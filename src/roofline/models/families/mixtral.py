@@ -1,42 +1,33 @@
-"""Mixtures of experts on a grouped-query decoder: Mixtral, Qwen2 and Qwen3 MoE, MiniMax-M2, gpt-oss, GLM-4.5."""
+"""Mixtures of experts on a grouped-query decoder: Mixtral, Qwen, MiniMax-M2, gpt-oss, GLM-4.5, OLMoE, Granite …"""
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.errors import InputError
-from roofline.models.blocks.attention import Attention
-from roofline.models.description import Model
+from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
-    Experts,
-    Mlp,
     Shape,
     activation,
-    chosen,
+    attention,
     decoder_layer,
+    dense,
     expert_layers,
     layer_types,
     make,
     prediction,
-    shared_expert,
+    routed,
 )
 from roofline.models.fields import Fields
 
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
-
-
-def _attention(shape: Shape, **more: Any) -> Attention:
-    return Attention(
-        "self_attn", shape.width, shape.heads, shape.kv_heads, shape.head, shape.head, rotary=shape.rotary, **more
-    )
+#: Names of the fields of the older mixtures: every layer's experts are as wide as a dense MLP would be.
+_LOCAL = {"experts": ("num_local_experts",), "hidden": ("intermediate_size",)}
 
 
 @family("mixtral", "minimax_m2")
 def mixtral(fields: Fields) -> Model:
     """Every layer has experts; MiniMax-M2 normalises queries and keys over all heads together."""
     shape = Shape(fields)
-    experts = fields.size("num_local_experts")
     minimax = fields.kind == "minimax_m2"
     norm = None
     if minimax and fields.flag("use_qk_norm", True):
@@ -47,22 +38,79 @@ def mixtral(fields: Fields) -> Model:
         raise InputError(
             f"attn_type_list of {fields.name} has linear attention", hint="only full attention (1) is read"
         )
-    shared = shared_expert(shape.width, fields.count("shared_intermediate_size"), "silu")
-    feed_forward = Experts(
-        "block_sparse_moe",
-        shape.width,
-        fields.size("intermediate_size"),
-        experts,
-        chosen(fields, experts, "num_experts_per_tok"),
-        activation=activation(fields, "hidden_act"),
-        shared=shared,
-        scored=str(fields.get("scoring_func", "softmax")),
-    )
+    experts = routed(
+        fields, shape, activation(fields, "hidden_act"), name="block_sparse_moe", **_LOCAL,
+        shared=fields.count("shared_intermediate_size"), scored=str(fields.get("scoring_func", "softmax")),
+    )  # fmt: skip
     window = fields.get("sliding_window")
-    layer = decoder_layer(shape.width, _attention(shape, norm=norm, window=window), feed_forward)
+    layer = decoder_layer(shape.width, attention(shape, norm=norm, window=window), experts)
     modules = fields.count("num_mtp_modules") if fields.flag("use_mtp", True) else 0
     depth = fields.count("mtp_transformer_layers") or 1
     return make(fields, shape, [layer] * shape.layers, **prediction(shape.width, [layer] * (modules * depth)))
+
+
+@family("granitemoe", "granitemoeshared")
+def granite(fields: Fields) -> Model:
+    """Every layer has experts; the second kind one more for every token."""
+    shape = Shape(fields)
+    bias = fields.flag("attention_bias", False)
+    experts = routed(
+        fields, shape, activation(fields, "hidden_act"), name="block_sparse_moe", **_LOCAL,
+        shared=fields.count("shared_intermediate_size"), names=("router", "experts", "shared_mlp"),
+    )  # fmt: skip
+    layer = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), experts)
+    return make(fields, shape, [layer] * shape.layers)
+
+
+@family("phimoe")
+def phi(fields: Fields) -> Model:
+    """Phi-3.5-MoE: layer norms, and where the configuration says so biases of attention and of the head."""
+    shape = Shape(fields)
+    bias = fields.flag("attention_bias", False)
+    fields.ignore("input_jitter_noise", "sliding_window", "lm_head_bias")
+    experts = routed(
+        fields, shape, activation(fields, "hidden_act"), **_LOCAL, shared=0, names=("router", "experts", "")
+    )
+    layer = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), experts, "layer_norm", True)
+    return make(
+        fields, shape, [layer] * shape.layers, norm=("layer_norm", True), head_bias=fields.flag("lm_head_bias", False)
+    )
+
+
+@family("olmoe")
+def olmoe(fields: Fields) -> Model:
+    """OLMoE: queries and keys are normalised over all heads together."""
+    shape = Shape(fields)
+    fields.ignore("clip_qkv")
+    bias = fields.flag("attention_bias", False)
+    experts = routed(
+        fields, shape, activation(fields, "hidden_act"), experts=("num_experts",), hidden=("intermediate_size",)
+    )
+    layer = decoder_layer(shape.width, attention(shape, norm="full", bias=bias, out_bias=bias), experts)
+    return make(fields, shape, [layer] * shape.layers)
+
+
+@family("dbrx")
+def dbrx(fields: Fields) -> Model:
+    """DBRX: layer norms without a shift; sizes of attention and of the experts stand in sections of their own."""
+    heads, inner = fields.section("attn_config"), fields.section("ffn_config")
+    if heads is None or inner is None:
+        raise InputError(f"{fields.name} has no attn_config or no ffn_config", hint="a dbrx configuration needs both")
+    fields = fields.given(num_key_value_heads=heads.get("kv_n_heads", 1))
+    shape = Shape(fields)
+    fields.ignore("num_key_value_heads", "emb_pdrop", "max_seq_len")
+    function = inner.section("ffn_act_fn")
+    act = activation(function, "name") if function is not None else "silu"
+    experts = routed(
+        inner, shape, act, name="ffn", experts=("moe_num_experts",), each=("moe_top_k",), hidden=("ffn_hidden_size",),
+        shared=0, names=("router.layer", "experts.mlp", ""),
+    )  # fmt: skip
+    names = ("norm_attn_norm.norm_1", "norm_attn_norm.norm_2")
+    layer = decoder_layer(shape.width, attention(shape, "norm_attn_norm.attn"), experts, "layer_norm", False, names)
+    return make(
+        fields, shape, [layer] * shape.layers, ("layer_norm", False), ends="norm_f", prefix="transformer.",
+        embedding_name="wte", context=fields.get("max_seq_len"),
+    )  # fmt: skip
 
 
 @family("qwen3_moe", "qwen2_moe")
@@ -72,29 +120,18 @@ def qwen_moe(fields: Fields) -> Model:
     older = fields.kind == "qwen2_moe"
     act = activation(fields, "hidden_act")
     fields.ignore("intermediate_size", "shared_expert_intermediate_size", "use_sliding_window", "sliding_window")
-    experts = fields.size("num_experts", "num_local_experts")
-    routed = Experts(
-        "mlp",
-        shape.width,
-        fields.size("moe_intermediate_size"),
-        experts,
-        chosen(fields, experts, "num_experts_per_tok"),
-        activation=act,
-        shared=shared_expert(shape.width, fields.count("shared_expert_intermediate_size"), act),
-        shared_gate=older,
+    experts = routed(
+        fields, shape, act, experts=("num_experts", "num_local_experts"),
+        shared=fields.count("shared_expert_intermediate_size"), shared_gate=older,
         names=("gate", "experts", "shared_expert"),
-    )
-    attention = _attention(
+    )  # fmt: skip
+    mixer = attention(
         shape,
         bias=fields.flag("attention_bias", False) or fields.flag("qkv_bias", older),
         norm=None if older else "head",
     )
     layers = [
-        decoder_layer(
-            shape.width,
-            attention,
-            routed if sparse else Mlp("mlp", shape.width, fields.size("intermediate_size"), activation=act),
-        )
+        decoder_layer(shape.width, mixer, experts if sparse else dense(fields, shape, act))
         for sparse in expert_layers(fields, shape.layers)
     ]
     return make(fields, shape, layers)
@@ -104,55 +141,77 @@ def qwen_moe(fields: Fields) -> Model:
 def gpt_oss(fields: Fields) -> Model:
     """gpt-oss: sinks, biases everywhere, every second layer sees a window."""
     shape = Shape(fields)
-    fields.ignore("experts_per_token")
     bias = fields.flag("attention_bias", True)
-    experts = fields.size("num_local_experts")
-    feed_forward = Experts(
-        "mlp",
-        shape.width,
-        fields.size("intermediate_size"),
-        experts,
-        chosen(fields, experts, "num_experts_per_tok", "experts_per_token"),
-        activation=activation(fields, "hidden_act"),
-        router_bias=True,
-        expert_bias=True,
+    experts = routed(
+        fields, shape, activation(fields, "hidden_act"), **_LOCAL, shared=0,
+        each=("num_experts_per_tok", "experts_per_token"), router_bias=True, expert_bias=True,
         names=("router", "experts", ""),
-    )
+    )  # fmt: skip
     window = fields.get("sliding_window")
     layers = [
         decoder_layer(
             shape.width,
-            _attention(shape, bias=bias, out_bias=bias, sinks=True, window=window if kind == "sliding" else None),
-            feed_forward,
+            attention(shape, bias=bias, out_bias=bias, sinks=True, window=window if kind == "sliding" else None),
+            experts,
         )
         for kind in layer_types(fields, shape.layers, _KINDS)
     ]
     return make(fields, shape, layers)
 
 
-@family("glm4_moe")
+@family("glm4_moe", "dots1")
 def glm(fields: Fields) -> Model:
-    """GLM-4.5: dense layers first, a shared expert, biases on q, k, v."""
+    """GLM-4.5 and dots.llm1: dense layers first, a shared expert; biases on q, k, v, or norms of each head."""
     shape = Shape(fields)
+    dots = fields.kind == "dots1"
     act = activation(fields, "hidden_act")
-    experts, hidden = fields.size("n_routed_experts"), fields.size("moe_intermediate_size")
-    routed = Experts(
-        "mlp",
-        shape.width,
-        hidden,
-        experts,
-        chosen(fields, experts, "num_experts_per_tok"),
-        activation=act,
-        shared=shared_expert(shape.width, hidden * fields.count("n_shared_experts"), act),
-        scored="sigmoid",
-    )
-    dense = Mlp("mlp", shape.width, fields.size("intermediate_size"), activation=act)
-    norm = "head" if fields.flag("use_qk_norm", False) else None
-    attention = _attention(shape, bias=fields.flag("attention_bias", False), norm=norm)
+    experts = routed(fields, shape, act, scored="sigmoid")
+    bias = fields.flag("attention_bias", False)
+    norm = "head" if dots or fields.flag("use_qk_norm", False) else None
+    window = fields.get("sliding_window") if dots else None
+    fields.ignore("sliding_window", "max_window_layers")
+
+    def layer(kind: str, feed_forward: Block) -> Layer:
+        seen = window if kind == "sliding" else None
+        return decoder_layer(
+            shape.width, attention(shape, bias=bias, out_bias=bias and dots, norm=norm, window=seen), feed_forward
+        )
+
+    kinds = layer_types(fields, shape.layers, _KINDS)
     layers = [
-        decoder_layer(shape.width, attention, routed if sparse else dense)
-        for sparse in expert_layers(fields, shape.layers)
+        layer(kind, experts if sparse else dense(fields, shape, act))
+        for kind, sparse in zip(kinds, expert_layers(fields, shape.layers), strict=True)
     ]
-    last = decoder_layer(shape.width, attention, routed)
-    more = prediction(shape.width, [last] * fields.count("num_nextn_predict_layers"))
+    more = prediction(shape.width, [layer("full", experts)] * fields.count("num_nextn_predict_layers"))
     return make(fields, shape, layers, **more)
+
+
+@family("hunyuan_v1_moe")
+def hunyuan(fields: Fields) -> Model:
+    """Hunyuan-A13B: norms of each head, one shared expert as wide as the others; numbers may be listed by layer."""
+    fields = fields.evened("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
+    shape = Shape(fields)
+    bias = fields.flag("attention_bias", False)
+    if fields.get("use_cla") or fields.get("use_mixed_mlp_moe") is False or fields.get("num_shared_expert", 1) != 1:
+        raise InputError(
+            f"{fields.name} shares keys between layers or has not one shared expert", hint="that is not read"
+        )
+    fields.ignore("moe_intermediate_size", *_UNUSED)
+    experts = routed(
+        fields, shape, activation(fields, "hidden_act"), experts=("num_experts",), each=("moe_topk",),
+        hidden=("intermediate_size",), shared=fields.size("intermediate_size"),
+        names=("gate.wg", "experts", "shared_mlp"),
+    )  # fmt: skip
+    layer = decoder_layer(shape.width, attention(shape, norm="head", bias=bias, out_bias=bias), experts)
+    return make(fields, shape, [layer] * shape.layers)
+
+
+#: Fields of Hunyuan's configurations that its code for language models does not use, or that change no cost.
+_UNUSED = (
+    "cla_share_factor", "capacity_factor", "moe_drop_tokens", "moe_random_routing_dropped_token", "use_cla", "n_group",
+    "moe_layer_num_skipped", "group_limited_greedy", "use_qk_norm", "use_rotary_pos_emb", "norm_type", "mlp_bias",
+    "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "attention_head_dim",
+    "use_mixed_mlp_moe", "mask_init_id", "im_start_id", "im_end_id", "im_newline_id", "text_start_id", "text_end_id",
+    "pool_type", "class_num", "sep_id", "pad_id", "eod_token_id", "num_media_embeds", "vit_type",
+    "anyres_pooling_size",
+)  # fmt: skip

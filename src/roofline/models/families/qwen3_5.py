@@ -5,22 +5,21 @@ Their multimodal configurations hold a ``text_config``; the language part is rea
 
 from __future__ import annotations
 
-from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.recurrent import DeltaNet
 from roofline.models.description import Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
     Experts,
-    Mlp,
     Shape,
     activation,
-    chosen,
+    attention,
     decoder_layer,
+    dense,
     expert_layers,
     layer_types,
     make,
     prediction,
-    shared_expert,
+    routed,
 )
 from roofline.models.fields import Fields
 
@@ -37,16 +36,10 @@ def read(fields: Fields) -> Model:
     kinds = layer_types(fields, shape.layers, _KINDS)
     if "layer_types" not in fields:
         kinds = ["full" if (i + 1) % every == 0 else "linear" for i in range(shape.layers)]
-    attention = Attention(
-        "self_attn",
-        shape.width,
-        shape.heads,
-        shape.kv_heads,
-        shape.head,
-        shape.head,
+    full = attention(
+        shape,
         norm="head",
         gate="query" if fields.flag("attn_output_gate", True) else None,
-        rotary=shape.rotary,
         bias=fields.flag("attention_bias", False),
     )
     linear = DeltaNet(
@@ -59,35 +52,28 @@ def read(fields: Fields) -> Model:
         fields.size("linear_conv_kernel_dim"),
         state=_STATES[fields.choice("mamba_ssm_dtype", _STATES, "float32")],
     )
-    routed = _routed(fields, shape, act) if "num_experts" in fields else None
+    experts = _experts(fields, shape, act) if "num_experts" in fields else None
     layers = [
         decoder_layer(
             shape.width,
-            attention if kind == "full" else linear,
-            routed if routed is not None and sparse else _dense(fields, shape, act),
+            full if kind == "full" else linear,
+            experts if experts is not None and sparse else dense(fields, shape, act),
         )
         for kind, sparse in zip(kinds, expert_layers(fields, shape.layers), strict=True)
     ]
     fields.ignore("mtp_use_dedicated_embeddings", "intermediate_size")
-    last = decoder_layer(shape.width, attention, routed or _dense(fields, shape, act))
+    last = decoder_layer(shape.width, full, experts or dense(fields, shape, act))
     more = prediction(shape.width, [last] * fields.count("mtp_num_hidden_layers"))
     return make(fields, shape, layers, **more)
 
 
-def _dense(fields: Fields, shape: Shape, act: str) -> Mlp:
-    return Mlp("mlp", shape.width, fields.size("intermediate_size"), activation=act)
-
-
-def _routed(fields: Fields, shape: Shape, act: str) -> Experts:
-    experts = fields.size("num_experts")
-    return Experts(
-        "mlp",
-        shape.width,
-        fields.size("moe_intermediate_size"),
-        experts,
-        chosen(fields, experts, "num_experts_per_tok"),
-        activation=act,
-        shared=shared_expert(shape.width, fields.size("shared_expert_intermediate_size"), act),
+def _experts(fields: Fields, shape: Shape, act: str) -> Experts:
+    return routed(
+        fields,
+        shape,
+        act,
+        experts=("num_experts",),
+        shared=fields.size("shared_expert_intermediate_size"),
         shared_gate=True,
         names=("gate", "experts", "shared_expert"),
     )

@@ -1,0 +1,152 @@
+"""Dense decoders that vary Llama's: norms elsewhere or of another kind, no gate, biases (OLMo, GLM-4, EXAONE …)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from roofline.models.description import Layer, Model
+from roofline.models.families import family
+from roofline.models.families._parts import (
+    Mlp,
+    Norm,
+    Residual,
+    Shape,
+    activation,
+    attention,
+    decoder_layer,
+    dense,
+    layer_types,
+    make,
+)
+from roofline.models.fields import Fields
+
+_KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
+
+
+@family("olmo2", "olmo3", "exaone4")
+def norms_after(fields: Fields) -> Model:
+    """Read an OLMo 2 or 3 or an EXAONE 4: norms after each block, queries and keys normalised."""
+    shape = Shape(fields)
+    width, exaone = shape.width, fields.kind == "exaone4"
+    fields.ignore("sliding_window", "sliding_window_pattern")
+    bias = fields.flag("attention_bias", False)
+    kinds = layer_types(fields, shape.layers, _KINDS)
+    window = fields.get("sliding_window")
+    if "layer_types" not in fields and window and fields.kind != "olmo2":
+        pattern = fields.get("sliding_window_pattern", 4)
+        kinds = ["full" if full else "sliding" for full in _pattern(pattern, shape.layers)]
+    mlp = dense(fields, shape, activation(fields, "hidden_act"))
+    after = (Norm("post_attention_layernorm", width), Residual("add_attention"))
+    ends = (Norm("post_feedforward_layernorm", width), Residual("add_feed_forward"))
+
+    def layer(kind: str) -> Layer:
+        mixer = attention(
+            shape, bias=bias, out_bias=bias, norm="head" if exaone else "full",
+            window=window if kind == "sliding" else None,
+            rotary=0 if exaone and window and kind == "full" else shape.rotary,
+        )  # fmt: skip
+        return Layer((mixer, *after, mlp, *ends))
+
+    return make(fields, shape, [layer(kind) for kind in kinds])
+
+
+def _pattern(pattern: Any, layers: int) -> list[bool]:
+    """Which layers see all: every so many, or by the letters of a pattern such as LLLG."""
+    if isinstance(pattern, str):
+        return [pattern[number % len(pattern)] == "G" for number in range(layers)]
+    return [(number + 1) % int(pattern) == 0 for number in range(layers)]
+
+
+@family("olmo")
+def olmo(fields: Fields) -> Model:
+    """Read an OLMo: norms without a scale."""
+    shape = Shape(fields)
+    fields.ignore("clip_qkv")
+    bias = fields.flag("attention_bias", False)
+    mlp = dense(fields, shape, activation(fields, "hidden_act"))
+    made = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), mlp, "layer_norm")
+    layer = Layer(tuple(replace(block, scaled=False) if isinstance(block, Norm) else block for block in made.blocks))
+    end = Norm("norm", shape.width, "layer_norm", scaled=False)
+    return make(fields, shape, [layer] * shape.layers, after=(end,))
+
+
+@family("glm", "glm4")
+def glm(fields: Fields) -> Model:
+    """Read a GLM-4: biases on q, k, v, half of each head rotated; the newer with norms after each block as well."""
+    shape = Shape(fields)
+    width = shape.width
+    share = fields.get("partial_rotary_factor") is None and fields.get("rope_parameters") is None
+    mixer = attention(
+        shape, bias=fields.flag("attention_bias", False), rotary=shape.head // 2 if share else shape.rotary
+    )
+    mlp = dense(fields, shape, activation(fields, "hidden_act"))
+    layer = decoder_layer(width, mixer, mlp)
+    if fields.kind == "glm4":
+        first, block, add, second, feed_forward, add_again = layer.blocks
+        layer = Layer(
+            (first, block, Norm("post_self_attn_layernorm", width), add,
+             second, feed_forward, Norm("post_mlp_layernorm", width), add_again)
+        )  # fmt: skip
+    return make(fields, shape, [layer] * shape.layers)
+
+
+@family("ernie4_5")
+def ernie(fields: Fields) -> Model:
+    """Read an ERNIE 4.5: one switch for all biases."""
+    shape = Shape(fields)
+    bias = fields.flag("use_bias", False)
+    mlp = dense(fields, shape, activation(fields, "hidden_act"), bias=bias)
+    layer = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), mlp)
+    return make(fields, shape, [layer] * shape.layers, tied=True)
+
+
+@family("hunyuan_v1_dense")
+def hunyuan(fields: Fields) -> Model:
+    """Read a dense Hunyuan: norms of each head's queries and keys."""
+    shape = Shape(fields)
+    fields.ignore("use_qk_norm", "use_cla", "cla_share_factor", "attention_head_dim", "mlp_bias", "norm_type")
+    fields.ignore("use_rotary_pos_emb", "eod_token_id", "im_end_id", "im_start_id", "im_newline_id", "pad_id", "sep_id")
+    fields.ignore("text_start_id", "text_end_id", "mask_init_id", "org_vocab_size", "pool_type", "class_num")
+    bias = fields.flag("attention_bias", False)
+    mlp = dense(fields, shape, activation(fields, "hidden_act"))
+    layer = decoder_layer(shape.width, attention(shape, norm="head", bias=bias, out_bias=bias), mlp)
+    return make(fields, shape, [layer] * shape.layers)
+
+
+@family("arcee", "nemotron", "starcoder2")
+def ungated(fields: Fields) -> Model:
+    """Read an MLP without a gate: squared ReLU (AFM, Nemotron-4, Minitron) or GELU (StarCoder 2)."""
+    shape = Shape(fields)
+    starcoder = fields.kind == "starcoder2"
+    every = fields.flag("use_bias", True) if starcoder else False
+    bias = fields.flag("attention_bias", every)
+    norm = ("rms_norm", False) if fields.kind == "arcee" else ("layer_norm", True)
+    if starcoder:
+        fields.ignore("norm_type", "mlp_type", "embedding_dropout", "residual_dropout")
+    act = activation(fields, "hidden_act", default="gelu_pytorch_tanh" if starcoder else "relu2")
+    names = ("", "c_fc", "c_proj") if starcoder else ("", "up_proj", "down_proj")
+    hidden = fields.size("intermediate_size")
+    mlp = Mlp("mlp", shape.width, hidden, False, act, fields.flag("mlp_bias", every), names)
+    half = fields.kind == "nemotron" and fields.get("partial_rotary_factor") is None
+    half = half and fields.get("rope_parameters") is None
+    mixer = attention(
+        shape, bias=bias, out_bias=bias, rotary=shape.head // 2 if half else shape.rotary,
+        window=fields.get("sliding_window") if starcoder else None,
+    )  # fmt: skip
+    return make(fields, shape, [decoder_layer(shape.width, mixer, mlp, *norm)] * shape.layers, norm, tied=starcoder)
+
+
+@family("internlm2", "baichuan", "exaone")
+def remote(fields: Fields) -> Model:
+    """Read what comes with code of its own: InternLM 2 and EXAONE 3 (grouped heads), Baichuan (a head of keys each)."""
+    shape = Shape(fields)
+    fields.ignore(
+        "model_max_length", "z_loss_weight", "_from_model_config", "attn_implementation", "position_embedding"
+    )
+    bias = fields.flag("bias", False)
+    mlp = dense(fields, shape, activation(fields, "hidden_act", "activation_function"))
+    # the larger Baichuan has slopes of scores in place of rotation
+    rotary = 0 if fields.kind == "baichuan" and shape.width == 5120 else shape.rotary
+    layer = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias, rotary=rotary), mlp)
+    return make(fields, shape, [layer] * shape.layers)

@@ -1,0 +1,158 @@
+"""When each kind of parallelism stops paying in training: from how many tokens, up to how many chips.
+
+>>> from roofline.models.training import train
+>>> found = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=2**22, tensor=4, checkpoint="full")
+>>> for limit in limits(found):
+...     print(limit)
+fsdp 1,024: computing covers it from 187 tokens a chip on (1,024 now)
+tensor 4: computing covers it up to 8 chips (4 now)
+
+What must be covered is an axis's collectives, all together, behind all computing of the step: the floor's own question.
+Computing grows with the tokens of a chip, gathering weights does not; of tensor parallelism both grow, so that there
+only its width counts. Each line holds as fresh answers do, on both sides of it.
+
+Source: "How To Scale Your Model", chapter 5: B/X > C/W for data and fully sharded, Y < F·W/C for tensor parallelism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.errors import RooflineError
+from roofline.models.schedule import schedule
+from roofline.models.training_answer import Training
+from roofline.sizes import is_array, is_symbol
+
+#: The share of a step that a pipeline may wait for little.
+BUBBLE = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limit:
+    """One condition: ``what`` must be at ``least`` or at most ``value``; None where no value does, 0 where any does."""
+
+    axis: str
+    ways: int
+    what: str
+    value: float | None
+    now: float
+    least: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds now."""
+        if self.value is None:
+            return False
+        return self.now >= self.value if self.least else self.now <= self.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """The condition as plain data."""
+        return {
+            "axis": self.axis, "ways": self.ways, "what": self.what, "value": self.value, "now": self.now,
+            "least": self.least, "holds": self.holds,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        name = f"{self.axis} {self.ways:,}"
+        if self.what == "microbatches":
+            little = f"at most {BUBBLE:.0%} of the step is waiting"
+            return f"{name}: {little} from {self.value:,} microbatches on ({self.now:,.0f} now)"
+        if self.value is None:
+            return f"{name}: computing covers it at no number of {self.what}"
+        if self.value == 0:
+            return f"{name}: computing covers it at any number of {self.what}"
+        side = f"from {self.value:,.0f} {self.what} on" if self.least else f"up to {self.value:,.0f} {self.what}"
+        return f"{name}: computing covers it {side} ({self.now:,.0f} now)"
+
+
+def limits(found: Training) -> tuple[Limit, ...]:
+    """Work out where each axis of a layout stops being covered by computing; of arrays and symbols nothing is said."""
+    if is_array(found.lower) or is_symbol(found.lower):
+        return ()
+    return tuple(_limits(found))
+
+
+def _limits(found: Training) -> Iterator[Limit]:
+    by_tokens = [n for n in ("data", "fsdp", "expert") if found.ways[n] > 1]
+    twice = again(found, batch_tokens=2 * found.batch_tokens) if by_tokens else found
+    yield from (_from_tokens(found, twice, name) for name in by_tokens)
+    if found.ways["tensor"] > 1:
+        yield _tensor(found)
+    if found.ways["pipeline"] > 1:
+        order, chunks = schedule(found.schedule), int(found.asked["chunks"])
+        fewest = order.microbatches(BUBBLE, stages=found.ways["pipeline"], chunks=chunks)
+        yield Limit("pipeline", int(found.ways["pipeline"]), "microbatches", fewest, float(found.microbatches), True)
+
+
+def again(found: Training, **changes: Any) -> Training:
+    """Ask for a step anew, with something changed."""
+    from roofline.models.training import train
+
+    asked = {**found.asked, "microbatches": found.microbatches, **changes}
+    return train(asked.pop("model"), **asked)
+
+
+def axis_times(bound: Bound, axis: str) -> dict[str, Any]:
+    """Seconds by link of the collectives over one axis of the mesh."""
+    times: dict[str, Any] = {}
+    for use in bound.uses:
+        if use.quantity == "wire" and use.place.partition(".")[0] == axis:
+            times[use.place] = times.get(use.place, 0) + use.time
+    return times
+
+
+def computing(bound: Bound) -> float:
+    """Seconds of the busiest unit."""
+    times: dict[str, float] = {}
+    for use in bound.uses:
+        if use.quantity == "flops":
+            times[use.resource] = times.get(use.resource, 0.0) + float(use.time)
+    return max(times.values())
+
+
+def _from_tokens(found: Training, twice: Training, axis: str) -> Limit:
+    """Tokens of a chip from which computing takes longer than the axis: both are straight lines of the batch."""
+    now = float(found.batch_tokens) / float(found.chips)
+    later = axis_times(twice.bound, axis)
+    values: list[float | None] = []
+    for place, time in axis_times(found.bound, axis).items():
+        here = computing(found.bound) - float(time)
+        slope = computing(twice.bound) - float(later[place]) - here
+        start = here - slope
+        if slope > 0:
+            values.append(max(-start / slope, 0.0) * now)
+        else:
+            values.append(0.0 if here >= 0 else None)
+    worst = None if None in values else max((v for v in values if v is not None), default=0.0)
+    return Limit(axis, int(found.ways[axis]), "tokens a chip", worst, now, True)
+
+
+def _tensor(found: Training) -> Limit:
+    """The most chips that may split a layer, the chips of a step and its batch as they are."""
+    heads = int(found.ways["tensor"]) * int(found.ways["fsdp"])
+    best: int | None = None
+    for ways in _doubling(heads):
+        try:
+            tried = again(found, tensor=ways, fsdp=heads // ways, microbatches=found.asked["microbatches"])
+        except RooflineError:
+            continue
+        times = axis_times(tried.bound, "tensor")
+        if max(times.values(), default=0) <= computing(tried.bound):
+            best = ways
+        elif best is not None:
+            break
+    return Limit("tensor", int(found.ways["tensor"]), "chips", best, float(found.ways["tensor"]), False)
+
+
+def _doubling(most: int) -> Iterator[int]:
+    ways = 2
+    while ways <= most:
+        if most % ways == 0:
+            yield ways
+        ways *= 2
+
+
+__all__ = ["BUBBLE", "Limit", "again", "axis_times", "computing", "limits"]

@@ -1,0 +1,94 @@
+"""Limits and advice for training: each line is what a fresh answer says, on both sides of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline.models.schedule import schedule
+from roofline.models.training import train
+from roofline.models.training_advice import advise
+from roofline.models.training_limits import BUBBLE, again, axis_times, computing, limits
+
+LAYOUTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fsdp and tensor": (
+        "llama-3-70b",
+        {"on": "v5p:16x16x16", "batch_tokens": 2**22, "tensor": 4, "checkpoint": "full"},
+    ),
+    "slices": ("llama-3-8b", {"on": "v5e:16x16:2", "batch_tokens": 2**22, "data": 2, "checkpoint": "full"}),
+    "pipeline": ("llama-3-70b", {"on": "h100:256", "batch_tokens": 2**22, "tensor": 8, "pipeline": 4, "zero": 1}),
+    "experts": ("mixtral-8x7b", {"on": "h200:64", "batch_tokens": 2**21, "expert": 8, "checkpoint": "full"}),
+}
+
+
+def covered(found: Any, axis: str) -> bool:
+    """Whether computing takes longer than every link of an axis."""
+    return max(map(float, axis_times(found.bound, axis).values())) <= computing(found.bound)
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+def test_limits_hold_on_both_sides(name: str) -> None:
+    model, arguments = LAYOUTS[name]
+    found = train(model, **arguments)
+    lines = {limit.axis: limit for limit in limits(found)}
+    assert set(lines) == {axis for axis, ways in found.ways.items() if ways > 1}
+    for axis in {"data", "fsdp"} & set(lines):
+        limit = lines[axis]
+        assert limit.value
+        tokens = limit.value * found.chips
+        assert covered(again(found, batch_tokens=int(tokens * 1.01)), axis)
+        assert not covered(again(found, batch_tokens=int(tokens * 0.99)), axis)
+    if "tensor" in lines:
+        limit, both = lines["tensor"], found.ways["tensor"] * found.ways["fsdp"]
+        assert limit.value
+        inside = again(found, tensor=int(limit.value), fsdp=both // int(limit.value), microbatches=None)
+        outside = again(found, tensor=2 * int(limit.value), fsdp=both // 2 // int(limit.value), microbatches=None)
+        assert covered(inside, "tensor")
+        assert not covered(outside, "tensor")
+    if "pipeline" in lines:
+        fewest = lines["pipeline"].value
+        assert fewest
+        bubbles = [schedule("1f1b").bubble(stages=4, microbatches=int(fewest) - n) for n in (0, 1)]
+        assert bubbles[0] <= BUBBLE < bubbles[1]
+
+
+def test_what_nothing_covers_is_said() -> None:
+    """Tokens to experts and back grow with the batch as computing does: no batch helps where one does not."""
+    found = train("deepseek-v3", on="h200:64", batch_tokens=2**20, expert=64, checkpoint="full", zero=1)
+    limit = next(limit for limit in limits(found) if limit.axis == "expert")
+    assert limit.value is None
+    assert not limit.holds
+    assert str(limit) == "expert 64: computing covers it at no number of tokens a chip"
+    assert not covered(again(found, batch_tokens=2**26), "expert")
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+def test_each_line_of_advice_is_a_fresh_answer(name: str) -> None:
+    model, arguments = LAYOUTS[name]
+    found = train(model, **arguments)
+    lines = advise(found)
+    assert lines
+    gains = [line.gain for line in lines if not line.fits]
+    assert gains == sorted(gains, reverse=True)
+    for line in lines:
+        fresh = train(model, **{**arguments, **line.arguments})
+        assert fresh.time == line.after.time
+        assert line.fits or fresh.batch_tokens / fresh.time > found.batch_tokens / found.time
+        assert line.after.memory.fits is not False or found.memory.fits is False
+
+
+def test_kinds_of_advice() -> None:
+    """What binds decides: narrower arithmetic, fewer operations again, other chips, what makes it fit."""
+    model, arguments = LAYOUTS["pipeline"]
+    said = {line.change for line in advise(train(model, **arguments))}
+    assert {"fp8", "schedule zb-h1", "b200 chips"} <= said
+    again_full = {line.change for line in advise(train(model, **{**arguments, "checkpoint": "full"}))}
+    assert "checkpoint selective" in again_full
+    estimated = {line.change for line in advise(train(model, **arguments, overlap=0.5))}
+    assert "complete overlap" in estimated
+    tight = train("llama-3-8b", on="h100:8", batch_tokens=2**18, checkpoint="none")
+    assert tight.memory.fits is False
+    first = advise(tight)[0]
+    assert first.fits
+    assert str(first).endswith("a chip: fits")

@@ -1,0 +1,73 @@
+"""Training with experts spread over chips and sequences shared by chips: conservation, bytes sent, memory, messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline.cli import main
+from roofline.models import load
+from roofline.models.training import train
+
+MOE: dict[str, Any] = {"on": "h100:64", "batch_tokens": 2**20, "checkpoint": "none"}
+
+
+def sent(found: Any, name: str) -> float:
+    """Bytes that a chip sends one way in operations of this name."""
+    parts = [part for part in found.bound.ops if name in part.op.where]
+    return float(sum(use.amount for part in parts for use in part.uses if use.quantity == "wire"))
+
+
+@pytest.mark.parametrize(
+    "ways", [{"expert": 8}, {"expert": 8, "tensor": 2}, {"expert": 4, "tensor": 4}, {"context_parallel": 4},
+             {"expert": 8, "context_parallel": 2, "tensor": 2}, {"expert": 8, "pipeline": 2}],
+)  # fmt: skip
+def test_flops_are_conserved(ways: dict[str, Any]) -> None:
+    found = train("mixtral-8x7b", **MOE, **ways, sequence_parallel=False)
+    assert found.chips == 64
+    assert found.flops == pytest.approx(found.model_flops, rel=1e-3 if ways.get("tensor", 1) > 1 else 1e-9)
+    assert found.lower <= found.op_by_op * (1 + 1e-12) <= found.upper * (1 + 1e-9)
+
+
+def test_states_are_shared_by_what_each_chip_holds() -> None:
+    """Experts by the chips that hold the same ones, the rest by all: 2 + 2 + 12 bytes of each parameter."""
+    model = load("mixtral-8x7b")
+    experts = sum(n for name, n in model.parameters_by_module().items() if ".experts." in name)
+    found = train("mixtral-8x7b", expert=8, **MOE)
+    held = sum(found.memory.parts[name] for name in ("weights", "gradients", "optimizer"))
+    assert found.ways["expert"] == 8
+    assert held == pytest.approx(16 * ((model.parameters - experts) / 64 + experts / 8 / 8))
+
+
+def test_tokens_go_to_their_experts_and_back_twice() -> None:
+    """Two AllToAlls forward and two backward of every chip's rows, of which 1/8 stay; fewer weights are gathered."""
+    found = train("mixtral-8x7b", expert=8, **MOE)
+    rows = 2**20 / 64 * 2
+    assert sent(found, "all_to_all") == pytest.approx(32 * 4 * rows * 4096 * 2 * 7 / 8)
+    alone = train("mixtral-8x7b", **MOE)
+    assert sent(found, "weights for forward") < sent(alone, "weights for forward") / 4
+
+
+def test_keys_and_values_go_round() -> None:
+    """Ring attention: forward, once more for backward, and their gradients: 3 · (c − 1)/c of a sequence's."""
+    found = train("llama-3-8b", on="h100:8", batch_tokens=2**17, sequence=8192, context_parallel=4, checkpoint="none")
+    each = 2**17 / 2 / 8192 * 8192 * 2 * 8 * 128 * 2
+    assert sent(found, "ring") == pytest.approx(32 * 3 * each * 3 / 4)
+    whole = train("llama-3-8b", on="h100:8", batch_tokens=2**17, sequence=8192, checkpoint="none")
+    assert found.memory.parts["activations"] == pytest.approx(whole.memory.parts["activations"], rel=1e-9)
+    assert found.bound.flops == pytest.approx(whole.bound.flops, rel=1e-9)
+
+
+MESSAGES = [
+    (["llama-2-7b", "--expert", "8"], "llama-2-7b has no experts to spread over 8 chips; leave expert out"),
+    (["mixtral-8x7b", "--expert", "3", "--tensor", "2"], "experts on 3 chips, of which 2 run a copy; a multiple of 2"),
+    (["mixtral-8x7b", "--expert", "16"], "mixtral-8x7b has 8 experts, which 16 chips do not divide"),
+    (["qwen3.5-35b-a3b", "--context-parallel", "2"], "its DeltaNet layers (linear_attn) pass a state"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MESSAGES)
+def test_messages(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", *words, "--on", "h100:16", "--batch-tokens", "65536"]) == 2
+    assert message in capsys.readouterr().err
