@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from roofline.models.fit import largest_batch, longest_context
     from roofline.models.front import latency_throughput
     from roofline.models.generating import generation
+    from roofline.models.limits import network_limit
     from roofline.models.mixed_step import mixed
     from roofline.models.model_outline import outline
     from roofline.models.nearest_fit import nearest
     from roofline.models.operations import decode, prefill
+    from roofline.models.parallelism import Parallelism
     from roofline.models.report import serve
     from roofline.models.serving import serve_bound
     from roofline.models.speculation import expected_tokens, speculate
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "Model": "description",
+    "Parallelism": "parallelism",
     "advise_step": "advice",
     "answer_rate": "disaggregation",
     "chunked": "chunked_prefill",
@@ -48,6 +51,7 @@ _WHERE = {
     "mixed": "mixed_step",
     "names": "config",
     "nearest": "nearest_fit",
+    "network_limit": "limits",
     "outline": "model_outline",
     "pool": "chip_pool",
     "prefill": "operations",
@@ -62,6 +66,7 @@ _WHERE = {
 
 __all__ = [
     "Model",
+    "Parallelism",
     "advise_step",
     "answer_rate",
     "chunked",
@@ -77,6 +82,7 @@ __all__ = [
     "mixed",
     "names",
     "nearest",
+    "network_limit",
     "outline",
     "pool",
     "prefill",

@@ -99,7 +99,7 @@ def decode(
     step = _step(
         model, batch, ("tokens", tokens), ("context", context), activations, kv, count, unfused, absorbed, skew
     )
-    return run(model, replace(step, wanted=step.new), weights, compute)
+    return run(model, replace(step, wanted=step.new, decoding=True), weights, compute)
 
 
 def stepped(

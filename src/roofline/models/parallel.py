@@ -61,6 +61,7 @@ def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
     named = {axis.name: axis for axis in machine.mesh or ()}
     algorithm = Chooser(ways.algorithm, machine)
     axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
+    axes["tensor"] = (*axes["tensor"], *axes["kv"])
     spread = None
     if ways.exchange == "all-to-all" and ways.expert > 1:
         spread = Spread(
@@ -76,7 +77,7 @@ def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
         )
     made = Splitter(
         model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, algorithm,
-        axes["context"], spread,
+        axes["context"], spread, axes["kv"],
     )  # fmt: skip
     local = _split(model, made)
     if ways.pipeline > 1 and not model.head and not model.final:
@@ -143,6 +144,8 @@ def _said(ways: Parallelism, spread: Spread | None, model: Model) -> list[str]:
         )
         if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):
             said.append(SHARED["split" if spread.split else "replicated"])
+    if ways.kv > 1:
+        said.append(f"{ways.kv} chips share the keys and values of the same heads by sequence")
     if ways.context > 1:
         said.append(
             f"{ways.context} chips share each sequence: prefill passes keys and values round, queries dealt evenly; in "

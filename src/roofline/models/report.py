@@ -16,10 +16,11 @@ from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.flip import flip
-from roofline.models.parallelism import ONE, Parallelism, several, taken
+from roofline.models.limits import Limit, network_limit
+from roofline.models.parallelism import CHIPS, ONE, Parallelism, several, taken
 from roofline.models.serving import serve_bound
 from roofline.models.sharded import shares
-from roofline.sizes import Size, maximum
+from roofline.sizes import Size, maximum, product
 
 if TYPE_CHECKING:
     from roofline.models.nearest_fit import Nearest
@@ -75,6 +76,23 @@ class Serving:
             for name, attention in (("whole", True), ("matrices", False))
         }
 
+    def network_limit(self, phase: str) -> Limit | None:
+        """Up to how many chips a layer, or a model's experts, is split before the phase waits for the network.
+
+        None where nothing is split so, or sizes are arrays.
+        """
+        found = self.prefill if phase == "prefill" else self.decode
+        ways = self.ways
+        kind = "tensor" if ways.tensor > 1 else "expert" if ways.expert > 1 else None
+        if found is None or kind is None or ways.pipeline > 1 or ways.context > 1 or not isinstance(self.batch, int):
+            return None
+        sizes = {name: found.sizes[name] for name in ("prompt", "past", "tokens", "context") if name in found.sizes}
+        if not all(isinstance(size, int) for size in sizes.values()):
+            return None
+        batch = max(self.batch // ways.data, 1)
+        chosen = {"policy": found.request["policy"], "algorithm": ways.algorithm, **self.formats}
+        return network_limit(self.model, phase, found.machine, kind=kind, batch=batch, **sizes, **chosen)
+
     def nearest(self) -> Nearest | None:
         """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
         needed = self.memory
@@ -89,6 +107,13 @@ class Serving:
         """What would fit where this does not, in one sentence."""
         found = self.nearest()
         return None if found is None else "; or ".join(found.said) or "nothing near"
+
+    @property
+    def _layout(self) -> dict[str, Size]:
+        """Numbers of chips by use, and in all; arrays where several layouts were asked for."""
+        phase = self.decode or self.prefill
+        used = {} if phase is None else {name: phase.sizes[name] for name in CHIPS if name in phase.sizes}
+        return {"chips": product(n for name, n in used.items() if name not in ("expert", "kv_parallel")), **used}
 
     @property
     def _local(self) -> Model:
@@ -113,9 +138,9 @@ class Serving:
                 "source": self.model.source or None,
             },
             "batch": _plain(self.batch),
-            "tensor": self.ways.tensor,
-            "expert": self.ways.expert,
-            "parallelism": {"chips": self.ways.chips, **self.ways.sizes()},
+            "tensor": _plain(self._layout.get("tensor", 1)),
+            "expert": _plain(self._layout.get("expert", 1)),
+            "parallelism": {name: _plain(number) for name, number in self._layout.items()},
             "time_to_first_token": _plain(self.time_to_first_token),
             "time_per_token": _plain(self.time_per_token),
             "tokens_per_second": _plain(self.tokens_per_second),

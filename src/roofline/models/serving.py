@@ -188,6 +188,8 @@ def step_bound(
         request={"policy": policy, **{k: v for k, v in options.items() if k not in kind.sizes}},
         rate_of=rate_of,
     )
+    uneven = ways.uneven(batch)
+    found = found if uneven is None else replace(found, assumptions=(*found.assumptions, uneven))
     return replace(found, incomplete=(*described.gaps, *found.incomplete)) if described.gaps else found
 
 

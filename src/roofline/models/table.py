@@ -96,7 +96,10 @@ def serve_table(
 
     described = load(model) if isinstance(model, str) else model
     machine = target(on, set=set, files=files, achievable=achievable)
-    described, machine = share(described, machine, Parallelism.on(machine, **taken(options)))
+    ways = Parallelism.on(machine, **taken(options))
+    if ways.pipeline > 1:
+        raise InputError("a table over the stages of a pipeline is not made", hint="serve_bound takes arrays of sizes")
+    described, machine = share(described, machine, ways)
     check_policy(policy)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
