@@ -206,17 +206,27 @@ def round_up(a: Size, multiple: int) -> Size:
 def nbytes(elements: Size, bits: int, per: int = 1) -> Size:
     """Count the bytes of ``elements`` that take ``bits`` for every ``per`` of them.
 
-    Numbers and arrays are rounded up to whole bytes; symbols are the exact ratio.
+    Whole numbers are rounded up to whole bytes; symbols are the exact ratio, and so is what is expected on average
+    and no whole number of elements.
 
-    >>> nbytes(5, 4), nbytes(33, 8, per=32), nbytes(10**30, 4)
-    (3, 2, 500000000000000000000000000000)
+    >>> nbytes(5, 4), nbytes(33, 8, per=32), nbytes(10**30, 4), nbytes(5.5, 4)
+    (3, 2, 500000000000000000000000000000, 2.75)
     """
     if is_symbol(elements):
         import sympy
 
         return elements * sympy.Rational(bits, 8 * per)
+    if bits % 8 == 0 and per == 1:
+        return elements * (bits // 8)
     groups = ceil_div(elements, per) if per > 1 else elements
-    return groups * (bits // 8) if bits % 8 == 0 else ceil_div(groups * bits, 8)
+    rounded = groups * (bits // 8) if bits % 8 == 0 else ceil_div(groups * bits, 8)
+    if isinstance(elements, int):
+        return rounded
+    if is_array(elements):
+        import numpy as np
+
+        return np.where(elements == np.floor(elements), rounded, elements * (bits / (8 * per)))
+    return rounded if elements == int(elements) else elements * (bits / (8 * per))
 
 
 def product(values: Iterable[Size]) -> Size:

@@ -40,7 +40,7 @@ def test_rows_are_single_answers(name: str, policy: str) -> None:
             "memory": one.footprint.total,
         }
         for column, value in expected.items():
-            assert table[column][row] == pytest.approx(float(value), rel=1e-8), column
+            assert table[column][row] == pytest.approx(float(value), rel=1e-12), column
         assert table["bound_by"][row] == one.bound_by
 
 

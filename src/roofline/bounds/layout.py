@@ -15,6 +15,7 @@ Partial sums ``{U_X}`` are held whole by every chip along X: that is no copy, bu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -140,6 +141,19 @@ class TensorLayout:
         return f"<Layout: {self.text} is {here}; {show(self.global_bytes, 'B')} in all, {_times(self.copies)}>"
 
 
+#: The memory space that XLA writes into a layout: ``S(1)``.
+_SPACE = re.compile(r"\{[^{}]*S\((\d+)\)[^{}]*\}")
+
+
+def _space(text: str) -> tuple[str, ...]:
+    """Say which memory a line of XLA puts the tensor in."""
+    found = _SPACE.search(text)
+    if found is None:
+        return ()
+    where = {"0": "HBM", "1": "VMEM"}.get(found[1], "a memory that is not known here")
+    return (f"lies in {where} (S({found[1]})); S(0) or none is HBM",)
+
+
 _FIGURES = ("chips", "bytes", "global_bytes", "total_bytes", "copies", "partial", "padding")
 
 
@@ -194,7 +208,7 @@ def layout(
     )
     dtype = dtypes.get(node.dtype or DEFAULT_DTYPE).name
     said = [] if node.dtype else [f"default dtype {DEFAULT_DTYPE}"]
-    found = TensorLayout(tensor.strip(), dtype, where, dims, local, axes, (*said, *notes))
+    found = TensorLayout(tensor.strip(), dtype, where, dims, local, axes, (*said, *_space(tensor), *notes))
     if uneven == "pad" and not is_array(found.padding) and found.padding != 0:
         padded = f"padded to a multiple of the axes: {found.padding} more in all"
         return TensorLayout(found.text, dtype, where, dims, local, axes, (*found.assumptions, padded))

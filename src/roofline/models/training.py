@@ -355,7 +355,7 @@ def _of_microbatch(bound: Bound, found: Passes, many: Size) -> list[tuple[tuple[
     parts = [_sum([0, *(op.lower for op in each[a:b])]) for a, b in pairwise(ends)]
     whole = _sum(parts)
     return [
-        (tuple(slot / many * (part / whole) for part in parts), total - slot)  # type: ignore[misc]
+        (tuple(slot / many * (part / whole) for part in parts), total - slot)
         for slot, total in zip(_forms(each), (bound.lower, bound.op_by_op, bound.upper), strict=True)
     ]
 

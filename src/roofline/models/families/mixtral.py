@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from roofline.errors import InputError
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
@@ -21,7 +23,7 @@ from roofline.models.fields import Fields
 
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
 #: Names of the fields of the older mixtures: every layer's experts are as wide as a dense MLP would be.
-_LOCAL = {"experts": ("num_local_experts",), "hidden": ("intermediate_size",)}
+_LOCAL: dict[str, Any] = {"experts": ("num_local_experts",), "hidden": ("intermediate_size",)}
 
 
 @family("mixtral", "minimax_m2")
