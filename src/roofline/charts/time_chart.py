@@ -66,8 +66,9 @@ def _side_by_side(curves: Mapping[str, Series]) -> tuple[Line | Ridge, ...]:
 
 def _line(label: str, curve: Series, times: tuple[float, ...], role: str, series: int, dash: int, text: str) -> Line:
     """A line where there is anything to time: one chip alone sends nothing."""
-    used = [(x, time) for x, time in zip(curve.x, times, strict=True) if time > 0]
-    return Line(label, *zip(*used, strict=True), role, series, dash, text)  # type: ignore[arg-type]
+    used = [at for at, time in enumerate(times) if time > 0]
+    x, y = tuple(curve.x[at] for at in used), tuple(times[at] for at in used)
+    return Line(label, x, y, role, series, dash, text)  # type: ignore[arg-type]
 
 
 def _knees(curve: Series, prefix: str, series: int) -> list[Ridge]:
