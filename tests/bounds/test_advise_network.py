@@ -60,6 +60,12 @@ def test_what_would_help_is_there(name: str, wanted: set[str]) -> None:
     assert not any("book" in change for change in changes)
 
 
+def test_the_latency_that_counts_most_is_the_one_to_halve() -> None:
+    found = advise("AllReduce_X(bf16[B, D] {U_X})", on="dgx-h100:1024", B=1024, D=8192)
+    (line,) = (item for item in found if item.change.endswith("half the latency"))
+    assert line.change == "ib at half the latency"
+
+
 def test_another_layout_is_the_line_that_a_reader_would_write() -> None:
     text, options = CASES["line"]
     (line,) = (item for item in advise(text, **options) if item.change == "F over X")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -99,3 +100,11 @@ def test_plans_are_priced_when_they_are_looked_at() -> None:
     assert answer.plans[0].bound.lower == answer.lower
     assert [plan.rank for plan in answer.plans[:3]] == [1, 2, 3]
     assert answer.plans[-1].rank == len(answer.plans)
+
+
+def test_one_plan_for_all_rows_is_said() -> None:
+    text = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+    rows = bound(text, on="v5e:4", B=np.array([64, 65536]), D=8192, F=8192)
+    assert "plan: AllReduce_X(bf16[B, F] {U_X}), which sends over the fewest mesh axes" in rows.assumptions
+    best = [bound(text, on="v5e:4", B=B, D=8192, F=8192).lower for B in (64, 65536)]
+    assert all(row >= one * (1 - 1e-12) for row, one in zip(rows.lower, best, strict=True))

@@ -97,7 +97,7 @@ def other_sizes(asked: Question, answer: Bound) -> Iterator[Idea]:
 
 def faster_links(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Links of twice the bandwidth, or half the latency where that is what takes the time."""
-    use = next(u for u in answer.uses if u.resource == answer.bound_by)
+    use = max((u for u in answer.uses if u.resource == answer.bound_by), key=lambda u: u.time)
     link = _link_of(asked, use)
     if link is None:
         return

@@ -259,7 +259,7 @@ class _Search:
             said.append(f"nothing is sharded over {' and '.join(idle)}: every chip along it does the same")
         if self.asked.uneven == "pad":
             said.append("sizes that do not divide are padded: every chip holds the part rounded up")
-        if self.asked.plan is None and others == ():
+        if self.asked.plan in (None, FEWEST) and others == ():
             said.append(f"plan: {plan.name}, which sends over the fewest mesh axes")
         else:
             said.append(f"plan: {plan.name}")
