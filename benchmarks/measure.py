@@ -254,19 +254,31 @@ def figures(found: Measurement) -> dict[str, tuple[float, bool]]:
 
 
 def repeated(times: int, quick: bool) -> int:
-    """Measure several times; print how far the uncontended runs agree; return 1 where they do not."""
-    runs = [figures(found) for found in (measured(quick) for _ in range(times)) if not found.contended]
+    """Measure several times; print how far the uncontended runs agree; return 1 where they do not.
+
+    Beside each spread stands that of the figures per cycle of each run's own clock, which a cloud's host may change.
+    """
+    kept = [found for found in (measured(quick) for _ in range(times)) if not found.contended]
+    runs, clocks = [figures(found) for found in kept], [found.value("clock") or 1.0 for found in kept]
     print(f"{len(runs)} of {times} runs say uncontended")
     if len(runs) < 2:
         return 0
     apart = 0
     for name in runs[0]:
-        values = [run[name][0] for run in runs if name in run]
-        spread = (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
+        found = [(run[name], clock) for run, clock in zip(runs, clocks, strict=True) if name in run]
+        values = [value for (value, _), _ in found]
+        a_cycle = [value * clock if smaller else value / clock for (value, smaller), clock in found]
+        spread, by_clock = (spread_of(one) for one in (values, a_cycle))
         apart += spread > AGREED
-        print(f"{name:40}{median(values):12.4g}{spread:8.1%}{' APART' if spread > AGREED else ''}")
+        word = " APART" if spread > AGREED else ""
+        print(f"{name:40}{median(values):12.4g}{spread:8.1%}{by_clock:8.1%} a cycle{word}")
     print(f"{apart or 'no'} ceiling{'s' * (apart != 1)} whose quartiles are more than {AGREED:.0%} apart")
     return int(apart > 0)
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """Distance of the quartiles as a share of the median."""
+    return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
 
 
 def beside(spinning: int, quick: bool) -> int:
