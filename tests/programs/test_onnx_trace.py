@@ -207,3 +207,11 @@ def test_scores_that_nothing_masks_say_nothing():
     weights = g.add("Softmax", g.add("MatMul", "x", g.add("Transpose", "x", perm=[0, 2, 1])))
     traced = trace(g.model(value("x", 1, 16, 64), g.add("MatMul", weights, "x")), frontend="onnx")
     assert traced.assumptions == ()
+
+
+def test_what_is_chosen_by_values_is_counted_or_listed():
+    nodes = [helper.make_node("NonZero", ["x"], ["i"]), helper.make_node("Unique", ["x"], ["u"])]
+    stated = [helper.make_tensor_value_info("i", TensorProto.INT64, [2, 9]), _value("u", 12)]
+    traced = trace(_model(nodes, [_value("x", 8, 16)], stated), frontend="onnx")
+    assert traced.totals("all") == {"gather": 128}
+    assert [gap.name for gap in traced.listed_gaps()] == ["Unique"]

@@ -216,3 +216,13 @@ def test_batch_norm_with_stored_statistics_folds_into_its_convolution():
     assert any(
         "a batch norm with stored statistics too" in line for line in found.bound("1080ti", policy="fused").assumptions
     )
+
+
+@pytest.mark.parametrize(("call", "given", "flops"), [
+    (torch.histc, "fp32[64]", 3 * 64),
+    (lambda x: torch.nonzero_static(x, size=5), "fp32[8, 8]", 64),
+    (lambda x: x.index_add(0, torch.zeros(4, dtype=torch.long), x), "fp32[4, 8]", 32),
+    (lambda x: x.scatter_add(0, torch.zeros(4, 8, dtype=torch.long), x), "fp32[4, 8]", 32),
+])  # fmt: skip
+def test_choosing_and_adding_count_every_element(call, given, flops):
+    assert trace(call, given).flops("all") == flops

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from io import StringIO
 
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -269,6 +271,17 @@ def test_comparison_of_shapes_and_with_a_hand_count():
     assert one.check({"0": 2 * 64 * 27 * 224 * 224})[0].equal
     with pytest.raises(roofline.RooflineError, match="nothing in Sequential is called 'convolutoin'; did you mean"):
         one.check({"convolutoin": 1})
+    with pytest.raises(roofline.RooflineError, match="parts are: total, bytes") as error:
+        one.check({"elsewhere": 1})
+    assert ", ," not in str(error.value)
+
+
+def test_two_shapes_of_one_module_are_told_apart():
+    one, two = (trace(nn.Linear(8, 8), f"fp32[{n}, 8]") for n in (1, 2))
+    console = Console(width=120, file=StringIO())
+    console.print(two.diff(one))
+    shown = console.file.getvalue()
+    assert "Linear fp32[2, 8] beside Linear fp32[1, 8], counted as flops" in shown
 
 
 def test_importing_the_package_imports_no_framework():

@@ -86,7 +86,7 @@ def _ours(program: Traced, what: str, convention: str) -> Size:
         return sum(each(op, convention) for op in program.ops if op.kind == what)
     part = program.under(what)
     if not part.ops and what not in program.modules:
-        known = ["total", "bytes", *kinds, *program.modules]
+        known = ["total", "bytes", *kinds, *filter(None, program.modules)]
         raise InputError(f"nothing in {program.name} is called {what!r}", hint=suggest(what, known, what="parts"))
     return part.flops(convention)
 

@@ -118,12 +118,15 @@ def comparison(found: Comparison) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    rows = _grid(("", "left"), (found.ours.name, "right"), (found.theirs.name, "right"), ("ratio", "right"))
+    ours, theirs = found.ours.name, found.theirs.name
+    if ours == theirs:  # the same at other shapes
+        ours, theirs = (f"{p.name} {', '.join(p.inputs)}" for p in (found.ours, found.theirs))
+    rows = _grid(("", "left"), (ours, "right"), (theirs, "right"), ("ratio", "right"))
     for line in found.changed:
         unit = "B" if line.what == "bytes" else "FLOP"
         ratio = "" if line.ratio is None else f"{line.ratio:.3g}"
         rows.add_row(f"  {line.what}", show(line.ours, unit), show(line.theirs, unit), ratio)
-    return Group(Text(f"{found.ours.name} beside {found.theirs.name}, counted as {found.convention}", "bold"), rows)
+    return Group(Text(f"{ours} beside {theirs}, counted as {found.convention}", "bold"), rows)
 
 
 def _counted(op: Op, flops: Size) -> str:

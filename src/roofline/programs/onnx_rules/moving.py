@@ -6,11 +6,24 @@ from roofline.programs.onnx_registry import Call, Priced, costs, rule
 from roofline.sizes import product
 
 
-@rule("Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "Compress", "NonZero",
-      "Unique", "OneHot", "EyeLike", "SequenceConstruct", "ConcatFromSequence")  # fmt: skip
+@rule("Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "OneHot",
+      "EyeLike", "SequenceConstruct", "ConcatFromSequence")  # fmt: skip
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
     return costs.move(call.name, call.reads, call.writes)
+
+
+@rule("Compress", "NonZero")
+def chosen(call: Call) -> Priced:
+    """Read everything, count what is chosen, write it."""
+    size = product(call.shape(0))
+    return costs.vector(call.name, "gather", call.reads, call.writes, flops=size, elements=size, one_each=size)
+
+
+@rule("Unique")
+def distinct(call: Call) -> Priced:
+    """What comes first is found by sorting or by a table."""
+    return costs.unknown(call.name, call.reads, call.writes, "a runtime sorts or hashes")
 
 
 @rule("Slice", "Split")

@@ -104,7 +104,7 @@ def put(call: Call) -> Priced:
 @rule("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "masked_scatter", "put")
 def scattered(call: Call) -> Priced:
     """Write values where indices name; adding reads what was there and adds."""
-    values = [value for value in call.args[1:] if id(value) != id(call.args[0]) and hasattr(value, "shape")]
+    values = [value for value in call.args[1:] if hasattr(value, "shape")]
     amount = most(*(value.numel() for value in values)) if values else call.outs[0].numel()
     adds = call.name in ("scatter_add", "scatter_reduce", "index_add") or call.kwargs.get("reduce") is not None
     return _scattered(call, call.read(*values), amount, adds)
@@ -124,29 +124,28 @@ def spread(call: Call) -> Priced:
     return costs.move(call.name, call.reads, call.writes)
 
 
-@rule(
-    "masked_select",
-    "nonzero",
-    "unique_dim",
-    "_unique2",
-    "unique_consecutive",
-    "bincount",
-    "histc",
-    "_unique",
-    "nonzero_static",
-)
+#: FLOPs an element: a running count of what is chosen; where a histogram's bin lies (x − low)·scale, and its count.
+_PICKED = {"masked_select": 1, "nonzero": 1, "nonzero_static": 1, "bincount": 1, "histc": 3}
+
+
+@rule(*_PICKED)
 def selected(call: Call) -> Priced:
     """Read everything, write what is chosen."""
-    return costs.move(call.name, call.reads, call.writes)
+    size = call.reads[0].elements
+    flops = _PICKED[call.name] * size
+    return costs.vector(call.name, "gather", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
-@rule("sort", "topk", "argsort", "msort", "kthvalue", "median", "nanmedian", "mode", "searchsorted", "bucketize")
+_WHOLE = ("sort", "argsort", "msort", "unique_dim", "_unique2", "_unique", "unique_consecutive")
+
+
+@rule(*_WHOLE, "topk", "kthvalue", "median", "nanmedian", "mode", "searchsorted", "bucketize")
 def sorted_(call: Call) -> Priced:
     """Compare: n·⌈log₂ n⌉ for rows of n sorted whole, n for each row of which only the largest are wanted."""
     x = call.reads[0]
     source = call.args[0]
-    n = source.shape[-1] if source.dim() else 1
-    every = call.name in ("sort", "argsort", "msort")
+    n = source.numel() if "unique" in call.name else source.shape[-1] if source.dim() else 1
+    every = call.name in _WHOLE and call.name != "unique_consecutive"
     levels = most(1, levels_of(n)) if every else 1
     if call.name in ("searchsorted", "bucketize"):
         levels = levels_of(n + 1)
