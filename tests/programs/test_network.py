@@ -63,6 +63,12 @@ def test_axes_of_switches_by_their_stride():
     assert between.lower > inside.lower
 
 
+def test_a_part_of_a_torus_axis_is_a_line_and_that_is_said():
+    answer = _summed("model").bound(on="v5p:2x2x16")
+    assert answer.machine.mesh["model"].levels[0].shape == "line"
+    assert any("none wraps around, and ways over other chips are not counted" in line for line in answer.assumptions)
+
+
 def test_at_best_is_at_most_what_a_ring_over_one_link_takes():
     traced = _summed("model")
     ring = 2 * 3 / 4 * BYTES / chip("v5p").links[0].bandwidth.value

@@ -35,7 +35,11 @@ CASES = [
         ["bf16[2, 4]"],
         r"addmm\(.*bf16\[2, 4\].*operands of different dtypes; give the inputs the dtype",
     ),
-    (nn.Linear(4, 5), ["fp32[2, 4]", "fp32[2]"], "takes 2 positional arguments but 3 were given; give one input for each argument"),
+    (
+        nn.Linear(4, 5),
+        ["fp32[2, 4]", "fp32[2]"],
+        "but 3 were given; give one input for each argument",
+    ),
     (nn.LSTM(3, 4), ["fp32[2, 5]"], "Expected 3, got 5; check the inputs' shapes"),
     (lambda x: torch.cond(x.sum() > 2, torch.sin, torch.cos, (x,)), ["fp32[3]"], "higher-order operation cond has no"),
     (lambda x: x.to_sparse() @ x, ["fp32[3, 3]"], r"_to_sparse\(fp32\[3, 3\]\) fails: .*register one"),

@@ -119,7 +119,8 @@ def _placed(ops: Sequence[Op], machine: Machine) -> Placed:
         if not op.options["groups"]:
             notes[f"which {op.dims['devices']} devices take part in {op.name} is not known: next to each other"] = None
         priced.append(replace(op, work=found.work, note=found.note))
-    return Placed(tuple(priced), machine, tuple(notes))
+    cut = () if machine.mesh is None else machine.mesh.notes
+    return Placed(tuple(priced), machine, (*notes, *cut))
 
 
 def _over(op: Op, axes: Sequence[MeshAxis]) -> tuple[MeshAxis, ...]:

@@ -40,8 +40,7 @@ def _names() -> list[str]:
 def collective(call: Call) -> Priced:
     """One collective."""
     name = call.name.removesuffix("_coalesced")
-    ranks = _ranks(call)
-    devices = len(ranks) or _devices(call)
+    devices, ranks = _members(call)
     given = next((call.get(word) for word in _GIVEN if call.get(word) is not None), None)
     reads = call.reads if given is None else call.read(*tensors_in(given))  # not the results, which are given too
     whole = max(sum(t.traffic_bytes for t in reads), sum(t.traffic_bytes for t in call.writes))
@@ -49,7 +48,7 @@ def collective(call: Call) -> Priced:
     if does is None or devices == 1:
         return costs.collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
     nbytes = whole * devices if does == "AllToAll" else whole
-    groups = _spaced(ranks)
+    groups = _spaced(ranks) if len(ranks) == devices else []
     return costs.collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
@@ -76,26 +75,27 @@ def waited(call: Call) -> Priced:
     return None
 
 
-def _devices(call: Call) -> int:
-    size = call.get("group_size")
-    return size if isinstance(size, int) else 1
-
-
-def _ranks(call: Call) -> list[int]:
-    """Ranks that take part; none where there is no process group of this name."""
+def _members(call: Call) -> tuple[int, list[int]]:
+    """How many take part, and their ranks where the process group tells them."""
     import torch.distributed as dist
 
     group = call.get("group_name", call.get("process_group"))
-    try:
-        if isinstance(group, str):
-            from torch.distributed.distributed_c10d import _resolve_process_group
+    if isinstance(group, str):
+        from torch.distributed.distributed_c10d import _resolve_process_group
 
-            group = _resolve_process_group(group)
-        elif group is not None:
+        group = _resolve_process_group(group)
+    elif group is not None:
+        try:
             group = dist.ProcessGroup.unbox(group)
-        return list(dist.get_process_group_ranks(group))
-    except (AttributeError, RuntimeError, TypeError, ValueError, KeyError):
-        return list(range(dist.get_world_size())) if dist.is_initialized() and group is None else []
+        except (AttributeError, RuntimeError, TypeError):
+            group = None
+    size = call.get("group_size")
+    if not isinstance(size, int):
+        size = group.size() if group is not None else dist.get_world_size() if dist.is_initialized() else 1
+    try:
+        return size, list(dist.get_process_group_ranks(group))
+    except (KeyError, RuntimeError, ValueError):
+        return size, []
 
 
 def _spaced(ranks: list[int]) -> list[tuple[str, int, int]]:
