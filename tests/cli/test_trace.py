@@ -62,7 +62,8 @@ def test_functions_classes_and_the_flat_list(capsys, model, tmp_path):
     assert "mul" in run(capsys, f"{model}:scale", "--input", "bf16[4]", "--flat")[1].out
     assert run(capsys, f"{model}:Net", "--input", "fp32[2, 4]")[0] == 0
     page = tmp_path / "ops.html"
-    assert run(capsys, f"{model}:build", "--input", "fp32[1, 3, 16, 16]", "-o", str(page))[0] == 0
+    code, said = run(capsys, f"{model}:build", "--input", "fp32[1, 3, 16, 16]", "-o", str(page))
+    assert (code, said.out) == (0, f"wrote {page}\n")
     assert "Conv2d" in page.read_text()
 
 

@@ -248,6 +248,7 @@ def _write(output: str, text: str) -> None:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror}", hint="write it somewhere else") from None
+    click.echo(f"wrote {output}")
 
 
 def _show(renderable: Any, output: str | None) -> None:
