@@ -17,9 +17,9 @@ from statistics import median
 from typing import Any
 
 from roofline.bounds.api import question
-from roofline.cli.options import own_file
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.hardware.own import own_file
 from roofline.measurement import read_machine_file
 from roofline.measurement.effects import Setting, threads_used
 from roofline.measurement.executors import Library, torch_library
@@ -29,8 +29,8 @@ from roofline.notation import program
 
 FACTOR, ENOUGH = 1.25, 0.6
 
-#: Rounds, each over the whole grid, so that a busy minute spoils one round and not one point.
-ROUNDS = 3
+#: Rounds, each over the whole grid, so that a busy minute spoils one round and not one point; seconds for a point.
+ROUNDS, SECONDS = 3, 0.5
 BYTES = {"fp32": 4, "bf16": 2}
 
 
@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for _ in range(chosen.rounds if chosen.rounds is not None else ROUNDS * missing):
         for threads, _family, _dtype, line in points:
             keep_better(known, f"{threads} {line}", timed(library, line, threads, one))
-        if chosen.times:
-            chosen.times.write_text(json.dumps(known, indent=1))
+            if chosen.times:
+                chosen.times.write_text(json.dumps(known, indent=1))
     hits: dict[tuple[str, str], list[tuple[bool, bool, bool]]] = {}
     for threads, family, dtype, line in points:
         label = f"{threads} {line}"
@@ -108,7 +108,7 @@ def keep_better(known: dict[str, Any], label: str, found: dict[str, Any]) -> Non
 def timed(library: Library, line: str, threads: int, machine: Machine) -> dict[str, Any]:
     """Time one round of an operation on warm caches with its output allocated, as plain data."""
     [step], [op] = program(line).steps, question(line, on=machine).ops()
-    setting, summary = time_step(library, step, op, threads, rounds=1)
+    setting, summary = time_step(library, step, op, threads, rounds=1, seconds=SECONDS)
     return {"setting": asdict(setting), "summary": asdict(summary)}
 
 

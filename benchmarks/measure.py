@@ -43,6 +43,9 @@ AGREED, LEFT = 0.05, 0.9
 #: Bytes of all arrays: for one thread in the first two levels, for all threads in the others.
 FIRST, SECOND, THIRD, MAIN = 24 * 2**10, 512 * 2**10, 12 * 2**20, 384 * 2**20
 
+#: Buffers that hold MAIN bytes each; with more cores one thread's main memory is left out.
+MOST_BUFFERS = 4
+
 STREAM = """
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,13 +72,17 @@ PEER_SECONDS, PEER_RATE = 0.2, 60e9
 
 @dataclass(slots=True)
 class Case:
-    """One ceiling, ours and what to run of the peers; ``found`` keeps the best of each peer."""
+    """One ceiling, ours and what to run of the peers; ``found`` keeps the best of each peer.
+
+    ``share`` is that of clock times width, for matrix tiles.
+    """
 
     name: str
     probe: Probe
     enough: float
     peers: dict[str, Callable[[], float]]
     found: dict[str, float] = field(default_factory=dict)
+    share: float = 0.0
 
 
 def likwid(test: str, size: int, threads: int) -> Callable[[], float]:
@@ -181,30 +188,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         program = compiled_stream(Path(folder))
         if program is None:
             print("STREAM is not here: it needs a C compiler (cc) with OpenMP")
-        bench = Bench(team, compiler, MAIN + 2**24 * len(team.cores))
+        bench = Bench(team, compiler, min(len(team.cores), MOST_BUFFERS) * (MAIN + 2**24))
         clock = bench.registers(clock_kernel(), 1)
         listed = [case for case in cases(bench, program) if chosen.only in case.name]
         with contextlib.suppress(KeyboardInterrupt):
             for _ in range(chosen.rounds):
                 for case in listed:
                     sample([clock, case.probe], rounds=1, windows=15, seconds=2.0)
+                    keep_share(case, clock)
                     for peer, run in case.peers.items():
                         case.found[peer] = max(case.found.get(peer, 0.0), run())
         bench.close()
     print(f"{'':32}{'ours':>10}{'quartiles':>20}{'clean':>7}{'peer':>10}{'ratio':>7}")
-    low = sum(compared(case, clock) for case in listed)
+    low = sum(compared(case) for case in listed)
     print(f"\nin GFLOP/s or GB/s; {low or 'no'} ceiling{'s' * (low != 1)} too low")
     return int(low > 0)
 
 
-def compared(case: Case, clock: Probe) -> bool:
+def keep_share(case: Case, clock: Probe) -> None:
+    """Keep the best share of clock x width a tile kernel reached in any round, whose clock was taken just before."""
+    hertz, found = (summarise(probe.rounds[-1:]) for probe in (clock, case.probe))
+    if case.name.startswith("tile") and hertz and found and case.probe.per_cycle:
+        case.share = max(case.share, found.value / (case.probe.per_cycle * hertz.value))
+
+
+def compared(case: Case) -> bool:
     """Print ours, its quartiles, the best peer, the ratio; say whether ours is low."""
-    hertz, found = summarise(clock.rounds), summarise(case.probe.rounds)
+    found = summarise(case.probe.rounds)
     if found is None:
         return False
     peer, best = max(case.found.items(), key=lambda item: item[1], default=("no peer", 0.0))
-    if case.name.startswith("tile") and hertz and case.probe.per_cycle:
-        peer, best = f"{hertz.value / 1e9:.2f} GHz x width", case.probe.per_cycle * hertz.value
+    if case.share:
+        peer, best = "clock x width", found.value / case.share
     ratio = f"{found.value / best:7.3f}" if best else "       "
     low = bool(best) and found.value < case.enough * best
     word = "" if not best else "LOW" if low else "ok"
@@ -239,19 +254,31 @@ def figures(found: Measurement) -> dict[str, tuple[float, bool]]:
 
 
 def repeated(times: int, quick: bool) -> int:
-    """Measure several times; print how far the uncontended runs agree; return 1 where they do not."""
-    runs = [figures(found) for found in (measured(quick) for _ in range(times)) if not found.contended]
+    """Measure several times; print how far the uncontended runs agree; return 1 where they do not.
+
+    Beside each spread stands that of the figures per cycle of each run's own clock, which a cloud's host may change.
+    """
+    kept = [found for found in (measured(quick) for _ in range(times)) if not found.contended]
+    runs, clocks = [figures(found) for found in kept], [found.value("clock") or 1.0 for found in kept]
     print(f"{len(runs)} of {times} runs say uncontended")
     if len(runs) < 2:
         return 0
     apart = 0
     for name in runs[0]:
-        values = [run[name][0] for run in runs if name in run]
-        spread = (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
+        found = [(run[name], clock) for run, clock in zip(runs, clocks, strict=True) if name in run]
+        values = [value for (value, _), _ in found]
+        a_cycle = [value * clock if smaller else value / clock for (value, smaller), clock in found]
+        spread, by_clock = (spread_of(one) for one in (values, a_cycle))
         apart += spread > AGREED
-        print(f"{name:40}{median(values):12.4g}{spread:8.1%}{' APART' if spread > AGREED else ''}")
+        word = " APART" if spread > AGREED else ""
+        print(f"{name:40}{median(values):12.4g}{spread:8.1%}{by_clock:8.1%} a cycle{word}")
     print(f"{apart or 'no'} ceiling{'s' * (apart != 1)} whose quartiles are more than {AGREED:.0%} apart")
     return int(apart > 0)
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """Distance of the quartiles as a share of the median."""
+    return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
 
 
 def beside(spinning: int, quick: bool) -> int:

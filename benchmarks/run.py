@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 PROGRAM = [sys.executable, "-m", "roofline"]
@@ -25,7 +26,10 @@ HEAVY = ("numpy", "sympy", "rich", "matplotlib")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is measured, how often, and what it may be at most (or must be at least)."""
+    """What is measured, how often, and what it may be at most (or must be at least).
+
+    ``needs`` is a library that an extra brings; without it the budget is not measured, and that is said.
+    """
 
     name: str
     unit: str
@@ -33,6 +37,7 @@ class Budget:
     measure: Callable[[], float]
     at_least: bool = False
     times: int = 11
+    needs: str = ""
 
     def met(self, value: float) -> bool:
         """Say whether a value is within the budget."""
@@ -117,6 +122,25 @@ batch, context = rng.integers(1, 513, 10_000_000), rng.integers(1, 4096, 10_000_
 ask = lambda: serve_table("llama-2-70b", "decode", on="h100", batch=batch, context=context)
 {ROUNDS}"""
 
+TRACE = """
+import json, resource, sys, time
+import torch
+import roofline
+from roofline.programs import torch_trace
+from tests.programs import networks
+model = networks.on_shapes(networks.Llama).to(torch.bfloat16)
+roofline.trace(torch.nn.Linear(8, 8), "fp32[8, 8]")
+cache = [("bf16[1, 32, 2049, 128]",) * 2 for _ in range(32)]
+asked = {"decode": ("int32[1, 1]", cache, 2048), "train": ("int32[1, 2048]",)}
+start = time.process_time()
+found = roofline.trace(model, *asked["%(step)s"], **%(options)r)
+seconds = time.process_time() - start
+found.bound("h100")
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps({"s": seconds, "MiB": peak / 2**20}))
+"""
+DECODE, TRAIN = (TRACE % {"step": s, "options": o} for s, o in (("decode", {}), ("train", {"optimizer": "adamw"})))
+
 
 BUDGETS = (
     Budget("import roofline, CPU", "ms", 30, import_cpu),
@@ -147,6 +171,9 @@ BUDGETS = (
         lambda: inside(STEPS)["million/s"], at_least=True, times=3,
     ),
     Budget("the same, peak memory", "MiB", 1024, lambda: inside(STEPS)["MiB"], times=1),
+    Budget("trace of Llama-2-7B's decode step in torch", "s", 1, lambda: inside(DECODE)["s"], times=3, needs="torch"),
+    Budget("trace of its training step", "s", 5, lambda: inside(TRAIN)["s"], times=3, needs="torch"),
+    Budget("the same under a roof, peak memory", "MiB", 2048, lambda: inside(TRAIN)["MiB"], times=1, needs="torch"),
 )  # fmt: skip
 
 
@@ -156,6 +183,10 @@ def main() -> int:
     import_cpu(), whole("--help")
     print(f"{'':52}{'budget':>16}{'median':>10}{'fastest':>10}{'slowest':>10}")
     for budget in BUDGETS:
+        if budget.needs and find_spec(budget.needs) is None:
+            extra = f"pip install 'roofline[{budget.needs}]'"
+            print(f"{budget.name:52}  NOT MEASURED: {budget.needs} is not installed ({extra})")
+            continue
         try:
             values = [budget.measure() for _ in range(budget.times)]
         except subprocess.CalledProcessError as error:

@@ -28,3 +28,27 @@ def mobilenet():
     for cin, cout, stride in (*pairs, *((512, 512, 1),) * 5, (512, 1024, 2), (1024, 1024, 1)):
         layers += [*_block(cin, cin, stride=stride, groups=cin), *_block(cin, cout, kernel=1)]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 1000)).eval()
+
+
+def intensities(model, traced):
+    """Operations per byte of fp32 under the article's two rules, in MAC/B, and under three of ours, in FLOP/B.
+
+    one write       all weights, and one write of the output of each convolution and linear layer
+    three writes    and one of the output of each norm and activation
+    layer by layer  every layer reads its input and weights and writes its output; norm and activation are in it
+    end to end      all weights, the image and the scores
+    """
+    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
+
+    def written(*kinds):
+        return sum(tensor.traffic_bytes for op in traced.ops if op.kind in kinds for tensor in op.writes)
+
+    once = weights + written("convolution", "contraction")
+    ends = 4 * (3 * 224 * 224 + 1000)
+    return {
+        "article, one write": traced.macs() / once,
+        "article, three writes": traced.macs() / (once + written("norm", "elementwise")),
+        "one write": traced.flops() / once,
+        "layer by layer": traced.intensity("fused"),
+        "end to end": traced.flops() / (weights + ends),
+    }

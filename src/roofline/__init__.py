@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from roofline.charts.plot import plot
     from roofline.errors import RooflineError
     from roofline.hardware import Machine, chip, chips
+    from roofline.measurement import Measurement, measure, points_of, read_profile, run, write_machine_file
     from roofline.notation import parse, program
     from roofline.ops.build import build
     from roofline.programs.api import trace
@@ -59,6 +60,14 @@ _WHERE = {
     "roofline.charts.plot": ("plot",),
     "roofline.errors": ("RooflineError",),
     "roofline.hardware": ("Machine", "chip", "chips"),
+    "roofline.measurement": (
+        "Measurement",
+        "measure",
+        "points_of",
+        "read_profile",
+        "run",
+        "write_machine_file",
+    ),
     "roofline.notation": ("parse", "program"),
     "roofline.ops.build": ("build",),
     "roofline.programs.api": ("trace",),
@@ -76,6 +85,7 @@ __all__ = [
     "Communication",
     "Key",
     "Machine",
+    "Measurement",
     "Op",
     "RooflineError",
     "Scaling",
@@ -95,17 +105,22 @@ __all__ = [
     "comm",
     "evaluate",
     "layout",
+    "measure",
     "parse",
     "plot",
+    "points_of",
     "program",
     "question",
+    "read_profile",
     "rules_of_thumb",
+    "run",
     "scaling",
     "shard",
     "solve",
     "solve_dtypes",
     "sweep",
     "trace",
+    "write_machine_file",
     "zones",
 ]
 

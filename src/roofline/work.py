@@ -107,7 +107,8 @@ class Tensor:
 
     ``ident`` says which tensor it is: the same ident written by one operation and read by another is an
     intermediate. ``role`` is one of activation, weight, kv, gradient, index, state, raw. ``touched`` counts the
-    elements that move where that is not all of them (the rows of a lookup).
+    elements that move where that is not all of them (the rows of a lookup). ``storage`` names the memory it lies in
+    where that is another tensor's: a weight before and after its update.
     """
 
     ident: str
@@ -116,6 +117,7 @@ class Tensor:
     role: str = "activation"
     touched: Size | None = None
     label: str = ""
+    storage: str = ""
 
     @property
     def elements(self) -> Size:

@@ -119,7 +119,8 @@ def test_bounds_of_every_plan_are_in_order(text: str) -> None:
         assert found is not None
         assert found.lower <= found.op_by_op <= found.upper
         assert found.lower <= found.estimate <= found.upper
-    assert [p.bound.estimate for p in plans] == sorted(p.bound.estimate for p in plans)  # type: ignore[union-attr]
+    estimates = [p.bound.estimate for p in plans]  # type: ignore[union-attr]
+    assert estimates == pytest.approx(sorted(estimates), rel=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +235,57 @@ def test_what_to_take_divides_over_the_chips() -> None:
 @pytest.mark.parametrize(("name", "form"), [("dp", "P_bf16/(2*W_ici_X)"), ("ep", "P_bf16*X/(8*W_ici_X)")])
 def test_conditions_are_formulas(name: str, form: str) -> None:
     assert str(scaling(name, on="v5p").form) == form
+
+
+def one_and_two_dimensions(D: int, F: int, N: int, X: int) -> list[float]:
+    """Seconds on the links of an MLP's weights sharded over N chips in one and in two dimensions."""
+    lines = {
+        "In[B, D_Y] * Wi[D, F_Y] * Wo[F_Y, D] -> Out[B, D_Y]": {"Y": N},
+        "In[B, D_XY] * Wi[D_X, F_Y] * Wo[F_Y, D_X] -> Out[B, D_XY]": {"X": X, "Y": N // X},
+    }
+    answers = [bound(text, on="v5p", mesh=mesh, algorithm="book", plan="fewest", B=256, D=D, F=F)
+               for text, mesh in lines.items()]  # fmt: skip
+    return [sum(time for name, time in answer.times.items() if name in answer.wire) for answer in answers]
+
+
+def test_two_dimensions_send_less_from_four_times_the_ratio_of_widths_on() -> None:
+    found = scaling("2d", on="v5p", D=8192, F=16384)
+    assert (str(found.form), found.value) == ("4*F/D", 8)
+    assert str(found.at["X"]) == "sqrt(D)*sqrt(N)/sqrt(F)"
+    one, two = one_and_two_dimensions(8192, 16384, 8, 2)  # the best X of 8 chips is 2
+    assert one == pytest.approx(two)
+    one, two = one_and_two_dimensions(16384, 8192, 8, 4)  # where 2 chips would do
+    assert two < one
+    one, two = one_and_two_dimensions(8192, 65536, 8, 1 * 2)  # where 32 would
+    assert one < two
+    assert scaling("2d", on="v5p", torus_axes={"Y": 2}, D=8192, F=16384).value == 32
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "form"),
+    [
+        ("ep", "h100", "P_bf16/W_nvlink"),
+        ("ep", "dgx-h100:1024", "P_bf16/W_ib"),
+        ("dp", "dgx-h100:1024", "P_bf16/(8*W_ib)"),
+        ("fsdp", "dgx-h100:1024", "P_bf16/(8*W_ib)"),
+        ("tp", "h100", "P_bf16*Y/W_nvlink"),
+        ("mixed", "dgx-h100", "P_bf16**2/(F*W_ib*W_nvlink)"),
+        ("2d", "dgx-h100", "4*F*W_nvlink/(D*W_ib)"),
+    ],
+)
+def test_conditions_inside_and_beyond_the_node(name: str, on: str, form: str) -> None:
+    assert str(scaling(name, on=on).form) == form
+
+
+def test_forms_for_large_sizes_leave_out_one_part_of_many() -> None:
+    found = scaling("tp", on="v5e", unknown="Y", torus_axes={"Y": 2}, wrap=False, algorithm="torus")
+    assert (str(found.form), str(found.limit_form)) == ("(2*F*W_ici_Y + P_bf16)/P_bf16", "2*F*W_ici_Y/P_bf16")
+
+
+def test_wrap_around_may_be_asked_for_on_the_axes_of_a_target() -> None:
+    line = bound("AllGather_X(bf16[B_X, D])", on="v5e:4", B=4096, D=8192)
+    ring = bound("AllGather_X(bf16[B_X, D])", on="v5e:4", wrap=True, B=4096, D=8192)
+    assert ring.times["ici X"] * 2 == line.times["ici X"]
 
 
 def test_an_unknown_condition_names_those_there_are() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from roofline import Bound, bound, chip, comm, scaling
-from roofline.hardware.rate import rate
+from roofline.hardware.rate import rate, ridge
 from roofline.sizes import is_symbol, symbol
 from roofline.work import Key
 
@@ -84,14 +84,12 @@ def tensor_parallel() -> dict[str, Any]:
         answer = v5p(FORWARD["tp"], {"Y": ways}, B=8192, D=8192, F=30000)
         return "compute-bound" if answer.times["mxu"] >= links(answer) else "communication-bound"
 
-    v5p_chip = chip("v5p")
-    int8 = rate(v5p_chip, Key("flops", "matrix", "int8")).value / (2 * rate(v5p_chip, Key("wire", "link")).value)
     return {
         "F_for_8way": scaling("tp", on="v5p", set=V5P, mesh={"Y": 8}).value,
         "llama70b_8way": layer(8),
         "llama70b_16way": layer(16),
         "gemma7b_limit": scaling("tp", on="v5p", set=V5P, unknown="Y", F=50_000).value,
-        "alpha_int8": int8,
+        "alpha_int8": ridge(chip("v5p:4x4x4"), "int8", "X"),
     }
 
 
@@ -233,7 +231,6 @@ SCALING: dict[str, Callable[[], dict[str, Any]]] = {
         "bound": fsdp_on_a_cube(),
         "possible": fsdp_on_a_cube() <= 1024 * 4096 / 8960,
     },
-    "applied-training.q2b": lambda: {"mixed_bound": mixed(53248)},
     "inference.decode_tp": decoding,
     "gpus.dp": gpu_batches,
     "gpus.moe_dp": expert_batches,

@@ -1,4 +1,4 @@
-"""The book's questions of chapters 4 and 9 on lines of notation: dots, contractions, a profile's matmul, an HLO type."""
+"""The book's questions of chapters 4 and 9 on lines of notation: dots, contractions, a profile's matmul, a type."""
 
 from __future__ import annotations
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline.charts import Chart, plot
+from roofline.charts.bars_chart import bars_chart
+from roofline.charts.front_chart import front_chart
+from roofline.charts.serving_charts import memory_by_part, serving_roofline, time_by_operation
+from roofline.models import latency_throughput, serve
 
 WEIGHTS_INT8 = "bf16[B, D] * int8[D, F] -> bf16[B, F]"
 MATMUL = "bf16[512, 8192] @ bf16[8192, 8192]"
@@ -79,6 +83,40 @@ def program() -> Chart:
     return plot("h = bf16[512, 4096] * bf16[4096, 16384]; g = gelu(h); g * bf16[16384, 4096]", on="h100")
 
 
+def bars() -> Chart:
+    rows = [(f"row {i}", [("one", float(i)), ("two", 2.0), ("three", 16.0 - i)]) for i in range(16)]
+    return bars_chart(rows, title="Sixteen rows", label="amount", unit="B", limit=("limit", 12.0))
+
+
+def times_of_step() -> Chart:
+    return time_by_operation(serve("deepseek-v3", on="h200:8", tensor=8, batch=64, context=4096))
+
+
+def memory_of_batches() -> Chart:
+    return memory_by_part(serve("llama-3-8b", on="h100", batch=[1, 4, 16, 64, 256], context=8000))
+
+
+def operations_of_both() -> Chart:
+    return serving_roofline(serve("llama-3-8b", on="h100", batch=8, prompt=1024))
+
+
+def operations_of_experts() -> Chart:
+    return serving_roofline(serve("deepseek-v3", on="h200:8", tensor=8, expert=8, batch=64, prompt=1024))
+
+
+def front_of_one() -> Chart:
+    return front_chart(latency_throughput("llama-3-8b", on="h100", batch=[1, 4, 16, 64], context=4096))
+
+
+def front_of_several() -> Chart:
+    batches = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    return front_chart(latency_throughput("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=batches, context=8000))
+
+
+def front_of_many() -> Chart:
+    return front_chart(latency_throughput("llama-3-8b", on="h100", batch=list(range(1, 513)), context=8000))
+
+
 ALL: dict[str, Callable[[], Chart]] = {
     make.__name__: make
     for make in (
@@ -96,5 +134,13 @@ ALL: dict[str, Callable[[], Chart]] = {
         fifteen_matmuls,
         batches,
         program,
+        bars,
+        times_of_step,
+        memory_of_batches,
+        operations_of_both,
+        operations_of_experts,
+        front_of_one,
+        front_of_several,
+        front_of_many,
     )
 }

@@ -78,4 +78,5 @@ def test_every_axis_has_at_least_two_ticks_in_order(name):
         values = [value for value, _ in ticks(axis)]
         assert len(values) >= 2
         assert values == sorted(set(values))
-        assert all(axis.limits[0] * (1 - 1e-9) <= value <= axis.limits[1] * (1 + 1e-9) for value in values)
+        low, high = sorted(axis.limits)
+        assert all(low * (1 - 1e-9) <= value <= high * (1 + 1e-9) for value in values)

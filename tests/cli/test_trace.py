@@ -71,7 +71,7 @@ def test_functions_classes_and_the_flat_list(capsys, model, tmp_path):
     ("{}", [], "does not say which function"),
     ("nowhere.py:build", [], "there is no file 'nowhere.py'"),
     ("{}:build", ["--input", "fp32[1, 4, 16, 16]"], "check the shapes of the inputs"),
-    ("{}:build", ["--input", "fp32[B, 3, 16, 16]"], "does not say how large B is"),
+    ("{}:build", ["--input", "fp32[1, 3, H, 16]"], "addmm"),
     ("{}:build", ["--input", "fp32[1, 3, 16, 16]", "--on", "1081ti"], "1080ti"),
     ("{}:build", ["--input", "fp32[1, 3, 16, 16]", "--count", "flop"], "did you mean 'flops'"),
     ("{}:build", ["B"], "'B' is not SIZE=VALUE"),
@@ -88,3 +88,23 @@ def test_help_shows_examples():
     from roofline.cli.trace import command
 
     assert "model.py:build" in CliRunner().invoke(command, ["--help"]).output
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--batch", "4"], "error: --batch is for ONNX files; name the size"),
+    (["D=4"], "error: no input names the size D; sizes are: B"),
+    (["b=4"], "error: no input names the size b; did you mean 'B'?"),
+])  # fmt: skip
+def test_sizes_that_nothing_takes(capsys, model, words, message):
+    code, said = run(capsys, f"{model}:scale", "--input", "fp32[B, 8]", *words)
+    assert code == 2
+    assert said.err.startswith(message)
+
+
+def test_a_size_that_stays_open(capsys, model):
+    code, said = run(capsys, f"{model}:Net", "--input", "fp32[B, 4]", "--on", "h100")
+    assert code == 0
+    assert "32*B FLOP" in said.out
+    assert "the formulas hold for whole B from 2 on" in said.out
+    code, said = run(capsys, f"{model}:Net", "--input", "fp32[B, 4]", "--json")
+    assert json.loads(said.out)["flops"]["flops"] == "32*B"

@@ -118,6 +118,11 @@ def test_targets_that_cannot_be(target, message):
         ("gtx-1080-ti", {"X": 2}, "no link from NVIDIA GTX 1080 Ti to other chips is known; give the bandwidth of one"),
         ("v5e:16x16:2", {"X": 2, "Y": 16, "Z": 16}, "the axes X=2, Y=16, Z=16 do not fit 2 slices of v5e:16x16:2"),
         ("v5e", {"X": np.array([2, 32])}, "TPU v5e has no slice of ?: an axis of 32 is longer than 16"),
+        (
+            "mi300x",
+            {"X": symbol("n"), "Y": symbol("m")},
+            "axis X of n chips has no link on mi300x beside those inside it; ",
+        ),
         ("mi300x", {"X": np.array([2, 16])}, "a mesh of 16 chips is larger than mi300x, which joins 8"),
     ],
 )
@@ -192,6 +197,8 @@ def test_arrays_and_symbols():
     assert machine.mesh.notes == ("axis X: taken to have wrap-around and an even size above 2",)
     assert with_mesh(chip("h100"), {"X": symbol("n")}).mesh.notes == ("axis X: taken to stay within nvlink",)
     assert str(with_mesh(chip("h100"), {"X": symbol("n"), "Y": 8}).mesh) == "Mesh(X=n nic switch, Y=8 nvlink switch)"
+    both = with_mesh(chip("dgx-h100"), {"X": symbol("n"), "Y": symbol("m")}).mesh
+    assert str(both) == "Mesh(X=n ib switch, Y=m nvlink switch)"  # every axis of several chips runs over a link
 
 
 def test_notes_say_what_was_assumed():

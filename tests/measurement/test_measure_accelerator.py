@@ -106,6 +106,15 @@ def test_a_cold_copy_shows_no_cache(measured):
     assert max(value for _, value in measured.best_curve(1)) > 4e12
 
 
+def test_a_link_that_cannot_be_read_off_is_said_and_the_rest_stands():
+    device = FakeDevice()
+    device.links = lambda: {"peer 1": lambda size: lambda: 1e-4 / size}
+    found = measure_device(device, quick=True)
+    assert found.value("peer 1") is None
+    assert "peer 1: larger messages take no longer: no bandwidth can be read off" in found.conditions.missing
+    assert found.value("launch") > 0
+
+
 def test_arrays_are_given_back_after_each_round():
     """No more than one piece of work is alive at a time, or a small device runs out of memory."""
     device, alive, most = FakeDevice(), [0], [0]
@@ -211,7 +220,8 @@ accelerator.LARGEST, accelerator.COLD_BYTES, accelerator.QUICK_SHAPES = 2**20, 2
 accelerator.MESSAGES, accelerator.WARM_UP, accelerator.WINDOW = (2**10, 2**16, 2**22), 1e-3, 1e-4
 device = JaxDevice()
 found = accelerator.measure_device(device, quick=True)
-print(sorted(device.links()), found.value("all-reduce") > 0, found.value("library", dtype="bf16") > 0)
+told = {name.split(":")[0] for name in found.conditions.missing} | {c.name for c in found.ceilings}
+print(sorted(device.links()), set(device.links()) <= told, found.value("library", dtype="bf16") > 0)
 """
     settings = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from made import made
@@ -70,13 +71,14 @@ def test_what_was_not_measured_is_not_drawn(options, said):
 def test_time_is_split_longest_first(measured):
     runs = [Measured(f"op {n}", 1e9, 1e9, 0.1 * n, "fp32") for n in range(1, MOST + 3)]
     chart = split_chart(points_of(runs, chip("this", files=[measured])))
-    bars = [line for line in chart.lines if line.role == "lower"]
-    assert [bar.label for bar in bars][:2] == [f"op {MOST + 2}", f"op {MOST + 1}"]
-    total = sum(run.seconds for run in runs)
-    assert bars[0].x == (0.0, pytest.approx(100 * runs[-1].seconds / total))
-    least = next(line for line in chart.lines if line.label == f"op {MOST + 2}, at its roof")
-    assert least.x[1] == pytest.approx(100 * (1e9 / 90e9) / total)
-    assert chart.notes[1] == "2 more operations took 300 ms, 3%"
+    rows = chart.y.names
+    assert [name.partition(",")[0] for name in rows[:2]] == [f"op {MOST + 2}", f"op {MOST + 1}"]
+    assert (len(rows), rows[-1]) == (MOST + 1, "2 more, 3%")
+    least, rest = (bar for bar in chart.bars if bar.row == 0)
+    assert least.x1 == rest.x0 == pytest.approx(1e9 / 90e9)
+    assert rest.x1 == pytest.approx(runs[-1].seconds)
+    ends = [bar.x1 for bar in chart.bars if bar.part == rest.part]
+    assert sum(ends) == pytest.approx(sum(run.seconds for run in runs))
     with pytest.raises(InputError, match="there are no runs to split the time of"):
         split_chart([])
 
@@ -94,7 +96,7 @@ def test_the_table_holds_every_figure(measured, tmp_path):
 def test_pictures_are_drawn_again_from_the_file(measured, tmp_path, capsys):
     files = [str(tmp_path / name) for name in ("roof.svg", "bandwidth.svg")]
     assert main(["measure", "--show", "--roofline", files[0], "--chart", files[1], "--against", "h100"]) == 0
-    assert all(open(file, encoding="utf-8").read().startswith("<?xml") for file in files)
+    assert all(Path(file).read_text(encoding="utf-8").startswith("<?xml") for file in files)
     assert f"wrote {files[0]}" in capsys.readouterr().out
     assert main(["measure", "--show", "--against", "h100"]) == 2
     assert "--against goes with --roofline; name the picture" in capsys.readouterr().err
@@ -106,5 +108,5 @@ def test_runs_are_drawn_and_kept(measured, tmp_path, capsys):
     assert main([*line, "--csv", files["runs.csv"], "--json"]) == 0
     [point] = json.loads(capsys.readouterr().out)["points"]
     assert point["flops"] == 2 * 64**3
-    assert open(files["runs.csv"], encoding="utf-8").read().startswith("name,dtype,flops,bytes,seconds")
+    assert Path(files["runs.csv"]).read_text(encoding="utf-8").startswith("name,dtype,flops,bytes,seconds")
     assert main(["profile", files["runs.csv"], "--on", "this", "--split", files["split.svg"]]) == 0

@@ -86,6 +86,14 @@ def test_an_interrupted_contended_measurement_says_so(tmp_path):
     assert "stopped early" in chip("this", files=[str(path)]).notes[1]
 
 
+@pytest.mark.parametrize("doubt", ["two states: around 1 and 2", "rounds apart: from 1 to 2", "shared core: 0.7 of x"])
+def test_registers_that_change_their_speed_tell_of_others(doubt):
+    found = made(doubts=(doubt,))
+    assert found.contended
+    assert found.warnings()[0].startswith("contended: kernels that need no memory changed their speed")
+    assert not made(doubts=("1.20 of what theory allows",)).contended
+
+
 def test_names_with_quotes_and_newlines_survive(tmp_path):
     conditions = Conditions('A "quoted" \\ name\n\x7f', "2026-01-01", 1, 1.0)
     measured = Measurement(conditions, (Ceiling("register fp32", "FLOP/s", "k\t", 1, summary(1e9), "fp32"),))

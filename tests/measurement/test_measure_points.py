@@ -11,7 +11,7 @@ from roofline import build, chip
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError
 from roofline.hardware.rate import with_choices
-from roofline.measurement import Measured, points_of, read_measured, run, run_function, write_machine_file
+from roofline.measurement import Here, Measured, points_of, read_measured, run, run_function, write_machine_file
 from roofline.measurement.effects import GRAIN, Setting, effects
 from roofline.measurement.executors import executor, numpy_library
 from roofline.measurement.points import Point
@@ -167,7 +167,7 @@ def test_runs_are_written_and_read_back(tmp_path):
 def test_numpy_runs_what_it_can(machine):
     points = run(
         "fp32[64, 128] @ fp32[128, 32]", "x = fp32[64, 64] + fp32[64, 64]; exp(x)",
-        on=machine, measured=made(), library=numpy_library(),
+        at=Here(made(), machine, machine), library=numpy_library(),
     )  # fmt: skip
     assert [point.run.name for point in points] == [
         "fp32[64, 128] * fp32[128, 32]", "fp32[64, 64] + fp32[64, 64]", "exp(fp32[64, 64])",
@@ -188,12 +188,12 @@ def test_numpy_runs_what_it_can(machine):
 )
 def test_what_numpy_cannot_run_is_said(machine, line, said):
     with pytest.raises(InputError, match=said):
-        run(line, on=machine, measured=made(), library=numpy_library())
+        run(line, at=Here(made(), machine, machine), library=numpy_library())
 
 
 def test_sizes_must_be_numbers(machine):
     with pytest.raises(SizeError, match="size M has no value; running needs numbers, as in M=64"):
-        run("fp32[M, N] @ fp32[N, 4]", on=machine, measured=made(), library=numpy_library())
+        run("fp32[M, N] @ fp32[N, 4]", at=Here(made(), machine, machine), library=numpy_library())
 
 
 def test_a_function_of_ones_own(machine):

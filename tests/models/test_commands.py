@@ -77,9 +77,10 @@ def test_serving_as_json(capsys: Capture) -> None:
 
 def test_a_table_over_batches(capsys: Capture) -> None:
     text = run(capsys, "llm", "mixtral-8x7b", "--on", "h200", "--batch", "1:64:*2", "--context", "4096")
-    assert "7 of 7 configurations fit" in text or "configurations fit" in text
+    assert "all of them fit" in text
+    assert text.count("best") == 7
     found = as_json(capsys, "llm", "mixtral-8x7b", "--on", "h200", "--batch", "1,64", "--context", "4096")
-    assert len(found["time_per_token"]) == 2
+    assert len(found["time_per_token"]) == len(found["front"]["choices"]) == 2
     assert found["decode"]["bound_by"] == ["hbm", "hbm"]
 
 
@@ -109,7 +110,7 @@ def test_an_encoder_has_no_decode(capsys: Capture) -> None:
 def test_what_does_not_fit(capsys: Capture) -> None:
     text = run(capsys, "llm", "llama-2-70b", "--on", "h100", "--prompt", "1000")
     assert "does not fit" in text
-    assert "instead: the weights fit in fp8" in text
+    assert "instead: fp8 weights; or 2 such chips by memory, 2 that split it; or one NVIDIA H200 SXM" in text
 
 
 MESSAGES = [
@@ -119,6 +120,7 @@ MESSAGES = [
         ["llm", "llama-2-7b", "--on", "h100"],
         "nothing is asked for; give a prompt to prefill, a context to decode after",
     ),
+    (["llm", "llama-2-7b", "--on", "h200:8", "--prompt", "8", "--tensor", "3"], "tensor 3 is 3 chips, of which h200:8"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "x"], "--prompt 'x' is not a size; a number, a list"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--batch", "0"], "size batch is 0"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "9000"], "takes sequences of up to 4096 tokens, not 9000"),
@@ -140,6 +142,159 @@ def test_plain_numbers_load_nothing_heavy() -> None:
     code = (
         "import sys, roofline.cli;"
         "roofline.cli.main(['llm', 'deepseek-v3', '--on', 'h100', '--prompt', '64', '--json']);"
+        "print([m for m in ('numpy', 'sympy', 'matplotlib', 'rich') if m in sys.modules], file=sys.stderr)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stderr.strip() == "[]"
+
+
+# ---- further answers about serving
+
+SPLIT = ("llm", "llama-3-70b", "--on", "h200:8", "--tensor", "8", "--batch", "16")
+
+FURTHER = {
+    "generation": ("--prompt", "1000", "--output", "100"),
+    "chunked": ("--prompt", "1000", "--context", "2000", "--chunk", "256"),
+    "speculation": ("--context", "2000", "--draft", "3", "--draft-by", "llama-3-8b", "--accept", "0.7"),
+    "disaggregation": ("--prompt", "1000", "--output", "100", "--prefill-on", "h100:8", "--link", "50 GB/s"),
+    "cost": ("--prompt", "1000", "--price", "2.5", "--power", "tdp"),
+    "fewest": ("--context", "2000", "--fit"),
+    "advice": ("--context", "2000", "--advise"),
+}
+
+PRINTED = {
+    "generation": ("answers of 100 tokens to prompts of 1,000", "first token after", "answers/s with 16 at once"),
+    "chunked": ("4 steps of 256 tokens beside 16 that decode", "with no chunk", "bound by"),
+    "speculation": ("3 tokens by llama-3-8b, 70% of them accepted", "times as fast as", "best with"),
+    "disaggregation": ("prefill on 8 x NVIDIA H100", "prefill servers for each that decodes", "8 x 50 GB/s"),
+    "cost": ("a million input tokens:", "a million output tokens:", "$", "kWh", "data sheet's 700 W"),
+    "fewest": ("2 by memory", "h200:2", "split by heads, columns or experts: 2"),
+    "advice": ("faster  decode, for the same tokens", "int4 weights", "keys and values", "tensor 16, 16 chips"),
+}
+
+
+@pytest.mark.parametrize("key", FURTHER)
+def test_further_answers(key: str, capsys: Capture) -> None:
+    text = run(capsys, *SPLIT, *FURTHER[key])
+    for words in PRINTED[key]:
+        assert words in text, words
+    found = as_json(capsys, *SPLIT, *FURTHER[key])
+    assert found["schema"] == "roofline/llm/1"
+    assert found[key]
+    for other in set(FURTHER) - {key, "generation"}:
+        assert other not in found
+
+
+def test_what_is_printed_is_what_the_library_says(capsys: Capture) -> None:
+    from roofline.models import chunked, fewest, generation, token_cost
+
+    split: dict[str, Any] = {"on": "h200:8", "tensor": 8, "batch": 16}
+    whole = generation("llama-3-70b", prompt=1000, output=100, **split)
+    assert as_json(capsys, *SPLIT, *FURTHER["generation"])["generation"]["total"] == whole.total
+    parts = chunked("llama-3-70b", prompt=1000, chunk=256, context=2000, **split)
+    assert as_json(capsys, *SPLIT, *FURTHER["chunked"])["chunked"]["times"] == list(parts.times)
+    least = fewest("llama-3-70b", on="h200", batch=16, context=2001)
+    assert as_json(capsys, *SPLIT, *FURTHER["fewest"])["fewest"]["ratio"] == least.ratio
+    priced = as_json(capsys, *SPLIT, *FURTHER["cost"])
+    made = token_cost(time=priced["time_per_token"], tokens=16, chips=8, price=2.5, power=700)
+    assert priced["cost"]["output"]["dollars"] == pytest.approx(made.dollars)
+    assert priced["cost"]["output"]["joules_per_token"] == pytest.approx(made.joules_per_token)
+    read = token_cost(time=priced["time_to_first_token"], tokens=16000, chips=8, price=2.5)
+    assert priced["cost"]["input"]["dollars"] == pytest.approx(read.dollars)
+
+
+def test_the_fewest_chips_without_a_step(capsys: Capture) -> None:
+    text = run(capsys, "llm", "deepseek-v3", "--on", "h200", "--fit")
+    assert "5 by memory" in text
+    assert "split by heads, columns or experts: 8" in text
+
+
+def test_a_front_over_batches_and_chips(capsys: Capture) -> None:
+    words = ("llm", "llama-3-70b", "--on", "h200", "--tensor", "2,4,8", "--batch", "1:512:*4", "--context", "8000")
+    text = run(capsys, *words)
+    for part in ("each user", "each chip", "best", "3 of 15 do not fit and are left out"):
+        assert part in text
+    found = as_json(capsys, *words)["front"]
+    assert found["schema"] == "roofline/llm-front/1"
+    assert len(found["choices"]) == 15
+    assert {choice["chips"] for choice in found["choices"]} == {2, 4, 8}
+
+
+def test_a_pool_of_chips(capsys: Capture) -> None:
+    words = ("--batch", "8", "--context", "1024", "--policy", "streamed", "--activations", "bf16")
+    alone = as_json(capsys, "llm", "llama-2-70b", "--on", "h100", *words)
+    eight = as_json(capsys, "llm", "llama-2-70b", "--on", "h100", "--pool", "8", *words)
+    assert eight["time_per_token"] == pytest.approx(alone["time_per_token"] / 8)
+    assert "8 x NVIDIA H100 SXM5 80GB sharing evenly" in run(
+        capsys, "llm", "llama-2-70b", "--on", "h100", "--pool", "8", *words
+    )
+
+
+ISSUE = (
+    "llm", "deepseek-v3", "--on", "h200:8", "--tensor", "8", "--expert", "8", "--weights", "fp8", "--kv", "bf16",
+    "--batch", "1:1024", "--context", "8192",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (ISSUE, "pareto.svg"),
+        ((*SPLIT, "--prompt", "1000", "--context", "2000"), "roofline.svg"),
+        ((*SPLIT, "--context", "2000", "--view", "time", "--dark", "--width", "600"), "time.png"),
+        ((*SPLIT, "--context", "2000", "--view", "memory"), "memory.svg"),
+        (("llm", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--prompt", "100", "--view", "memory"), "memory.png"),
+    ],
+)
+def test_pictures(words: tuple[str, ...], file: str, capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / file
+    assert f"wrote {path}" in run(capsys, *words, "-o", str(path))
+    assert path.read_bytes().startswith(b"<?xml" if file.endswith("svg") else b"\x89PNG")
+
+
+def test_pictures_in_the_terminal(capsys: Capture) -> None:
+    assert "Latency and throughput of deepseek-v3" in run(capsys, *ISSUE, "--view", "front")
+    assert "hbm 141 GB" in run(capsys, *SPLIT, "--context", "2000", "--view", "memory")
+    assert "layers.0-79.mlp.up_proj" in run(capsys, *SPLIT, "--context", "2000", "--view", "time")
+    assert "prefill: " in run(capsys, *SPLIT, "--prompt", "2000", "--view", "roofline")
+
+
+WRONG = [
+    (["--context", "9", "--output", "8"], "--output needs --prompt; for instance --prompt 1024"),
+    (["--context", "9", "--chunk", "8"], "--chunk needs --prompt"),
+    (
+        ["--prompt", "9", "--batch", "1,2", "--output", "8"],
+        "--output is about one configuration; give --batch one value",
+    ),
+    (["--prompt", "9", "--prefill-on", "h100"], "--prefill-on needs --output; tokens of an answer"),
+    (["--prompt", "9", "--power", "lots"], "'lots'"),
+    (["--prompt", "9", "--price", "-3"], "price is -3"),
+    (["--prompt", "9", "--draft", "2", "--accept", "7"], "an acceptance of 7.0 is no probability"),
+    (["--prompt", "9", "--draft", "2", "--draft-by", "nobody"], "no model 'nobody'"),
+    (["--prompt", "9", "-o", "x.bmp"], "a chart cannot be saved as .bmp"),
+    (["--context", "9", "--view", "time", "--phase", "prefill"], "no prefill was asked for; there is decode"),
+    (["--context", "9", "--batch", "1,2", "--view", "time"], "this picture is of one configuration"),
+    (["--context", "9", "--tensor", "1,2", "--view", "time"], "this picture is of one configuration"),
+    (["--context", "9", "--tensor", "0"], "size tensor is 0"),
+    (["--context", "9", "--tensor", "two"], "--tensor 'two' is not a number of chips"),
+    (["--prompt", "9", "--chunk", "0"], "size chunk is 0"),
+    (["--context", "9", "--pool", "4", "--tensor", "2"], "a pool of chips is not split by tensor too"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_messages_of_further_answers(words: list[str], message: str, capsys: Capture) -> None:
+    assert main(["llm", "llama-3-8b", "--on", "h100", *words]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_further_answers_on_numbers_load_no_drawing() -> None:
+    code = (
+        "import sys, roofline.cli;"
+        "words = ['llm', 'llama-3-8b', '--on', 'h100', '--context', '64', '--fit', '--price', '2', '--json'];"
+        "roofline.cli.main(words);"
         "print([m for m in ('numpy', 'sympy', 'matplotlib', 'rich') if m in sys.modules], file=sys.stderr)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

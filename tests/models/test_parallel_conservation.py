@@ -171,3 +171,60 @@ def test_never_below_physics(name: str, layout: dict[str, Any]) -> None:
         assert found.lower >= max(seconds, weights / hbm.value) / 8 * (1 - 1e-9)
         assert found.lower <= found.op_by_op * (1 + 1e-12)
         assert found.op_by_op <= found.upper * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "kv"), [("llama-3-70b", 16, 2), ("deepseek-v3", 8, 8), ("gpt-oss-120b", 32, 4)]
+)
+def test_keys_and_values_dealt_out(name: str, tensor: int, kv: int) -> None:
+    """As many FLOPs and weights as without, 1/kv of the cache: queries are gathered and results put together."""
+    model = load(name)
+    plain, _ = share(model, chip(f"h200:{tensor}"), tensor=tensor)
+    dealt, machine = share(model, chip(f"h200:{tensor}"), tensor=tensor, kv=kv)
+    assert machine.mesh is not None
+    assert machine.mesh.chips == tensor
+    for build, sizes in steps(model):
+        ops = [build(each, **sizes) for each in (plain, dealt)]
+        assert matrices(ops[1]) == matrices(ops[0])
+        cached = [
+            sum(float(t.traffic_bytes) * op.repeat for op in each for t in op.reads if ".cache." in f"{t.ident}.")
+            for each in ops
+        ]
+        assert cached[1] * kv == pytest.approx(cached[0])
+    assert dealt.parameters == plain.parameters
+    assert cache_bytes(dealt, 96) * kv == cache_bytes(plain, 96)
+    block = next(block for block in plain.layers[-1].blocks if hasattr(block, "heads"))
+    heads, key = block.heads * kv, getattr(block, "rank", 0) + getattr(block, "rotary", 0)  # type: ignore[attr-defined]
+    key = key if hasattr(block, "rank") else block.key  # type: ignore[attr-defined]
+    last = f"layers.{len(model.layers) - 1}"
+    sent = {
+        op.name: op.dims["bytes"]
+        for op in decode(dealt, batch=4, context=96)
+        if op.options.get("axes") == ("kv",) and (last in op.where or "-" in op.where)
+    }
+    assert sent["queries"] == 4 * heads * key * 2
+    assert sent["sums"] == 4 * heads * 4 * kv
+    assert sent["combine"] == 4 * heads * block.value * 2  # type: ignore[attr-defined]
+
+
+def test_no_keys_and_values_to_deal_out() -> None:
+    with pytest.raises(SizeError, match=r"2 chips share no keys and values: llama-3-70b has 8 heads of them, and 8"):
+        share(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=2)
+    with pytest.raises(InputError, match="3 chips that share keys and values, of 8 that split the model"):
+        share(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=3)
+    with pytest.raises(InputError, match="kv_parallel and context_parallel together are not modelled"):
+        share(load("deepseek-v3"), chip("h200:16"), tensor=8, kv=2, context=2)
+
+
+@pytest.mark.parametrize("chips", [2, 4])
+def test_queries_can_be_dealt_evenly(chips: int) -> None:
+    """Of 2c pieces of a prompt, chip i has piece i and the one as far from the end: pairs counted one by one."""
+    model, prompt = load("llama-3-8b"), 64
+    piece = prompt // (2 * chips)
+    held = [[*range(i * piece, (i + 1) * piece), *range(prompt - (i + 1) * piece, prompt - i * piece)]
+            for i in range(chips)]  # fmt: skip
+    pairs = [sum(1 for query in mine for key in range(prompt) if key <= query) for mine in held]
+    assert len(set(pairs)) == 1
+    local, _ = share(model, chip(f"h200:{chips}"), context=chips)
+    attention = next(op for op in prefill(local, prompt=prompt) if op.kind == "attention")
+    assert attention.work.total("flops", "matrix") == 2 * pairs[0] * 32 * (128 + 128)

@@ -160,6 +160,12 @@ def test_arrays_broadcast() -> None:
             assert found.lower[i, j] == pytest.approx(one.lower, rel=1e-12)
 
 
+def test_lists_are_arrays() -> None:
+    listed = serve_bound("llama-3-8b", "decode", on="h100", batch=[1, 8], context=range(100, 300, 100))
+    arrays = serve_bound("llama-3-8b", "decode", on="h100", batch=np.array([1, 8]), context=np.array([100, 200]))
+    assert listed.lower.tolist() == arrays.lower.tolist()
+
+
 def test_a_closed_form() -> None:
     from roofline.sizes import symbol
 
@@ -223,13 +229,11 @@ def test_largest_batch_and_context_are_the_largest() -> None:
 def test_what_does_not_fit_is_said_with_what_would() -> None:
     too_many = serve("llama-2-7b", on="h100", batch=500, context=1024)
     assert too_many.memory.fits is False
-    assert (
-        too_many.fitting()
-        == f"batch {largest_batch(too_many.model, too_many.memory.capacity or 0, context=1024)} fits at this context"
-    )
+    most = largest_batch(too_many.model, too_many.memory.capacity or 0, context=1024)
+    assert (too_many.fitting() or "").startswith(f"batch {most} at this context; or ")
     assert any("does not fit: it needs" in said for said in too_many.decode.assumptions)  # type: ignore[union-attr]
-    assert serve("llama-2-70b", on="h100", context=1024).fitting() == "the weights fit in fp8"
-    assert serve("deepseek-v3", on="h100", context=1024).fitting() == "the weights alone need 8 such chips"
+    assert (serve("llama-2-70b", on="h100", context=1024).fitting() or "").startswith("fp8 weights; or ")
+    assert serve("deepseek-v3", on="h100", context=1024).fitting() == "8 such chips by memory, 16 that split it"
     assert serve("llama-2-7b", on="h100", context=1024).fitting() is None
 
 
@@ -252,7 +256,7 @@ def test_the_batch_where_decode_flips(name: str, context: int, attention: bool) 
 
 def test_decode_of_many_keys_never_flips() -> None:
     assert flip(load("llama-2-7b"), chip("h100"), context=1024) is None
-    assert serve("llama-2-7b", on="h100", context=1024).compute_bound_from() == {"whole": None, "matrices": 299}
+    assert serve("llama-2-7b", on="h100", context=1024).compute_bound_from() == {"whole": None, "matrices": 300}
 
 
 # ---- what is said

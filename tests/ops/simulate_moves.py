@@ -13,8 +13,8 @@ from math import lcm
 from typing import NamedTuple
 
 import numpy as np
-from networks import Network
 from simulate import Chip, Dimension, Link, Trace, back_path, chips_of, links_between
+from simulate_networks import Network
 
 
 class Move(NamedTuple):

@@ -11,9 +11,9 @@ from itertools import product
 from math import prod
 
 import numpy as np
-from networks import Network
 from simulate import Chip, Dimension, Trace, balanced_orders, chips_of, gather_schedule, links_between
 from simulate_moves import Move, elements, run
+from simulate_networks import Network
 
 ZERO, HALF, ONE = Fraction(0), Fraction(1, 2), Fraction(1)
 

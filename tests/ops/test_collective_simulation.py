@@ -6,7 +6,8 @@ simulation fails :func:`test_every_algorithm_is_simulated`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from itertools import product as every
@@ -14,10 +15,10 @@ from math import prod
 from typing import NamedTuple
 
 import pytest
-from clock import pipelined, step_by_step
-from networks import NETWORKS, Network, one, tiered
 from simulate import Dimension, Trace, all_gather, balanced_orders, gather_schedule, reduce_scatter
+from simulate_clock import pipelined, step_by_step
 from simulate_moves import all_to_all, busy_line, permute, send
+from simulate_networks import NETWORKS, Network, one
 from simulate_spread import (
     broadcast,
     chain_all_reduce,
@@ -27,7 +28,10 @@ from simulate_spread import (
     switch_broadcast,
 )
 
-from roofline.ops.collective import KINDS, algorithms, cost
+from roofline.errors import HardwareError
+from roofline.hardware import chip, index
+from roofline.hardware.network import MeshAxis
+from roofline.ops.collective import KINDS, algorithms, cost, limit
 from roofline.ops.collective_algorithms import ALGORITHMS, algorithm
 from roofline.ops.collective_groups import groups
 from roofline.work import Key, Work
@@ -80,7 +84,9 @@ def through(**kinds: str) -> Simulation:
     def simulate(network: Network, kind: str) -> Simulated:
         by = network.by(kinds)
         if kind == "AllToAll":
-            return Simulated([_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)])
+            return Simulated(
+                [_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)]
+            )
         if kind == "Broadcast":
             spread = network.by({**kinds, "switch": {"direct": "trees"}.get(kinds["switch"], kinds["switch"])})
             return Simulated([broadcast(spread, by)])
@@ -194,14 +200,8 @@ def test_formula_and_simulation(network: Network, kind: str, name: str) -> None:
     for place in places:
         assert sum(trace.busiest(place) for trace in found.passes) * found.scale(place) == wire[place], place
     assert sum(len(trace.steps) for trace in found.passes) == work.total("hops")
-    if not ALGORITHMS[name].limit(_call(kind, network)):
+    if not limit(kind, network.axes, name):
         in_time(network, work, found.passes, wire)
-
-
-def _call(kind, network):
-    from roofline.ops.collective import _call
-
-    return _call(kind, network.axes, 1, 1)
 
 
 def in_time(network: Network, work: Work, passes: Sequence[Trace], wire: dict[str, Fraction]) -> None:
@@ -227,6 +227,31 @@ def test_every_algorithm_is_simulated() -> None:
     """Every collective of every algorithm is among the cases, and has a simulation."""
     assert set(SIMULATIONS) == set(ALGORITHMS)
     assert {(kind, name) for _, kind, name in CASES} == {(k, a.name) for a in ALGORITHMS.values() for k in a.kinds}
+
+
+def _shape(axes: Sequence[MeshAxis]) -> tuple[tuple[str, bool, bool], ...]:
+    return tuple((g.topology, len(g.levels) > 1, g.levels[0].nested) for g in groups(axes))
+
+
+SLICES = ("2", "8", "16", "64", "256", "1024", "4x4", "4x4x4", "8x8", "8:2", "4x4:2", "16x16:2", "4x4x4:2", "8x32x4")
+
+
+def _catalog() -> Iterator[Sequence[MeshAxis]]:
+    """Networks of all chips and systems in several sizes, those that there are."""
+    known = index.read()
+    for target in (f"{key}:{slice_}" for key in (*known.chips, *known.systems) for slice_ in SLICES):
+        with suppress(HardwareError):
+            yield tuple(chip(target).mesh or ())
+
+
+def test_every_network_of_the_catalog_is_simulated() -> None:
+    """Whatever collective and algorithm a target offers has been simulated on a network of the same kind of tiers."""
+    simulated = {(_shape(network.axes), kind, name) for network, kind, name in CASES}
+    offered = {
+        (_shape(axes), kind, name) for axes in _catalog() if axes for kind in KINDS for name in algorithms(kind, axes)
+    }
+    assert len({shape for shape, _, _ in offered}) >= 10
+    assert offered <= simulated
 
 
 def test_an_algorithm_without_a_simulation_is_noticed() -> None:

@@ -41,6 +41,14 @@ def test_network(build, given, flops, parameters):
     assert traced.complete
 
 
+@pytest.mark.parametrize("build", [jax_networks.mobilenet_v2, jax_networks.vit])
+def test_counts_are_linear_in_the_batch(build):
+    model = build()
+    one, three = (trace(model.apply, model.shapes, weight(b, 3, 224, 224)) for b in (1, 3))
+    for convention in ("flops", "valid", "all"):
+        assert three.flops(convention) == 3 * one.flops(convention)
+
+
 def test_llama_decode_flops_and_the_bytes_of_the_floor():
     """The same items as torch's step: weights without the table, one row of it, the cache, the logits, the token."""
     model = jax_llama.llama()

@@ -12,24 +12,8 @@ import pytest
 from jax import lax
 
 from roofline.programs import trace
-from roofline.programs.counts import CONVENTIONS, register_convention, valid_macs
-from roofline.work import Op
 from tests.programs.counter_cases import EXCEPTED, XLA
-
-
-def as_xla(op: Op) -> Any:
-    """2 per multiply-add that meets an element, 1 for every FLOP but transcendentals; a conversion is one too."""
-    if op.kind in ("contraction", "convolution"):
-        return 2 * valid_macs(op)
-    converted = op.dims["elements"] if op.name == "cast" else 0
-    return op.work.total("flops") - op.dims.get("transcendentals", 0) + converted
-
-
-@pytest.fixture(autouse=True)
-def _convention():
-    register_convention("as XLA", as_xla, as_xla.__doc__)
-    yield
-    del CONVENTIONS["as XLA"]
+from tests.programs.xla import as_xla
 
 
 def _layernorm(x: Any) -> Any:
@@ -58,7 +42,7 @@ def _shapes(case: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("case", XLA, ids=lambda c: f"{c['number']}-{c['test']}")
 def test_case_of_xla(case):
     traced = trace(RUNNERS[case["test"]], *_shapes(case), frontend="jax")
-    assert traced.flops("as XLA") == (case["expected_flops"] or 0)
+    assert as_xla(traced) == (case["expected_flops"] or 0)
     assert sum(op.dims.get("transcendentals", 0) for op in traced.ops) == (case["transcendentals"] or 0)
     assert (traced.bytes() == (case["expected_bytes"] or 0)) == (case["number"] not in EXCEPTED)
 

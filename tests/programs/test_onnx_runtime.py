@@ -148,6 +148,26 @@ def test_experts_are_a_gap_and_what_follows_is_counted():
     assert traced.ops[-1].name == "Relu"
 
 
+def test_operators_in_the_body_of_a_loop():
+    body = helper.make_graph(
+        [
+            runtime("Attention", ["c", "w"], ["d"], num_heads=HEADS),
+            runtime("FastGelu", ["d"], ["e"]),
+            helper.make_node("MatMul", ["e", "o"], ["f"]),
+            helper.make_node("Identity", ["on"], ["go"]),
+        ],
+        "body",
+        [value("i", dtype=TensorProto.INT64), value("on", dtype=TensorProto.BOOL), value("c", B, S, D)],
+        [value("go", dtype=TensorProto.BOOL), value("f", B, S, D)],
+    )
+    loop = helper.make_node("Loop", ["many", "", "x"], ["y"], body=body)
+    many = helper.make_tensor("many", TensorProto.INT64, [], [6])
+    weights = [many, weight("w", D, 3 * D), weight("o", D, D)]
+    traced = trace(model([loop], [value("x", B, S, D)], [value("y", B, S, D)], weights))
+    assert traced.macs() == 6 * (B * S * D * 4 * D + B * HEADS * S * S * 2 * H)
+    assert traced.complete
+
+
 def test_a_domain_nobody_knows_is_a_gap_even_where_a_name_is_known():
     node = helper.make_node("Attention", ["x"], ["y"], domain="own")
     after = helper.make_node("MatMul", ["y", "w"], ["z"])

@@ -220,18 +220,17 @@ def test_an_operation_without_a_rule_is_a_gap_never_zero():
 def test_a_rule_of_ones_own():
     from roofline.programs.torch_registry import costs, find, rule
 
-    assert find("aten._linalg_svd") is None
+    listed = find("aten._linalg_svd")
+    assert not trace(torch.linalg.svd, "fp32[16, 16]").complete
     try:
 
         @rule("_linalg_svd")
         def svd(call):
             return costs.vector("svd", "factorization", call.reads, call.writes, flops=1000)
 
-        assert trace(torch.linalg.svd, "fp32[16, 16]").complete
+        assert trace(torch.linalg.svd, "fp32[16, 16]").flops("all") == 1000
     finally:
-        from roofline.programs import torch_registry
-
-        del torch_registry._RULES["aten._linalg_svd"]
+        rule("_linalg_svd")(listed)
 
 
 def test_sharded_modules_show_local_shapes_and_collectives():
@@ -276,3 +275,14 @@ def test_importing_the_package_imports_no_framework():
     code = "import sys, roofline, roofline.programs; print([m for m in ('torch', 'jax', 'onnx') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_of_a_result_with_a_loss_only_that_is_differentiated():
+    class Model(nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            return {"loss": y.square().mean(), "scores": y}
+
+    found = trace(Model(8, 8), "fp32[4, 8]", backward=True)
+    assert [op.writes[0].dims for op in found.ops if op.name == "ones_like"] == [()]
+    assert found.flops() == 2 * 2 * 4 * 8 * 8

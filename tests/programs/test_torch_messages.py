@@ -28,6 +28,17 @@ CASES = [
     (lambda x: x.nope(), ["fp32[3]"], r"test_torch_messages\.py:\d+: .*AttributeError: 'Tensor' object has no"),
     (torch.add, ["fp32[3]", "fp32[4]"], "The size of tensor a|must match|broadcast"),
     (nn.Embedding(8, 8), ["mxfp4[3]"], "torch has no dtype for mxfp4; it has fp64"),
+    (lambda x: x.tolist(), ["fp32[3]"], "fails on shapes alone: .*; it asks for the values of a tensor: trace what is"),
+    (lambda x: x.numpy(), ["fp32[3]"], r"test_torch_messages\.py:\d+: .*it asks for the values of a tensor"),
+    (
+        nn.Linear(4, 5),
+        ["bf16[2, 4]"],
+        r"addmm\(.*bf16\[2, 4\].*operands of different dtypes; give the inputs the dtype",
+    ),
+    (nn.Linear(4, 5), ["fp32[2, 4]", "fp32[2]"], "takes 2 positional arguments but 3 were given; check the inputs"),
+    (nn.LSTM(3, 4), ["fp32[2, 5]"], "Expected 3, got 5; check the inputs' shapes"),
+    (lambda x: torch.cond(x.sum() > 2, torch.sin, torch.cos, (x,)), ["fp32[3]"], "higher-order operation cond has no"),
+    (lambda x: x.to_sparse() @ x, ["fp32[3, 3]"], r"_to_sparse\(fp32\[3, 3\]\) fails: .*register one"),
     (lambda x: x * 2, ["int64[3]"], None),
 ]
 
@@ -44,8 +55,8 @@ def test_message(program, inputs, message):
 
 def test_inputs_are_read_as_the_notation_reads_them():
     assert trace(nn.ReLU(), "bf16[B, 8]", sizes={"B": 4}).inputs == ("bf16[4, 8]",)
-    with pytest.raises(SizeError, match=r"input bf16\[B, 8\] does not say how large B is; write a number"):
-        trace(nn.ReLU(), "bf16[B, 8]")
+    with pytest.raises(SizeError, match="size B is 0; a size is a whole number of at least 1"):
+        trace(nn.ReLU(), "bf16[B, 8]", sizes={"B": 0})
     with pytest.raises(NotationError, match="an input names its dtype"):
         trace(nn.ReLU(), "x[3, 8]")
     with pytest.raises(NotationError, match="an input is one tensor"):

@@ -7,6 +7,9 @@ fp32; for MobileNet every convolution, norm and activation is such a layer.
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 from torch import nn
 
@@ -64,6 +67,40 @@ def test_mobilenet_under_three_rules_of_ours(mobilenet):
     assert mobilenet.intensity("minimal") == pytest.approx(65.0, abs=0.05)
     unfolded = mobilenet.bytes("minimal") + 4 * (4_231_976 - mobilenet.parameters())
     assert flops / unfolded == pytest.approx(64.9, abs=0.05)
+
+
+def test_the_rules_of_the_docs():
+    rules = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "examples" / "cnns.py"))
+    found = {}
+    for name in ("vgg16", "mobilenet"):
+        model = networks.on_shapes(rules[name])
+        found[name] = list(rules["intensities"](model, trace(model, IMAGE)).values())
+    assert found["vgg16"] == pytest.approx([25.458875, 23.373, 50.917750, 45.039, 55.8], rel=1e-3)
+    assert found["mobilenet"] == pytest.approx([15.325, 7.341953, 30.65, 19.62, 64.87], rel=1e-3)
+
+
+EDGE = """schema = 1
+family = "edge"
+[chip.edge]
+name = "an edge chip"
+[chip.edge.unit.vector]
+peak = {{ fp32 = "{peak} GFLOP/s" }}
+[[chip.edge.memory]]
+level = "dram"
+bandwidth = "10 GB/s"
+"""
+
+
+@pytest.mark.parametrize("ridge", [1, 5, 6.9])
+@pytest.mark.parametrize("policy", ["each-op", "fused", "minimal"])
+def test_on_an_edge_chip_whose_ridge_is_below_seven_mobilenet_is_compute_bound(tmp_path, ridge, policy):
+    chip = tmp_path / "edge.toml"
+    chip.write_text(EDGE.format(peak=10 * ridge))
+    found = trace(networks.on_shapes(networks.mobilenet_v1).eval(), IMAGE).bound(str(chip), policy=policy)
+    assert found.critical_intensity == pytest.approx(ridge)
+    assert found.kind == "compute-bound"
+    chip.write_text(EDGE.format(peak=10 * 70))
+    assert trace(networks.on_shapes(networks.mobilenet_v1).eval(), IMAGE).bound(str(chip)).kind == "memory-bound"
 
 
 def test_on_the_chip_of_the_article(vgg, mobilenet):

@@ -6,7 +6,8 @@
 [('int4 operands', 1.98), ('int4 weights', 1.94), ('B = 128', 1.94)]
 
 Memory-bound: narrower storage, more work a byte, fusion, larger tiles, a faster level, more bandwidth. Compute-bound:
-faster arithmetic, fewer FLOPs, a higher peak. What changes nothing is not listed.
+faster arithmetic, fewer FLOPs, a higher peak. Network- and latency-bound: another layout, plan or algorithm, fewer
+bits on the links, more or fewer chips, faster links. What changes nothing is not listed.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
+from roofline.bounds.advise_network import ON_THE_NETWORK
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
-from roofline.bounds.variants import Operand, operands, parsed_sizes, resize, retype
+from roofline.bounds.question_mesh import multiple_of
+from roofline.bounds.variants import Idea, Operand, operands, parsed_sizes, resize, retype
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.rate import main_level
@@ -39,16 +42,6 @@ ARITHMETIC = ("bf16", "fp8", "int8", "fp4")
 _NARROWER = {64: ("fp32", "bf16"), 32: ("bf16", "int8"), 16: ("int8", "int4"), 8: ("int4",)}
 _NARROWER_VECTOR = {64: ("fp32",), 32: ("bf16",), 16: ("fp8",)}
 _ROLE_WORD = {"weight": "weights", "activation": "activations", "kv": "KV", "gradient": "gradients"}
-
-
-@dataclass(frozen=True, slots=True)
-class Idea:
-    """A change to try: the question with it made, why it might help, and how much more work it does."""
-
-    change: str
-    reason: str
-    question: Question
-    more: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +144,8 @@ def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Idea]:
         share = sum(moved.get(o.ident, 0) for o in chosen) / total
         for name in narrower.get(max(dtypes.get(o.dtype).bits for o in chosen), ()):
             formats = {o.position: name for o in chosen if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
-            reason = f"{_ROLE_WORD[role]} are {share:.0%} of the bytes"
+            sent = any(part.op.kind == "collective" for part in answer.ops)
+            reason = "fewer bytes to load and to send" if sent else f"{_ROLE_WORD[role]} are {share:.0%} of the bytes"
             yield from _retyped(asked, formats, f"{name} {_ROLE_WORD[role]}", reason)
     if len({o.role for o in inputs}) > 1:
         for name in narrower.get(max(dtypes.get(o.dtype).bits for o in inputs), ()):
@@ -223,21 +217,25 @@ def _batch_labels(asked: Question) -> list[str]:
 
 
 def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
-    """Double until another kind of resource binds, then halve the stretch: the smallest such whole number."""
-    start = resize(asked, label, now).answer().kind
-    low, high = now, now * 2
-    farthest = min(now * 2**24, LARGEST)
-    while high <= farthest and resize(asked, label, high).answer().kind == start:
+    """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide."""
+    each = multiple_of(asked, label) if asked.uneven == "error" and not label.startswith("#") else 1
+
+    def kind(count: int) -> str | None:
+        return resize(asked, label, count * each).answer().kind
+
+    start, low, high = resize(asked, label, now).answer().kind, now // each, now * 2 // each
+    farthest = min(now * 2**24, LARGEST) // each
+    while high <= farthest and kind(high) == start:
         low, high = high, high * 2
     if high > farthest:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        if resize(asked, label, middle).answer().kind == start:
+        if kind(middle) == start:
             low = middle
         else:
             high = middle
-    return high
+    return high * each
 
 
 def _fusion(asked: Question, answer: Bound) -> Iterator[Idea]:
@@ -343,5 +341,7 @@ ADVISERS: dict[str, tuple[Adviser, ...]] = {
         _faster_level,
         _more_bandwidth,
     ),
+    "network-bound": (*ON_THE_NETWORK, _narrower_storage, _larger_batch),
+    "latency-bound": (*ON_THE_NETWORK, _larger_batch),
     "compute-bound": (_faster_arithmetic, _causal, _fewer_flops, _matrix_unit, _higher_peak),
 }

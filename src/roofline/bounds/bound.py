@@ -6,7 +6,7 @@ Every field may hold a number, an array (one entry a configuration) or a symboli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +145,7 @@ class Bound:
     request: Mapping[str, Any] = field(default_factory=dict)
     question: Any = None
     plan: str | None = None
-    plans: tuple[RankedPlan, ...] = ()
+    plans: Sequence[RankedPlan] = ()
 
     @property
     def target(self) -> str:

@@ -21,9 +21,11 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.plans import lay_out
 from roofline.bounds.question import Question
+from roofline.bounds.question_mesh import mesh_of
 from roofline.bounds.record import plain
 from roofline.errors import InputError
 from roofline.notation import program
+from roofline.ops.collective import KINDS
 from roofline.sizes import Size, maximum
 
 if TYPE_CHECKING:
@@ -118,41 +120,38 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
     """Price one collective of the notation, and every algorithm that could do it.
 
     ``expression`` is a single collective, ``AllGather_X(bf16[B_X, D])``; ``sharp`` lets the switches add up an
-    AllReduce. The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``, ``density``,
-    sizes.
+    AllReduce. The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``,
+    ``density``, sizes.
 
     >>> comm("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8)
     Traceback (most recent call last):
     roofline.errors.InputError: comm prices one collective, and this is none; as in AllGather_X(bf16[B_X, D]), ...
     """
-    algorithm = arguments.pop("algorithm", None)
-    if sharp:
-        algorithm = {"AllReduce": "in-switch", **(algorithm if isinstance(algorithm, Mapping) else {})}
-    asked = question(expression, algorithm=algorithm, **arguments)
+    asked = question(expression, **arguments)
     steps = program(asked.text, asked.compute).steps
     if len(steps) != 1 or steps[0].kind != "collective":
         hint = "as in AllGather_X(bf16[B_X, D]), or use bound or shard for other operations"
         raise InputError("comm prices one collective, and this is none", hint=hint)
-    bound = asked.answer()
-    laid = lay_out(asked)
-    sent = [op for op in laid.ops if op.kind == "collective"]
-    if not sent:
+    asked = asked.vary(algorithm=_wanted(steps[0].function, asked.algorithm, sharp))
+    if steps[0].function != "AllToAll" and asked.density != 1:
+        raise InputError(f"the density is the share of an AllToAll that is sent, and this is {_an(steps[0].function)}")
+    whole = mesh_of(asked).mesh
+    if whole is not None and all(whole.sizes.get(axis) == 1 for axis in steps[0].over):
         raise InputError(f"{steps[0].function} goes over axes of one chip: nothing is sent", hint="name a larger mesh")
-    op, mesh = sent[0], laid.machine.mesh
+    laid = lay_out(asked)
+    op, mesh = next(op for op in laid.ops if op.kind == "collective"), laid.machine.mesh
     from roofline.ops.collective import algorithms, crossing, limit
     from roofline.ops.collective_choice import regimes
 
     kind, axes = op.options["collective"], tuple(op.options["axes"])
     over = mesh.select(axes) if mesh is not None else ()
-    if kind != "AllToAll" and asked.density != 1:
-        raise InputError(f"the density is the share of an AllToAll that is sent, and this is {_an(kind)}")
     chosen = op.options["algorithm"]
     names = algorithms(kind, over)
     rows = [_row(asked.vary(algorithm=name), name, limit(kind, over, name)) for name in names]
     if chosen not in names:
         rows.append(_row(asked, chosen))
     return Communication(
-        bound,
+        asked.answer(),
         kind,
         axes,
         chosen,
@@ -161,6 +160,19 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
         crossing(kind, over, laid.machine, algorithm=chosen) if chosen in names else None,
         regimes(kind, over, laid.machine, density=asked.density),
     )
+
+
+def _wanted(kind: str, algorithm: str | Mapping[str, str] | None, sharp: bool) -> str | Mapping[str, str] | None:
+    """Take an algorithm as meant for this collective, whether it does such or not."""
+    if not sharp:
+        if algorithm and not isinstance(algorithm, str) and kind not in algorithm and set(algorithm) <= set(KINDS):
+            raise InputError(f"{' and '.join(algorithm)} is given an algorithm, and this is {_an(kind)}")
+        return {kind: algorithm} if isinstance(algorithm, str) else algorithm
+    if kind != "AllReduce":
+        raise InputError(f"the switches add up an AllReduce, and this is {_an(kind)}", hint="leave sharp out")
+    if isinstance(algorithm, str):
+        raise InputError(f"sharp and the algorithm {algorithm} are both asked for", hint="leave one of them out")
+    return {**(algorithm or {}), "AllReduce": "in-switch"}
 
 
 def _an(kind: str) -> str:

@@ -46,7 +46,7 @@ def evaluate(
     notes: dict[str, None] = dict.fromkeys(assumptions)
     parts: list[OpBound] = []
     for op, load in zip(ops, moved, strict=True):
-        part = _price(op, (op.work + load) * op.repeat, machine, rate_of, missing)
+        part = price_op(op, (op.work + load) * op.repeat, machine, rate_of, missing)
         parts.append(part)
         notes.update(dict.fromkeys(use.rate.note for use in part.uses if use.rate.note))
     times = _total({}, (part.times for part in parts))
@@ -90,7 +90,8 @@ def evaluate(
     )
 
 
-def _price(op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dict[Key, Size]) -> OpBound:
+def price_op(op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dict[Key, Size]) -> OpBound:
+    """Price one operation; an amount without a rate goes to ``missing``."""
     uses = []
     for key, amount in work.items():
         if isinstance(amount, int | float) and amount == 0:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roofline.sizes import Size, maximum
+from roofline.sizes import Size, is_symbol, maximum
 from roofline.work import Op, Tensor
 
 
@@ -45,20 +45,72 @@ class Footprint:
 
 
 def footprint(ops: Sequence[Op]) -> Footprint:
-    """Add up what lives at once: every outside tensor, plus the largest set of intermediates alive together."""
-    made = {t.ident: index for index, op in enumerate(ops) for t in op.writes}
-    last = {t.ident: index for index, op in enumerate(ops) for t in (*op.writes, *op.reads)}
-    used = {t.ident for op in ops for t in op.reads}
-    everything: dict[str, Tensor] = {t.ident: t for op in ops for t in (*op.reads, *op.writes)}
+    """Add up what lives at once: every outside tensor, plus the largest set of intermediates alive together.
+
+    Tensors in one memory (``Tensor.storage``: a weight before and after its update) count once. One pass.
+    """
+    memories: dict[str, _Memory] = {}
+    for index, op in enumerate(ops):
+        for tensor in op.reads:
+            memories.setdefault(tensor.storage or tensor.ident, _Memory(tensor.role)).read(tensor, index)
+        for tensor in op.writes:
+            memories.setdefault(tensor.storage or tensor.ident, _Memory(tensor.role)).write(tensor, index)
     parts: dict[str, Size] = {}
-    for ident, tensor in everything.items():
-        if ident not in made or ident not in used:
-            parts[tensor.role] = parts.get(tensor.role, 0) + tensor.capacity_bytes
-    passing = [i for i in made if i in used]
-    if passing:
-        alive = [
-            sum(everything[i].capacity_bytes for i in passing if made[i] <= index <= last[i])
-            for index in range(len(ops))
-        ]
-        parts["activation"] = parts.get("activation", 0) + maximum(*alive)
+    lives: list[tuple[Size, int, int]] = []
+    for memory in memories.values():
+        if memory.stays:
+            parts[memory.role] = parts.get(memory.role, 0) + memory.size
+        else:
+            lives.append((memory.size, memory.made, memory.last))
+    if lives:
+        parts["activation"] = parts.get("activation", 0) + _most_at_once(lives, len(ops))
     return Footprint(parts)
+
+
+class _Memory:
+    """One stretch of memory: when it is first read and made, when it is used last, and how large it is."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.needed = self.made = self.last = -1
+        self._sizes: dict[str, Size] = {}
+
+    def read(self, tensor: Tensor, index: int) -> None:
+        """Note that an operation reads a tensor in it."""
+        self.needed = index if self.needed < 0 else self.needed
+        self._hold(tensor, index)
+
+    def write(self, tensor: Tensor, index: int) -> None:
+        """Note that an operation writes a tensor in it."""
+        self.made = index if self.made < 0 else self.made
+        self._hold(tensor, index)
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is there from the start, or a result that nothing reads."""
+        return self.needed < 0 or self.made < 0 or self.needed <= self.made
+
+    @property
+    def size(self) -> Size:
+        """Bytes of the largest tensor in it."""
+        sizes = list(self._sizes.values())
+        return sizes[0] if len(sizes) == 1 else maximum(*sizes)
+
+    def _hold(self, tensor: Tensor, index: int) -> None:
+        self.last = index
+        self._sizes[tensor.ident] = tensor.capacity_bytes
+
+
+def _most_at_once(lives: Sequence[tuple[Size, int, int]], length: int) -> Size:
+    """The largest sum of sizes alive together; each lives from one step to another, both included. One pass."""
+    born: list[list[Size]] = [[] for _ in range(length)]
+    gone: list[list[Size]] = [[] for _ in range(length + 1)]
+    for size, first, final in lives:
+        born[first].append(size)
+        gone[final + 1].append(size)
+    alive: Size = 0
+    sums: list[Size] = []
+    for index in range(length):
+        alive = alive + sum(born[index]) - sum(gone[index])
+        sums.append(alive)
+    return maximum(*(dict.fromkeys(sums) if any(map(is_symbol, sums)) else sums))

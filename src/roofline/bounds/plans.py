@@ -8,19 +8,21 @@
 <Plan 2: AllGather_X(bf16[B, D_X]); AllToAll_{X,F}(bf16[D_X, F]); AllGather_X(bf16[B, F_X]): 3.04 ms at best, ...
 <Plan 3: AllGather_X(bf16[B, D_X]); AllGather_X(bf16[D_X, F]): 5.98 ms at best, ...
 
-With plain numbers the best plan is taken: the one of the least time at best, then op by op, then at worst. With arrays
-or open sizes it is the one that sends over the fewest mesh axes, which is the rule of the book's four cases.
+With plain numbers the best plan is taken: the one of the least time at best, then op by op, then at worst. The search
+goes by these times, so that the plan taken is the best of all there are, however many. With arrays or open sizes it is
+the one that sends over the fewest mesh axes, which is the rule of the book's four cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.question_mesh import mesh_names, mesh_of
-from roofline.bounds.ranked_plan import RankedPlan
+from roofline.bounds.ranked_plan import PlanList, RankedPlan
 from roofline.errors import HardwareError, InputError, NotationError
 from roofline.hardware.machine import Machine
 from roofline.notation import program
@@ -34,11 +36,11 @@ if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
     from roofline.bounds.question import Question
     from roofline.hardware.network import Mesh
-    from roofline.ops.sharded.plans import Plan
+    from roofline.ops.sharded.local import Place
+    from roofline.ops.sharded.plans import Costs, Plan
 
-#: How many plans are priced; a program of several operations on several axes may have more, all of which send more.
+#: How many plans are listed; a program of several operations on several axes may have more, none of them better.
 MOST = 256
-
 
 #: The plan that sends over the fewest mesh axes, which is the rule of the book's four cases.
 FEWEST = "fewest"
@@ -51,7 +53,7 @@ class LaidOut:
     machine: Machine
     ops: tuple[Op, ...]
     name: str
-    others: tuple[RankedPlan, ...] = field(default=())
+    others: Sequence[RankedPlan] = field(default=())
     said: tuple[str, ...] = ()
 
 
@@ -75,23 +77,21 @@ def lay_out(asked: Question) -> LaidOut:
     if not search.plain:
         hint = "name it by its collectives; a rank goes by the times, which take numbers"
         raise InputError(f"plan {asked.plan} is a rank, and some sizes are open or arrays", hint=hint)
-    listed = search.ranked()
     at = 1 if asked.plan is None else int(asked.plan)
-    if not 1 <= at <= len(listed):
+    listed = search.ranked()
+    if not 1 <= at <= len(listed[:at]):
         raise InputError(f"there is no plan {at}", hint=f"there are {len(listed)}; 'roofline shard' lists them")
-    plan, ops, _ = listed[at - 1]
-    return search.laid_out(plan, ops, tuple(found for _, _, found in listed))
+    chosen = listed[at - 1].plan
+    return search.laid_out(chosen, search.build(chosen), listed)
 
 
-def ranked(asked: Question) -> tuple[RankedPlan, ...]:
-    """Price every plan, best first; with open sizes or arrays list them, the least to send first."""
+def ranked(asked: Question) -> Sequence[RankedPlan]:
+    """List every plan, best first; with open sizes or arrays list them, the least to send first."""
     if not is_sharded(asked):
         hint = "shard a dimension, as in bf16[B_X, D], or let plans use=… a mesh axis"
         raise InputError("nothing is sharded here, so there is nothing to plan", hint=hint)
     search = _Search.of(asked)
-    if search.plain:
-        return tuple(found for _, _, found in search.ranked())
-    return tuple(RankedPlan(rank, plan.name) for rank, plan in enumerate(search.listed(), 1))
+    return search.ranked() if search.plain else tuple(RankedPlan(i, plan) for i, plan in enumerate(search.listed(), 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +122,20 @@ class _Search:
                 raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared; the axes are: {names}", hint)
         beside = {*mesh_names(asked), *machine.mesh.sizes} - set(parsed.labels)
         sizes = {name: value for name, value in asked.sizes.items() if name not in beside}
-        return cls(asked, parsed, machine, machine.mesh, label_sizes(parsed, sizes))
+        found = cls(asked, parsed, machine, machine.mesh, label_sizes(parsed, sizes))
+        found.check_written()
+        return found
+
+    def check_written(self) -> None:
+        """Refuse sizes that do not divide over the axes they are written with."""
+        from roofline.ops.sharded.layout import local_size
+
+        for axis in (
+            axis for step in self.parsed.steps for shape in (*step.inputs, step.output) for axis in shape.axes
+        ):
+            if axis.shard and axis.label in self.sizes:
+                ways = product(self.mesh.sizes[name] for name in axis.shard)
+                local_size(self.sizes[axis.label], ways, label=self.show(axis.label), uneven=self.asked.uneven)
 
     @property
     def plain(self) -> bool:
@@ -132,21 +145,25 @@ class _Search:
 
     def listed(self) -> list[Plan]:
         """Every plan, the least to send first, up to the most that are looked at."""
+        return list(islice(self.plans(), MOST))
+
+    def plans(self, costs: Costs | None = None) -> Iterator[Plan]:
+        """Every plan in the order of its costs, without any the least to send first."""
         from roofline.ops.sharded.plans import plans
 
         single = frozenset(name for name, size in self.mesh.sizes.items() if isinstance(size, int) and size == 1)
-        found = plans(
+        return plans(
             self.parsed.steps,
             single=single,
             also=[axis for axis in self.asked.use if axis not in single],
             may_split=self.may_split,
             show=self.show,
+            costs=costs,
         )
-        return list(islice(found, MOST))
 
     def first(self) -> Plan:
         """The plan that sends over the fewest mesh axes."""
-        return self.some(self.listed()[:1])[0]
+        return self.some(list(islice(self.plans(), 1)))[0]
 
     def some(self, found: list[Plan]) -> list[Plan]:
         """Check that there is a plan at all."""
@@ -170,7 +187,7 @@ class _Search:
         listed = "; or ".join(f"'{plan.name}'" for plan in found[:4]) + (" …" if len(found) > 4 else "")
         raise InputError(f"no plan with {wanted!r}", hint=f"plans are: {listed}")
 
-    def may_split(self, label: str, axes: Sequence[str]) -> bool:
+    def may_split(self, label: str, axes: tuple[str, ...]) -> bool:
         """Say whether mesh axes divide a size; arrays are checked when operations are built."""
         from roofline.ops.sharded.layout import divides
 
@@ -183,13 +200,14 @@ class _Search:
         """A label as a reader would write it."""
         return str(self.sizes.get(label, "?")) if is_number(label) else label
 
-    def build(self, plan: Plan) -> tuple[Op, ...]:
-        """Make the operations of a plan."""
+    @property
+    def place(self) -> Place:
+        """Where its operations run and how they are counted."""
         from roofline.ops.collective_choice import Chooser
-        from roofline.ops.sharded.local import Place, operations
+        from roofline.ops.sharded.local import Place
 
         asked = self.asked
-        place = Place(
+        return Place(
             self.mesh,
             Chooser(asked.algorithm, self.machine),
             asked.uneven,
@@ -198,19 +216,35 @@ class _Search:
             arithmetic_dtype(asked.compute),
             asked.density,
         )
-        return operations(self.parsed.steps, plan, self.sizes, place)
 
-    def ranked(self) -> list[tuple[Plan, tuple[Op, ...], RankedPlan]]:
-        """Price every plan on plain numbers, best first."""
-        priced = []
-        for plan in self.some(self.listed()):
-            ops = self.build(plan)
-            priced.append((plan, ops, self.asked.price(self.asked.finished(ops), self.machine)))
+    def build(self, plan: Plan) -> tuple[Op, ...]:
+        """Make the operations of a plan."""
+        from roofline.ops.sharded.local import operations
+
+        return operations(self.parsed.steps, plan, self.sizes, self.place)
+
+    def price(self, plan: Plan) -> Bound:
+        """Price a plan."""
+        return self.asked.price(self.asked.finished(self.build(plan)), self.machine)
+
+    def ranked(self) -> Sequence[RankedPlan]:
+        """List plans by the times that plain numbers give, best first."""
+        from roofline.bounds.plan_costs import BY_PART, time_costs
+
+        first = self.first()
+        axes = [axis for axis in (*self.parsed.axes, *self.asked.use) if self.mesh.sizes[axis] != 1]
+        costs = time_costs(
+            self.asked, self.machine, self.parsed.steps, first, self.sizes, self.place, axes, self.may_split
+        )
+        found = enumerate(islice(self.plans(costs), MOST), 1)
+        listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan)) for rank, plan in found)
+        if self.asked.policy in BY_PART:
+            return listed
         overlap = self.asked.overlap is not None or self.asked.overhead is not None
-        priced.sort(key=lambda item: _merit(item[2], overlap))
-        return [(plan, ops, RankedPlan(rank, plan.name, b)) for rank, (plan, ops, b) in enumerate(priced, 1)]
+        exact = sorted(listed, key=lambda each: _merit(each.bound, overlap))
+        return [replace(each, rank=rank) for rank, each in enumerate(exact, 1)]
 
-    def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: tuple[RankedPlan, ...]) -> LaidOut:
+    def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: Sequence[RankedPlan]) -> LaidOut:
         """Say what was chosen, and what of the mesh is assumed."""
         chips = self.mesh.chips
         count = "arrays of chips" if is_array(chips) else f"{chips} chips"
@@ -225,18 +259,16 @@ class _Search:
             said.append(f"nothing is sharded over {' and '.join(idle)}: every chip along it does the same")
         if self.asked.uneven == "pad":
             said.append("sizes that do not divide are padded: every chip holds the part rounded up")
-        if self.asked.plan is None and not others:
+        if self.asked.plan in (None, FEWEST) and others == ():
             said.append(f"plan: {plan.name}, which sends over the fewest mesh axes")
         else:
             said.append(f"plan: {plan.name}")
-        if len(others) >= MOST:
-            said.append(f"only the {MOST} plans that send over the fewest mesh axes were priced: there are more")
-        elif others and len(self.parsed.steps) > 1:
-            said.append("plans of several steps: only the cheapest ways to each intermediate were followed")
         return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes))
 
 
-def _merit(found: Bound, estimated: bool) -> tuple[Any, ...]:
+def _merit(found: Bound | None, estimated: bool) -> tuple[Any, ...]:
+    if found is None:
+        return ()
     first = found.estimate if estimated else found.lower
     return (first, found.op_by_op, found.upper, sum(found.wire.values()))
 

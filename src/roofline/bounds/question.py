@@ -144,6 +144,12 @@ class Question:
         numbers = {k: v for k, v in self.sizes.items() if isinstance(v, int)}
         return canonical(program(self.text, self.compute), sizes=numbers)
 
+    def one_plan(self) -> Question:
+        """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes."""
+        from roofline.bounds.plans import FEWEST, is_sharded
+
+        return self.vary(plan=FEWEST) if self.plan is None and is_sharded(self) else self
+
     def vary(self, **changes: Any) -> Question:
         """Return the question with some of its parts replaced."""
         return replace(self, **changes)

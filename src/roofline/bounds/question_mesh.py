@@ -4,6 +4,8 @@
 >>> asked = question("bf16[B, D_X] * bf16[D_X, F_Y]", on="v5p", mesh={"X": "N/4", "Y": 4}, N=64)
 >>> mesh_of(asked).mesh, mesh_names(asked), multiple_of(asked, "D")
 (Mesh(X=16 ici line, Y=4 ici line), ('N',), 16)
+>>> mesh_of(question("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", wrap=True)).mesh
+Mesh(X=4 ici ring)
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
 def mesh_of(asked: Question) -> Machine:
     """Name the machine's chips by the mesh axes of the question; a size left out is a symbol."""
     given = {axis: axis_size(size, asked.sizes) for axis, size in asked.mesh.items()}
-    if not given:
+    if not given and (asked.wrap is None or asked.machine.mesh is None):
         return asked.machine
     from roofline.hardware.network import with_mesh
 
-    return with_mesh(asked.machine, given, wrap=asked.wrap)
+    return with_mesh(asked.machine, given or None, wrap=asked.wrap)
 
 
 def mesh_names(asked: Question) -> tuple[str, ...]:

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
 
 from roofline.quantity import format_quantity
 from roofline.sizes import Size
 
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
+    from roofline.ops.sharded.plans import Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPlan:
-    """A plan with its price on one chip: ``bound`` holds all of it, None where sizes are open."""
+    """A plan with its price on one chip; ``price`` makes it, and is None where sizes are open."""
 
     rank: int
-    name: str
-    bound: Bound | None = None
+    plan: Plan
+    price: Callable[[], Bound] | None = field(default=None, repr=False)
+    _made: list[Bound] = field(default_factory=list, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its collectives and slices, in order."""
+        return self.plan.name
+
+    @property
+    def bound(self) -> Bound | None:
+        """All of the price, made when it is first asked for; None where sizes are open."""
+        if not self._made and self.price is not None:
+            self._made.append(self.price())
+        return self._made[0] if self._made else None
 
     @property
     def link_bytes(self) -> Size:
@@ -60,3 +75,36 @@ class RankedPlan:
             return f"<Plan {self.rank}: {self.name}>"
         best, worst = format_quantity(self.bound.lower, "s"), format_quantity(self.bound.upper, "s")
         return f"<Plan {self.rank}: {self.name}: {best} at best, {worst} at worst>"
+
+
+class PlanList(Sequence[RankedPlan]):
+    """Plans, best first, each found when it is first asked for."""
+
+    def __init__(self, plans: Iterator[RankedPlan]) -> None:
+        self._plans, self._found = plans, list[RankedPlan]()
+
+    @overload
+    def __getitem__(self, index: int) -> RankedPlan: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RankedPlan]: ...
+    def __getitem__(self, index: int | slice) -> RankedPlan | Sequence[RankedPlan]:
+        if isinstance(index, slice):
+            end = index.stop
+            self._find(end if end is not None and end >= 0 else None)
+            return tuple(self._found[index])
+        self._find(index + 1 if index >= 0 else None)
+        return self._found[index]
+
+    def __len__(self) -> int:
+        self._find(None)
+        return len(self._found)
+
+    def _find(self, count: int | None) -> None:
+        while count is None or len(self._found) < count:
+            plan = next(self._plans, None)
+            if plan is None:
+                return
+            self._found.append(plan)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} plans>"

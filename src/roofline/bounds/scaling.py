@@ -119,8 +119,9 @@ CONDITIONS: dict[str, Condition] = {
 class Scaling:
     """A condition worked out: scaling holds while ``what`` is at least (for ways: at most) ``form``.
 
-    ``form`` is the closed form in rates and open sizes, ``value`` its number where nothing is open; ``at`` what else
-    follows (the best X of mixed parallelism). ``question`` is what was asked, with the plan taken.
+    ``form`` is the closed form in rates and open sizes, ``value`` its number where nothing is open; ``limit_form`` and
+    ``limit`` are those for large sizes, which is how the book gives them; ``at`` what else follows (the best X of
+    mixed parallelism). ``question`` is what was asked, with the plan taken.
     """
 
     name: str
@@ -131,12 +132,15 @@ class Scaling:
     question: Question
     algorithm: str
     at: Mapping[str, Any]
+    limit_form: Any = None
+    limit: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/scaling/1``)."""
         return {
             "schema": "roofline/scaling/1", "name": self.name, "says": self.says, "what": self.what,
-            "form": str(self.form), "value": self.value, "at": {name: str(form) for name, form in self.at.items()},
+            "form": str(self.form), "value": self.value,
+            "limit": self.limit, "at": {name: str(form) for name, form in self.at.items()},
             "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.plan,
             "target": self.question.machine.name,
         }  # fmt: skip
@@ -161,11 +165,15 @@ def scaling(
     network: str | None = None,
     **arguments: Any,
 ) -> Scaling:
-    """Work out one of the conditions (:data:`CONDITIONS`, and ``mixed``) on a target.
+    """Work out one of the conditions (:data:`CONDITIONS`, ``mixed`` and ``2d``) on a target.
 
     Without a shape in ``on`` or a ``mesh``, axes have symbolic sizes named as they are. ``unknown`` solves for another
     size, or for the size of an axis. ``torus_axes`` lays a symbolic mesh axis over several axes of a torus (the book's
-    M_X), ``network`` counts one link only (``nvlink``, ``ib``). The rest is as in :func:`roofline.bound`.
+    M_X), ``network`` counts one link only (``nvlink``, ``ib``). ``2d`` is how many chips it takes for weights sharded
+    in two dimensions to send less than in one. The rest is as in :func:`roofline.bound`.
+
+    >>> print(scaling("2d", on="v5p"))
+    2d: chips = 4*F/D
 
     >>> scaling("mixed", on="v5p", torus_axes={"X": 2}, set={"bf16": 4.59e14}, F=32768).value
     99.22...
@@ -177,6 +185,8 @@ def scaling(
     several = _several(torus_axes or {})
     if name == "mixed":
         return _mixed(on, dtype, algorithm, several, arguments)
+    if name == "2d":
+        return _two_dimensions(on, dtype, algorithm, several, arguments)
     condition = condition_named(name)
     asked = question(_spread(condition.text.format(dtype), several), on=on, algorithm=algorithm, **arguments)
     wanted = unknown or condition.unknown
@@ -200,7 +210,9 @@ def scaling(
 def condition_named(name: str) -> Condition:
     """Find a condition, or say which there are."""
     if name not in CONDITIONS:
-        raise InputError(f"unknown condition {name!r}", hint=suggest(name, [*CONDITIONS, "mixed"], what="conditions"))
+        raise InputError(
+            f"unknown condition {name!r}", hint=suggest(name, [*CONDITIONS, "mixed", "2d"], what="conditions")
+        )
     return CONDITIONS[name]
 
 
@@ -226,6 +238,39 @@ def _mixed(
     says = "FSDP over X and tensor parallelism over Y, both behind the forward pass"
     at = {"X": sympy.simplify(best)}
     return _answer("mixed", says, "tokens per chip", form / n, known, asked.vary(plan=symbolic.plan), algorithm, at)
+
+
+def _two_dimensions(
+    on: Any, dtype: str, algorithm: str, several: Mapping[str, tuple[str, ...]], arguments: Mapping[str, Any]
+) -> Scaling:
+    """Weights over X and Y of N = X·Y chips against all N in one dimension: the best X, then the N of equal times.
+
+    The collectives follow one another, so that their times add; ``torus_axes`` lays the one dimension over several.
+    """
+    import sympy
+
+    t = dtype
+    one = f"In:{t}[B, D_Y] * Wi:{t}[D, F_Y] * Wo:{t}[F_Y, D] -> Out:{t}[B, D_Y]"
+    two = f"In:{t}[B, D_XY] * Wi:{t}[D_X, F_Y] * Wo:{t}[F_Y, D_X] -> Out:{t}[B, D_XY]"
+    x, n = symbol("X"), symbol("N")
+    sent = []
+    for line, axes in ((_spread(one, several), _all(("Y",), several)), (two, ("X", "Y"))):
+        asked = question(line, on=on, algorithm=algorithm, **arguments).vary(mesh={axis: axis for axis in axes})
+        symbolic = asked.vary(sizes={}).answer(symbolic=True)
+        busiest = {u.place.partition(".")[0]: u.time for u in symbolic.uses if u.quantity == "wire"}
+        times = [busiest[axis] for axis in dict.fromkeys(("X", "Y")) if axis in busiest]
+        sent.append(_together(sum(times[1:], times[0]), several).subs(symbol("Y"), n / x))
+    rates = _numbers(symbolic)
+    links = {u.place: u.rate.value for u in symbolic.uses if u.quantity == "wire"}
+    if rates.get(links["X"]) == rates.get(links["Y"]):
+        sent = [time.subs(links["X"], links["Y"]) for time in sent]
+    best = next(root for root in sympy.solve(sympy.diff(sent[1], x), x) if root.subs(_ones(root)) > 0)
+    equation = sympy.simplify((sent[0].subs(x, 1) / sent[1].subs(x, best)) ** 2)
+    form = (roots_of(equation, sympy.Integer(1), n) or [0])[0]
+    known = {**rates, **{symbol(key): size for key, size in asked.sizes.items()}}
+    says = "weights in two dimensions send less than in one from so many chips on"
+    at = {"X": sympy.simplify(best)}
+    return _answer("2d", says, "chips", form, known, asked.vary(plan=symbolic.plan), algorithm, at)
 
 
 def _several(torus_axes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
@@ -262,7 +307,29 @@ def _answer(
     import sympy
 
     form = sympy.factor(sympy.cancel(form))
-    return Scaling(name, says, what, form, positive_number(put_numbers(form, known)), asked, algorithm, at)
+    value = positive_number(put_numbers(form, known))
+    leading, limit = _for_large_sizes(form, known)
+    return Scaling(name, says, what, form, value, asked, algorithm, at, leading, limit)
+
+
+def _for_large_sizes(form: Any, known: Mapping[Any, Any]) -> tuple[Any, float | None]:
+    """The leading part of a form as all its sizes grow together: what (n − 1)/n and the like leave out is gone.
+
+    >>> from sympy import Symbol
+    >>> F, W, P = symbol("F"), Symbol("W"), Symbol("P")
+    >>> _for_large_sizes((4 * F * W + P) / P, {F: 1000, W: 1, P: 8})
+    (4*F*W/P, 500.0)
+    """
+    import sympy
+
+    t = sympy.Symbol("t", positive=True)
+    sizes = [s for s in form.free_symbols if s.is_integer]
+    if not sizes:
+        return form, positive_number(put_numbers(form, known))
+    grown = sympy.cancel(form.subs({size: size * t for size in sizes}))
+    degree = sympy.degree(sympy.numer(grown), t) - sympy.degree(sympy.denom(grown), t)
+    leading = sympy.factor(sympy.limit(sympy.cancel(grown / t**degree), t, sympy.oo))
+    return leading, positive_number(put_numbers(leading, known))
 
 
 def _numbers(symbolic: Bound) -> dict[Any, float]:

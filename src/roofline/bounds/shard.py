@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class ShardPlans:
     """Every legal plan of a sharded program, best first: the answer of :func:`shard`."""
 
     question: Question
-    plans: tuple[RankedPlan, ...]
+    plans: Sequence[RankedPlan]
 
     @property
     def best(self) -> RankedPlan:

@@ -32,7 +32,7 @@ def communication_table(found: Communication) -> Any:
             show(row.hops, "").strip(),
             show(row.wire_time, "s"),
             show(row.hop_time, "s"),
-            row.says if not row.limit else f"{row.says} (not here: {row.limit})",
+            row.says if not row.limit else f"{row.says} ({row.limit})",
         )
         table.add_row(*(Text(cell, style) for cell in cells))
     memory = {name: time for name, time in bound.times.items() if name in bound.bytes}

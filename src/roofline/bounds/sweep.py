@@ -126,7 +126,7 @@ def sweep(expression: str | None = None, *, columns: Sequence[str] = DEFAULT_COL
     plain = {k: v for k, v in arguments.items() if k not in formulas}
     if plain.get("sizes"):
         plain["sizes"] = {k: v for k, v in plain["sizes"].items() if k not in formulas}
-    asked = with_one_plan(question(expression, **plain))
+    asked = question(expression, **plain).one_plan()
     unknown = [c for c in columns if c not in COLUMNS and not c.startswith("time.")]
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
@@ -147,7 +147,7 @@ def bound_arrays(asked: Question) -> Bound:
     """Answer a question whose sizes are arrays that broadcast against each other."""
     import numpy as np
 
-    asked = with_one_plan(asked)
+    asked = asked.one_plan()
     sizes = {name: _floats(name, value) for name, value in asked.sizes.items()}
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
     try:
@@ -167,13 +167,6 @@ def bound_arrays(asked: Question) -> Bound:
             check(name, value)  # says where in the whole array the mistake is
         raise
     return _join(parts, sizes, rows, shape)
-
-
-def with_one_plan(asked: Question) -> Question:
-    """Take one plan for every configuration: of a sharded program the one that sends over the fewest mesh axes."""
-    from roofline.bounds.plans import FEWEST, is_sharded
-
-    return asked.vary(plan=FEWEST) if asked.plan is None and is_sharded(asked) else asked
 
 
 def _floats(name: str, value: Any) -> Any:

@@ -3,7 +3,7 @@
 ============ ==========================================================================================
 ``each-op``  every operation reads its operands and writes its result (the default)
 ``fused``    an elementwise operation joins the kernel of the latest operation that made one of its operands;
-             what only moves inside one kernel costs nothing
+             what only moves inside one kernel costs nothing; a norm with stored statistics is elementwise
 ``tiled``    as ``each-op``, but a contraction loads its operands again for every tile of its output
 ``minimal``  the physical floor: inputs, weights, KV and final outputs once, intermediates nothing
 ============ ==========================================================================================
@@ -43,6 +43,9 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
     return [_moved(op, *kept(index, op)) for index, op in enumerate(ops)]
 
 
+#: Roles of what stays after the program: written for good, whoever reads it before.
+_KEPT = ("kv", "state")
+
 Chosen = tuple[list[Tensor], list[Tensor]]
 Keep = Callable[[int, Op], Chosen]
 
@@ -56,18 +59,22 @@ def _fused(ops: Sequence[Op]) -> Keep:
     kernel = list(range(len(ops)))
     for index, op in enumerate(ops):
         makers = [producer[t.ident] for t in op.reads if producer.get(t.ident, index) < index]
-        if op.kind == "elementwise" and makers:
+        if _joins(op) and makers:
             kernel[index] = kernel[max(makers)]
     inside = {
         ident
         for ident, users in _consumers(ops).items()
-        if ident in producer
-        and all(ops[u].kind == "elementwise" and kernel[u] == kernel[producer[ident]] for u in users)
+        if ident in producer and all(_joins(ops[u]) and kernel[u] == kernel[producer[ident]] for u in users)
     }
     return lambda index, op: (
         [t for t in _once(op.reads) if t.ident not in inside],
-        [t for t in _once(op.writes) if t.ident not in inside],
+        [t for t in _once(op.writes) if t.role in _KEPT or t.ident not in inside],
     )
+
+
+def _joins(op: Op) -> bool:
+    """Whether an operation works element by element, so that it can run where its operand is made."""
+    return op.kind == "elementwise" or (op.kind == "norm" and op.dims.get("statistics", 1) == 0)
 
 
 def _minimal(ops: Sequence[Op]) -> Keep:
@@ -75,7 +82,7 @@ def _minimal(ops: Sequence[Op]) -> Keep:
     payer = {ident: _largest_read(ops, ident, users) for ident, users in consumers.items() if ident not in producer}
     return lambda index, op: (
         [t for t in _once(op.reads) if payer.get(t.ident) == index],
-        [t for t in _once(op.writes) if t.role == "kv" or t.ident not in consumers],
+        [t for t in _once(op.writes) if t.role in _KEPT or t.ident not in consumers],
     )
 
 

@@ -17,7 +17,18 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.question import Question
 from roofline.notation import canonical, program
+from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Idea:
+    """A change to try: the question with it made, why it might help, and how much more work it does."""
+
+    change: str
+    reason: str
+    question: Question
+    more: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +45,7 @@ class Operand:
 def operands(asked: Question) -> list[Operand]:
     """List the distinct tensors an expression reads from memory, in order of appearance."""
     parsed = program(asked.text, asked.compute)
-    roles = {t.ident: t.role for op in asked.ops() for t in op.reads}
+    roles = {t.ident: t.role for op in asked.one_plan().ops() for t in op.reads}
     shapes: dict[str, Shape] = {}
     for step in parsed.steps:
         for shape in step.inputs:
@@ -73,6 +84,35 @@ def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | 
 
 def _stored_as(shape: Shape, name: str) -> Shape:
     return replace(shape, dtype=name, written=name + shape.written.removeprefix(shape.dtype))
+
+
+def retype_result(asked: Question, name: str) -> Question:
+    """Store the final result in another format; the arithmetic stays as it was."""
+    parsed = program(asked.text, asked.compute)
+    *first, last = parsed.steps
+    changed = replace(last, output=_stored_as(last.output, dtypes.get(name).name))
+    return asked.vary(text=canonical(replace(parsed, steps=(*first, changed))))
+
+
+def reshard(asked: Question, axis: str, label: str | None) -> Question:
+    """Shard ``label`` over a mesh axis in every tensor it stands in, and nothing else over that axis."""
+    parsed = program(asked.text, asked.compute)
+
+    def changed(shape: Shape) -> Shape:
+        axes = tuple(
+            replace(one, shard=(*(a for a in one.shard if a != axis), *((axis,) if one.label == label else ())))
+            for one in shape.axes
+        )
+        unreduced = tuple(a for a in shape.unreduced if a != axis)
+        head = shape.written.partition("[")[0]
+        text = show_axes(axes, lambda name: str(parsed.sizes.get(name, name)), unreduced)
+        return replace(shape, axes=axes, unreduced=unreduced, written=head + text)
+
+    steps = tuple(
+        replace(step, inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
+        for step in parsed.steps
+    )
+    return asked.vary(text=canonical(replace(parsed, steps=steps)))
 
 
 def resize(asked: Question, label: str, size: Any) -> Question:

@@ -19,14 +19,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from roofline.charts.marks import MARK_NAMES, Axis, Line, Mark, Point, Region, Ridge
+from roofline.charts.marks import MARK_NAMES, Axis, Bar, Line, Mark, Point, Region, Ridge
 from roofline.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
-AnyMark = TypeVar("AnyMark", Line, Point, Region, Ridge)
+AnyMark = TypeVar("AnyMark", Line, Point, Region, Ridge, Bar)
 
 THEMES = ("light", "dark")
 
@@ -42,10 +42,10 @@ class Chart:
     """A picture's specification.
 
     Attributes
-        ``kind``      ``roofline``, ``throughput`` or ``time``
+        ``kind``      ``roofline``, ``throughput``, ``time``, ``bars`` or ``front``
         ``title``, ``subtitle``   what is shown, and of which machine
         ``x``, ``y``  the axes
-        ``marks``     lines, points, regions and ridges in data units, in drawing order
+        ``marks``     lines, points, regions, ridges and bars in data units, in drawing order
         ``notes``     conventions and anything a reader must know, in small print below
         ``theme``     ``light`` or ``dark``
         ``width``, ``height``   of the picture in pixels
@@ -81,6 +81,11 @@ class Chart:
     def ridges(self) -> tuple[Ridge, ...]:
         """The corners in order: ridges of a roofline, knees of a curve."""
         return self._only(Ridge)
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """The bars in order."""
+        return self._only(Bar)
 
     def line(self, label: str) -> Line:
         """Find a line by its label."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from roofline.charts.chart import Chart
 from roofline.charts.layout import Frame, Layout, layout, ridge_drop
-from roofline.charts.marks import Line, Mark, Point, Region, Ridge
+from roofline.charts.marks import Bar, Line, Mark, Point, Region, Ridge
 from roofline.charts.text import LINE_SPACING, SWATCH, SWATCH_GAP, Text
 from roofline.charts.themes import DASHES, SHAPES, THEMES, Theme
 from roofline.charts.ticks import minor_ticks
@@ -33,6 +33,9 @@ _NO_DATES: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
 }
+
+#: The share of a row's height that its bar takes.
+BAR_SHARE = 0.68
 
 #: Line widths in pixels by role; the lower bound is a pale band behind the resource that sets it.
 _WIDTHS = {"slope": 1.8, "ceiling": 1.8, "curve": 2.2, "lower": 8.0, "upper": 1.8, "resource": 1.6}
@@ -157,7 +160,7 @@ def _grid(sheet: _Sheet, planned: Layout, chart: Chart) -> None:
         x = frame.at(value, chart.y.limits[0])[0]
         sheet.path([(x, bottom), (x, top)], **style)
         sheet.path([(x, bottom), (x, bottom - 4)], color=theme.axis, linewidth=0.7, zorder=2, clip=False)
-    for value, _ in planned.y_ticks:
+    for value, _ in () if chart.y.names else planned.y_ticks:
         y = frame.at(chart.x.limits[0], value)[1]
         sheet.path([(left, y), (right, y)], **style)
     for value in minor_ticks(chart.x):
@@ -181,6 +184,15 @@ def _region(sheet: _Sheet, region: Region) -> None:
         zorder=0,
     )
     sheet.axes.add_patch(wash)
+
+
+def _bar(sheet: _Sheet, bar: Bar) -> None:
+    from matplotlib.patches import Rectangle
+
+    left, top = sheet.frame.at(bar.x0, bar.row + (1 - BAR_SHARE) / 2)
+    right, bottom = sheet.frame.at(bar.x1, bar.row + (1 + BAR_SHARE) / 2)
+    corner, size = (left, bottom), (right - left, top - bottom)
+    sheet.axes.add_patch(Rectangle(corner, *size, facecolor=sheet.color(bar.series), linewidth=0, zorder=3))
 
 
 def _line(sheet: _Sheet, line: Line) -> None:
@@ -253,7 +265,8 @@ def _text(sheet: _Sheet, text: Text, *, halo: bool) -> None:
         sheet.path(ends, color=sheet.color(series), linewidth=width, linestyle=_stroke(dash), clip=False, zorder=4)
     color = {"text": theme.text, "muted": theme.muted}.get(text.role)
     if color is None:
-        color = theme.region_text[text.role.split()[1]] if text.series is None else sheet.color(text.series)
+        color = theme.text if text.role == "label" else theme.region_text[text.role.split()[-1]]
+        color = color if text.series is None else sheet.color(text.series)
     artist = sheet.axes.text(
         text.x,
         text.y,
@@ -273,4 +286,10 @@ def _text(sheet: _Sheet, text: Text, *, halo: bool) -> None:
         artist.set_path_effects([withStroke(linewidth=2.2, foreground=theme.background)])
 
 
-_PENS: dict[type[Mark], Callable[[_Sheet, Any], None]] = {Line: _line, Point: _point, Ridge: _ridge, Region: _region}
+_PENS: dict[type[Mark], Callable[[_Sheet, Any], None]] = {
+    Line: _line,
+    Point: _point,
+    Ridge: _ridge,
+    Region: _region,
+    Bar: _bar,
+}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from roofline.charts.marks import Line, Ridge
+from roofline.charts.marks import Bar, Line, Ridge
 from roofline.charts.text import MARGIN, SMALL, SWATCH, SWATCH_GAP, Measure, Text, wrap
 
 #: Space between two entries in a row, in pixels.
@@ -46,6 +46,11 @@ def groups(lines: Sequence[Line]) -> list[KeyItem]:
     first = {line.group: line for line in reversed(members)}
     style = first | {line.group: line for line in members if line.role == "ceiling"}
     return [KeyItem("", style[name].series, style[name].dash, name) for name in dict.fromkeys(m.group for m in members)]
+
+
+def parts(bars: Sequence[Bar]) -> list[KeyItem]:
+    """An entry for each part that bars are made of."""
+    return list(dict.fromkeys(KeyItem(bar.part, bar.series) for bar in bars if bar.part))
 
 
 def of_line(line: Line) -> KeyItem:

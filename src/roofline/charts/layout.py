@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from roofline.charts.chart import Chart
-from roofline.charts.key import KeyItem, groups, key_rows, of_line, of_ridge
+from roofline.charts.key import KeyItem, groups, key_rows, of_line, of_ridge, parts
 from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
 from roofline.charts.placement import Box, Candidate, Segment, Vertex, around, beside, place
 from roofline.charts.text import (
@@ -42,6 +42,12 @@ MOST_NAMES, MOST_LEADERS = 10, 4
 
 #: The height a picture keeps for its plotting area with its axis titles and ticks, in pixels.
 LEAST_FRAME = 150.0
+
+#: The height of a picture for each line of its heading, in pixels.
+LEAST_HEIGHT_OF_LINE = 80
+
+#: The share of a picture's width that names of rows may take.
+NAMES_SHARE = 0.42
 
 #: Ticks of an axis.
 MOST_TICKS = 9
@@ -101,7 +107,9 @@ def layout(chart: Chart, measure: Measure) -> Layout:
     explained in a key below the picture.
     """
     names = list(dict.fromkeys(point.text for point in chart.points if point.text))
-    key = groups(chart.lines)
+    key = [*groups(chart.lines), *parts(chart.bars)]
+    if chart.bars:
+        key += [of_line(line) for line in chart.lines]
     if len(names) <= MOST_NAMES:
         plain, well = _labelled(chart, measure, key, names)
         if well:
@@ -135,7 +143,8 @@ def _attempt(chart: Chart, measure: Measure, key: Sequence[KeyItem]) -> tuple[La
     wanted = [label for label in _wanted(chart, frame, measure) if label.item not in key]
     found = place(
         [w.candidates for w in wanted],
-        inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - 4),
+        # the first and the last row reach to the edges
+        inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - (0 if chart.bars else 4)),
         taken=[Box(*frame.at(x, y), MARKER, MARKER) for x, y in _marked(chart)],
         lines=list(_segments(chart, frame)),
     )
@@ -161,14 +170,16 @@ def _surroundings(
     room = chart.width - 2 * MARGIN
     texts: list[Text] = []
     top = chart.height - MARGIN
-    for line, size, bold, role in (
+    heading = [
         *((t, TITLE, True, "text") for t in wrap(chart.title, room, TITLE, measure, bold=True)),
         *((t, SUBTITLE, False, "muted") for t in wrap(chart.subtitle, room, SUBTITLE, measure)),
-    ):
+    ]
+    for line, size, bold, role in heading[: max(2, chart.height // LEAST_HEIGHT_OF_LINE)]:
         texts.append(Text((line,), MARGIN, top - size * LINE_SPACING / 2, size, "left", bold, role=role))
         top -= size * LINE_SPACING + (2 if bold else 0)
     bottom = MARGIN
-    rows = int((top - bottom - LEAST_FRAME) / (SMALL * LINE_SPACING))
+    least = max(LEAST_FRAME, TEXT * LINE_SPACING * (len(chart.y.names) + 4))
+    rows = int((top - bottom - least) / (SMALL * LINE_SPACING))
     notes = [
         [Text((line,), MARGIN, 0, SMALL, "left", role="muted")]
         for line in wrap("; ".join(chart.notes), room, SMALL, measure)
@@ -185,6 +196,8 @@ def _surroundings(
     texts.append(Text((axis_title(chart.y),), MARGIN, top - TEXT * LINE_SPACING / 2, TEXT, "left", role="muted"))
     top -= TEXT * LINE_SPACING + GAP
     y_ticks = ticks(chart.y, most=min(MOST_TICKS, max(3, int((top - bottom) / 34))))
+    if chart.y.names:
+        y_ticks = _row_names(y_ticks, top - bottom, room * NAMES_SHARE, measure)
     left = MARGIN + max((measure(text, TEXT, False) for _, text in y_ticks), default=0.0) + GAP
     x_ticks = ticks(chart.x, most=min(MOST_TICKS, max(3, int((chart.width - left) / 75))))
     right = chart.width - MARGIN - max((measure(text, TEXT, False) / 2 for _, text in x_ticks[-1:]), default=0.0)
@@ -196,6 +209,20 @@ def _surroundings(
         y = frame.at(chart.x.limits[0], value)[1]
         texts.append(Text((text,), left - GAP, y, TEXT, "right", role="text"))
     return frame, [_boxed(t, measure) for t in texts], x_ticks, y_ticks
+
+
+def _row_names(
+    names: Sequence[tuple[float, str]], height: float, room: float, measure: Measure
+) -> tuple[tuple[float, str], ...]:
+    """Names of rows, cut at the front to the room there is; of rows that are too narrow for text, every so many."""
+    every = max(1, math.ceil(TEXT * LINE_SPACING * len(names) / height))
+    found = []
+    for row, name in names[::every]:
+        shown = name
+        while len(shown) > 4 and measure(shown, TEXT, False) > room:
+            shown = f"…{shown[2:]}"
+        found.append((row, shown))
+    return tuple(found)
 
 
 def _boxed(text: Text, measure: Measure) -> Text:
@@ -228,6 +255,14 @@ def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
+    for bar in chart.bars:
+        if bar.text:
+            width, height = block((bar.text,), TEXT, measure)
+            x, y = frame.at(bar.x1, bar.row + 0.5)
+            yield _Wanted(
+                Text((bar.text,), 0, 0, TEXT, role="label"),
+                (Candidate(Box(x + GAP + width / 2, y, width, height), 0.0),),
+            )
 
 
 def _line_label(line: Line, frame: Frame, measure: Measure) -> _Wanted:

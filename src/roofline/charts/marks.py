@@ -20,12 +20,16 @@ Scale = Literal["log", "linear"]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis: what it shows, the unit of its numbers, log or linear, and from where to where."""
+    """One axis: what it shows, the unit of its numbers, log or linear, and from where to where.
+
+    With ``names`` it is an axis of rows, the first from 0 to 1, the next from 1 to 2, and has no numbers.
+    """
 
     label: str
     unit: str
     scale: Scale
     limits: tuple[float, float]
+    names: tuple[str, ...] = ()
 
     def position(self, value: float) -> float:
         """Where a value lies: 0 at the lower limit, 1 at the upper."""
@@ -114,7 +118,29 @@ class Ridge:
         return self.label if self.text in self.label else f"{self.text}: {self.label}"
 
 
-Mark = Line | Point | Region | Ridge
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A stretch of a row, from ``x0`` to ``x1``; several of one row stand one after the other.
+
+    ``part`` is what its colour stands for, which the key names; ``text`` stands to the right of it.
+    """
+
+    label: str
+    row: int
+    x0: float
+    x1: float
+    series: int = 0
+    part: str = ""
+    text: str = ""
+
+
+Mark = Line | Point | Region | Ridge | Bar
 
 #: The name of each kind of mark in ``Chart.to_dict``.
-MARK_NAMES: dict[type[Mark], str] = {Line: "line", Point: "point", Region: "region", Ridge: "ridge"}
+MARK_NAMES: dict[type[Mark], str] = {
+    Line: "line",
+    Point: "point",
+    Region: "region",
+    Ridge: "ridge",
+    Bar: "bar",
+}

@@ -20,6 +20,9 @@ from roofline.quantity import format_number, format_quantity
 #: Dtypes drawn where none are named, as far as they were measured.
 DTYPES = ("fp32", "bf16")
 
+#: The colour of the library's ceilings: none of a level or of the registers.
+LIBRARY = 4
+
 #: How far the axes reach beyond the slopes' ends and the points, as factors.
 LEFT, RIGHT, ROUND = 30.0, 40.0, 4.0
 
@@ -120,9 +123,9 @@ def _lines(
         yield Line(name, (low, end), (bandwidth * low, bandwidth * end), "slope", series, 2 if of else 0, text)
     for dtype, what, peak in ceilings:
         start = max(low, peak / steepest)
-        dash = 2 if of else 1 if what == "library" else 0
+        dash, series = (2, NEUTRAL) if of else (1, LIBRARY) if what == "library" else (0, NEUTRAL)
         text = f"{dtype} {what} {format_quantity(peak, 'FLOP/s')}"
-        yield Line(f"{dtype} {what}", (start, high), (peak, peak), "ceiling", NEUTRAL, dash, text)
+        yield Line(f"{dtype} {what}", (start, high), (peak, peak), "ceiling", series, dash, text)
 
 
 def _points(points: Sequence[measured_points.Point]) -> Iterator[Point]:

@@ -24,6 +24,9 @@ MOST_CURVES = 12
 #: Rows of one refinement when a knee is looked for between two sizes that are far apart.
 _REFINED = 1024
 
+# Of a sharded expression, 2 to this power of sizes are tried one by one, since not all divide.
+_SHARDED_BITS = 6
+
 
 @dataclass(frozen=True, slots=True)
 class Knee:
@@ -142,7 +145,7 @@ def _curve(
         attainable=column("attainable", [knee.attainable for knee in knees]),
         lower=column("lower", [knee.lower for knee in knees]),
         upper=column("upper", [knee.upper for knee in knees]),
-        times={name: column(f"time.{name}", [knee.times[name] for knee in knees]) for name in resources},
+        times={name: column(f"time.{name}", [knee.times.get(name, 0.0) for knee in knees]) for name in resources},
         knees=tuple(knees),
         answer=table.row(int(rows[-1])),
     )
@@ -158,10 +161,12 @@ def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequ
     while table[unknown][high] - table[unknown][low] > 1:
         start, stop = int(table[unknown][low]), int(table[unknown][high])
         before = table["bound_by"][low]
-        table = finer(np.unique(np.linspace(start, stop, _REFINED).astype(int)).tolist())
+        table = _refined(start, stop, finer)
         changed = table["bound_by"] != before
         high = int(np.argmax(changed))
         low = high - 1
+        if len(table) == 2:
+            break
     before, after = str(table["bound_by"][low]), str(table["bound_by"][high])
     gap = table[f"time.{before}"] - table[f"time.{after}"]
     part = float(gap[low] / (gap[low] - gap[high])) if gap[low] != gap[high] else 0.5
@@ -173,6 +178,26 @@ def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequ
     times = {name: between(f"time.{name}") for name in _resources(table)}
     time = times[after]
     return Knee(between(unknown), between("flops") / time, time, between("upper"), times, before, after)
+
+
+def _refined(start: int, stop: int, finer: Callable[[Sequence[int]], Sweep]) -> Sweep:
+    """Evaluate sizes between two; of a sharded expression those that its mesh axes divide."""
+    import numpy as np
+
+    try:
+        return finer(np.unique(np.linspace(start, stop, _REFINED).astype(int)).tolist())
+    except SizeError:
+        step = 1 << max((stop - start).bit_length() - _SHARDED_BITS, 0)
+        inside = [size for size in range(start - start % step + step, stop, step) if _divides(size, finer)]
+        return finer([start, *inside, stop])
+
+
+def _divides(size: int, finer: Callable[[Sequence[int]], Sweep]) -> bool:
+    try:
+        finer([size])
+    except SizeError:
+        return False
+    return True
 
 
 def _resources(table: Sweep) -> list[str]:

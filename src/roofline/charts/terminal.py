@@ -68,8 +68,12 @@ def to_text(chart: Chart, width: int = 80, height: int = 24, *, color: bool = Fa
     if width < SMALLEST[0] or height < SMALLEST[1]:
         hint = f"at least {SMALLEST[0]} × {SMALLEST[1]}"
         raise InputError(f"{width} columns by {height} rows are too few for a chart", hint=hint)
+    if chart.bars:
+        from roofline.charts.terminal_bars import bars_text
+
+        return bars_text(chart, width)
     y_ticks = ticks(chart.y, most=max(2, height // 2))
-    margin = max(len(text) for _, text in y_ticks) + 2
+    margin = max((len(text) for _, text in y_ticks), default=0) + 2
     canvas = _Canvas(chart, width - margin, height)
     for mark in chart.lines:
         canvas.line(mark)

@@ -21,7 +21,9 @@ _BARE_UNITS = frozenset({"FLOP/B", ""})
 
 
 def ticks(axis: Axis, most: int = 7) -> tuple[tuple[float, str], ...]:
-    """List at most about ``most`` values with their text, from the lower limit up."""
+    """List at most about ``most`` values with their text, from the lower limit up; of rows, the middle of each."""
+    if axis.names:
+        return tuple((row + 0.5, name) for row, name in enumerate(axis.names))
     values = _log_values(*axis.limits, most) if axis.scale == "log" else _linear_values(*axis.limits, most)
     return tuple((value, tick_text(value, axis.unit)) for value in values)
 

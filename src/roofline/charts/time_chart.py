@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from roofline.bounds.bound import BOUND_KINDS
 from roofline.charts.chart import Chart
-from roofline.charts.marks import Line, Ridge
+from roofline.charts.marks import Line, Ridge, Role
 from roofline.charts.series import Series
 from roofline.charts.size_axes import NEUTRAL, named, shared_notes, size_axis, upwards
 from roofline.quantity import format_number
@@ -48,6 +48,7 @@ def _in_detail(curve: Series) -> tuple[Line | Ridge, ...]:
         *(
             _line(name, curve, times, "resource", number, number, f"{words.get(name, '')} ({name})".strip())
             for number, (name, times) in enumerate(curve.times.items())
+            if any(times)
         ),
         _line("upper", curve, curve.upper, "upper", NEUTRAL, 2, "upper"),
     ]
@@ -63,8 +64,10 @@ def _side_by_side(curves: Mapping[str, Series]) -> tuple[Line | Ridge, ...]:
     return tuple(marks)
 
 
-def _line(label: str, curve: Series, times: tuple[float, ...], role: str, series: int, dash: int, text: str) -> Line:
-    return Line(label, curve.x, times, role, series, dash, text)  # type: ignore[arg-type]
+def _line(label: str, curve: Series, times: tuple[float, ...], role: Role, series: int, dash: int, text: str) -> Line:
+    """A line where there is anything to time: one chip alone sends nothing."""
+    used = [(x, time) for x, time in zip(curve.x, times, strict=True) if time > 0]
+    return Line(label, tuple(x for x, _ in used), tuple(time for _, time in used), role, series, dash, text)
 
 
 def _knees(curve: Series, prefix: str, series: int) -> list[Ridge]:

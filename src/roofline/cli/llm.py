@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from roofline.cli.llm_options import PICTURE_NAMES, PICTURES, WORKED_OUT, WORKED_OUT_NAMES, taken
+from roofline.cli.llm_sections import Question, sections
 from roofline.cli.model_options import FORMATS, SHARING, formats, sharing
 from roofline.cli.options import ESTIMATE, TARGET, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
+
+if TYPE_CHECKING:
+    from roofline.models.front import Front
 
 
 @click.command("llm")
@@ -20,37 +25,119 @@ from roofline.errors import InputError
 @click.option("--past", metavar="TOKENS", help="Tokens of the prompt's prefix that are in the cache already.")
 @click.option("--context", metavar="TOKENS", help="Tokens in the cache when decoding (default: the prompt).")
 @click.option("--all-logits", is_flag=True, help="Prefill makes output for every token, not only the last.")
-@with_options(SHARING, FORMATS, ESTIMATE)
+@with_options(SHARING, FORMATS, ESTIMATE, WORKED_OUT, PICTURES)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(model: str, as_json: bool, **options: Any) -> None:
     """The floor of serving a model on one chip, or several that split it: prefill and decode, and whether it fits.
 
-    MODEL is a shipped name (see 'roofline model'), a config.json or a folder that holds one.
+    MODEL is a shipped name (see 'roofline model'), a config.json or a folder that holds one. With a batch of several
+    sizes: latency against throughput.
 
     \b
     roofline llm llama-2-13b --on a100 --batch 8 --prompt 1024 --context 1536
-    roofline llm config.json --on h200 --weights fp8 --batch 1:256:*2 --context 8192
-    roofline llm llama-2-70b --on h200:8 --tensor 8 --batch 8 --context 1024
+    roofline llm llama-2-70b --on h200:8 --tensor 8 --batch 8 --context 1024 --advise
+    roofline llm config.json --on h200 --tensor 2,4,8 --batch 1:256:*2 --context 8192 -o front.svg
+    roofline llm llama-3-70b --on h200:8 --tensor 8 --batch 64 --prompt 8192 --output 512 --chunk 512 --price 2.5
     roofline llm deepseek-v3 --on h200:32 --expert 32 --batch 1024 --context 4096
     """
-    from roofline.models.report import serve
+    from roofline.models.config import load
 
     sizes = {name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")}
-    arguments = target_arguments(options)
-    arguments |= _beside(sharing(options), sizes)
-    if options.pop("all_logits"):
-        arguments["logits"] = "all"
-    arguments["policy"] = options.pop("policy") or "minimal"
+    picture, wanted = taken(options, PICTURE_NAMES), taken(options, WORKED_OUT_NAMES)
+    wanted |= {name: _size(name, wanted[name]) for name in ("output", "chunk")}
+    arguments = {**_target(options), **formats(options), **options}
     past = sizes.pop("past")
     if past is not None:
         arguments["past"] = past
-    found = serve(model, **sizes, **arguments, **formats(options), **options)
+    described = load(model)
+    asked = Question(described, sizes, arguments, wanted)
+    front = _front(asked) if _several(asked) or picture["view"] == "front" else None
+    found = None if _is_only_fit(asked) else _serve(asked)
+    if picture["view"] or picture["file"]:
+        _draw(found, front, picture)
+        return
+    more = list(sections(asked, found))
     if as_json:
-        show_json(found.to_dict())
-    else:
+        extra = {} if front is None else {"front": front.to_dict()}
+        show_json({**({} if found is None else found.to_dict()), **extra, **{each.key: each.data for each in more}})
+        return
+    if front is not None:
+        from roofline.models.serving_show import front_table
+
+        show(front_table(front))
+    elif found is not None:
         from roofline.models.show import serving_table
 
         show(serving_table(found))
+    for each in more:
+        show(each.shown())
+
+
+def _target(options: dict[str, Any]) -> dict[str, Any]:
+    """Where it runs: one chip, several that split the model, or a pool of them."""
+    found = target_arguments(options)
+    pooled, ways = options.pop("pool"), sharing(options)
+    found |= ways
+    if options.pop("all_logits"):
+        found["logits"] = "all"
+    found["policy"] = options.pop("policy") or "minimal"
+    if pooled > 1 and ways:
+        raise InputError(f"a pool of chips is not split by {next(iter(ways))} too", hint="give one of the two")
+    if pooled > 1:
+        from roofline.bounds.api import target
+        from roofline.models.chip_pool import pool
+
+        chosen = {name: found.pop(name) for name in ("set", "files", "unit", "over", "achievable")}
+        found["on"] = pool(target(found["on"], **chosen), pooled)
+    return found
+
+
+def _several(asked: Question) -> bool:
+    """Whether choices of decoding are asked for: several batches, contexts or tensor ways, and no prefill."""
+    lists = {name for name, value in asked.arguments.items() if isinstance(value, list)}
+    many = lists == {"tensor"} or any(hasattr(asked.sizes[name], "shape") for name in ("batch", "context"))
+    return many and lists <= {"tensor"} and asked.sizes["prompt"] is None and asked.sizes["context"] is not None
+
+
+def _is_only_fit(asked: Question) -> bool:
+    return bool(asked.wanted["fit"]) and asked.sizes["prompt"] is None and asked.sizes["context"] is None
+
+
+def _serve(asked: Question) -> Any:
+    from roofline.models.report import serve
+
+    return serve(asked.model, **asked.sizes, **_beside(asked.arguments, asked.sizes))
+
+
+def _front(asked: Question) -> Front:
+    from roofline.models.front import latency_throughput
+
+    if asked.context is None:
+        raise InputError("a front needs a context to decode after", hint="for instance --context 8192")
+    sizes = {"batch": asked.sizes["batch"], "context": asked.context, "form": asked.wanted["form"]}
+    return latency_throughput(asked.model, **sizes, **asked.decoding)
+
+
+def _draw(found: Any, front: Front | None, picture: dict[str, Any]) -> None:
+    """Draw the view asked for: into a file, or the terminal."""
+    from roofline.cli.output import show_chart
+
+    theme = "dark" if picture["dark"] else "light"
+    view = picture["view"] or ("front" if front is not None else "roofline")
+    if view == "front":
+        from roofline.charts.front_chart import front_chart
+
+        if front is None:
+            raise InputError("a front is of decoding", hint="give a context, and several batches")
+        chart = front_chart(front, theme=theme)
+    else:
+        from roofline.charts.serving_charts import memory_by_part, serving_roofline, time_by_operation
+
+        if view == "time":
+            chart = time_by_operation(found, phase=picture["phase"], theme=theme)
+        else:
+            chart = (serving_roofline if view == "roofline" else memory_by_part)(found, theme=theme)
+    show_chart(chart, picture["file"], picture["width"])
 
 
 def _size(name: str, text: str | None) -> Any:
@@ -60,11 +147,9 @@ def _size(name: str, text: str | None) -> Any:
     value = parse_size(name, text)
     if isinstance(value, str):
         raise InputError(f"--{name} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
-    if isinstance(value, list):
-        from roofline.sizes import check
+    from roofline.sizes import check
 
-        return check(name, value)
-    return value
+    return check(name, value) if isinstance(value, list) else value
 
 
 def _beside(chips: dict[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roofline.cli.options import own_file
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
+from roofline.hardware.own import own_file
 
 if TYPE_CHECKING:
     from roofline.measurement import Measurement

@@ -32,11 +32,12 @@ SHARING = (
     click.option("--combine", metavar="DTYPE", help="Format in which experts' results are sent back."),
     click.option("--shared-experts", metavar="HOW", help="replicated (default) or split, where tokens are sent."),
     click.option("--context-parallel", metavar=_WAYS, help="Chips that share each sequence."),
-    click.option("--algorithm", metavar="NAME", help="Of the collectives: two-shot, in-switch …"),
+    click.option("--kv-parallel", metavar=_WAYS, help="Of the tensor chips, how many share keys and values."),
+    click.option("--algorithm", metavar="NAME", help="Of the collectives: auto, two-shot, in-switch …"),
 )  # fmt: skip
 
 #: Options that are numbers of chips.
-_NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel")
+_NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel", "kv_parallel")
 
 
 def sharing(options: dict[str, Any]) -> dict[str, Any]:

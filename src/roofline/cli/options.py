@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from roofline.errors import InputError, SizeError
+from roofline.hardware.own import own_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,7 +55,7 @@ MESH = (
     click.option("--mesh", "meshes", multiple=True, metavar="AXIS=SIZE,…", help="Mesh axes: X=4,Y=8, or X=n."),
     click.option("--link", metavar="B/s", help="One-way bandwidth of a link to other chips."),
     click.option("--plan", metavar="PLAN", help="The plan of a sharded expression: its rank, or words of its name."),
-    click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Of collectives: AllReduce=tree, auto …"),
+    click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Of collectives: auto, tree …"),
     click.option("--sharp", is_flag=True, help="AllReduce in the switches (SHARP, NVLS)."),
     click.option("--uneven", type=click.Choice(["error", "pad"]), default="error", help="Sizes that do not divide."),
     click.option("--use", metavar="AXES", help="Axes that plans may use though nothing is sharded over them."),
@@ -248,14 +249,6 @@ def parse_tile(text: str | None) -> list[int] | None:
     if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
         raise InputError(f"--tile {text!r} is not three sizes", hint="bm,bn,bk, as in --tile 128,128,64")
     return [int(part) for part in parts]
-
-
-def own_file(name: str) -> str:
-    """Name a file or folder of the user's own, such as the one of this machine's measured figures, ``this.toml``."""
-    import os
-
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.join(home, "roofline", name)
 
 
 def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,)) -> tuple[str, ...]:

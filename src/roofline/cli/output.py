@@ -30,3 +30,17 @@ def show(renderable: Any, *, whole: bool = False) -> None:
 def show_json(data: Any) -> None:
     """Print plain data as JSON; never a NaN."""
     click.echo(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def show_chart(chart: Any, path: str | None, width: int | None) -> None:
+    """Write a chart to a file, sharp for screens unless a width is given, or draw it in the terminal."""
+    import shutil
+
+    if width is not None:
+        chart = chart.with_size(width, round(width * chart.height / chart.width))
+    if path is None:
+        columns = shutil.get_terminal_size((100, 30)).columns
+        click.echo(chart.to_text(width=max(40, min(columns, 100))))
+        return
+    chart.save(path, scale=2.0 if width is None else 1.0)
+    click.echo(f"wrote {path}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import click
 
 from roofline.cli.options import MESH, TARGET, WORK, question_arguments, split_words, with_options
-from roofline.cli.output import show_json
+from roofline.cli.output import show_chart, show_json
 from roofline.errors import InputError
 
 
@@ -62,17 +61,10 @@ def command(
         **drawing,
         **{name: value for name, value in arguments.items() if value not in (None, False, {}, ())},
     )
-    if width is not None:
-        chart = chart.with_size(width, round(width * chart.height / chart.width))
-    scale = 2.0 if width is None else 1.0
     if as_json:
         show_json(chart.to_dict())
-    elif output is not None:
-        chart.save(output, scale=scale)
-        click.echo(f"wrote {output}")
     else:
-        columns = shutil.get_terminal_size((100, 30)).columns
-        click.echo(chart.to_text(width=max(40, min(columns, 100))))
+        show_chart(chart, output, width)
 
 
 def _vary(text: str | None, sizes: dict[str, Any]) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roofline.cli.options import own_file, split_words
+from roofline.cli.options import split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -40,24 +40,15 @@ def command(
     roofline run "bf16[256, 4096] @ bf16[4096, 4096]" --chart roof.svg --split split.svg --csv runs.csv
     roofline run "fp32[M, K] * fp32[K, N]" M=64 K=4096 N=4096 --threads 1 --cold
     """
-    from pathlib import Path
-
-    from roofline.hardware import chip
-    from roofline.measurement import read_machine_file, run
-    from roofline.measurement.machine_chips import ALL, ONE
+    from roofline.measurement import run
+    from roofline.measurement.here import this_machine
     from roofline.measurement.points_show import table
 
     expressions, sizes = split_words(words)
     if not expressions:
         raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
-    path = machine or own_file("this.toml")
-    if not Path(path).is_file():
-        raise InputError("no measurement of this machine is known", hint="make one with `roofline measure`")
-    measured = read_machine_file(path)
-    several = len(measured.thread_counts()) > 1
-    one = chip(f"{path}#{ONE if several else ALL}")
-    roof = one if threads == 1 else chip(f"{path}#{ALL}")
-    points = run(*expressions, on=roof, measured=measured, one_thread=one, sizes=sizes, threads=threads, cold=cold)
+    found = this_machine(machine, threads)
+    points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 
@@ -65,15 +56,15 @@ def command(
     if chart is not None:
         from roofline.charts.measured_chart import measured_chart
 
-        measured_chart(measured, threads=threads, dtypes=_dtypes(points), points=points).save(chart)
+        measured_chart(found.measured, threads=threads, dtypes=_dtypes(points), points=points).save(chart)
     if split is not None:
         from roofline.charts.split_chart import split_chart
 
         split_chart(points).save(split)
     if as_json:
-        show_json({"schema": "roofline/points/1", "target": roof.name, "points": [p.to_dict() for p in points]})
+        show_json({"schema": "roofline/points/1", "target": found.on.name, "points": [p.to_dict() for p in points]})
     else:
-        show(table(points, f"on {roof.name}"))
+        show(table(points, f"on {found.on.name}"))
 
 
 def _dtypes(points: list[Point]) -> list[str]:

@@ -9,7 +9,7 @@ import click
 
 from roofline.cli.options import TARGET, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, SizeError, suggest
 
 
 @click.command("trace")
@@ -66,6 +66,7 @@ def command(
         frontend, value = "onnx", program
         arguments |= {} if batch is None else {"batch": batch}
     else:
+        _check_words(batch, arguments["sizes"], inputs)
         frontend = frontend or "torch"
         front_end(frontend)
         value = load_program(program, build=frontend == "torch")
@@ -156,6 +157,18 @@ def _called(build: Any, label: str) -> Any:
     if not callable(made):
         raise InputError(f"{label} gives a {type(made).__name__}", hint="it should return a module or a function")
     return made
+
+
+def _check_words(batch: int | None, sizes: dict[str, Any], inputs: Sequence[str]) -> None:
+    """A batch belongs to an ONNX file, and a size to an input that names it."""
+    if batch is not None:
+        raise InputError("--batch is for ONNX files", hint='name the size: --input "bf16[B, 512]" B=8')
+    import re
+
+    named = set(re.findall(r"[A-Za-z_]\w*", " ".join(text.partition("[")[2] for text in inputs)))
+    for name in sizes:
+        if name not in named:
+            raise SizeError(f"no input names the size {name}", hint=suggest(name, sorted(named), what="sizes"))
 
 
 def _sizes(words: Sequence[str]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ def merge(parent: Machine, child: Machine) -> Machine:
         links=_merge_named(parent.links, child.links, fill),
         cores=child.cores or parent.cores,
         core=child.core or parent.core,
+        registers=child.registers or parent.registers,
         tdp=child.tdp or parent.tdp,
         vendor=child.vendor or parent.vendor,
         notes=child.notes or parent.notes,

@@ -40,7 +40,8 @@ class Unit:
     ``peaks`` maps an arithmetic dtype (``bf16``, ``fp8``, ``fp16_acc16``) to FLOP/s, dense. ``tile`` is the size
     the unit pads matrices to (rows, columns), where known. ``achievable`` maps a dtype to the measured fraction.
     ``per_clock`` maps a dtype to FLOP per clock of one core, where a source counts them; ``irregular`` names the
-    dtypes whose peak is known not to be twice (or half) that of the neighbouring width.
+    dtypes whose peak is known not to be twice (or half) that of the neighbouring width. ``per_core`` counts them in
+    one core: tensor cores or lanes of an SM, ALUs of a TensorCore.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Unit:
     per_clock: Mapping[str, Figure] = field(default_factory=_empty)
     irregular: tuple[str, ...] = ()
     note: str = ""
+    per_core: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,8 @@ class Machine:
     and ``main`` resolve, never the Work; ``over="warm"`` says that data lies wherever it fits. ``use_achievable``
     multiplies rates by the measured fractions where known.
     ``given`` lists the figures the caller set (``hbm.bandwidth``), ``warnings`` what is odd about them,
-    ``alternates`` what other sources say, ``match`` the names a driver reports the device under.
+    ``alternates`` what other sources say, ``match`` the names a driver reports the device under. ``registers`` are the
+    bytes of the register file of one core.
     """
 
     key: str
@@ -163,6 +166,7 @@ class Machine:
     match: tuple[str, ...] = ()
     alternates: tuple[Alternate, ...] = ()
     file: str = ""
+    registers: Figure | None = None
     slices: int = 1
     mesh: Mesh | None = None
 

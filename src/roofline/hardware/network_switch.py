@@ -40,7 +40,12 @@ def switch_axes(
         if name != outermost:
             _fills_units(links, name, size, before)
         levels = _levels(links, name, size, before)
-        if is_symbol(size) and levels:
+        if is_symbol(size) and not levels:
+            hint = "give the axes inside it numbers, or name a system with a network between its nodes"
+            raise HardwareError(
+                f"axis {name} of {size} chips has no link on {machine.key} beside those inside it", hint=hint
+            )
+        if is_symbol(size):
             notes.append(f"axis {name}: taken to stay within {levels[0].link}")
         made[name] = MeshAxis(name, size, levels)
         before = before * size
@@ -54,7 +59,7 @@ def _levels(links: Sequence[Link], name: str, size: Size, before: Size) -> tuple
     levels = []
     left, below = size, 1
     for tier, link in enumerate(links):
-        room = _room(link, before * below)
+        room = _room(link, before * below, tier)
         outer = 1 if room is None or is_symbol(left) else ceil_div(left, room)
         here = ceil_div(left, outer)
         if room is not None and is_symbol(left) and isinstance(room, int) and room == 1:
@@ -77,10 +82,13 @@ def _levels(links: Sequence[Link], name: str, size: Size, before: Size) -> tuple
     return (replace(levels[0], place=name),) if len(levels) == 1 else tuple(levels)
 
 
-def _room(link: Link, spanned: Size) -> Size | None:
-    """How many members, each of ``spanned`` chips, one unit of the tier has room for; None for any number."""
+def _room(link: Link, spanned: Size, tier: int) -> Size | None:
+    """How many members, each of ``spanned`` chips, one unit of the tier has room for; None for any number.
+
+    A symbolic number of chips is taken to fill the innermost tier, and to leave room in the next.
+    """
     domain = domain_of(link)
-    if domain is None:
+    if domain is None or (is_symbol(spanned) and tier > 0):
         return None
     return 1 if is_symbol(spanned) else maximum(1, floor_div(domain, spanned))
 

@@ -271,16 +271,28 @@ def find_link(machine: Machine, name: str) -> Link | None:
 def ridge(machine: Machine, dtype: str, level: str = "main", unit: str | None = None) -> float | None:
     """Return the intensity at which arithmetic in ``dtype`` and ``level`` take equally long, in FLOP/B.
 
-    ridge = peak / bandwidth; None where either is unknown.
+    ridge = peak / bandwidth; None where either is unknown. ``level`` may be a mesh axis: its bandwidth is that of its
+    slowest links, both ways where a torus closes.
 
     >>> from roofline.hardware import chip
     >>> ridge(chip("v5e", hbm="8.2e11"), "bf16")
     240.2439...
+    >>> [round(ridge(chip(slice), "int8", "X")) for slice in ("v5e:16x16", "v5e:4x4")]
+    [4367, 8733]
     """
     chosen = machine if unit is None else with_choices(machine, unit=unit)
     peak = rate(chosen, Key("flops", "matrix", dtype))
-    bandwidth = rate(chosen, Key("bytes", level))
-    return None if peak is None or bandwidth is None else float(peak.value / bandwidth.value)
+    bandwidth = _bandwidth(chosen, level)
+    return None if peak is None or bandwidth is None else float(peak.value / bandwidth)
+
+
+def _bandwidth(machine: Machine, level: str) -> float | None:
+    if machine.mesh is None or level not in machine.mesh.sizes:
+        found = rate(machine, Key("bytes", level))
+        return None if found is None else found.value
+    ways = [(rate(machine, Key("wire", part.place)), part.directions) for part in machine.mesh[level].levels]
+    values = [found.value * int(count) for found, count in ways if found is not None]
+    return min(values) if values and len(values) == len(ways) else None
 
 
 def with_choices(

@@ -62,10 +62,22 @@ SLICES = ("powers of 2", "cubes of 4")
 
 _FILE_KEYS = ("schema", "family", "sources", "chip", "system", "measurement")
 _CHIP_KEYS = (
-    "name", "inherits", "vendor", "aliases", "match", "cores", "core", "tdp", "notes", "unit", "memory", "link",
-    "price", "alternates", "source", "basis",
+    "name", "inherits", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes", "unit", "memory",
+    "link", "price", "alternates", "source", "basis",
 )  # fmt: skip
-_UNIT_KEYS = ("kind", "clock", "tile", "peak", "achievable", "per_clock", "irregular", "source", "basis", "note")
+_UNIT_KEYS = (
+    "kind",
+    "clock",
+    "tile",
+    "peak",
+    "achievable",
+    "per_clock",
+    "per_core",
+    "irregular",
+    "source",
+    "basis",
+    "note",
+)
 _MEMORY_KEYS = (
     "level", "bandwidth", "capacity", "per_core", "achievable", "link", "label", "curve", "source", "basis", "note",
 )  # fmt: skip
@@ -114,6 +126,7 @@ def build(
         links=links,
         cores=count_of(raw, "cores", place),
         core=text_of(raw, "core", place),
+        registers=figure_of(raw, "registers", "B", place, defaults_of(raw, place)),
         tdp=figure_of(raw, "tdp", "W", place, defaults_of(raw, place)),
         notes=texts_of(raw, "notes", place),
         prices=_prices(raw, place),
@@ -148,6 +161,7 @@ def _unit(name: str, raw: Mapping[str, Any], place: Place, kinds: Mapping[str, s
         achievable=by_dtype(raw, "achievable", "", place, defaults, most=1.0),
         per_clock=by_dtype(raw, "per_clock", "", place, defaults),
         irregular=texts_of(raw, "irregular", place),
+        per_core=count_of(raw, "per_core", place),
         note=text_of(raw, "note", place),
     )
 

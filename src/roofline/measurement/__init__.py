@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roofline.measurement.accelerator import measure_device
     from roofline.measurement.cpu import measure
+    from roofline.measurement.here import Here, this_machine
     from roofline.measurement.machine_file import read_machine_file, to_toml, write_machine_file
     from roofline.measurement.points import Point, points_of
     from roofline.measurement.profile import read_profile
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ceiling",
     "Curve",
+    "Here",
     "Measured",
     "Measurement",
     "Point",
@@ -33,6 +35,7 @@ __all__ = [
     "read_profile",
     "run",
     "run_function",
+    "this_machine",
     "to_toml",
     "write_machine_file",
 ]
@@ -40,6 +43,7 @@ __all__ = [
 _HOME = {
     "Ceiling": "result",
     "Curve": "result",
+    "Here": "here",
     "Measured": "runs",
     "Measurement": "result",
     "Point": "points",
@@ -51,6 +55,7 @@ _HOME = {
     "read_profile": "profile",
     "run": "timing",
     "run_function": "timing",
+    "this_machine": "here",
     "to_toml": "machine_file",
     "write_machine_file": "machine_file",
 }

@@ -8,11 +8,13 @@ latency and a bandwidth, fitted to times over sizes. Copies run warm, of bytes j
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from time import monotonic
 from typing import Protocol
 
+from roofline.errors import InputError
 from roofline.measurement.all_reduce import link_ceilings
 from roofline.measurement.result import COLD, Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Sample, Summary, summarise
@@ -199,8 +201,13 @@ def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
                 products[probe.dtype] = Ceiling("library", "FLOP/s", probe.kernel, 1, summary, probe.dtype)
         else:
             ceilings.append(Ceiling(probe.name, probe.unit, probe.kernel, 1, summary))
+    unread = []
     for name, points in links.items():
-        ceilings += link_ceilings(name, kernels[name], points)
+        try:
+            ceilings += link_ceilings(name, kernels[name], points)
+        except InputError as error:
+            unread.append(f"{name}: {error.message}")
+    conditions = replace(conditions, missing=(*conditions.missing, *unread))
     drawn = tuple(Curve(name, kernels[name], 1, tuple(points)) for name, points in curves.items())
     return Measurement(conditions, (*products.values(), *ceilings), drawn)
 

@@ -39,7 +39,7 @@ def all_reduce(devices: int, backend: str = "nccl", sizes: Sequence[int] = SIZES
         raise MissingExtraError("torch", "torch") from None
     with tempfile.TemporaryDirectory() as folder:
         try:
-            multiprocessing.spawn(_work, (devices, backend, tuple(sizes), folder), nprocs=devices)  # type: ignore[no-untyped-call]
+            multiprocessing.spawn(_work, (devices, backend, tuple(sizes), folder), nprocs=devices)
         except Exception as error:
             reason = str(error).strip().splitlines()[-1]
             raise InputError(f"all-reduce among {devices} processes of {backend} failed: {reason}") from None

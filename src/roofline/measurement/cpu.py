@@ -25,8 +25,8 @@ from roofline.measurement.workers import Workers
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
-ROUNDS, WINDOWS, SECONDS = 3, 7, 40.0
-QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 3, 5.0
+ROUNDS, WINDOWS, SECONDS = 3, 7, 45.0
+QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 3, 4.0
 
 #: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
 TILE, SHARED = "tile ", 0.9
@@ -134,7 +134,7 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
             skipped += 1
             continue
         if theory is not None and probe.name.startswith(TILE) and summary.value < SHARED * theory:
-            said = f"{summary.value / theory:.2f} of clock x width: another hardware thread takes part of the core"
+            said = f"shared core: {summary.value / theory:.2f} of clock x width"
             summary = replace(summary, doubts=(*summary.doubts, said))
         name = probe.name
         one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)

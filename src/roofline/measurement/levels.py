@@ -74,7 +74,8 @@ def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -
     found: list[Level] = []
     for number, (start, end) in enumerate(groups):
         outermost = number == len(groups) - 1
-        inside = points[start:end]
+        middle = math.exp(_middle((start, end), logs))
+        inside = [point for point in points[start:end] if outermost or point[1] <= STEP * middle]
         inner = found[-1].capacity if found else None
         best = max(bandwidth for _, bandwidth in (beyond(inside, inner) if outermost else inside))
         enough = math.exp(_middle(ends[number], logs)) / STEP

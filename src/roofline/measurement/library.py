@@ -19,8 +19,8 @@ from roofline.measurement.workers import Workers
 #: Rows and columns of the products that are timed: a small one is done before others take a core, a large one steady.
 SIDES = (640, 1152)
 
-#: The product that tells which side to take, and the longest product to wait for, in seconds.
-TRIAL, PATIENCE = 128, 0.1
+#: The product that tells which side to take, and the longest to wait for in seconds: few longer ones are undisturbed.
+TRIAL, PATIENCE = 128, 0.02
 
 #: Elements an operation of PyTorch has for each thread it uses (at::internal::GRAIN_SIZE).
 GRAIN = 32768

@@ -20,8 +20,8 @@ QUICK_ROWS, QUICK_SIDES = (1, 12, 192), (48, 192, 768, 1536)
 IMAGES, CHANNELS = (6, 20, 40), (32, 96, 192, 384)
 QUICK_IMAGES, QUICK_CHANNELS = (6, 20), (32, 192)
 
-#: The longest shape in seconds, and the least rate in FLOP/s that makes a format worth a table.
-PATIENCE, LEAST_RATE = 0.03, 2e10
+#: The longest shape in seconds (few longer ones are undisturbed), and the rate in FLOP/s supposed before any is known.
+PATIENCE, LEAST_RATE = 0.01, 2e10
 
 #: Formats in which models compute.
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}

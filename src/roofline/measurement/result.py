@@ -178,7 +178,8 @@ class Measurement:
     def unsteady(self) -> bool:
         """Whether what stays in registers changed its speed, which only others on the same cores can bring about."""
         known = [c for c in self.ceilings if c.name.startswith(STEADY)]
-        return sum(bool(c.summary.doubts) for c in known) > UNSTEADY * len(known)
+        doubted = [c for c in known if any(doubt.startswith(CHANGED) for doubt in c.summary.doubts)]
+        return len(doubted) > UNSTEADY * len(known)
 
     def summaries(self) -> list[Summary]:
         """List the summaries of all ceilings, points and shapes."""
@@ -216,9 +217,17 @@ class Measurement:
             doubtful: dict[str, list[float]] = {}
             for size, summary in curve.points:
                 for doubt in summary.doubts:
-                    doubtful.setdefault(doubt.partition(":")[0], []).append(size)
+                    if not doubt.startswith(CHANGED):
+                        doubtful.setdefault(doubt.partition(":")[0], []).append(size)
             where = f"{curve.name} on {curve.threads} thread{'s' * (curve.threads > 1)}"
             said += [f"{where}: {doubt} at {_sizes(sizes)}" for doubt, sizes in doubtful.items()]
+        summaries = self.summaries()
+        changed = sum(any(doubt.startswith(CHANGED) for doubt in summary.doubts) for summary in summaries)
+        if changed:
+            said.append(
+                f"{changed} of {len(summaries)} figures fell into two states or changed between rounds; "
+                "the best round's stand"
+            )
         return (*said, *(f"not measured: {what}" for what in self.conditions.missing))
 
 
@@ -231,6 +240,9 @@ COLD = "cold"
 #: Kernels that nothing but their core can slow down, and the share of them in doubt that makes a machine unsteady.
 STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
 
+#: How doubts begin that tell of a machine that changed, or is not all there.
+CHANGED = ("two states", "rounds apart", "shared core")
+
 #: Ceilings named in one warning.
 MOST_NAMED = 5
 
@@ -242,7 +254,7 @@ def _doubts(ceilings: Sequence[Ceiling]) -> list[str]:
     """Say what is doubtful about which ceilings: each doubt once, its particulars where it is one ceiling's alone."""
     doubtful: dict[str, list[tuple[Ceiling, str]]] = {}
     for ceiling in ceilings:
-        for doubt in ceiling.summary.doubts:
+        for doubt in (one for one in ceiling.summary.doubts if not one.startswith(CHANGED)):
             doubtful.setdefault(doubt.partition(":")[0], []).append((ceiling, doubt))
     return [
         f"{_named([found[0][0]])}: {found[0][1]}" if len(found) == 1 else f"{head}: {_named([c for c, _ in found])}"

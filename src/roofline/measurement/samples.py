@@ -101,7 +101,7 @@ def summarise(
     if not kept:
         ranked = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
         kept = [ranked[: max(1, len(ranked) // 4)]]
-        doubts.append("no window in which every thread ran: a lower limit")
+        doubts.append(f"no window in which every thread ran: {'an upper' if smaller_is_better else 'a lower'} limit")
     sign = -1 if smaller_is_better else 1
     enough = max(len(one) for one in kept) / 2
     best = max((one for one in kept if len(one) >= enough), key=lambda one: sign * median(one))

@@ -11,9 +11,9 @@ from roofline.measurement.probes import Probe
 Progress = Callable[[float, str], None]
 
 #: How many times its budget the first round may take.
-LATEST = 1.5
+LATEST = 1.1
 
-#: Batches of one probe in one round, where the windows before were not clean.
+#: More batches of one probe in one round, where the windows before were not clean.
 ATTEMPTS = 12
 
 
@@ -22,9 +22,9 @@ def sample(
 ) -> bool:
     """Take ``rounds`` rounds of ``windows`` windows from every probe; return False where it was stopped by Ctrl-C.
 
-    A probe whose windows are not clean is tried again as long as its round is ahead of the clock; behind it, one
-    window has to do. When ``seconds`` are over no further round goes on; the first one may take half as long again,
-    so that as much as possible has a figure.
+    What time a round has left goes to the probes whose windows were not clean, again and again: those who disturbed
+    them may have gone. Behind the clock, one window has to do. When ``seconds`` are over no further round goes on; the
+    first one may take a tenth longer, so that as much as possible has a figure.
     """
     start = monotonic()
     total = rounds * len(probes)
@@ -40,15 +40,18 @@ def sample(
                 if spent > (seconds if number else LATEST * seconds):
                     return True
                 due = start + seconds * (done + 1) / total
-                _fill(probe, windows if monotonic() < due else 1, due)
+                probe.rounds[-1] += probe.take(windows if monotonic() < due else 1)
+            _again(probes, windows, start + seconds * (number + 1) / rounds)
     except KeyboardInterrupt:
         return False
     return True
 
 
-def _fill(probe: Probe, windows: int, due: float) -> None:
-    """Sample until half of the wanted windows were clean, the time is up, or the attempts are."""
+def _again(probes: Sequence[Probe], windows: int, end: float) -> None:
+    """Take more windows of the probes that have fewer than half of them clean, until a time or so many attempts."""
     for _ in range(ATTEMPTS):
-        probe.rounds[-1] += probe.take(windows)
-        if sum(one.clean for one in probe.rounds[-1]) * 2 >= windows or monotonic() > due:
-            return
+        for probe in probes:
+            if sum(one.clean for one in probe.rounds[-1]) * 2 < windows:
+                if monotonic() > end:
+                    return
+                probe.rounds[-1] += probe.take(windows)

@@ -6,7 +6,6 @@ from typing import Any
 
 from roofline.measurement.result import Ceiling, Measurement
 from roofline.measurement.samples import Summary
-from roofline.measurement.toml_text import threads_text
 from roofline.quantity import format_number, format_quantity
 
 
@@ -124,11 +123,12 @@ def _functions(measured: Measurement) -> Any:
     from rich.table import Table
 
     found = {(c.name, c.dtype, c.threads): c for c in measured.ceilings if _is_function(c)}
-    columns = sorted({(dtype, threads) for name, dtype, threads in found if name.startswith("library ")}, reverse=True)
+    rated = {(dtype, threads) for name, dtype, threads in found if name.startswith("library ")}
+    columns = sorted(rated, key=lambda column: (column[0] != "fp32", *column))
     rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
-    rows.add_column("  elements in a cache", no_wrap=True)
+    rows.add_column("  elements/s in a cache", no_wrap=True)
     for dtype, threads in columns:
-        rows.add_column(f"{dtype}, {threads_text(threads)}", justify="right", no_wrap=True)
+        rows.add_column(f"{dtype} x {threads}", justify="right", no_wrap=True)
     rows.add_column("a call", justify="right", no_wrap=True)
     for name in dict.fromkeys(name.partition(" ")[2] for name, _, _ in found):
         rates = [found.get((f"library {name}", *column)) for column in columns]

@@ -16,6 +16,7 @@ from roofline.hardware.rate import with_choices
 from roofline.hardware.warm import WARM
 from roofline.measurement.effects import Setting, effects, threads_used
 from roofline.measurement.executors import Library, any_library, executor
+from roofline.measurement.here import Here, this_machine
 from roofline.measurement.points import Point
 from roofline.measurement.probes import Probe, timed
 from roofline.measurement.result import Measurement
@@ -30,6 +31,9 @@ from roofline.work import Op
 #: Rounds, windows (or runs with cold caches) in a round, and seconds for one operation.
 ROUNDS, WINDOWS, SECONDS = 3, 7, 4.0
 
+#: A call this long is not repeated to count the pages it touches.
+LONG = 0.05
+
 #: Seconds of calls before the first window: units that were asleep wake up in them.
 WARM_UP = 0.05
 
@@ -39,33 +43,35 @@ FLUSH = 128 * 2**20
 
 def run(
     *expressions: str,
-    on: Machine,
-    measured: Measurement,
-    one_thread: Machine | None = None,
+    at: Here | None = None,
     sizes: Mapping[str, Any] | None = None,
     threads: int | None = None,
     cold: bool = False,
     library: Library | None = None,
     progress: Callable[[str], None] | None = None,
+    **more_sizes: Any,
 ) -> list[Point]:
-    """Time every operation of some lines here, and put it under the roof of ``on``, this machine as measured.
+    """Time every operation of some lines here, and put it under the roof of this machine as it was measured.
 
-    ``measured`` gives the sizes of the effects that explain the rest, ``one_thread`` is the roof of operations a
-    library leaves to one thread. ``cold`` empties the caches before every run. Sizes without a value are an error.
+    ``at`` is that machine (:func:`~roofline.measurement.here.this_machine`), by default the one ``--on this`` reads.
+    ``cold`` empties the caches before every run. Sizes come by name too (``M=64``); one without a value is an error, as
+    is a machine nobody has measured.
     """
+    measured, on, one_thread = at or this_machine(threads=threads)
+    sizes = {**(sizes or {}), **more_sizes}
     chosen = library or any_library()
     count = threads or measured.conditions.cores
     flush = _flusher(chosen, measured) if cold else None
     points = []
     try:
         for line in expressions:
-            asked = question(line, on=on, sizes=dict(sizes or {}))
+            asked = question(line, on=on, sizes=dict(sizes))
             ops = asked.ops()
             _check_numbers(ops)
             for step, op in zip(program(line).steps, ops, strict=True):
                 if progress is not None:
                     progress(op.name)
-                roof = on if threads_used(op, count) > 1 or one_thread is None else one_thread
+                roof = on if threads_used(op, count) > 1 else one_thread
                 setting, summary = time_step(chosen, step, op, count, flush)
                 points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
     finally:
@@ -80,13 +86,22 @@ def time_step(
     threads: int,
     flush: Callable[[], Any] | None = None,
     rounds: int = ROUNDS,
+    seconds: float = SECONDS,
 ) -> tuple[Setting, Summary]:
-    """Time one operation, its output allocated by every call; say how it was run. ``flush`` empties the caches."""
+    """Time one operation, its output allocated by every call; say how it was run. ``flush`` empties the caches.
+
+    ``rounds`` of windows are taken in about so many ``seconds``.
+    """
     library.set_threads(threads)
     call = executor(library, step, op)
-    summary = time_call(call, threads=threads_used(op, threads), flush=flush, rounds=rounds)
+    summary = time_call(call, threads=threads_used(op, threads), flush=flush, rounds=rounds, seconds=seconds)
+    touched = new_bytes(call, 3 if summary.value < LONG else 1)
     setting = Setting(
-        threads=threads, warm=flush is None, reordered=True, new_bytes=new_bytes(call), function=step.function
+        threads=threads,
+        warm=flush is None,
+        reordered=True,
+        new_bytes=touched,
+        function=step.function,
     )
     return setting, summary
 
@@ -123,7 +138,12 @@ def point_of(op: Op, machine: Machine, measured: Measurement, setting: Setting, 
 
 
 def time_call(
-    call: Callable[[], Any], *, threads: int = 1, flush: Callable[[], Any] | None = None, rounds: int = ROUNDS
+    call: Callable[[], Any],
+    *,
+    threads: int = 1,
+    flush: Callable[[], Any] | None = None,
+    rounds: int = ROUNDS,
+    seconds: float = SECONDS,
 ) -> Summary:
     """Time a call by the statistics of :mod:`roofline.measurement.samples`; ``flush`` runs before every single one."""
     if flush is None:
@@ -132,7 +152,7 @@ def time_call(
     else:
         call()
         probe = Probe("", "s", "", threads, lambda windows: [_cold(call, flush) for _ in range(windows)])
-    sample([probe], rounds=rounds, windows=WINDOWS, seconds=SECONDS)
+    sample([probe], rounds=rounds, windows=WINDOWS, seconds=seconds)
     found = summarise(probe.rounds, smaller_is_better=True)
     if found is None:
         raise InputError("nothing was timed", hint="give at least one round")

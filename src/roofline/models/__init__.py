@@ -10,27 +10,90 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofline.models.advice import advise_step
+    from roofline.models.chip_pool import pool
+    from roofline.models.chunked_prefill import chunked
     from roofline.models.config import load, names
+    from roofline.models.cost import token_cost
     from roofline.models.description import Model
+    from roofline.models.disaggregation import answer_rate, disaggregate, servers_ratio
+    from roofline.models.fewest_chips import fewest
+    from roofline.models.fit import largest_batch, longest_context
+    from roofline.models.front import latency_throughput
+    from roofline.models.generating import generation
+    from roofline.models.limits import network_limit
+    from roofline.models.mixed_step import mixed
+    from roofline.models.model_outline import outline
+    from roofline.models.nearest_fit import nearest
     from roofline.models.operations import decode, prefill
+    from roofline.models.parallelism import Parallelism
     from roofline.models.report import serve
     from roofline.models.serving import serve_bound
+    from roofline.models.speculation import expected_tokens, speculate
     from roofline.models.table import serve_table
     from roofline.models.training import train
 
 _WHERE = {
     "Model": "description",
+    "Parallelism": "parallelism",
+    "advise_step": "advice",
+    "answer_rate": "disaggregation",
+    "chunked": "chunked_prefill",
     "decode": "operations",
+    "disaggregate": "disaggregation",
+    "expected_tokens": "speculation",
+    "fewest": "fewest_chips",
+    "generation": "generating",
+    "largest_batch": "fit",
+    "latency_throughput": "front",
     "load": "config",
+    "longest_context": "fit",
+    "mixed": "mixed_step",
     "names": "config",
+    "nearest": "nearest_fit",
+    "network_limit": "limits",
+    "outline": "model_outline",
+    "pool": "chip_pool",
     "prefill": "operations",
     "serve": "report",
     "serve_bound": "serving",
     "serve_table": "table",
+    "servers_ratio": "disaggregation",
+    "speculate": "speculation",
+    "token_cost": "cost",
     "train": "training",
 }
 
-__all__ = ["Model", "decode", "load", "names", "prefill", "serve", "serve_bound", "serve_table", "train"]
+__all__ = [
+    "Model",
+    "Parallelism",
+    "advise_step",
+    "answer_rate",
+    "chunked",
+    "decode",
+    "disaggregate",
+    "expected_tokens",
+    "fewest",
+    "generation",
+    "largest_batch",
+    "latency_throughput",
+    "load",
+    "longest_context",
+    "mixed",
+    "names",
+    "nearest",
+    "network_limit",
+    "outline",
+    "pool",
+    "prefill",
+    "serve",
+    "serve_bound",
+    "serve_table",
+    "servers_ratio",
+    "speculate",
+    "token_cost",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

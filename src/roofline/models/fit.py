@@ -1,4 +1,4 @@
-"""What fits: the largest batch, the longest context, the fewest chips a model's memory needs.
+"""What fits: the largest batch, the longest context.
 
 >>> from roofline.models import load
 >>> model = load("llama-2-7b")
@@ -13,8 +13,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.models.description import Model
-from roofline.models.memory import weight_bytes
-from roofline.models.operations import decode, in_format
+from roofline.models.operations import decode
 from roofline.models.serving import needs
 
 #: The search stops here; no chip holds as much.
@@ -34,24 +33,6 @@ def longest_context(model: Model, capacity: float, *, batch: int, **options: Any
         return (longest is None or context <= longest) and _bytes(model, batch, context, options) <= capacity
 
     return _largest(fits)
-
-
-def advice(model: Model, capacity: float, *, batch: int, context: int, chips: int = 1, **options: Any) -> str:
-    """What would fit in place of ``batch`` sequences of ``context`` tokens that do not, in one sentence.
-
-    ``chips`` is how many share the model, of which ``model`` is one's part.
-    """
-    most = largest_batch(model, capacity, context=context, **options)
-    if most:
-        return f"batch {most} fits at this context"
-    longest = longest_context(model, capacity, batch=batch, **options)
-    if longest:
-        return f"a context of {longest} fits at this batch"
-    alone = weight_bytes(in_format(model, options.get("activations") or model.dtype), options.get("weights"))
-    for narrower in ("fp8", "int4"):
-        if options.get("weights") is None and weight_bytes(model, narrower) < capacity < alone:
-            return f"the weights fit in {narrower}"
-    return f"the weights alone need {-(-alone * chips // int(capacity))} such chips"
 
 
 def _bytes(model: Model, batch: int, context: int, options: dict[str, Any]) -> float:

@@ -30,17 +30,18 @@ def flip(
 ) -> int | None:
     """The smallest batch whose decode step is compute-bound; None where no batch is, as keys and values grow with it.
 
-    ``attention=False`` leaves attention out, which is the question about the matrices alone. ``options`` are those of
+    Computing then takes as long as memory and as every link between chips that share the model. ``attention=False``
+    leaves attention out, which is the question about the matrices alone. ``options`` are those of
     :func:`roofline.models.decode`; bytes are counted under ``policy``.
     """
     check_policy(policy)
 
     def excess(batch: int) -> float:
-        """Seconds that computing takes longer than moving."""
+        """Seconds that computing takes longer than moving, in memory or between chips."""
         ops = decode(model, batch=batch, context=context, **options)
         moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
         times = _times(ops, moved, machine, attention)
-        return float(times["flops"] - times["bytes"])
+        return float(times["flops"] - times["moving"])
 
     return None if excess(_FAR) < 0 else _first(excess)
 
@@ -69,9 +70,9 @@ def _first(excess: Callable[[int], float]) -> int:
 
 
 def _times(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention: bool) -> dict[str, Size]:
-    """Seconds of the busiest compute unit and of memory."""
+    """Seconds of the busiest compute unit, and of memory or the busiest link."""
     units: dict[str, Size] = {}
-    memory: Size = 0
+    moving: dict[str, Size] = {}
     for op, load in zip(ops, moved, strict=True):
         if op.kind == "attention" and not attention:
             continue
@@ -79,8 +80,6 @@ def _times(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention
             found = rate(machine, key, op)
             if found is None:
                 continue
-            if key.quantity == "flops":
-                units[found.resource] = units.get(found.resource, 0) + amount / found.value
-            elif key.quantity == "bytes":
-                memory = memory + amount / found.value
-    return {"flops": max(units.values(), default=0), "bytes": memory}
+            times = units if key.quantity == "flops" else moving
+            times[found.resource] = times.get(found.resource, 0) + amount / found.value
+    return {"flops": max(units.values(), default=0), "moving": max(moving.values(), default=0)}

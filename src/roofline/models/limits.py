@@ -48,6 +48,16 @@ class Limit:
     beyond: int | None
     share_beyond: float | None
 
+    @property
+    def says(self) -> str:
+        """The limit in a sentence."""
+        what = "tensor" if self.kind == "tensor" else "experts over"
+        if self.ways is None:
+            return f"the network binds however few chips share the work ({what} {self.beyond})"
+        if self.beyond is None:
+            return f"the network does not bind up to {what} {self.ways}, the most there can be here"
+        return f"the network does not bind up to {what} {self.ways}; from {self.beyond} on it does"
+
     def __repr__(self) -> str:
         at = "" if self.beyond is None else f"at {self.beyond} {self.share_beyond:.3g}"
         if self.ways is None:
@@ -68,24 +78,22 @@ def network_limit(
     if kind not in KINDS:
         raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
     bare = replace(machine, shape=(), slices=1, mesh=None)
-    found: dict[int, float | None] = {}
-
-    def ratio(ways: int) -> float | None:
-        """The network's time over that of the rest; None where the model does not divide."""
-        if ways not in found:
-            found[ways] = _ratio(model, phase, bare, kind, ways, batch, options)
-        return found[ways]
-
-    low: int | None = None
-    beyond: int | None = None
-    ways = [ways for ways in _candidates(model, kind) if _divides(model, bare, kind, ways)]
-    first, last = 0, len(ways)
-    while first < last:
-        middle = (first + last) // 2
-        waits = (ratio(ways[middle]) or 0) >= 1
-        low, beyond = (low, ways[middle]) if waits else (ways[middle], beyond)
-        first, last = (first, middle) if waits else (middle + 1, last)
-    return Limit(kind, low, None if low is None else ratio(low), beyond, None if beyond is None else ratio(beyond))
+    low: tuple[int | None, float | None] = (None, None)
+    beyond = low
+    ways = _candidates(model, kind)
+    while ways:
+        middle = ways[len(ways) // 2]
+        try:
+            ratio = _ratio(model, phase, bare, kind, middle, batch, options)
+        except RooflineError:
+            # it does not divide, or no such chips are joined
+            ways.remove(middle)
+            continue
+        if ratio >= 1:
+            beyond, ways = (middle, ratio), [n for n in ways if n < middle]
+        else:
+            low, ways = (middle, ratio), [n for n in ways if n > middle]
+    return Limit(kind, *low, *beyond)
 
 
 def network_share(found: Bound) -> float:
@@ -116,17 +124,6 @@ def _candidates(model: Model, kind: str) -> list[int]:
     else:
         sizes = {size for block in blocks if isinstance(size := getattr(block, "heads", None), int)}
     return sorted({n for size in sizes for n in range(2, min(size, _MOST) + 1) if size % n == 0})
-
-
-def _divides(model: Model, bare: Machine, kind: str, ways: int) -> bool:
-    from roofline.models.sharded import share
-
-    layout: dict[str, Any] = {kind: ways}
-    try:
-        share(model, bare, **layout)
-    except RooflineError:
-        return False
-    return True
 
 
 __all__ = ["KINDS", "Limit", "network_limit", "network_share"]

@@ -20,8 +20,8 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError
-from roofline.models.description import Block, Layer, Model, Weight
-from roofline.models.step import Step
+from roofline.models.description import Block, Layer, Model, Share, Weight
+from roofline.models.step import Step, is_zero
 from roofline.models.storage import Storage
 from roofline.models.trace import StorageOf, Trace
 from roofline.ops.embedding import embedding
@@ -54,7 +54,7 @@ def prefill(
 
     Parameters
         ``past``         tokens of each sequence that are in the cache already (a cached prefix, an earlier chunk)
-        ``logits``       ``last``: output for the last token of each sequence; ``all``: for every new one
+        ``logits``       ``last``: output for the last token of each sequence; ``all``: for every new one; ``none``
         ``weights``      format of all matrices but routers and the head; by default what the configuration says
         ``activations``  format of activations, by default the model's own; ``kv`` of keys and values
         ``compute``      arithmetic of matrix products, where the operands' wider one is not meant
@@ -65,12 +65,12 @@ def prefill(
 
     Sizes may be numbers, arrays or symbols.
     """
-    wanted = {"last": 1, "all": prompt}.get(logits)
+    wanted = {"last": 1, "all": prompt, "none": 0}.get(logits)
     if wanted is None:
-        raise InputError(f"logits {logits!r} is not understood", hint="'last' or 'all'")
+        raise InputError(f"logits {logits!r} is not understood", hint="'last', 'all' or 'none'")
     step = _step(model, batch, ("prompt", prompt), ("past", past), activations, kv, count, unfused, absorbed, skew)
     # the chips that share a sequence each run a part of its prompt
-    step = replace(step, wanted=wanted if logits == "last" else step.new, ring=step.context > 1)
+    step = replace(step, wanted=step.new if logits == "all" else wanted, ring=step.context > 1)
     return run(model, step, weights, compute)
 
 
@@ -99,7 +99,34 @@ def decode(
     step = _step(
         model, batch, ("tokens", tokens), ("context", context), activations, kv, count, unfused, absorbed, skew
     )
-    return run(model, replace(step, wanted=step.new), weights, compute)
+    return run(model, replace(step, wanted=step.new, decoding=True), weights, compute)
+
+
+def stepped(
+    model: Model,
+    *,
+    batch: Size,
+    new: Size,
+    past: Size = 0,
+    wanted: Size = 1,
+    together: Size | None = None,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+    compute: str | None = None,
+    count: str = "causal",
+    unfused: bool = False,
+    absorbed: bool = False,
+    skew: Sequence[float] | None = None,
+) -> tuple[Op, ...]:
+    """``new`` tokens of each of ``batch`` sequences that one chip has, of which ``wanted`` give output.
+
+    ``together`` are the tokens of all copies that share experts, where there are more than one.
+    """
+    alone = replace(model, context=None, share=Share())
+    step = _step(alone, batch, ("new", new), ("past", past), activations, kv, count, unfused, absorbed, skew)
+    group = batch if together is None else together / new
+    return run(model, replace(step, wanted=wanted, group=group), weights, compute)
 
 
 def run(model: Model, step: Step, weights: str | None = None, compute: str | None = None) -> tuple[Op, ...]:
@@ -112,6 +139,7 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     ops: list[Op] = [first]
     # output needs only the wanted tokens, and so do the blocks after the last layer
     ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
+    output = not is_zero(step.wanted)
     for where, count, blocks, at, of in (
         ("", 1, model.before, step, storage_of("")),
         *(
@@ -119,14 +147,14 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
             for label, numbers, layer in groups(model, weights, compute)
         ),
         ("", 1, model.hands, step, storage_of("")),
-        ("", 1, (*model.after, *model.final), ends, storage_of("")),
+        *((("", 1, (*model.after, *model.final), ends, storage_of("")),) if output else ()),
     ):
         if at is ends and ends is not step:
             stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
         trace = Trace(at, of, where, count, stream)
         stream = _through(trace, blocks, stream)
         ops += trace.ops
-    if model.head:
+    if model.head and output:
         ops.append(_head(model, ends, storage_of(""), stream))
     return tuple(ops)
 

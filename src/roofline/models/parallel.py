@@ -22,13 +22,12 @@ from dataclasses import replace
 from roofline.errors import HardwareError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import MeshAxis, target_text, with_mesh
-from roofline.models.blocks.exchange import Algorithm, Exchange, HandOn, Received, exchanged
+from roofline.models.blocks.exchange import Algorithm, HandOn, Received
 from roofline.models.blocks.experts import Experts, Spread
 from roofline.models.blocks.residual import Parallel
 from roofline.models.description import Block, Layer, Model, Share
 from roofline.models.parallelism import SHARED, Parallelism
 from roofline.models.splits import Splitter
-from roofline.models.step import divided
 from roofline.ops.collective_choice import Chooser
 from roofline.sizes import ceil_div, product
 
@@ -62,6 +61,7 @@ def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
     named = {axis.name: axis for axis in machine.mesh or ()}
     algorithm = Chooser(ways.algorithm, machine)
     axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
+    axes["tensor"] = (*axes["tensor"], *axes["kv"])
     spread = None
     if ways.exchange == "all-to-all" and ways.expert > 1:
         spread = Spread(
@@ -77,7 +77,7 @@ def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
         )
     made = Splitter(
         model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, algorithm,
-        axes["context"], spread,
+        axes["context"], spread, axes["kv"],
     )  # fmt: skip
     local = _split(model, made)
     if ways.pipeline > 1 and not model.head and not model.final:
@@ -144,6 +144,8 @@ def _said(ways: Parallelism, spread: Spread | None, model: Model) -> list[str]:
         )
         if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):
             said.append(SHARED["split" if spread.split else "replicated"])
+    if ways.kv > 1:
+        said.append(f"{ways.kv} chips share the keys and values of the same heads by sequence")
     if ways.context > 1:
         said.append(
             f"{ways.context} chips share each sequence: prefill passes keys and values round, queries dealt evenly; in "
@@ -189,6 +191,3 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
         # what is outermost runs over the slices, which a mesh names last
         wanted[outer] = wanted.pop(outer)
     return with_mesh(machine, wanted)
-
-
-__all__ = ["Exchange", "divide", "divided", "exchanged", "has_experts", "name_axes", "split"]

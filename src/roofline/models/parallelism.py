@@ -4,8 +4,10 @@
 >>> Parallelism.on(chip("h100:64"), tensor=8, pipeline=2)
 Parallelism(data=4, pipeline=2, tensor=8)
 >>> ways = Parallelism.on(chip("h200:32"), expert=32)
->>> ways, ways.axes, ways.exchange
-(Parallelism(data=32, expert=32), {'data': 1, 'pipeline': 1, 'expert': 32, 'context': 1, 'tensor': 1}, 'all-to-all')
+>>> ways, ways.exchange
+(Parallelism(data=32, expert=32), 'all-to-all')
+>>> ways.axes
+{'data': 1, 'pipeline': 1, 'expert': 32, 'context': 1, 'tensor': 1, 'kv': 1}
 
 What a chip then does of a model is in :mod:`roofline.models.parallel`.
 """
@@ -17,10 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from roofline import dtypes
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import target_text
-from roofline.sizes import check, is_array
+from roofline.sizes import Size, ceil_div, check, is_array
 
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
@@ -41,6 +44,7 @@ OPTIONS = {
     "tensor": "tensor",
     "sequence_parallel": "sequence",
     "context_parallel": "context",
+    "kv_parallel": "kv",
     "expert": "expert",
     "data": "data",
     "pipeline": "pipeline",
@@ -54,6 +58,10 @@ OPTIONS = {
 }
 
 
+#: Names under which a step's sizes hold numbers of chips.
+CHIPS = ("data", "pipeline", "context_parallel", "tensor", "kv_parallel", "expert")
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Parallelism:
     """``data`` copies of ``pipeline`` stages of ``context`` · ``tensor`` chips each.
@@ -61,6 +69,7 @@ class Parallelism:
     Attributes
         ``tensor``    chips that split heads, hidden columns and the vocabulary
         ``sequence``  whether they split the hidden state between blocks by tokens, too
+        ``kv``        of the ``tensor`` chips, how many share the same heads' keys and values by sequence
         ``context``   chips that share each sequence, with a part of its keys and values each
         ``expert``    chips over which whole experts are spread; chips of the other kinds, of one stage: part of the
                       ``tensor`` ones, or all ``tensor`` · ``context`` chips of one or more copies
@@ -73,6 +82,7 @@ class Parallelism:
 
     tensor: int = 1
     sequence: bool = False
+    kv: int = 1
     context: int = 1
     expert: int = 1
     data: int = 1
@@ -97,7 +107,7 @@ class Parallelism:
 a divisor of 8: 1, 2, 4, 8
         """
         given = {name: value for name, value in ways.items() if value is not None}
-        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "context", "expert", "pipeline")}
+        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "kv", "context", "expert", "pipeline")}
         made = cls(**{**given, **numbers})
         made._known()
         one = made.tensor * made.context * made.pipeline
@@ -122,9 +132,9 @@ a divisor of 8: 1, 2, 4, 8
             )
         else:
             data = have // one
-            if data > 1:
-                left = f"the {have} chips make {data} copies of {_product(named)}" if one > 1 else f"{data} copies"
-                made = replace(made, notes=(f"{left}, each with its part of the batch",))
+        if data > 1:
+            left = f"{data} copies of {_product(named)}" if one > 1 else f"{data} copies"
+            made = replace(made, notes=(f"{left}, each with its part of the batch",))
         made = replace(made, data=data)
         made._placed()
         return replace(made, exchange=made.exchange or ("all-to-all" if made.expert > made.tensor else "all-reduce"))
@@ -152,7 +162,8 @@ a divisor of 8: 1, 2, 4, 8
             "pipeline": self.pipeline,
             "expert": self.sharing,
             "context": self.context,
-            "tensor": self.tensor,
+            "tensor": self.tensor // self.kv,
+            "kv": self.kv,
         }
 
     @property
@@ -162,11 +173,15 @@ a divisor of 8: 1, 2, 4, 8
             return ("tensor",)
         return ("expert", "context", "tensor") if self.expert > self.tensor else ()
 
+    def uneven(self, batch: Size) -> str | None:
+        """What is to be said of a batch that the copies do not divide."""
+        if not isinstance(batch, int) or batch % self.data == 0:
+            return None
+        return f"{self.data} copies do not divide a batch of {batch}: the fullest has {ceil_div(batch, self.data)}"
+
     def sizes(self) -> dict[str, int]:
         """What is not 1, by name."""
-        names = {"context": "context_parallel"}
-        found = ("data", "pipeline", "context", "tensor", "expert")
-        return {names.get(name, name): getattr(self, name) for name in found if getattr(self, name) > 1}
+        return {name: getattr(self, OPTIONS[name]) for name in CHIPS if getattr(self, OPTIONS[name]) > 1}
 
     def _known(self) -> None:
         for name, value, known in (
@@ -176,11 +191,24 @@ a divisor of 8: 1, 2, 4, 8
         ):
             if value and value not in known:
                 raise InputError(f"unknown {name} {value!r}", hint=suggest(value, known, what="ways"))
+        for dtype in (self.dispatch, self.combine):
+            if dtype is not None:
+                dtypes.get(dtype)
         if self.micro_batches is not None:
             _number("micro_batches", self.micro_batches)
 
     def _placed(self) -> None:
-        """Experts lie on part of the chips that split a layer, or on all chips of some copies."""
+        """Keys and values, and experts, lie on chips that there are.
+
+        Experts lie on part of the chips that split a layer, or on all chips of some copies."""
+        if self.tensor % self.kv:
+            fitting = [str(n) for n in range(1, self.tensor + 1) if self.tensor % n == 0]
+            raise InputError(
+                f"{self.kv} chips that share keys and values, of {self.tensor} that split the model",
+                hint=f"kv_parallel of {', '.join(fitting)}",
+            )
+        if self.kv > 1 and self.context > 1:
+            raise InputError("kv_parallel and context_parallel together are not modelled", hint="one of the two")
         inside = self.tensor * self.context
         if self.tensor % self.expert and (self.expert % inside or self.data % (self.expert // inside)):
             ways = {n for n in range(1, self.tensor + 1) if self.tensor % n == 0}
@@ -224,7 +252,7 @@ def several(options: Mapping[str, Any]) -> bool:
 
 
 def _number(name: str, value: Any) -> int:
-    found = check({"context": "context_parallel"}.get(name, name), value)
+    found = check({"context": "context_parallel", "kv": "kv_parallel"}.get(name, name), value)
     if not isinstance(found, int):
         raise InputError(f"{name} is a plain number of chips", hint="several layouts make a table")
     return found
@@ -246,4 +274,4 @@ def _fits(have: int, one: int) -> str:
     return f"a divisor of {have}: {', '.join(map(str, divisors[:16]))}"
 
 
-__all__ = ["BALANCES", "EXCHANGES", "ONE", "OPTIONS", "SHARED", "Parallelism", "several", "taken"]
+__all__ = ["BALANCES", "CHIPS", "EXCHANGES", "ONE", "OPTIONS", "SHARED", "Parallelism", "several", "taken"]

@@ -85,8 +85,9 @@ def pipelined(
     turns = 1 if pieces > 1 else minimum(wanted, local)
     parts = tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
     chunks = _chunks(options, pieces) if pieces > 1 else [{}]
+    every = options.get("logits") == "all"
     found = [
-        [priced(part if chunk is chunks[-1] else _without_head(part), named, **chunk) for chunk in chunks]
+        [priced(part if chunk is chunks[-1] or every else _without_head(part), named, **chunk) for chunk in chunks]
         for part in parts
     ]
     count: Size = pieces if pieces > 1 else turns

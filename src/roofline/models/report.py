@@ -8,28 +8,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.fit import advice
 from roofline.models.flip import flip
-from roofline.models.parallelism import ONE, Parallelism, several, taken
+from roofline.models.limits import Limit, network_limit
+from roofline.models.parallelism import CHIPS, ONE, Parallelism, several, taken
 from roofline.models.serving import serve_bound
 from roofline.models.sharded import shares
-from roofline.sizes import Size, maximum
+from roofline.sizes import Size, maximum, product
+
+if TYPE_CHECKING:
+    from roofline.models.nearest_fit import Nearest
 
 SCHEMA = "roofline/llm/1"
 
+_FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 _PREFILL_ONLY = ("past", "logits")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Serving:
-    """The floor of each phase that was asked for; one that was not is None."""
+    """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both."""
 
     model: Model
     batch: Size
@@ -37,6 +41,7 @@ class Serving:
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
     ways: Parallelism = ONE
+    asked: dict[str, Any] = field(default_factory=dict)
 
     @property
     def time_to_first_token(self) -> Size | None:
@@ -65,19 +70,50 @@ class Serving:
         context = None if self.decode is None else self.decode.sizes["context"]
         if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
+        counted = {**self.formats, "policy": self.asked.get("policy", "minimal")}
         return {
-            name: flip(self._local, self.decode.machine, context=context, attention=attention, **self.formats)
+            name: flip(self._local, self.decode.machine, context=context, attention=attention, **counted)
             for name, attention in (("whole", True), ("matrices", False))
         }
 
-    def fitting(self) -> str | None:
-        """What would fit where this does not: a batch, a context, a format or a number of chips."""
-        needed = self.memory
-        if needed.fits is not False or self.decode is None or needed.capacity is None or self.ways.pipeline > 1:
-            return None
-        sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
+    def network_limit(self, phase: str) -> Limit | None:
+        """Up to how many chips a layer, or a model's experts, is split before the phase waits for the network.
+
+        None where nothing is split so, or sizes are arrays.
+        """
+        found = self.prefill if phase == "prefill" else self.decode
         ways = self.ways
-        return advice(self._local, needed.capacity, chips=ways.chips // ways.copies, **sizes, **self.formats)
+        kind = "tensor" if ways.tensor > 1 else "expert" if ways.expert > 1 else None
+        if found is None or kind is None or ways.pipeline > 1 or ways.context > 1 or not isinstance(self.batch, int):
+            return None
+        sizes = {name: found.sizes[name] for name in ("prompt", "past", "tokens", "context") if name in found.sizes}
+        if not all(isinstance(size, int) for size in sizes.values()):
+            return None
+        batch = max(self.batch // ways.data, 1)
+        chosen = {"policy": found.request["policy"], "algorithm": ways.algorithm, **self.formats}
+        return network_limit(self.model, phase, found.machine, kind=kind, batch=batch, **sizes, **chosen)
+
+    def nearest(self) -> Nearest | None:
+        """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
+        needed = self.memory
+        if needed.fits is not False or self.decode is None or self.ways.pipeline > 1:
+            return None
+        from roofline.models.nearest_fit import nearest
+
+        sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
+        return nearest(self.model, self.decode.machine, ways=self.ways, **sizes, **self.formats)
+
+    def fitting(self) -> str | None:
+        """What would fit where this does not, in one sentence."""
+        found = self.nearest()
+        return None if found is None else "; or ".join(found.said) or "nothing near"
+
+    @property
+    def _layout(self) -> dict[str, Size]:
+        """Numbers of chips by use, and in all; arrays where several layouts were asked for."""
+        phase = self.decode or self.prefill
+        used = {} if phase is None else {name: phase.sizes[name] for name in CHIPS if name in phase.sizes}
+        return {"chips": product(n for name, n in used.items() if name not in ("expert", "kv_parallel")), **used}
 
     @property
     def _local(self) -> Model:
@@ -102,9 +138,9 @@ class Serving:
                 "source": self.model.source or None,
             },
             "batch": _plain(self.batch),
-            "tensor": self.ways.tensor,
-            "expert": self.ways.expert,
-            "parallelism": {"chips": self.ways.chips, **self.ways.sizes()},
+            "tensor": _plain(self._layout.get("tensor", 1)),
+            "expert": _plain(self._layout.get("expert", 1)),
+            "parallelism": {name: _plain(number) for name, number in self._layout.items()},
             "time_to_first_token": _plain(self.time_to_first_token),
             "time_per_token": _plain(self.time_per_token),
             "tokens_per_second": _plain(self.tokens_per_second),
@@ -137,11 +173,12 @@ def serve(
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
-    formats: dict[str, Any] = {name: options[name] for name in ("weights", "activations", "kv") if name in options}
+    formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
     if one is None or several(options):
-        return Serving(described, batch, prefill, decode, formats)
-    return Serving(described, batch, prefill, decode, formats, Parallelism.on(one.machine, **taken(dict(options))))
+        return Serving(described, batch, prefill, decode, formats, asked=dict(options))
+    ways = Parallelism.on(one.machine, **taken(dict(options)))
+    return Serving(described, batch, prefill, decode, formats, ways, dict(options))
 
 
 def _plain(value: Any) -> Any:

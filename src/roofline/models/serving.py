@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.evaluate import evaluate
@@ -21,16 +21,49 @@ from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.memory import activation_bytes, cache_bytes, weight_bytes
+from roofline.models.mixed_step import mixed
 from roofline.models.operations import decode, in_format, prefill
 from roofline.models.parallelism import Parallelism, several, taken
 from roofline.models.sharded import share
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.work import Op, Work
 
-#: Phases by name: what runs, and the sizes it takes.
-PHASES: dict[str, tuple[Callable[..., tuple[Op, ...]], str, str]] = {
-    "prefill": (prefill, "prompt", "past"),
-    "decode": (decode, "tokens", "context"),
+
+class Phase(NamedTuple):
+    """A kind of step: what runs, the sizes it takes, and which of them must be given.
+
+    ``new`` and ``past`` are a sequence's tokens; ``beside`` are the sizes of sequences that run beside it: how many
+    tokens they have, then how many they are.
+    """
+
+    build: Callable[..., tuple[Op, ...]]
+    new: str
+    past: str
+    required: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Every size the step takes but the batch."""
+        return (self.new, self.past, *self.beside)
+
+    def length(self, sizes: Mapping[str, Size]) -> Size:
+        """Tokens each sequence of the batch keeps."""
+        return sizes.get(self.new, 1) + sizes.get(self.past, 0)
+
+    def kept_beside(self, sizes: Mapping[str, Size]) -> tuple[tuple[Size, Size], ...]:
+        """Tokens of the sequences beside, and how many they are."""
+        if not self.beside:
+            return ()
+        chunk, past, prompts = self.beside
+        return ((sizes[chunk] + sizes.get(past, 0), sizes.get(prompts, 1)),)
+
+
+#: Phases by name.
+PHASES = {
+    "prefill": Phase(prefill, "prompt", "past", ("prompt",)),
+    "decode": Phase(decode, "tokens", "context", ("context",)),
+    "mixed": Phase(mixed, "tokens", "context", ("chunk", "context"), ("chunk", "past", "prompts")),
 }
 
 #: What each byte policy means for a model.
@@ -40,6 +73,9 @@ POLICY_TEXT = {
     "minimal": "weights, keys and values, states, inputs and outputs move once, intermediates nothing: the floor",
     "streamed": "only matrices' weights and keys and values move, once: no norms, activations, table rows or outputs",
 }
+
+
+_LOGITS = {"last": "logits of each sequence's last token", "all": "logits of every token", "none": "no logits"}
 
 
 def serve_bound(
@@ -58,7 +94,7 @@ def serve_bound(
     achievable: bool = False,
     **options: Any,
 ) -> Bound:
-    """How fast one step can be at best: ``phase`` is ``prefill`` (with ``prompt``) or ``decode`` (with ``context``).
+    """How fast one step can be at best: ``prefill`` (with ``prompt``), ``decode`` (with ``context``) or ``mixed``.
 
     >>> answer = serve_bound("llama-2-7b", "prefill", on="a100", batch=8, prompt=1024)
     >>> round(answer.lower * 1e3, 3), answer.kind
@@ -69,8 +105,9 @@ def serve_bound(
     [4.1, 5.22, 14.2]
 
     ``policy`` says which bytes count: ``minimal``, ``each-op``, ``fused``, or ``streamed``, the convention most
-    published floors are under. What else a step takes (formats, ``past``, ``logits``, ``count`` …) is in
-    :func:`roofline.models.prefill` and :func:`roofline.models.decode`; the target's options are those of
+    published floors are under. A ``mixed`` step decodes with ``context`` and prefills a ``chunk``. What else a step
+    takes (formats, ``past``, ``logits``, ``count`` …) is in :func:`roofline.models.prefill`,
+    :func:`roofline.models.decode` and :func:`roofline.models.mixed`; the target's options are those of
     :func:`roofline.bound`. Over several chips (``tensor``, ``expert``, ``pipeline``, ``data``, ``context_parallel`` and
     the rest of :class:`roofline.models.parallelism.Parallelism`) ``batch`` is that of all, and the answer one chip's;
     numbers of chips may be arrays that broadcast with the sizes. With ``pipeline`` it is that of the slowest stage, the
@@ -91,10 +128,18 @@ def serve_bound(
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
     check_policy(policy)
-    required = "prompt" if phase == "prefill" else "context"
-    if required not in options:
-        raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
+    kind = PHASES[phase]
+    for required in kind.required:
+        if required not in options:
+            raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
+    batch = _array(batch)
+    options = {name: _array(value) if name in kind.sizes else value for name, value in options.items()}
     ways = Parallelism.on(machine, **taken(options))
+    if kind.beside and ways.pipeline * ways.context > 1:
+        raise InputError(
+            "a mixed step over the stages of a pipeline or the parts of sequences is not modelled",
+            hint="tensor, expert and data are",
+        )
     spent = None if overhead is None else parse(overhead, "s")
     if ways.pipeline > 1:
         from roofline.models.pipeline import pipelined
@@ -116,19 +161,19 @@ def step_bound(
     options: dict[str, Any],
 ) -> Bound:
     """Price one step of what a chip runs, ``described``, on a machine whose mesh is that of ``ways``."""
-    build, new, past = PHASES[phase]
-    ops = build(described, batch=batch, **options)
+    kind = PHASES[phase]
+    ops = kind.build(described, batch=batch, **options)
     moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
-    length = options.get(new, 1) + options.get(past, 0)
+    length, beside = kind.length(options), kind.kept_beside(options)
     where = data_level(machine)
     capacity = where.capacity.value if where.capacity else None
-    needed = replace(needs(described, ops, length, batch, options), level=where.name, capacity=capacity)
+    needed = replace(needs(described, ops, length, batch, options, beside), level=where.name, capacity=capacity)
     rate_of: Any = rate
-    if any(is_symbol(value) for value in (batch, length)):
+    sizes = {"batch": batch, **{name: options[name] for name in kind.sizes if name in options}}
+    if any(is_symbol(value) for value in sizes.values()):
         from roofline.bounds.closed import symbolic_rate
 
         rate_of = symbolic_rate
-    sizes = {"batch": batch, **{name: options[name] for name in (new, past) if name in options}}
     sizes |= ways.sizes()
     found = evaluate(
         ops,
@@ -140,10 +185,21 @@ def step_bound(
         overlap=overlap,
         overhead=overhead,
         assumptions=_assumptions(described, ops, phase, policy, options, needed, machine),
-        request={"policy": policy, **{k: v for k, v in options.items() if k not in (new, past)}},
+        request={"policy": policy, **{k: v for k, v in options.items() if k not in kind.sizes}},
         rate_of=rate_of,
     )
+    uneven = ways.uneven(batch)
+    found = found if uneven is None else replace(found, assumptions=(*found.assumptions, uneven))
     return replace(found, incomplete=(*described.gaps, *found.incomplete)) if described.gaps else found
+
+
+def _array(value: Size) -> Size:
+    """Several sizes in a list as an array."""
+    if not isinstance(value, list | tuple | range):
+        return value
+    import numpy as np
+
+    return np.asarray(value, dtype=np.float64)
 
 
 def check_policy(policy: str) -> None:
@@ -172,16 +228,34 @@ def streamed(ops: Sequence[Op]) -> list[Work]:
     return moved
 
 
-def needs(model: Model, ops: Sequence[Op], length: Size, batch: Size, options: dict[str, Any]) -> Footprint:
-    """Memory of a step: weights, keys and values and states of all sequences, activations alive at once."""
+def needs(
+    model: Model,
+    ops: Sequence[Op],
+    length: Size,
+    batch: Size,
+    options: Mapping[str, Any],
+    beside: Sequence[tuple[Size, Size]] = (),
+) -> Footprint:
+    """Memory of a step: weights, keys and values and states of all sequences, activations alive at once.
+
+    ``beside`` lists the lengths and numbers of further sequences.
+    """
     model = in_format(model, options.get("activations") or model.dtype)
     return Footprint(
         {
             "weights": weight_bytes(model, options.get("weights")),
-            "kv": cache_bytes(model, length, batch=batch, dtype=options.get("kv")),
+            "kv": _added(
+                cache_bytes(model, tokens, batch=count, dtype=options.get("kv"))
+                for tokens, count in ((length, batch), *beside)
+            ),
             "activations": activation_bytes(ops),
         }
     )
+
+
+def _added(values: Iterable[Size]) -> Size:
+    first, *rest = values
+    return sum(rest, first)
 
 
 def _is_vector(dims: tuple[Size, ...]) -> bool:
@@ -217,10 +291,9 @@ def _assumptions(
             if every
             else "causal attention: each token sees itself and what came before"
         )
+    said += dict.fromkeys(op.note for op in ops if op.kind == "collective" and op.note)
     if phase == "prefill" and model.head:
-        said.append(
-            "logits of every token" if options.get("logits") == "all" else "logits of each sequence's last token"
-        )
+        said.append(_LOGITS[options.get("logits", "last")])
     if any("groups" in op.dims for op in ops):
         said.append(
             "experts touched: E·(1 − (1 − k/E)^tokens)"

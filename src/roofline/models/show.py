@@ -7,6 +7,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.explain import show
+from roofline.models.pipeline import Pipelined
 from roofline.models.report import Serving
 from roofline.models.serving import POLICY_TEXT
 from roofline.models.summary import Summary
@@ -64,14 +65,24 @@ def serving_table(found: Serving) -> Any:
         parts.append(_configurations(found))
     else:
         for name, phase in phases:
-            parts += [*(Text(f"  {line}") for line in _sentences(name, phase, found)), operations(phase), Text()]
-    parts += [Text(f"  {line}") for line in _memory(found)]
+            parts += [*indented(_sentences(name, phase, found), 2), operations(phase), Text()]
+    parts += indented(_memory(found), 2)
     # what the line about memory says need not be said again
     every = [item for _, phase in phases for item in phase.assumptions]
     said = dict.fromkeys(item for item in every if not item.startswith("does not fit"))
     missing = dict.fromkeys(item for _, phase in phases for item in phase.incomplete)
     parts += [Text(), listed("assumes", list(said), "dim"), listed("incomplete", list(missing), "bold yellow")]
     return Group(*parts)
+
+
+def indented(lines: Sequence[str], by: int) -> list[Any]:
+    """Lines set in, what they are broken into as well; two spaces before a line set it in further."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return [
+        Padding(Text(line.lstrip()), (0, 0, 0, by + len(line) - len(line.lstrip())), expand=False) for line in lines
+    ]
 
 
 def listed(name: str, items: Sequence[str], style: str) -> Any:
@@ -100,11 +111,28 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
     used = "" if moved is None else f", {float(moved / phase.lower):.0%} of bandwidth"
     flops = "" if phase.utilisation is None else f" · {float(phase.utilisation):.0%} of peak FLOP/s"
     lines.append(f"  {rate}{flops}{used}")
+    lines += [f"  {line}" for line in several_chips(phase, found, name)]
     flips = found.compute_bound_from() if name == "decode" else None
     if flips is not None:
         whole = "at no batch" if flips["whole"] is None else f"from batch {flips['whole']:,}"
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
         lines.append(f"  compute-bound {whole} at this context; the matrices alone {alone}")
+    return lines
+
+
+def several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
+    """What a step over several chips has to say: its stages, and how far it may be split before it waits."""
+    lines = []
+    if isinstance(phase, Pipelined):
+        stages = f"{phase.micro_batches} micro-batches over {len(phase.stages)} stages"
+        slow = phase.stages[phase.slowest].lower
+        lines.append(
+            f"{stages}: each takes {show(phase.latency, 's')} through all, {show(slow, 's')} in the slowest, "
+            f"number {phase.slowest + 1}"
+        )
+    limit = found.network_limit(name)
+    if limit is not None:
+        lines.append(limit.says)
     return lines
 
 

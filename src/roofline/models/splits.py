@@ -22,6 +22,7 @@ from typing import Any
 from roofline.errors import InputError, SizeError
 from roofline.hardware.network import MeshAxis
 from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.cache_parallel import CacheParallel
 from roofline.models.blocks.compressed import CompressedAttention
 from roofline.models.blocks.exchange import Algorithm, ContextParallel, Exchange
 from roofline.models.blocks.experts import Experts, Spread
@@ -32,6 +33,7 @@ from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.recurrent import DeltaNet, Mamba
 from roofline.models.blocks.residual import Dense, Norm, Parallel, Positions, Residual
 from roofline.models.description import Block
+from roofline.sizes import product
 
 #: What each collective is called in a model's operations.
 NAMES = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter"}
@@ -42,7 +44,8 @@ class Splitter:
     """Turns blocks into one chip's share, and remembers what had to be said.
 
     ``ways`` chips of ``axes`` split each block; those of ``context`` share every sequence. Experts are whole on
-    ``expert`` chips; where these send each other tokens, ``spread`` says how.
+    ``expert`` chips; where these send each other tokens, ``spread`` says how. ``kv`` are the axes, of the last ones of
+    ``axes``, whose chips share keys and values by sequence.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Splitter:
     algorithm: Algorithm = None
     context: tuple[MeshAxis, ...] = ()
     spread: Spread | None = None
+    kv: tuple[MeshAxis, ...] = ()
     said: dict[str, None] = field(default_factory=dict)
     gaps: dict[str, None] = field(default_factory=dict)
 
@@ -92,6 +96,8 @@ class Splitter:
                 hint=f"those that are: {', '.join(each.__name__ for each in SPLITS)}",
             )
         local = rule(self, block)
+        if self.kv and isinstance(block, (Attention, LatentAttention, CompressedAttention)):
+            return self._dealt(block, local)
         if not self.context or isinstance(block, (Mlp, Experts, Parallel)):
             return local
         if isinstance(block, DeltaNet | Mamba):
@@ -122,6 +128,24 @@ class Splitter:
             self.whole(what, size)
         self.said[f"{size} {what} on {self.ways} chips: each is held by {self.ways // size}"] = None
         return 1
+
+    def _dealt(self, block: Any, local: Any) -> Block:
+        """Attention whose keys and values are dealt out by sequence where several chips would hold them."""
+        if getattr(block, "selector", None) is not None:
+            raise InputError(
+                f"keys and values of {self.name} dealt out by sequence are not modelled: {block.name} selects some",
+                hint="kv_parallel 1",
+            )
+        shared = int(product(axis.size for axis in self.kv))
+        copies = self.ways // getattr(block, "kv_heads", 1)
+        if copies % shared:
+            fitting = [n for n in range(1, max(copies, 1) + 1) if copies % n == 0] or [1]
+            raise SizeError(
+                f"{shared} chips share no keys and values: {self.name} has {getattr(block, 'kv_heads', 1)} heads of "
+                f"them, and {self.ways} chips split them",
+                hint=f"kv_parallel of {', '.join(map(str, fitting))}",
+            )
+        return CacheParallel(local.name, local, self.kv, self.algorithm)
 
     def _sends(self, block: Block) -> bool:
         return self.spread is not None and isinstance(block, Experts)
@@ -183,6 +207,8 @@ def _experts(made: Splitter, block: Any) -> Any:
     if made.spread is not None:
         return replace(block, shared=shared, ways=made.expert, spread=made.spread)
     slices = made.ways // made.expert
+    if made.ways > 1:
+        made.said["every chip routes all tokens"] = None
     if made.expert > 1:
         made.said["each chip holds whole experts and gets its share of the tokens, all experts alike"] = None
     if slices > 1 and made.expert > 1:

@@ -17,7 +17,8 @@ class Step:
     ``skew`` is the share of the routed tokens that each expert gets, where it is not the same for all.
 
     Over several chips ``batch`` is what one copy of the model has; ``group`` that of all copies that share experts.
-    ``context`` chips share each sequence: all run its new tokens, or where ``ring`` each a part of them.
+    ``context`` chips share each sequence: all run its new tokens, or where ``ring`` each a part of them. ``decoding``
+    tells a step of few new tokens from a prompt's.
     """
 
     batch: Size
@@ -33,6 +34,7 @@ class Step:
     group: Size | None = None
     context: int = 1
     ring: bool = False
+    decoding: bool = False
 
     @property
     def attended(self) -> Size:

@@ -96,16 +96,19 @@ def serve_table(
 
     described = load(model) if isinstance(model, str) else model
     machine = target(on, set=set, files=files, achievable=achievable)
-    described, machine = share(described, machine, Parallelism.on(machine, **taken(options)))
+    ways = Parallelism.on(machine, **taken(options))
+    if ways.pipeline > 1:
+        raise InputError("a table over the stages of a pipeline is not made", hint="serve_bound takes arrays of sizes")
+    described, machine = share(described, machine, ways)
     check_policy(policy)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
-    build, new, past = PHASES[phase]
-    given = {"batch": batch, **{name: options.pop(name) for name in (new, past) if name in options}}
-    varying = {name: _checked(name, value, past) for name, value in given.items() if _varies(value)}
+    kind = PHASES[phase]
+    given = {"batch": batch, **{name: options.pop(name) for name in kind.sizes if name in options}}
+    varying = {name: _checked(name, value) for name, value in given.items() if _varies(value)}
     if not varying:
         raise SizeError("no size is an array", hint="serve_bound answers a single configuration")
     try:
@@ -115,10 +118,10 @@ def serve_table(
         raise SizeError(f"the sizes do not broadcast: {shapes}", hint="make them of one shape") from None
     letters = {name: symbol(name) for name in varying}
     sizes = {**given, **letters}
-    ops = build(described, **sizes, **options)
+    ops = kind.build(described, **sizes, **options)
     moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
-    length = sizes.get(new, 1) + sizes.get(past, 0)
-    needed = needs(described, ops, length, sizes["batch"], options).total if "memory" in columns else 0
+    kept = (kind.length(sizes), sizes["batch"], options, kind.kept_beside(sizes))
+    needed = needs(described, ops, *kept).total if "memory" in columns else 0
     names, evaluated = _compiled(ops, moved, machine, needed, list(letters.values()), columns)
     flat = [np.broadcast_to(values, shape).reshape(-1) for values in varying.values()]
     table = dict(zip(varying, flat, strict=True))
@@ -130,11 +133,12 @@ def _varies(value: Any) -> bool:
     return is_array(value) or isinstance(value, list | tuple | range)
 
 
-def _checked(name: str, value: Any, past: str) -> Any:
+def _checked(name: str, value: Any) -> Any:
     """Sizes of at least 1, but for what is in the cache already, which may be nothing."""
     import numpy as np
 
-    return check(name, np.asarray(value, dtype=np.float64) + 1) - 1 if name == past else check(name, value)
+    may_be_none = name in ("past", "context")
+    return check(name, np.asarray(value, dtype=np.float64) + 1) - 1 if may_be_none else check(name, value)
 
 
 def _blocks(

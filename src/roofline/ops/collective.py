@@ -93,7 +93,8 @@ def cost(
 ) -> Cost:
     """Count a collective of ``nbytes`` over mesh axes; ``density`` is the share of an AllToAll that is sent.
 
-    ``algorithm`` is a name, or a :class:`~roofline.ops.collective_choice.Chooser` that knows the machine. An unknown collective or algorithm, or one that the links cannot do, is an error that lists those that can.
+    ``algorithm`` is a name, or a :class:`~roofline.ops.collective_choice.Chooser` that knows the machine.
+    An unknown collective or algorithm, or one that the links cannot do, is an error that lists those that can.
 
     >>> from roofline.hardware import chip
     >>> cost("AllToAll", chip("h100:8").mesh.select("X"), 8e9, density=0.5).work
@@ -113,7 +114,9 @@ def cost(
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {chosen.says}"
     if kind == "AllToAll" and not (isinstance(density, int) and density == 1):
         note += (
-            "; a share of it is sent" if is_array(density) or is_symbol(density) else f"; {density:.3g} of it is sent"
+            "; a share of it is sent"
+            if is_array(density) or is_symbol(density)
+            else f"; {float(density):.3g} of it is sent"
         )
     return Cost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
 

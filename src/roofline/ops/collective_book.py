@@ -24,7 +24,7 @@ from roofline.work import Key, Work
 
 
 def _limit(call: Call) -> str:
-    return "it is a limit"
+    return "a limit"
 
 
 @algorithm(

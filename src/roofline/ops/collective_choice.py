@@ -19,7 +19,8 @@ An array of sizes takes the fastest for each of them; a size that is open, the f
 ('direct or in-switch', [57344.0, 1048576.0])
 
 The fastest is the one whose larger time, of the busiest link or of the hops, is the least; of equals the one whose
-times add up to less. Limits that the network does not reach take no part.
+times add up to less. Limits that the network does not reach take no part; of an array of axis sizes only what all of
+them can do does.
 """
 
 from __future__ import annotations
@@ -124,8 +125,9 @@ def fastest(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine,
     times = [_times(each.work, machine) for each in costs]
     if any(is_array(time) for pair in times for time in pair[:2]):
         return _for_each(costs, times)
-    best = min(range(len(costs)), key=lambda i: times[i])
-    return replace(costs[best], note=f"{costs[best].note}; the fastest at this size")
+    best = costs[min(range(len(costs)), key=lambda i: times[i])]
+    said = "the fastest at this size" if _hops_known(best.work, machine) else "the least bytes: no hop latency is known"
+    return replace(best, note=f"{best.note}; {said}")
 
 
 def _for_large(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Size) -> Cost:
@@ -177,7 +179,9 @@ def _times(work: Work, machine: Machine) -> tuple[Size, Size, Size]:
 
 
 def regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: Size = 1) -> tuple[Regime, ...]:
-    """List which algorithm is the fastest from which number of bytes on; none where sizes of axes are open.
+    """List which algorithm is the fastest from which number of bytes on.
+
+    Nothing is listed where sizes of axes are open or no latency is known.
 
     Bytes over links grow with V and hops do not, so the order of two algorithms changes only where the bytes of one
     take as long as its hops or the other's, or where the sums of both are equal.
@@ -185,6 +189,8 @@ def regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: S
     if not all(_is_number(axis.size) for axis in axes):
         return ()
     names = possible(kind, axes)
+    if not _hops_known(cost(kind, axes, 1, algorithm=names[0]).work, machine):
+        return ()
     lines = [_slopes(cost(kind, axes, _LARGE, algorithm=name, density=density).work, machine) for name in names]
     marks = {0.0}
     for together, busiest, hops in lines:
@@ -211,6 +217,10 @@ def _slopes(work: Work, machine: Machine) -> tuple[float, float, float]:
     wire = Work({key: amount for key, amount in work.items() if key.quantity == "wire"})
     busiest, together, _ = _times(wire, machine)
     return together / _LARGE, busiest / _LARGE, _times(hops, machine)[1]
+
+
+def _hops_known(work: Work, machine: Machine) -> bool:
+    return all(rate(machine, key) is not None for key in work if key.quantity == "hops")
 
 
 def _is_number(size: Size) -> bool:

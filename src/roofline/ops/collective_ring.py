@@ -13,8 +13,8 @@ one link::
 One way round on a line, the message of its last chip goes back over all links: the first chip hears of the second by
 way of all others, after 2n − 3 hops. Over several axes of one torus the data splits into parts that go by the axes in
 different orders, so that all links are busy: V·(N − 1)/(N·Σd) over each, N the chips of all axes. An AllToAll and a
-Broadcast go by one axis after the other, V/d over each; for a Broadcast that is what trees without a common link,
-V/Σd, would do better. Over tiers, each tier moves what a member of it has to get from the others, through all chips
+Broadcast go by one axis after the other; a Broadcast then sends V/d over each, where trees that share no link could do
+with V/Σd. Over tiers, each tier moves what a member of it has to get from the others, through all chips
 below it at once: direct exchange in one hop where there are switches or a link for every pair.
 
 A Broadcast over tiers spreads the message within the first unit, sends each chip's part on, and gathers the parts in

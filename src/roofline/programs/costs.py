@@ -24,7 +24,7 @@ from roofline.ops.reduction import PER_RESULT, TRANSCENDENTALS
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
 from roofline.programs.counts import written
 from roofline.programs.traced import UNKNOWN
-from roofline.sizes import Size, ceil_div, exact_div, product
+from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
 Tensors = Sequence[Tensor]
@@ -158,8 +158,8 @@ def convolution(
 
 
 def valid_taps(
-    length: int, results: int, taps: int, *, stride: int = 1, low: int = 0, dilation: int = 1, base: int = 1
-) -> int:
+    length: Size, results: Size, taps: int, *, stride: int = 1, low: int = 0, dilation: int = 1, base: int = 1
+) -> Size:
     """Count the taps of ``results`` windows that meet one of ``length`` elements.
 
     Tap t of result o lies at o·stride − low + t·dilation; elements lie at 0, base, 2·base … (``base`` > 1: a
@@ -169,15 +169,13 @@ def valid_taps(
     (7, 524288)
     """
     end = (length - 1) * base
-    total = 0
+    total: Size = 0
     for t in range(taps):
         shift = t * dilation - low
-        first = max(0, ceil_div(-shift, stride))
-        last = min(results - 1, (end - shift) // stride)
-        if last < first:
-            continue
+        first = maximum(0, ceil_div(-shift, stride))
+        last = minimum(results - 1, floor_div(end - shift, stride))
         if base == 1:
-            total += last - first + 1
+            total += maximum(0, last - first + 1)
         else:
             total += sum((o * stride + shift) % base == 0 for o in range(first, last + 1))
     return total

@@ -13,7 +13,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.programs import costs
 from roofline.programs.jax_registry import Value
-from roofline.programs.jax_values import mesh_axes, size_of, value_of
+from roofline.programs.jax_values import automatic, mesh_axes, size_of, value_of
 from roofline.programs.jax_walker import Context, Operand, Region, Walker, opened, size_up
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor, Work
@@ -173,12 +173,29 @@ def shard_map(walker: Walker, eqn: Any, operands: list[Operand], context: Contex
         None if t is None else replace(t, dims=value_of(var.aval).shape, touched=None)
         for t, var in zip(operands, body.invars, strict=True)
     ]
-    walker.assume("inside shard_map everything is what one device does")
+    walker.assume("inside shard_map everything is what one device does; its inputs lie on the devices as it says")
     found = walker.inline(params["jaxpr"], local, context._replace(axes={**context.axes, **mesh_axes(params["mesh"])}))
     return [
         None if t is None else replace(t, dims=value_of(var.aval).shape, touched=None)
         for t, var in zip(found, eqn.outvars, strict=True)
     ]
+
+
+@region("sharding_constraint")
+def sharding_constraint(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+    """The same tensor; what the compiler of an automatic mesh sends to get it there is not known, which is listed."""
+    walker.left_to_compiler(automatic(eqn.params["sharding"]), operands, context)
+    return operands
+
+
+@region("jit", "pjit")
+def jit(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+    """The program inside; shardings of its inputs and results are the compiler's."""
+    results = walker.inline(eqn.params["jaxpr"], operands, context)
+    for name, tensors in (("in_shardings", operands), ("out_shardings", results)):
+        for sharding, tensor in zip(eqn.params.get(name) or (), tensors, strict=False):
+            walker.left_to_compiler(automatic(sharding), [tensor], context)
+    return results
 
 
 @region("pallas_call")

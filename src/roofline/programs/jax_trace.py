@@ -33,7 +33,7 @@ from roofline.errors import DTypeError, InputError
 from roofline.programs.jax_masks import Masks, constant
 from roofline.programs.jax_regions import REGIONS
 from roofline.programs.jax_registry import load
-from roofline.programs.jax_values import value_of
+from roofline.programs.jax_values import automatic, value_of
 from roofline.programs.jax_walker import Context, Walker, called_by, line_of, opened, own, place_of
 from roofline.programs.specs import spec
 from roofline.programs.traced import Traced
@@ -93,6 +93,8 @@ def trace(
         walker.tensor(value_of(var.aval), "weight" if place in held else "activation", label)
         for var, (place, label) in zip(pruned.invars, (names[i] for i in slots), strict=True)
     ]
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        walker.left_to_compiler(automatic(shape.sharding), [tensor], Context())
     results = walker.inline(pruned, tensors, Context())
     hidden = masked(pruned, closed.consts)
     if hidden:
@@ -100,10 +102,12 @@ def trace(
     for var, shape in zip(pruned.invars, shapes, strict=True):
         if var.aval.dtype != shape.dtype:
             walker.assume(f"{shape.dtype} is {var.aval.dtype} to JAX unless jax_enable_x64 is set")
+    ops = walker.settled(results)
     return Traced(
         name or str(getattr(program, "__name__", type(program).__name__)).strip("<>"),
-        walker.settled(results),
+        ops,
         modules=walker.scopes,
+        gaps=walker.gaps(ops),
         assumptions=tuple(walker.assumptions),
         inputs=tuple(_written(shape) for shape in shapes),
     )

@@ -35,6 +35,15 @@ def mesh_axes(mesh: Any) -> dict[str, int]:
     return {str(name): int(size) for name, size in dict(mesh.shape).items()}
 
 
+def automatic(sharding: Any) -> int:
+    """Devices over which the compiler shards by itself: the axes of a mesh that are neither explicit nor mapped."""
+    mesh = getattr(sharding, "mesh", None)
+    if not getattr(mesh, "shape", None):
+        return 1
+    kinds = dict(_kinds(mesh))
+    return prod(size for axis, size in mesh_axes(mesh).items() if kinds.get(axis, "Auto") == "Auto")
+
+
 def dtype_of(dtype: Any) -> tuple[str, tuple[int, ...]]:
     """Our name of a dtype, and the dimensions that one element hides (a random key is two words)."""
     name = str(dtype)
@@ -42,7 +51,7 @@ def dtype_of(dtype: Any) -> tuple[str, tuple[int, ...]]:
         return "uint32", (4,) if "rbg" in name else (2,)
     if dtypes.is_dtype(name):
         return dtypes.get(name).name, ()
-    return "bool" if name == "float0" else "uint8", ()
+    return {"float0": "bool", "uint2": "int2"}.get(name, "fp8" if name.startswith("float8") else "uint8"), ()
 
 
 @cache

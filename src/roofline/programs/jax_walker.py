@@ -18,6 +18,7 @@ from roofline.programs import costs
 from roofline.programs.counts import count
 from roofline.programs.jax_registry import Call, Value, find
 from roofline.programs.jax_values import mesh_axes, value_of
+from roofline.programs.traced import Gap, gaps_of
 from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -50,6 +51,7 @@ class Walker:
     same: dict[str, str] = field(default_factory=dict)
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    sharded: list[Gap] = field(default_factory=list)
     made: int = 0
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
@@ -152,6 +154,29 @@ class Walker:
         if op.note and op.kind != "unknown":
             self.assume(op.note)
 
+    def left_to_compiler(self, devices: int, tensors: Sequence[Operand], context: Context) -> None:
+        """List tensors whose sharding is automatic, since what is sent between the devices cannot be known."""
+        if devices == 1:
+            return
+        moved = [tensor.traffic_bytes * context.repeat for tensor in tensors if tensor is not None]
+        reason = f"automatic over {devices} devices: the compiler chooses what is sent between them"
+        if moved:
+            place = context.scope or context.source
+            self.sharded.append(Gap("sharding", context.repeat, sum(moved[1:], moved[0]), place, reason))
+        self.assume(
+            f"automatic sharding over {devices} devices: everything is counted whole, as one device would do it; "
+            "explicit shardings and shard_map count what each device does and sends"
+        )
+
+    def gaps(self, ops: Sequence[Op]) -> tuple[Gap, ...]:
+        """Operations without a rule, and shardings left to the compiler, those of one reason together."""
+        joined: dict[str, Gap] = {}
+        for gap in self.sharded:
+            old = joined.get(gap.reason)
+            more = gap if old is None else replace(old, count=old.count + gap.count, bytes=old.bytes + gap.bytes)
+            joined[gap.reason] = more
+        return (*gaps_of(ops), *joined.values()) if joined else ()
+
     def branch(self, program: Any, operands: Sequence[Operand], context: Context) -> tuple[list[Op], list[Operand]]:
         """Walk a jaxpr apart; give its operations and results."""
         kept, self.ops = self.ops, []
@@ -213,15 +238,22 @@ def seen_as(tensor: Tensor, value: Value) -> Tensor:
 
 
 def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
-    """What a loop carries and gives back is read by every step but the last: the last one writes a result."""
+    """Results that the program reads too are written for good: as state, or by the last step of a loop."""
     inside = results & {t.ident for op in ops for t in op.reads}
     last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in inside}
+    places = set(last.values())
     found: list[Op] = []
     for place, op in enumerate(ops):
-        if place not in last.values() or not (is_symbol(op.repeat) or op.repeat > 1):
+        if place not in places:
             found.append(op)
             continue
-        writes = [replace(t, ident=f"{t.ident}[result]") if last.get(t.ident) == place else t for t in op.writes]
+        chosen = [last.get(t.ident) == place for t in op.writes]
+        if not is_symbol(op.repeat) and op.repeat == 1:
+            writes = [replace(t, role="state") if kept else t for t, kept in zip(op.writes, chosen, strict=True)]
+            found.append(replace(op, writes=tuple(writes)))
+            continue
+        names = [f"{t.ident}[result]" if kept else t.ident for t, kept in zip(op.writes, chosen, strict=True)]
+        writes = [replace(t, ident=name) for t, name in zip(op.writes, names, strict=True)]
         found += [replace(op, repeat=op.repeat - 1), replace(op, repeat=1, writes=tuple(writes))]
     return found
 
@@ -302,11 +334,15 @@ def called_by(eqn: Any) -> Any:
     return found[0] if same else None
 
 
+#: Names that recomputing puts on what it works out again: like a transformation, it is no place.
+_NO_PLACE = ("", "checkpoint", "rematted_computation")
+
+
 @cache
 def _scope(stack: str) -> str:
     """``transpose(jvp(layer))/attention`` is layer.attention: the transformations are the phase, not the place."""
-    names = re.sub(r"\b[\w-]+\(|\)", "", stack)
-    return ".".join(part for part in names.split("/") if part)
+    names = re.sub(r"\b[\w-]+\(|\)", "", stack).replace("...", "…")
+    return ".".join(part for part in names.split("/") if part not in _NO_PLACE)
 
 
 def line_of(eqn: Any) -> str:

@@ -50,7 +50,9 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> Any:
         raise SizeError(f"no input's first size is free to be the batch: {first}", hint="leave the batch out")
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
-    stated = [item for item in (*model.graph.value_info, *model.graph.output) if _holds(item, used)]
+    written = [onnx.ValueInfoProto.FromString(item.SerializeToString())
+               for item in (*model.graph.value_info, *model.graph.output)]  # fmt: skip
+    stated = [item for item in written if _holds(item, used)]
     del model.graph.value_info[:]
     for item in model.graph.output:
         item.type.tensor_type.ClearField("shape")

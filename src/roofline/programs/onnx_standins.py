@@ -21,8 +21,8 @@ Nodes = list[Any]
 class Builder:
     """Standard nodes for one node: names of its own, and constants and weights that only have a shape."""
 
-    def __init__(self, node: Any, graph: Any, number: int) -> None:
-        self.node, self.graph, self.prefix = node, graph, f"standin{number}"
+    def __init__(self, node: Any, graphs: list[Any], prefix: str) -> None:
+        self.node, self.graph, self.outer, self.prefix = node, graphs[0], graphs, prefix
         self.nodes: Nodes = []
         self.attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
 
@@ -32,10 +32,11 @@ class Builder:
 
     def shape(self, place: int) -> Sequence[int]:
         """Dimensions of an input that is a weight of the file."""
-        found = [item for item in self.graph.initializer if item.name == self.given(place)]
+        found = [item for graph in self.outer for item in graph.initializer if item.name == self.given(place)]
         return list(found[0].dims) if found else ()
 
     def name(self) -> str:
+        """A name that nothing else has."""
         return f"{self.prefix}_{len(self.nodes)}_{len(self.graph.initializer)}"
 
     def weight(self, *dims: int) -> str:
@@ -46,6 +47,7 @@ class Builder:
         return str(held.name)
 
     def numbers(self, *values: int) -> str:
+        """A list of whole numbers."""
         held = helper.make_tensor(self.name(), TensorProto.INT64, [len(values)], values)
         self.graph.initializer.append(held)
         return str(held.name)
@@ -59,42 +61,67 @@ class Builder:
 
 def standing_in(model: Any) -> Any:
     """A copy of the model with standard operators for those of the runtime; the model itself if it has none."""
-    if not any(_is_one(node) for node in model.graph.node):
+    if not _has_one(model.graph):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if all(item.domain for item in copy.opset_import):
         copy.opset_import.add().version = 17
-    nodes: Nodes = []
-    for number, node in enumerate(model.graph.node):
-        nodes += _replaced(node, copy.graph, number) if _is_one(node) else [node]
-    del copy.graph.node[:]
-    copy.graph.node.extend(nodes)
+    _replace(copy.graph, [], "standin")
     return copy
 
 
 def restored(found: Any, model: Any) -> Any:
     """The file's own operators again, with the shapes found."""
-    if found is model or not any(_is_one(node) for node in model.graph.node):
-        return found
-    standard = {tuple(node.output): node for node in found.graph.node}
-    nodes = [node if _is_one(node) else standard[tuple(node.output)] for node in model.graph.node]
-    held = list(model.graph.initializer)
-    for field, items in (("node", nodes), ("initializer", held)):
-        kept = [type(item).FromString(item.SerializeToString()) for item in items]
-        found.graph.ClearField(field)
-        getattr(found.graph, field).extend(kept)
+    if _has_one(model.graph):
+        _restore(found.graph, model.graph)
     return found
+
+
+def _replace(graph: Any, outer: list[Any], prefix: str) -> None:
+    """Put standard nodes in place, in a graph and in the graphs inside it, which see the weights of those outside."""
+    nodes: Nodes = []
+    for number, node in enumerate(graph.node):
+        if _is_one(node):
+            build = Builder(node, [graph, *outer], f"{prefix}_{number}")
+            STANDINS[node.op_type](build)
+            nodes += build.nodes
+            continue
+        for place, inner in enumerate(_inside(node)):
+            _replace(inner, [graph, *outer], f"{prefix}_{number}_{place}")
+        nodes.append(node)
+    _set(graph, "node", nodes)
+
+
+def _restore(found: Any, own: Any) -> None:
+    standard = {tuple(node.output): node for node in found.node}
+    nodes: Nodes = []
+    for node in own.node:
+        same = node if _is_one(node) else standard[tuple(node.output)]
+        for new, old in zip(_inside(same), _inside(node), strict=True):
+            _restore(new, old)
+        nodes.append(same)
+    _set(found, "node", nodes)
+    _set(found, "initializer", own.initializer)
+
+
+def _set(graph: Any, field: str, items: Any) -> None:
+    kept = [type(item).FromString(item.SerializeToString()) for item in items]
+    graph.ClearField(field)
+    getattr(graph, field).extend(kept)
+
+
+def _inside(node: Any) -> list[Any]:
+    """The graphs that a node holds."""
+    return [item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH]
+
+
+def _has_one(graph: Any) -> bool:
+    return any(_is_one(node) or any(map(_has_one, _inside(node))) for node in graph.node)
 
 
 def _is_one(node: Any) -> bool:
     return (node.domain == DOMAIN or node.op_type in UNOFFICIAL) and node.op_type in STANDINS
-
-
-def _replaced(node: Any, graph: Any, number: int) -> Nodes:
-    build = Builder(node, graph, number)
-    STANDINS[node.op_type](build)
-    return build.nodes
 
 
 def _same(*outputs: int, of: int = 0) -> Callable[[Builder], None]:

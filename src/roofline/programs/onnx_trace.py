@@ -14,7 +14,8 @@ A symbolic size stays a symbol unless ``batch`` or ``sizes`` give it a number:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any
 
 import onnx
 
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.programs import costs
 from roofline.programs.counts import count
 from roofline.programs.onnx_graph import dims_of, dtype_of, inferred, read
@@ -43,23 +44,25 @@ def trace(
     *inputs: Any,
     batch: int | None = None,
     sizes: Mapping[str, Size] | None = None,
-    trips: int | None = None,
+    trips: int | Mapping[str, int] | None = None,
     name: str | None = None,
 ) -> Traced:
     """Find every operation of an ONNX file, or of a loaded ``onnx.ModelProto``.
 
     ``batch``  the first size of every input where the file leaves it open
     ``sizes``  other symbolic sizes by name
-    ``trips``  how often a Loop runs whose trip count is not in the file
+    ``trips``  how often a Loop runs whose trip count is not in the file; or one for each, by the name of its node
     """
     if inputs:
         raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
     load()
-    model = inferred(read(program), batch, sizes or {})
+    with _damage("the ONNX graph"):
+        model = inferred(read(program), batch, sizes or {})
     walk = Walk(trips)
     held = {item.name for item in model.graph.initializer}
     given = [item for item in model.graph.input if item.name not in held]
-    walk.graph(model.graph, "", 1)
+    with _damage("the ONNX graph"):
+        walk.graph(model.graph, "", 1)
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
@@ -75,7 +78,7 @@ def trace(
 class Walk:
     """The state of one walk over a graph and the graphs inside it."""
 
-    trips: int | None
+    trips: int | Mapping[str, int] | None
     ops: list[Op] = field(default_factory=list)
     assumptions: dict[str, None] = field(default_factory=dict)
     scopes: dict[str, str] = field(default_factory=dict)
@@ -91,7 +94,8 @@ class Walk:
         for item in graph.initializer:
             self._constant(item.name, item)
         for node in graph.node:
-            self.node(node, scope, repeat)
+            with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
+                self.node(node, scope, repeat)
 
     def node(self, node: Any, scope: str, repeat: Size) -> None:
         """Price one node."""
@@ -104,8 +108,9 @@ class Walk:
                     self.values[node.output[0]] = attributes[word]
             return
         source = self.known.get(node.input[0]) if node.input else None
-        if node.op_type in VIEWS and source is not None:
-            self._alias(node, source)
+        if node.op_type in VIEWS:
+            if source is not None:
+                self._alias(node, source)
             return
         place = _scope(node.name) or scope
         self._enter(place)
@@ -191,15 +196,17 @@ def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat
 
 def _loop(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The body as often as the file or ``trips`` says."""
+    label = node.name or node.output[0]
     held = walk.values.get(node.input[0]) if node.input and node.input[0] else None
     found = held[0] if isinstance(held, list) else held
-    times = walk.trips if found is None or (walk.trips is not None and found > 2**31) else found
+    stated = walk.trips.get(label) if isinstance(walk.trips, Mapping) else walk.trips
+    times = stated if found is None or (stated is not None and found > 2**31) else found
     if times is None or times > 2**31:
-        label = node.name or node.output[0]
-        raise InputError(f"{label}: how often this Loop runs is not in the file", hint="say trips=10")
+        hint = f'say trips=10, or trips={{"{label}": 10}} where there are several'
+        raise InputError(f"{label}: how often this Loop runs is not in the file", hint=hint)
     _carry(walk, attributes["body"], node.input[2:], 2)
     walk.graph(attributes["body"], scope, repeat * times)
-    walk.assumptions[f"{node.name or node.output[0]}: a Loop runs {times} times"] = None
+    walk.assumptions[f"{label}: a Loop runs {times} times"] = None
 
 
 def _scan(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
@@ -220,6 +227,18 @@ def _carry(walk: Walk, body: Any, given: Sequence[str], skipped: int) -> None:
 
 #: Operators that hold graphs.
 REGIONS = {"If": _if, "Loop": _loop, "Scan": _scan}
+
+
+@contextmanager
+def _damage(what: str) -> Iterator[None]:
+    """What a damaged file, or a node that its operator's definition does not allow, makes fail: one clear error."""
+    try:
+        yield
+    except RooflineError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        hint = "onnx.checker.check_model says more; export the file again"
+        raise InputError(f"{what} cannot be read: {type(error).__name__}: {error}", hint=hint) from error
 
 
 def _size(ops: Sequence[Op]) -> float:

@@ -74,7 +74,10 @@ def flat(program: Traced, most: int | None = None) -> Any:
 
 
 def under_the_roof(answer: Bound, most: int = 15) -> Any:
-    """Render a program's bound: the resources, then the operations that take longest, alike ones together."""
+    """Render a program's bound: the resources, then the operations that take longest, alike ones together.
+
+    With open sizes which takes longest is not known, and the resources stand alone.
+    """
     from dataclasses import replace
 
     from rich.console import Group
@@ -83,6 +86,8 @@ def under_the_roof(answer: Bound, most: int = 15) -> Any:
     from roofline.bounds.show import table
 
     whole = table(replace(answer, ops=()))
+    if is_symbol(answer.op_by_op):
+        return whole
     groups: dict[tuple[str, str], list[Any]] = {}
     for part in answer.ops:
         groups.setdefault((part.op.name, str(part.bound_by or "")), []).append(part)

@@ -37,7 +37,8 @@ _FREE = frozenset(
         "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_same_size",
         "_has_compatible_shallow_copy_type", "record_stream", "_local_scalar_dense", "is_pinned", "_backward",
         "_version", "detach_", "requires_grad_", "_nested_tensor_size", "_fused_sdp_choice", "_fw_primal", 
-        "_assert_tensor_metadata", "dense_dim",
+        "_assert_tensor_metadata", "dense_dim", "_linalg_check_errors", "transpose_", "t_",
+        "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_", "as_strided_",
         "sparse_dim", "is_coalesced", "_resize_output", "resize_as_", "_print", "_functional_sym_constrain_range",
         "_functional_sym_constrain_range_for_size", "sym_constrain_range", "sym_constrain_range_for_size",
     )

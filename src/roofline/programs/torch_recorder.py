@@ -13,18 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.programs import costs
+from roofline.programs.torch_autocast import Autocast
 from roofline.programs.torch_calls import CONSTANT_FACTORIES, Facts, facts_of, opened
 from roofline.programs.torch_place import Place, Places
 from roofline.programs.torch_registry import Call, Priced, find, find_function, find_shape
-from roofline.programs.torch_tensors import Identities
+from roofline.programs.torch_symbols import OpenSizes
+from roofline.programs.torch_tensors import Identities, dtype_name
+from roofline.programs.torch_values import map_tensors, tensors_in
 from roofline.work import Op, Tensor
 
 #: What a program makes out of nothing keeps its values up to this size.
@@ -32,6 +35,9 @@ LARGEST_CONSTANT = 64 * 2**20
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _META = torch.device("meta")
+#: Operations that PyTorch refuses on operands of different dtypes, which it does not look at on shapes alone.
+_OF_ONE_DTYPE = frozenset({"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution"})
+_DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "hpu", "xla", "npu"})
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE = torch.Tensor.device.__get__
 
@@ -44,6 +50,7 @@ class Recorder:
         self.device = device
         self.recompute_attention = recompute_attention
         self.identities = Identities()
+        self.open = OpenSizes(places.line)
         self.ops: list[Op] = []
         self.quiet = 0
         self._spoiled: set[int] = set()
@@ -66,7 +73,8 @@ class Recorder:
         where = place or self.places.now()
         for op in [priced] if isinstance(priced, Op) else priced:
             extra = {"phase": where.phase} | ({"source": where.source} if where.source else {})
-            self.ops.append(replace(op, where=op.where or where.where, options={**op.options, **extra}))
+            placed = replace(op, where=op.where or where.where, options={**op.options, **extra})
+            self.ops.append(self.open.plain_op(placed) if self.open else placed)
 
     def read(self, tensor: Any, role: str | None = None) -> Tensor:
         """Name a tensor that an operation reads."""
@@ -132,9 +140,19 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             return NotImplemented
         if not isinstance(func, torch._ops.OpOverload):
             return self._higher_order(func, args, kwargs)
-        facts = facts_of(func)
+        with torch._C.DisableTorchFunction():
+            facts = facts_of(func)
+            if self.recorder.open and find(facts.full_name) is None and func._can_decompose():
+                with self:  # with open sizes PyTorch hands over some operations before it takes them apart
+                    parts = func.decompose(*args, **kwargs)
+                if parts is not NotImplemented:
+                    return parts
+            return self._seen(facts, func, args, kwargs)
+
+    def _seen(self, facts: Facts, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run one operation on shapes, or on values that are known, and write it down."""
         recorder = self.recorder
-        tensors = _tensors((args, kwargs))
+        tensors = tensors_in((args, kwargs))
         if tensors and all(recorder.known(tensor) for tensor in tensors):
             result = self._on_values(facts, func, args, kwargs, tensors)
         elif tensors:
@@ -156,12 +174,12 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             return self._on_shapes(facts, func, args, kwargs, tensors)
         local = _on(kwargs, "cpu")
         if not facts.is_view and not facts.mutated and total > 4096:
-            shapes = _map((args, _on(kwargs, "meta")), self.recorder.shape_of)
+            shapes = map_tensors((args, _on(kwargs, "meta")), self.recorder.shape_of)
             try:
                 guess = func(*shapes[0], **shapes[1])
             except (RuntimeError, NotImplementedError):
                 guess = None
-            if guess is not None and sum(t.nbytes for t in _tensors(guess)) > LARGEST_CONSTANT:
+            if guess is not None and sum(t.nbytes for t in tensors_in(guess)) > LARGEST_CONSTANT:
                 return guess
         return func(*args, **local)
 
@@ -170,17 +188,22 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         recorder = self.recorder
         if facts.value_asked or (facts.shape_from_values and _by_values(facts, tensors)):
             raise self._needs_values(facts)
+        if facts.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
+            hint = "give the inputs the dtype of the weights, convert one, or use torch.autocast"
+            raise self._refused(facts, tensors, "operands of different dtypes", hint)
         written = [value for value in facts.written(args, kwargs) if value is not None]
-        shaped_args, shaped_kwargs = _map((args, _on(kwargs, "meta")), recorder.shape_of)
+        shaped_args, shaped_kwargs = map_tensors((args, _on(kwargs, "meta")), recorder.shape_of)
         made = find_shape(facts.full_name)
         result = made(shaped_args, shaped_kwargs) if made is not None else NotImplemented
         if result is not NotImplemented:
             return result
         try:
             result = func(*shaped_args, **shaped_kwargs)
+        except RooflineError:
+            raise
         except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError, AssertionError) as error:
             raise self._failed(facts, tensors, error) from error
-        for value in _tensors(written):
+        for value in tensors_in(written):
             recorder.spoil(value)
         return facts.returned(result, args, kwargs) if written else result
 
@@ -190,19 +213,20 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         guess = func(*args, **_on(kwargs, "meta", force=True))
         constant = facts.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
-        if constant and sum(tensor.nbytes for tensor in _tensors(guess)) <= LARGEST_CONSTANT:
+        constant = constant and not (self.recorder.open and _is_open(guess))
+        if constant and sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
             return func(*args, **_on(kwargs, "cpu", force=True))
         return guess
 
     def _record(self, facts: Facts, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
         recorder = self.recorder
-        outs = _tensors(result)
+        outs = tensors_in(result)
         if facts.is_view or facts.free or (facts.may_be_view and _shares(tensors, outs)):
             recorder.places.remember()
             return
         identities = recorder.identities
         read = {id(tensor): identities.read(tensor) for tensor in tensors}
-        mutated = {id(tensor) for tensor in _tensors(list(facts.written(args, kwargs)))}
+        mutated = {id(tensor) for tensor in tensors_in(list(facts.written(args, kwargs)))}
         role = "gradient" if torch._C._current_graph_task_id() != -1 else "activation"
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
         writes = [identities.wrote(out, role, in_place=id(out) in mutated) for out in targets]
@@ -232,18 +256,21 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         )
 
     def _failed(self, facts: Facts, tensors: Sequence[Any], error: Exception) -> Exception:
-        from roofline.programs.torch_tensors import dtype_name
-
-        shapes = ", ".join(f"{dtype_name(t.dtype)}{list(t.shape)}" for t in tensors)
+        opened = self.recorder.open
         said = str(error).strip().splitlines()
-        reason = said[0] if said else type(error).__name__
+        reason = opened.named(said[0]) if said else type(error).__name__
         missing = isinstance(error, NotImplementedError) or "meta" in reason.lower()
         hint = (
             "it has no rule for shapes alone; register one with torch.library.register_fake"
             if missing
             else "check the shapes of the inputs"
         )
-        return InputError(f"{self._here()}{facts.name}({shapes}) fails: {reason.rstrip('.')}", hint=hint)
+        return self._refused(facts, tensors, reason.rstrip("."), hint)
+
+    def _refused(self, facts: Facts, tensors: Sequence[Any], reason: str, hint: str) -> InputError:
+        opened = self.recorder.open
+        shapes = ", ".join(f"{dtype_name(t.dtype)}{[opened.plain(n) for n in t.shape]}" for t in tensors)
+        return InputError(f"{self._here()}{facts.name}({shapes}) fails: {reason}", hint=hint)
 
 
 class Called(TorchFunctionMode):  # type: ignore[misc]
@@ -253,13 +280,16 @@ class Called(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self.recorder = recorder
         self._inside: set[Any] = set()
+        self._autocast = Autocast()
 
     def _device(self, caller: CodeType, func: Any, args: Any) -> Any:
         """What a tensor says its device is: the one the program thinks it runs on.
 
-        Checkpointing compares with what it saw below this watcher, so it gets the truth. Flex attention has no
-        gradient on CPU, which is no concern of shapes.
+        Checkpointing compares with what it saw below this watcher, so it gets the truth; where it asks which autocast
+        to keep, the device of that. Flex attention has no gradient on CPU, which is no concern of shapes.
         """
+        if caller.co_name == "add_device_types" and torch.is_autocast_enabled("cuda"):
+            return torch.device("cuda")
         if caller.co_filename.endswith("checkpoint.py"):
             return func(*args)
         if caller.co_name == "_validate_device" and self.recorder.device.type == "cpu":
@@ -270,6 +300,12 @@ class Called(TorchFunctionMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if func == _DEVICE:
             return self._device(sys._getframe(1).f_code, func, args)
+        if func is torch.Tensor.to:  # data is where it should be
+            args = (args[0], *(args[0].device if _is_device(value) else value for value in args[1:]))
+            kwargs = {**kwargs, "device": args[0].device} if kwargs.get("device") is not None else kwargs
+        elif _is_device(kwargs.get("device")):
+            kwargs = {**kwargs, "device": torch.device("cpu")}
+        args, kwargs = self._autocast.arguments(func, args, kwargs)
         chosen = find_function(func)
         if chosen is not None and not self.recorder.quiet and not _transformed() and _plain((args, kwargs)):
             with self:
@@ -304,45 +340,9 @@ def price(facts: Facts, call: Call) -> Priced:
     return costs.unknown(facts.full_name, call.reads, call.writes)
 
 
-class Whole(NamedTuple):
-    """An operation taken whole: what comes out, and what its forward and backward passes cost."""
-
-    outs: Sequence[tuple[Sequence[int], Any]]
-    forward: Callable[[Sequence[Any]], Priced]
-    backward: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Priced]
-
-
-def run_whole(recorder: Recorder, whole: Whole, tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Give the results of an operation that is not taken apart; its gradient is one operation too."""
-    place = recorder.places.now()
-    found: tuple[Any, ...] = _WholeFunction.apply(recorder, whole, place, *tensors)
-    return found
-
-
-class _WholeFunction(torch.autograd.Function):  # type: ignore[misc]
-    @staticmethod
-    def forward(ctx: Any, recorder: Recorder, whole: Whole, place: Place, *tensors: Any) -> Any:
-        outs = tuple(torch.empty(tuple(shape), dtype=dtype, device=_META) for shape, dtype in whole.outs)
-        recorder.emit(whole.forward(outs), place)
-        ctx.recorder, ctx.whole, ctx.place = recorder, whole, place
-        ctx.save_for_backward(*tensors)
-        ctx.set_materialize_grads(False)
-        return outs
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        tensors = ctx.saved_tensors
-        needed = ctx.needs_input_grad[3:]
-        made = [torch.empty_like(t, device=_META) if need else None for t, need in zip(tensors, needed, strict=True)]
-        given = [grad for grad in grads if grad is not None]
-        place = ctx.place._replace(phase="backward")
-        ctx.recorder.emit(ctx.whole.backward(tensors, given, [m for m in made if m is not None]), place)
-        return (None, None, None, *made)
-
-
 def _plain(value: Any) -> bool:
     """Whether all tensors are ordinary ones: a sharded tensor is left to show its local operations."""
-    return all(type(tensor) in _PLAIN for tensor in _tensors(value))
+    return all(type(tensor) in _PLAIN for tensor in tensors_in(value))
 
 
 def _transformed() -> bool:
@@ -350,24 +350,10 @@ def _transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def _tensors(value: Any) -> list[Any]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in _tensors(item)]
-    if isinstance(value, dict):
-        return [tensor for item in value.values() for tensor in _tensors(item)]
-    return []
-
-
-def _map(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, list | tuple):
-        return type(value)(_map(item, change) for item in value)
-    if isinstance(value, dict):
-        return {key: _map(item, change) for key, item in value.items()}
-    return value
+def _is_device(value: Any) -> bool:
+    """Whether a device is named that PyTorch would look for."""
+    named = value.partition(":")[0] if isinstance(value, str) else getattr(value, "type", None)
+    return named in _DEVICES
 
 
 def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, Any]:
@@ -377,6 +363,11 @@ def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, A
     changed = {**kwargs, "device": torch.device(device)}
     changed.pop("pin_memory", None)
     return changed
+
+
+def _is_open(value: Any) -> bool:
+    """Whether a size of a result has no number."""
+    return any(isinstance(size, torch.SymInt) for tensor in tensors_in(value) for size in tensor.shape)
 
 
 def _by_values(facts: Facts, tensors: Sequence[Any]) -> bool:

@@ -14,10 +14,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from roofline.programs import costs
+from roofline.programs.rule_table import RuleTable
 from roofline.work import Op, Tensor
 
 if TYPE_CHECKING:
@@ -77,20 +77,17 @@ FunctionRule: TypeAlias = "Callable[[Recorder, Any, Sequence[Any], dict[str, Any
 
 ShapeRule: TypeAlias = Callable[[Sequence[Any], dict[str, Any]], Any]
 
-_SHAPES: dict[str, ShapeRule] = {}
-_RULES: dict[str, Rule] = {}
+_RULES: RuleTable[Rule] = RuleTable("roofline.programs.torch_rules")
+_SHAPES: RuleTable[ShapeRule] = RuleTable("roofline.programs.torch_rules")
 _FUNCTIONS: dict[Any, FunctionRule] = {}
+
+#: Import every file of rules once.
+load = _RULES.load
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a rule for operations of the dispatcher (``aten.mm``), whatever their overload."""
-
-    def keep(chosen: Rule) -> Rule:
-        for name in names:
-            _RULES[name if "." in name else f"aten.{name}"] = chosen
-        return chosen
-
-    return keep
+    return _RULES.rule(*map(_full, names))
 
 
 def function(*functions: Any) -> Callable[[FunctionRule], FunctionRule]:
@@ -113,23 +110,17 @@ def shape(*names: str) -> Callable[[ShapeRule], ShapeRule]:
 
     The rule gets the arguments; it returns empty tensors on ``meta``, or ``NotImplemented`` to leave it to PyTorch.
     """
-
-    def keep(chosen: ShapeRule) -> ShapeRule:
-        for name in names:
-            _SHAPES[f"aten.{name}"] = chosen
-        return chosen
-
-    return keep
+    return _SHAPES.rule(*map(_full, names))
 
 
 def find_shape(name: str) -> ShapeRule | None:
     """The shape rule of an operation, None where there is none."""
-    return _SHAPES.get(name)
+    return _SHAPES.find(name)
 
 
 def find(name: str) -> Rule | None:
     """The rule of an operation, None where there is none."""
-    return _RULES.get(name)
+    return _RULES.find(name)
 
 
 def find_function(called: Any) -> FunctionRule | None:
@@ -137,13 +128,5 @@ def find_function(called: Any) -> FunctionRule | None:
     return _FUNCTIONS.get(called)
 
 
-@cache
-def load() -> None:
-    """Import every file of rules once."""
-    from importlib import import_module
-    from pkgutil import iter_modules
-
-    from roofline.programs import torch_rules
-
-    for found in iter_modules(torch_rules.__path__):
-        import_module(f"{torch_rules.__name__}.{found.name}")
+def _full(name: str) -> str:
+    return name if "." in name else f"aten.{name}"

@@ -12,7 +12,8 @@ import torch
 from roofline.errors import InputError
 from roofline.programs.specs import Spec
 from roofline.programs.specs import spec as read_spec
-from roofline.sizes import Size
+from roofline.programs.torch_symbols import OpenSizes
+from roofline.sizes import Size, is_symbol
 
 TORCH_DTYPES = {
     "fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
@@ -122,8 +123,8 @@ def shape_only(tensor: Any) -> Any:
     with torch.no_grad():
         if tensor.device.type == "meta":
             plain = tensor.detach()
-        elif tensor.layout != torch.strided:
-            plain = tensor.detach().to("meta")
+        elif tensor.layout != torch.strided:  # how many elements it stores is what it costs
+            return tensor.detach().to("cpu")
         else:
             plain = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     if isinstance(tensor, torch.nn.Parameter):
@@ -145,15 +146,22 @@ def _sharded(tensor: Any) -> Any:
     return made
 
 
-def input_of(value: Any, sizes: Mapping[str, Size], declare: Callable[[Any, str, str], None], label: str) -> Any:
+def input_of(
+    value: Any,
+    sizes: Mapping[str, Size],
+    opened: OpenSizes,
+    declare: Callable[[Any, str, str], None],
+    label: str,
+) -> Any:
     """Turn an example input into what the program gets: text into a tensor of that shape, data into its shape.
 
-    Integers keep their values where they have any.
+    Integers keep their values where they have any. A named size without a number stays open.
     """
-    if isinstance(value, Spec):
-        return _from_spec(value, declare, label)
     if isinstance(value, str):
-        return _from_spec(read_spec(value, sizes), declare, label)
+        value = read_spec(value, sizes, symbolic=True)
+    if isinstance(value, Spec):
+        dims = (opened.size(str(dim)) if is_symbol(dim) else dim for dim in value.dims)
+        return _from_spec(value._replace(dims=tuple(dims)), declare, label)
     if isinstance(value, torch.Tensor):
         whole = not value.is_floating_point() and not value.is_complex()
         if whole and value.device.type == "cpu" and type(value) is torch.Tensor:
@@ -164,9 +172,9 @@ def input_of(value: Any, sizes: Mapping[str, Size], declare: Callable[[Any, str,
             declare(made, "index" if whole else "activation", label)
         return made
     if type(value) in (list, tuple):
-        return type(value)(input_of(item, sizes, declare, f"{label}.{i}") for i, item in enumerate(value))
+        return type(value)(input_of(item, sizes, opened, declare, f"{label}.{i}") for i, item in enumerate(value))
     if type(value) is dict:
-        return {key: input_of(item, sizes, declare, str(key)) for key, item in value.items()}
+        return {key: input_of(item, sizes, opened, declare, str(key)) for key, item in value.items()}
     return value
 
 
@@ -180,12 +188,12 @@ def _from_spec(wanted: Spec, declare: Callable[[Any, str, str], None], label: st
     return made
 
 
-def written(value: Any) -> str:
+def written(value: Any, opened: OpenSizes) -> str:
     """An input as the notation writes it."""
     from roofline.programs.torch_tensors import dtype_name
 
     if isinstance(value, torch.Tensor):
-        return f"{dtype_name(value.dtype)}[{', '.join(map(str, value.shape))}]"
+        return f"{dtype_name(value.dtype)}[{', '.join(str(opened.plain(size)) for size in value.shape)}]"
     return (
         str(value)
         if isinstance(value, str)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+import torch
+
 from roofline import dtypes
+from roofline.programs.torch_symbols import guessed
 from roofline.sizes import product
 from roofline.work import Op, Tensor
 
@@ -33,8 +36,12 @@ class _Storage:
     regions: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
     @property
+    def base(self) -> str:
+        return f"t{self.number}"
+
+    @property
     def ident(self) -> str:
-        return f"t{self.number}" + (f".{self.version}" if self.version else "")
+        return self.base + (f".{self.version}" if self.version else "")
 
 
 class Identities:
@@ -120,7 +127,8 @@ class Identities:
             dims = (*dims[:-1], dims[-1] * 2)
         held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
         touched = held if product(dims) > held > 0 else None
-        return Tensor(ident, dims, dtype_name(tensor.dtype), found.role, touched, found.label)
+        held_in = found.base if ident.startswith(f"{found.base}.") else ""
+        return Tensor(ident, dims, dtype_name(tensor.dtype), found.role, touched, found.label, held_in)
 
     def _sparse(self, tensor: Any) -> Tensor:
         """A tensor without one storage (sparse layouts): its stored values and their indices."""
@@ -134,10 +142,22 @@ class Identities:
 
 
 def _stored(tensor: Any) -> int:
-    """Stored elements, indices counted at 8 bytes against the values' width."""
-    values = tensor._nnz() if hasattr(tensor, "_nnz") else tensor.numel()
-    wide = max(1, 8 // max(1, tensor.dtype.itemsize))
-    return int(values * (1 + wide * max(1, tensor.dim())))
+    """Stored values and their indices, in elements of the values' width."""
+    held = (
+        [tensor._values(), tensor._indices()]
+        if tensor.layout == torch.sparse_coo
+        else [tensor.values(), *(getattr(tensor, name)() for name in _INDICES[tensor.layout])]
+    )
+    return int(-(-sum(item.numel() * item.element_size() for item in held) // tensor.element_size()))
+
+
+#: Where compressed layouts keep their indices.
+_INDICES = {
+    torch.sparse_csr: ("crow_indices", "col_indices"),
+    torch.sparse_bsr: ("crow_indices", "col_indices"),
+    torch.sparse_csc: ("ccol_indices", "row_indices"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices"),
+}
 
 
 def _covers(tensor: Any) -> bool:
@@ -148,8 +168,9 @@ def _covers(tensor: Any) -> bool:
 
 
 def _region(tensor: Any) -> tuple[Any, ...]:
-    steps = [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1 and stride]
-    return (tensor.storage_offset(), *sorted(steps))
+    shape, strides = map(guessed, tensor.shape), map(guessed, tensor.stride())
+    steps = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size > 1 and stride]
+    return (guessed(tensor.storage_offset()), *sorted(steps))
 
 
 def _overlap(regions: dict[tuple[Any, ...], int]) -> bool:

@@ -11,6 +11,11 @@ True
 >>> step.flops() - program.flops() == 3 * 2 * 64 * 512 * 2048          # the first layer's input needs no gradient
 True
 
+A size without a number stays open, and the count is a formula (:mod:`roofline.programs.torch_symbols`):
+
+>>> trace(model, "fp32[B, 512]").flops()
+4194304*B
+
 Nothing is computed and nothing is left behind: parameters are stood in for during the call, the module gets its own
 back, and both context managers that watch end with it.
 """
@@ -23,8 +28,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 
 from roofline.errors import InputError, RooflineError, suggest
+from roofline.programs.torch_autocast import autocast_without_a_device
 from roofline.programs.torch_place import Places, module_paths
 from roofline.programs.torch_recorder import Called, Dispatched, Recorder
 from roofline.programs.torch_registry import load
@@ -58,7 +65,7 @@ def trace(
     ``backward``   also the gradient of everything that requires one, from a gradient of each result
     ``optimizer``  also a step: ``adamw`` and the like, a class, or a function of the parameters; implies ``backward``
     ``recompute_attention``  the backward pass of attention works its scores out again, as FlashAttention does
-    ``sizes``      sizes of named dimensions in the specifications
+    ``sizes``      sizes of named dimensions in the specifications; a name without one stays open
     ``device``     what the program is told when it asks a tensor for its device (default: the module's, or cpu)
 
     A function runs as it is, so one that calls ``backward()`` and ``step()`` itself is a training step.
@@ -73,22 +80,29 @@ def trace(
     declare = recorder.identities.declare
     with ExitStack() as stack:
         stack.enter_context(standing_in(roots, optimizers_of(program), declare))
-        values = [input_of(value, sizes or {}, declare, f"input{i}") for i, value in enumerate(inputs)]
-        named = {key: input_of(value, sizes or {}, declare, key) for key, value in (kwargs or {}).items()}
+        values = [input_of(value, sizes or {}, recorder.open, declare, f"input{i}") for i, value in enumerate(inputs)]
+        named = {
+            key: input_of(value, sizes or {}, recorder.open, declare, key) for key, value in (kwargs or {}).items()
+        }
         for module in roots.values():
             _clear(module)
         quiet = isinstance(program, torch.nn.Module) and not backward
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(torch.no_grad() if quiet else torch.enable_grad())
+        if recorder.open:
+            stack.enter_context(enable_python_dispatcher())
+        stack.enter_context(autocast_without_a_device())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
         stack.enter_context(Called(recorder))
         stack.enter_context(Dispatched(recorder))
         try:
             run_program(program, values, named, backward, optimizer, roots)
+            recorder.open.check()
         except RooflineError:
             raise
         except Exception as error:
+            recorder.open.check()
             inner = _own(error)
             if inner is not None:
                 raise inner from error
@@ -99,7 +113,8 @@ def trace(
         ops,
         modules=classes,
         assumptions=_assumptions(recorder, backward),
-        inputs=tuple(written(value) for value in (*values, *named.values())),
+        inputs=tuple(written(value, recorder.open) for value in (*values, *named.values())),
+        sizes=dict(sizes or {}),
     )
 
 
@@ -122,7 +137,7 @@ def run_program(
 
 def _differentiable(result: Any) -> list[Any]:
     """What to differentiate: the loss where there is one, else every result that has a gradient."""
-    loss = getattr(result, "loss", None)
+    loss = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
     if isinstance(loss, torch.Tensor) and loss.requires_grad:
         return [loss]
     if isinstance(result, torch.Tensor):
@@ -169,7 +184,7 @@ def _assumptions(recorder: Recorder, backward: bool) -> tuple[str, ...]:
     if backward and any(op.kind == "attention" for op in recorder.ops):
         again = "worked out again" if recorder.recompute_attention else "kept"
         notes[f"attention scores are {again} for the backward pass"] = None
-    return tuple(notes)
+    return (*notes, *recorder.open.conditions())
 
 
 def _own(error: BaseException) -> RooflineError | None:
@@ -192,4 +207,7 @@ def _explained(recorder: Recorder, error: Exception) -> InputError:
         step = step.tb_next
     said = str(error).strip().splitlines()
     reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
-    return InputError(f"{line}the program fails on shapes alone: {reason}", hint="check the inputs' shapes and dtypes")
+    hint = "check the inputs' shapes and dtypes"
+    if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
+        hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
+    return InputError(f"{line}the program fails on shapes alone: {reason.rstrip('.')}", hint=hint)

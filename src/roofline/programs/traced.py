@@ -87,7 +87,7 @@ class Traced:
         return self.flops(convention) / self.bytes(policy)
 
     def parameters(self) -> Size:
-        """Elements of all weights that were read, each once."""
+        """Elements of all weights that were read, each once; buffers (running statistics) are among them."""
         found = {t.ident: t for op in self.ops for t in op.reads if t.role == "weight"}
         return _sum([tensor.elements for tensor in found.values()])
 
@@ -139,7 +139,7 @@ class Traced:
             machine,
             expression=self.name,
             sizes=self.sizes,
-            footprint=footprint(self.ops) if len(self.ops) <= _MOST_FOR_FOOTPRINT else None,
+            footprint=footprint(self.ops),
             overlap=overlap,
             overhead=overhead,
             assumptions=(*self.assumptions, _POLICIES.get(policy, f"byte policy {policy}")),
@@ -195,12 +195,10 @@ class Traced:
         return one_line(self)
 
 
-#: Working out which intermediates live together takes time quadratic in the number of operations.
-_MOST_FOR_FOOTPRINT = 2000
-
 _POLICIES = {
     "each-op": "bytes: every operation reads its operands and writes its result; views are free",
-    "fused": "bytes: an elementwise operation joins the kernel of its latest producer, attention is one kernel",
+    "fused": "bytes: an elementwise operation (a batch norm with stored statistics too) joins the kernel of its latest "
+    "producer, attention is one kernel",
     "minimal": "bytes: inputs, weights and outputs once, intermediates nothing",
 }
 

@@ -26,15 +26,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from roofline.notation.structure import Step
-from roofline.ops.sharded.layout import Layout
+from roofline.ops.sharded.layout import Layout, State
 from roofline.ops.sharded.loops import Loop, loops_of, stays_partial
 from roofline.ops.sharded.moves import Move, moves
 
-#: Says whether a loop may be split over mesh axes: one whose size they do not divide may not.
-MaySplit = Callable[[str, Sequence[str]], bool]
+#: Says whether a label may be split over mesh axes: one whose size they do not divide may not.
+MaySplit = Callable[[str, tuple[str, ...]], bool]
+
+#: Moves found already, by the position of the operand and the states they lead to.
+Known: TypeAlias = dict[tuple[object, ...], "tuple[Move, ...] | None"]
 
 
 class Score(NamedTuple):
@@ -47,6 +50,15 @@ class Score(NamedTuple):
     def plus(self, other: Score) -> Score:
         """Add up, number by number."""
         return Score(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def merit(self) -> Score:
+        """What it is ordered by."""
+        return self
+
+    def never_worse(self, other: Score) -> bool:
+        """Say whether it stays in front of another one, whatever is added to both."""
+        return self <= other
 
 
 class Choice(NamedTuple):
@@ -107,18 +119,19 @@ def choices(
 ) -> Iterator[Choice]:
     """List every way to do a step from these layouts; ``wanted`` is what its result must be, None for any layout.
 
-    ``also`` names mesh axes that stand in none of the tensors and may be used. ``may_split`` rules out loops that
-    the axes do not divide.
+    ``also`` names mesh axes that stand in none of the tensors and may be used. ``may_split`` rules out loops, and
+    layouts on the way, that the axes do not divide.
     """
     loops = loops_of(step)
     axes = list(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
+    known: Known = {}
     for roles in product((None, *loops), repeat=len(axes)):
         chosen = dict(zip(axes, roles, strict=True))
-        found = _choice(step, inputs, wanted, chosen, may_split)
+        found = _choice(step, inputs, wanted, chosen, may_split, known)
         if found is not None:
             yield found
     if stays_partial(step):
-        yield from _linear(step, inputs, wanted)
+        yield from _linear(step, inputs, wanted, may_split)
 
 
 def _choice(
@@ -127,33 +140,37 @@ def _choice(
     wanted: Layout | None,
     roles: Mapping[str, Loop | None],
     may_split: MaySplit,
+    known: Known,
 ) -> Choice | None:
     split: dict[str, list[str]] = {}
     for axis, loop in roles.items():
         if loop is not None:
             for label in {*loop.labels} - {None}:
                 split.setdefault(str(label), []).append(axis)
-    if not all(may_split(label, over) for label, over in split.items()):
+    if not all(may_split(label, tuple(over)) for label, over in split.items()):
         return None
     before = []
     for position, layout in enumerate(inputs):
         states = {axis: loop.labels[position] if loop else None for axis, loop in roles.items()}
-        steps = moves(layout, states)
+        key = (position, *states.values())
+        if key not in known:
+            known[key] = _legal(layout, states, may_split)
+        steps = known[key]
         if steps is None:
             return None
         before.append(steps)
     raw = empty(step).put({axis: loop.result if loop else None for axis, loop in roles.items()})
     repeated = tuple(axis for axis, loop in roles.items() if loop is None)
-    return _finished(inputs, before, raw, wanted, repeated)
+    return _finished(inputs, before, raw, wanted, repeated, may_split)
 
 
-def _linear(step: Step, inputs: Sequence[Layout], wanted: Layout | None) -> Iterator[Choice]:
+def _linear(step: Step, inputs: Sequence[Layout], wanted: Layout | None, may_split: MaySplit) -> Iterator[Choice]:
     """Add up partial sums as they are, where the operands are laid out alike."""
     first = inputs[0]
     if first.unreduced and all(set(x.unreduced) == set(first.unreduced) for x in inputs):
         states = {axis: first.state(axis) for axis in first.axes}
         if all(x.labels == first.labels and {a: x.state(a) for a in x.axes} == states for x in inputs):
-            found = _finished(inputs, [()] * len(inputs), empty(step).put(states), wanted, ())
+            found = _finished(inputs, [()] * len(inputs), empty(step).put(states), wanted, (), may_split)
             if found is not None:
                 yield found
 
@@ -164,14 +181,27 @@ def _finished(
     raw: Layout,
     wanted: Layout | None,
     repeated: tuple[str, ...],
+    may_split: MaySplit,
 ) -> Choice | None:
     if wanted is None:
         return Choice(tuple(given), tuple(before), raw, (), repeated)
     states = {axis: wanted.state(axis) for axis in (*raw.axes, *wanted.axes)}
-    after = moves(raw, states)
+    after = _legal(raw, states, may_split)
     if after is None:
         return None
     return Choice(tuple(given), tuple(before), raw, after, repeated)
+
+
+def _legal(layout: Layout, states: Mapping[str, State], may_split: MaySplit) -> tuple[Move, ...] | None:
+    """List the moves to these states, or None where there are none or axes do not divide what they shard on the way."""
+    steps = moves(layout, states)
+    for move in steps or ():
+        following = move.after(layout)
+        for label, before, after in zip(layout.labels, layout.shards, following.shards, strict=True):
+            if len(after) > len(before) and not may_split(label, after):
+                return None
+        layout = following
+    return steps
 
 
 def empty(step: Step) -> Layout:

@@ -60,12 +60,24 @@ class Held:
 def operations(steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: Place) -> tuple[Op, ...]:
     """Build the operations of a plan on one chip, in order; ``sizes`` are those of the whole tensors, by label."""
     build = _Build(place, dict(sizes))
-    for step, choice in zip(steps, plan.choices, strict=True):
-        if choice is None:
-            build.written_collective(step)
-        else:
-            build.step(step, choice)
+    build.all(steps, plan)
     return tuple(build.ops)
+
+
+def moves_alone(x: Shape, layout: Layout, moves: Sequence[Move], sizes: Mapping[str, Size], place: Place) -> list[Op]:
+    """Build the collectives that moving one tensor takes."""
+    build = _Build(place, dict(sizes))
+    build.move(x, Held(x.ident, layout, layout), moves, f"{x.ident} moved", "activation", build.word(x))
+    return build.ops
+
+
+def sizes_of_all(steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: Place) -> Mapping[str, Size]:
+    """Sizes of every label, those that follow from an operation with them."""
+    if all(label in sizes for step in steps for label in step.output.labels):
+        return sizes
+    build = _Build(place, dict(sizes))
+    build.all(steps, plan)
+    return build.sizes
 
 
 @dataclass(slots=True)
@@ -74,6 +86,14 @@ class _Build:
     sizes: dict[str, Size]
     ops: list[Op] = field(default_factory=list)
     held: dict[tuple[str, object], Held] = field(default_factory=dict)
+
+    def all(self, steps: Sequence[Step], plan: Plan) -> None:
+        """Do every step."""
+        for step, choice in zip(steps, plan.choices, strict=True):
+            if choice is None:
+                self.written_collective(step)
+            else:
+                self.step(step, choice)
 
     def step(self, step: Step, choice: Choice) -> None:
         """Move the operands, do the operation, move the result."""

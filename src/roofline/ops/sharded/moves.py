@@ -22,6 +22,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from roofline.ops.sharded.layout import UNREDUCED, Layout, State
@@ -46,13 +47,18 @@ class Move(NamedTuple):
 
     def after(self, layout: Layout) -> Layout:
         """The layout it gives."""
-        return layout.put(dict(zip(self.axes, self.to, strict=True)))
+        return _after(self, layout)
 
     def name(self, show: Callable[[str], str] = str) -> str:
         """Write it as the notation does: ``AllGather_X``, ``ReduceScatter_{X,K}``."""
         targets = dict.fromkeys(show(label) for label in self.to if label) if self.kind in _WITH_TARGET else {}
         words = [*self.axes, *targets]
         return f"{self.kind}_{words[0]}" if len(words) == 1 else f"{self.kind}_{{{','.join(words)}}}"
+
+
+@lru_cache(maxsize=16_384)
+def _after(move: Move, layout: Layout) -> Layout:
+    return layout.put(dict(zip(move.axes, move.to, strict=True)))
 
 
 def moves(layout: Layout, wanted: Mapping[str, State]) -> tuple[Move, ...] | None:

@@ -1,4 +1,4 @@
-"""Plans: a choice for every operation of a program, those that send over the fewest mesh axes first.
+"""Plans: a choice for every operation of a program, the cheapest first.
 
 >>> from roofline.notation import program
 >>> mlp = program("In[B_X, D_Y] * Wi[D_X, F_Y] * Wo[F_Y, D_X] -> Out[B_X, D_Y]").steps
@@ -11,22 +11,25 @@ ReduceScatter_{Y,D}(Out[B_X, D] {U_Y})
 >>> len(list(plans(program("A[I_X, J] * B[J, K_Y] -> C[I, K]").steps)))
 16
 
-A plan is structure only: it depends on no size, but for the choices that sizes rule out. Results whose layout is not
-written take any; partial sums of them are summed when something else than a sum needs them.
+A plan is structure only: it depends on no size, but for the choices that sizes rule out. Without costs, plans that send
+over the fewest mesh axes come first. Results whose layout is not written take any; partial sums of them are summed when
+something else than a sum needs them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from roofline.notation.structure import Step
 from roofline.ops.sharded.choices import Choice, MaySplit, Score, choices, moved
 from roofline.ops.sharded.layout import Layout, State, layout_of
 
-#: Of the ways that lead to the same layouts halfway through a program, how many are followed further.
+#: A way to some layouts halfway through a program is followed unless so many others are never worse: so many plans are
+#: the best there are.
 KEPT = 16
 
 #: A layout as a set of states: the order of the axes of one label does not matter.
@@ -34,6 +37,40 @@ Key: TypeAlias = frozenset[tuple[str, State]]
 
 #: The layouts every tensor is held in, the given one first.
 Held: TypeAlias = Mapping[str, tuple[Layout, ...]]
+
+
+class Cost(Protocol):
+    """What a part of a plan costs: it adds up, has an order, and says when it stays in front whatever is added."""
+
+    @property
+    def merit(self) -> Any:
+        """What costs are ordered by."""
+
+    def plus(self, other: Any) -> Any:
+        """Add up."""
+
+    def never_worse(self, other: Any) -> bool:
+        """Say whether it stays in front of another one, whatever is added to both."""
+
+
+class Costs(Protocol):
+    """What the choices of a program cost; ``choice`` is None for a collective that the program writes itself."""
+
+    def of(self, at: int, choice: Choice | None) -> Cost:
+        """Return what a choice for step ``at`` costs."""
+
+    def least(self, at: int) -> Cost:
+        """Return what the steps from ``at`` on cost at least."""
+
+
+class _Fewest:
+    """Count what is sent without knowing any size."""
+
+    def of(self, at: int, choice: Choice | None) -> Score:
+        return choice.score if choice else Score()
+
+    def least(self, at: int) -> Score:
+        return Score()
 
 
 class Plan(NamedTuple):
@@ -50,7 +87,6 @@ class Plan(NamedTuple):
 
 class _Partial(NamedTuple):
     choices: tuple[Choice | None, ...]
-    words: tuple[str, ...]
     held: Held
 
 
@@ -61,29 +97,35 @@ def plans(
     also: Sequence[str] = (),
     may_split: MaySplit = lambda label, axes: True,
     show: Callable[[str], str] = str,
+    costs: Costs | None = None,
 ) -> Iterator[Plan]:
-    """List the plans of a program: fewest mesh axes sent over first, then fewest slices, then least repeated work.
+    """List the plans of a program by ``costs``, or by mesh axes sent over, then slices, then repeated work.
 
     ``single`` are mesh axes of one chip, which shard nothing; ``also`` axes that no tensor names and that may be
-    used. ``may_split`` rules out loops that their axes do not divide; ``show`` writes labels.
+    used. ``may_split`` rules out what axes do not divide; ``show`` writes labels.
     """
     search = _Search(steps, single, tuple(also), may_split, show)
+    priced: Costs = costs or _Fewest()
     order = count()
-    queue = [(Score(), 0, next(order), _Partial((), (), {}))]
-    seen: dict[object, int] = {}
+    none: Cost | None = None
+    queue: list[Any] = [((), 0, next(order), none, _Partial((), {}))]
+    seen: dict[object, list[Cost]] = {}
     while queue:
-        score, _, _, partial = heappop(queue)
+        _, _, _, spent, partial = heappop(queue)
         done = len(partial.choices)
         if done == len(steps):
-            yield Plan(partial.choices, partial.words)
+            yield Plan(partial.choices, search.words(partial.choices))
             continue
-        state = search.state(done, partial.held)
-        seen[state] = seen.get(state, 0) + 1
-        if done and seen[state] > KEPT:
-            continue
+        if spent is not None:
+            others = seen.setdefault(search.state(done, partial.held), [])
+            if sum(other.never_worse(spent) for other in others) >= KEPT:
+                continue
+            others.append(spent)
         for choice, following in search.follow(partial):
-            more = score.plus(choice.score) if choice else score
-            heappush(queue, (more, -done, next(order), following))
+            cost = priced.of(done, choice)
+            total = cost if spent is None else spent.plus(cost)
+            rank = total.merit if done + 1 == len(steps) else total.plus(priced.least(done + 1)).merit
+            heappush(queue, (rank, -done, next(order), total, following))
 
 
 class _Search:
@@ -97,7 +139,7 @@ class _Search:
         may_split: MaySplit,
         show: Callable[[str], str],
     ) -> None:
-        self.steps, self.single, self.also, self.may_split, self.show = steps, single, also, may_split, show
+        self.steps, self.single, self.also, self.may_split, self.show = steps, single, also, cache(may_split), show
         self.last_use = {x.ident: at for at, step in enumerate(steps) for x in step.inputs}
         self.collected = {x.ident for step in steps if step.kind == "collective" for x in step.inputs}
         self._found: dict[object, tuple[Choice, ...]] = {}
@@ -115,14 +157,23 @@ class _Search:
             held.setdefault(shape.ident, (layout_of(shape).without(self.single),))
         if step.kind == "collective":
             held[step.output.ident] = (layout_of(step.output).without(self.single),)
-            yield None, _Partial((*partial.choices, None), (*partial.words, step.text.partition(" -> ")[0]), held)
+            yield None, _Partial((*partial.choices, None), held)
             return
         for choice in self.choices(len(partial.choices), step, [held[x.ident][0] for x in step.inputs]):
             made, now = reuse(step, choice, held)
-            names = [self.name_of(x.ident, x.dtype) for x in step.inputs]
-            words = made.words(names, self.name_of(step.output.ident, step.output.dtype), self.show)
             now[step.output.ident] = (made.result,)
-            yield made, _Partial((*partial.choices, made), (*partial.words, *words), now)
+            yield made, _Partial((*partial.choices, made), now)
+
+    def words(self, made: Sequence[Choice | None]) -> tuple[str, ...]:
+        """Name the moves of a plan, those that the program writes itself as it writes them."""
+        said: list[str] = []
+        for step, choice in zip(self.steps, made, strict=True):
+            if choice is None:
+                said.append(step.text.partition(" -> ")[0])
+                continue
+            names = [self.name_of(x.ident, x.dtype) for x in step.inputs]
+            said += choice.words(names, self.name_of(step.output.ident, step.output.dtype), self.show)
+        return tuple(said)
 
     def choices(self, at: int, step: Step, inputs: Sequence[Layout]) -> tuple[Choice, ...]:
         """Every way to do a step from these layouts, found once."""

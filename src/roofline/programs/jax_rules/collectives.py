@@ -14,7 +14,10 @@ from roofline.programs.jax_registry import Call, Priced, Value, costs, rule
 from roofline.sizes import Size, exact_div
 from roofline.work import Op, Tensor
 
-_NOTE = "collectives are ring algorithms: the least each device can send"
+_NOTE = (
+    "collectives send what a ring sends, the least for each device, one way over one link; "
+    "several links or a tree may be faster: roofline comm prices a collective on a network"
+)
 
 
 @rule("psum", "psum_invariant", "psum2", "unreduced_psum", "pmax", "pmin")

@@ -18,7 +18,7 @@ NAMES = {
     "le": "compare", "gt": "compare", "ge": "compare", "eq_to": "compare", "lt_to": "compare", "le_to": "compare",
     "is_finite": "compare", "and": "add", "or": "add", "xor": "add", "not": "neg", "shift_left": "add",
     "shift_right_logical": "add", "shift_right_arithmetic": "add", "population_count": "add", "clz": "add",
-    "nextafter": "add", "mulhi": "multiply", "reduce_precision": "round",
+    "nextafter": "add", "mulhi": "multiply", "reduce_precision": "round", "reciprocal": "reciprocal",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from roofline.programs.jax_registry import Call, Priced, costs, rule
 @rule(
     "reshape", "transpose", "squeeze", "expand_dims", "broadcast_in_dim", "broadcast_to", "stop_gradient", "name",
     "copy_p", "pvary", "pbroadcast", "device_put", "bitcast_convert_type", "random_wrap", "random_unwrap",
-    "sharding_constraint", "layout_constraint", "random_clone", "preduced", "reduced_vary_cast_p",
+    "layout_constraint", "random_clone", "preduced", "reduced_vary_cast_p",
     "vary_unreduced_cast_p", "with_memory_space_constraint", "mesh_cast", "to_edtype", "from_edtype",
 )  # fmt: skip
 def seen_otherwise(call: Call) -> Priced:

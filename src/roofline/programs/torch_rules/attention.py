@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from roofline.programs.torch_recorder import Recorder, Whole, run_whole
+from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op, Tensor
 
 #: A mask that is added hides a score from here down.
@@ -38,28 +39,17 @@ def facts(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False) -> Fac
     lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])
     heads = q.shape[-3] if q.dim() > 2 else 1
     batch = prod(lead)
-    full = batch * heads * S * T
+    pairs, note = batch * heads * S * T, ""
     if causal:
         pairs, note = batch * heads * top_left_pairs(S, T), "causal attention"
-    elif mask is None:
-        pairs, note = full, "full attention"
-    else:
+    elif mask is not None:
         found = visible(mask, (*lead, heads, S, T))
         if found is None:
-            pairs, note = full, "the values of an attention mask are not known: every score is counted"
-        else:
+            note = "the values of an attention mask are not known: every score is counted"
+        elif found != pairs:
             pairs, note = found, "attention masks are looked at: only scores they let through are counted"
-    return Facts(
-        batch,
-        heads,
-        k.shape[-3] if k.dim() > 2 else 1,
-        S,
-        T,
-        H,
-        V,
-        pairs,
-        note if full != pairs or causal or "not known" in note else "",
-    )
+    kv_heads = k.shape[-3] if k.dim() > 2 else 1
+    return Facts(batch, heads, kv_heads, S, T, H, V, pairs, note)
 
 
 def top_left_pairs(S: int, T: int) -> int:
@@ -161,20 +151,53 @@ def kernel_backward(call: Call) -> Priced:
 
 
 @rule("_flash_attention_forward", "_efficient_attention_forward", "_flash_attention_backward",
-      "_efficient_attention_backward")  # fmt: skip
+      "_efficient_attention_backward", "torch_attn._varlen_attn", "torch_attn._varlen_attn_backward")  # fmt: skip
 def packed(call: Call) -> Priced:
     """Kernels in the layout [B, S, N, H]; sequences packed into one need their lengths, which have to be known."""
     backward = call.name.endswith("backward")
     q, k, v = call.args[1:4] if backward else call.args[:3]
-    starts = call.get("cum_seq_q", call.get("cu_seqlens_q"))
-    if starts is not None:
-        return costs.unknown(
-            f"aten.{call.name}", call.reads, call.writes, "sequences of different lengths in one batch"
-        )
+    starts = call.get("cum_seq_q", call.get("cu_seqlens_q", call.get("cu_seq_q")))
     causal = bool(call.get("is_causal", call.get("causal", call.get("custom_mask_type", 0))))
     found = facts(q.transpose(-3, -2), k.transpose(-3, -2), v.transpose(-3, -2), None, causal)
-    reads = call.read(q, k, v)
-    return operation(call.name.strip("_"), reads, call.writes[:1], found, matmuls=5 if backward else 2)
+    if starts is not None:
+        ends = call.get("cum_seq_k", call.get("cu_seqlens_k", call.get("cu_seq_k")))
+        ends = starts if ends is None else ends
+        if "meta" in (starts.device.type, ends.device.type):
+            space = "torch_attn" if "varlen" in call.name else "aten"
+            reason = "how long its sequences are is not known: give them as a tensor with values"
+            return costs.unknown(f"{space}.{call.name}", call.reads, call.writes, reason)
+        pairs = packed_pairs(starts.diff().tolist(), ends.diff().tolist(), causal, _window(call))
+        found = found._replace(batch=1, pairs=found.heads * pairs, note="sequences packed into one see only themselves")
+    reads = (*call.read(q, k, v), *(item for item in call.reads if item not in call.read(q, k, v)))
+    return operation(
+        call.name.strip("_"), reads, call.writes[: 3 if backward else 1], found, matmuls=5 if backward else 2
+    )
+
+
+def packed_pairs(q: Sequence[int], k: Sequence[int], causal: bool, window: tuple[int, int]) -> int:
+    """Pairs within sequences of lengths ``q`` and ``k``; the last query stands at the last key, -1 is no window.
+
+    >>> packed_pairs([3, 5], [3, 5], False, (-1, -1)), packed_pairs([3, 1], [3, 5], True, (-1, -1))
+    (34, 11)
+    >>> packed_pairs([4], [4], True, (1, -1))
+    7
+    """
+    left, right = window[0], 0 if causal else window[1]
+    total = 0
+    for S, T in zip(q, k, strict=True):
+        for place in range(T - S, T):
+            first = 0 if left < 0 else max(0, place - left)
+            last = T - 1 if right < 0 else min(T - 1, place + right)
+            total += max(0, last - first + 1)
+    return total
+
+
+def _window(call: Call) -> tuple[int, int]:
+    both = call.get("window_size")
+    if both is not None:
+        return int(both[0]), int(both[1])
+    sides = (call.get("window_size_left"), call.get("window_size_right"))
+    return tuple(-1 if side is None else int(side) for side in sides)  # type: ignore[return-value]
 
 
 def _check(recorder: Recorder, func: Any, q: Any, k: Any, v: Any, given: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_values import tensors_in
 from roofline.sizes import exact_div
 
 #: Times the whole, for n devices.
@@ -46,13 +47,26 @@ def collective(call: Call) -> Priced:
     """One collective."""
     name = call.name.removesuffix("_coalesced")
     devices = _devices(call)
-    whole = max(sum(t.traffic_bytes for t in call.reads), sum(t.traffic_bytes for t in call.writes))
+    given = next((call.get(word) for word in _GIVEN if call.get(word) is not None), None)
+    reads = call.reads if given is None else call.read(*tensors_in(given))  # not the results, which are given too
+    whole = max(sum(t.traffic_bytes for t in reads), sum(t.traffic_bytes for t in call.writes))
     share = SHARES[name](devices) if devices > 1 else 0
     sent = whole * share
     note = "collectives are ring algorithms: the least each device can send"
     return costs.collective(
-        name, call.reads, call.writes, sent=exact_div(int(sent * devices), devices), devices=devices, note=note
+        name, reads, call.writes, sent=exact_div(int(sent * devices), devices), devices=devices, note=note
     )
+
+
+#: What goes into a collective that writes into tensors it is given.
+_GIVEN = ("input_tensor", "input_tensors", "input")
+
+
+@rule("fsdp.all_gather_copy_in", "fsdp.split_with_sizes_copy", "fsdp.chunk_cat")
+def packed(call: Call) -> Priced:
+    """Shards of several weights put into one buffer, or taken out of it."""
+    writes = call.writes[:1] if call.name == "all_gather_copy_in" else call.writes
+    return costs.move(call.name, call.read(*tensors_in(call.args[0])), writes)
 
 
 @rule(

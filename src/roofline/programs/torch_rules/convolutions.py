@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from roofline.programs.costs import valid_taps
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_symbols import bare
 from roofline.work import Op, Tensor
 
 
@@ -145,7 +146,7 @@ def _convolution(
     spatial = weight.dim() - 2
     stride, pad, dilation = (_each(call.get(word), spatial, default) for word, default in _WINDOW)
     batched = x.dim() == spatial + 2
-    inner, outer = x.shape[-spatial:], out.shape[-spatial:]
+    inner, outer = ([bare(size) for size in item.shape[-spatial:]] for item in (x, out))
     slid, seen = (inner, outer) if transposed else (outer, inner)
     taps = prod(
         valid_taps(seen[d], slid[d], weight.shape[2 + d], stride=stride[d], low=pad[d], dilation=dilation[d])
@@ -156,14 +157,14 @@ def _convolution(
         name or ("conv_transpose" if transposed else "conv"),
         reads,
         writes,
-        batch=x.shape[0] if batched else 1,
+        batch=bare(x.shape[0]) if batched else 1,
         positions=prod(slid),
         out_per_group=second if transposed else first // groups,
         in_per_group=first // groups if transposed else second,
         kernel=prod(weight.shape[2:]),
         groups=groups,
         valid_taps=taps,
-        bias=out.numel() if bias else 0,
+        bias=bare(out.numel()) if bias else 0,
         note="padded positions of a convolution are counted" if any(pad) else "",
     )
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from roofline.programs.torch_recorder import Recorder
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule
 from roofline.work import Op
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by PyTorch's name.
@@ -90,6 +96,13 @@ def other(call: Call) -> Priced:
         transcendentals=size * special,
         one_each=size,
     )
+
+
+@function(torch.dropout, torch.feature_dropout, torch.alpha_dropout, torch.feature_alpha_dropout)
+def dropped_out(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Outside training dropout gives what it got, and costs nothing."""
+    given = dict(zip(("input", "p", "train"), args, strict=False)) | kwargs
+    return NotImplemented if given["train"] else given["input"]
 
 
 @rule("complex", "view_as_real_copy", "view_as_complex_copy", "real", "imag", "conj_physical")

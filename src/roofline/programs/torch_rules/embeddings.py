@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_symbols import least
 from roofline.work import Tensor
 
 _NOTE = "an embedding reads the rows its indices name, not the whole table"
@@ -41,4 +42,4 @@ def backward(call: Call) -> Priced:
 
 def _rows(table: Tensor, indices: Any) -> Tensor:
     width = table.dims[-1] if table.dims else 1
-    return replace(table, touched=min(indices.numel() * width, table.elements))
+    return replace(table, touched=least(indices.numel() * width, table.elements))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+import torch
+
+from roofline.programs.torch_recorder import Recorder
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_symbols import least, levels_of, most
 from roofline.work import Op, Tensor
 
 
@@ -28,6 +33,12 @@ from roofline.work import Op, Tensor
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
     return costs.move(call.name, call.reads, call.writes)
+
+
+@function(torch.Tensor.cuda, torch.Tensor.cpu)
+def to_device(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Data is on the device already; there is none here."""
+    return args[0]
 
 
 @rule("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "_unsafe_view")
@@ -94,7 +105,7 @@ def put(call: Call) -> Priced:
 def scattered(call: Call) -> Priced:
     """Write values where indices name; adding reads what was there and adds."""
     values = [value for value in call.args[1:] if id(value) != id(call.args[0]) and hasattr(value, "shape")]
-    amount = max((value.numel() for value in values), default=call.outs[0].numel())
+    amount = most(*(value.numel() for value in values)) if values else call.outs[0].numel()
     adds = call.name in ("scatter_add", "scatter_reduce", "index_add") or call.kwargs.get("reduce") is not None
     return _scattered(call, call.read(*values), amount, adds)
 
@@ -136,9 +147,9 @@ def sorted_(call: Call) -> Priced:
     source = call.args[0]
     n = source.shape[-1] if source.dim() else 1
     every = call.name in ("sort", "argsort", "msort")
-    levels = max(1, (n - 1).bit_length()) if every else 1
+    levels = most(1, levels_of(n)) if every else 1
     if call.name in ("searchsorted", "bucketize"):
-        levels = max(1, n.bit_length())
+        levels = levels_of(n + 1)
     return costs.vector(
         call.name, "sort", call.reads, call.writes, flops=x.elements * levels, elements=x.elements, one_each=x.elements
     )
@@ -167,4 +178,4 @@ def _scattered(call: Call, reads: tuple[Tensor, ...], amount: int, adds: bool) -
 
 
 def _touch(tensor: Tensor, amount: Any) -> Tensor:
-    return replace(tensor, touched=min(amount, tensor.elements))
+    return replace(tensor, touched=least(amount, tensor.elements))

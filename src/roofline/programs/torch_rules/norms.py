@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from roofline.ops.norm import COSTS
-from roofline.programs.torch_recorder import Recorder, Whole, run_whole
+from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op, Tensor
 
 #: FLOPs an element of a backward pass: Σ g·x̂, Σ g, then the gradient of x (5); scale and shift (2).
@@ -88,7 +89,8 @@ def rms_norm_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: 
 
 
 def _norm(function: str, call: Call, size: int, rows: int, *, affine: int, name: str | None = None) -> Op:
-    return _op(name or function, function, call.reads, call.writes, size, rows, affine)
+    writes = call.writes[:1] if function == "batch_norm" else call.writes  # with stored statistics there are no others
+    return _op(name or function, function, call.reads, writes, size, rows, affine)
 
 
 def _op(

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from roofline.programs.torch_recorder import Recorder, Whole, run_whole
+from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import costs, function
+from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op, Tensor, Work
 
 #: Gates, and FLOPs a hidden element beside the matmuls. LSTM: 3 sigmoids of 4, 2 tanh, 3 products, 1 sum, 4 added

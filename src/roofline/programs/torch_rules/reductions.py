@@ -6,6 +6,7 @@ from math import prod
 
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
 from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_symbols import least, most
 
 _NAMES = {
     "sum": "sum", "nansum": "sum", "mean": "mean", "prod": "prod", "amax": "max", "amin": "min", "max": "max",
@@ -28,7 +29,7 @@ def reduced(call: Call) -> Priced:
         call.reads,
         call.writes,
         elements=elements,
-        results=min(results, elements) or 1,
+        results=least(results, elements) or 1,
         name=call.name,
     )
 
@@ -68,7 +69,7 @@ def picked(call: Call) -> Priced:
     table = call.reads[0]
     from dataclasses import replace
 
-    reads = (replace(table, touched=min(rows, table.elements)), *call.reads[1:]) if forward else call.reads
+    reads = (replace(table, touched=least(rows, table.elements)), *call.reads[1:]) if forward else call.reads
     return costs.vector(call.name, "reduction", reads, call.writes, flops=rows, elements=rows, one_each=rows)
 
 
@@ -77,7 +78,7 @@ def picked(call: Call) -> Priced:
       "huber_loss_backward", "binary_cross_entropy_backward", "_chunk_cat")  # fmt: skip
 def loss(call: Call) -> Priced:
     """A loss over all elements: subtract, square (or the like), add."""
-    size = max(item.numel() for item in call.args if hasattr(item, "numel"))
+    size = most(*(item.numel() for item in call.args if hasattr(item, "numel")))
     return costs.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
 
 

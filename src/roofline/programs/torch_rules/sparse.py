@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from roofline.errors import InputError
 from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
 
 
@@ -15,13 +16,21 @@ from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
 def product(call: Call) -> Priced:
     """A product with a sparse operand, of which only stored elements count."""
     matrices = [item for item in call.args if isinstance(item, torch.Tensor)]
-    left, right = matrices[-2:]
-    return costs.matmul(call.name.strip("_"), call.reads, call.writes, m=stored_elements(left), n=right.shape[-1], k=1)
+    *bias, left, right = matrices
+    added = call.read(*bias) if call.get("beta", 1) != 0 else ()
+    reads = (*call.read(left, right), *added)
+    n = right.shape[-1] if right.dim() > 1 else 1
+    return costs.matmul(call.name.strip("_"), reads, call.writes, m=stored_elements(left), n=n, k=1)
 
 
 def stored_elements(tensor: torch.Tensor) -> int:
     """Elements a matrix stores: all of them, or those of a sparse layout."""
-    return int(tensor._nnz()) if tensor.layout != torch.strided else int(tensor.numel())
+    if tensor.layout == torch.strided:
+        return int(tensor.numel())
+    if tensor.device.type == "meta":
+        message = f"how many elements a sparse tensor of {list(tensor.shape)} stores is not known on shapes alone"
+        raise InputError(message, hint="give it as an input, or hold it, with values on the CPU")
+    return int(tensor._nnz())
 
 
 @shape("mm", "_sparse_mm", "addmm", "_sparse_addmm", "mv")

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from math import log2, prod
+from collections.abc import Sequence
+from math import prod
+from typing import Any
 
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+import torch
+
+from roofline.programs.torch_recorder import Recorder
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_symbols import log2
+from roofline.programs.torch_values import map_tensors
+
+
+@function(torch._VF.stft, torch._VF.istft)
+def windowed(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A window that was made here is data like any other; what is inside shows itself."""
+    with torch._C.DisableTorchFunction():
+        return func(*map_tensors(args, recorder.shape_of), **map_tensors(kwargs, recorder.shape_of))
 
 
 @rule("_fft_c2c", "_fft_r2c", "_fft_c2r")
@@ -20,7 +34,7 @@ def transform(call: Call) -> Priced:
     rows = whole.numel() // max(1, n)
     flops = rows * 5 * n * log2(n) if n > 1 else 0
     flops = flops if call.name == "_fft_c2c" else flops / 2
-    amount = int(flops) if float(flops).is_integer() else flops
+    amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
     return costs.vector(
         call.name.strip("_"), "fft", call.reads, call.writes, flops=amount, elements=whole.numel(), dims={"n": n}
     )

@@ -5,7 +5,7 @@ A network has tiers from the inside out. A tier is one or several axes of a toru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product as every
 from math import prod
 from typing import NamedTuple
@@ -44,7 +44,9 @@ def level(dimension: Dimension, tier: int = 0, below: int = 1, *, nested: bool =
     place, size, kind, _ = dimension
     topology = kind if kind in ("switch", "mesh") else "torus"
     link = place.rpartition(".")[2] if topology != "torus" else f"ici {tier}"
-    return Level(place, place, link, tier, topology, size, kind == "ring", below, nested=nested, reduces=kind == "switch")
+    return Level(
+        place, place, link, tier, topology, size, kind == "ring", below, nested=nested, reduces=kind == "switch"
+    )
 
 
 def one(kind: str, size: int) -> Network:
@@ -97,11 +99,7 @@ def shared(outer: Sequence[int], inner: Sequence[int]) -> Network:
     return Network(title, whole.tiers, tuple(axes))
 
 
-def _slice(first: int) -> Callable[..., Network]:
-    return lambda *sides: torus(*sides, names="XYZ"[first:], tier=1 if first else 0)
-
-
-def _dcn(slices: int) -> Network:
+def dcn(slices: int) -> Network:
     dimension = Dimension("S", slices, "switch")
     return Network(f"dcn {slices}", ((dimension,),), (MeshAxis("S", slices, (level(dimension, 1),)),))
 
@@ -129,11 +127,11 @@ TIERED: list[Network] = [
     shared((1, 2), (4, 2)),
 ]
 MIXED: list[Network] = [
-    inside(torus((2, R), (2, R)), _dcn(2)),
-    inside(torus((4, R), (4, R)), _dcn(2)),
-    inside(torus((4, L)), _dcn(3)),
-    inside(torus((4, R), (2, L)), _dcn(3)),
-    inside(torus((4, R), (4, R)), _slice(2)((4, R))),
-    inside(torus((2, L), (3, R)), _slice(2)((3, L))),
+    inside(torus((2, R), (2, R)), dcn(2)),
+    inside(torus((4, R), (4, R)), dcn(2)),
+    inside(torus((4, L)), dcn(3)),
+    inside(torus((4, R), (2, L)), dcn(3)),
+    inside(torus((4, R), (4, R)), torus((4, R), names="Z", tier=1)),
+    inside(torus((2, L), (3, R)), torus((3, L), names="Z", tier=1)),
 ]
 NETWORKS: list[Network] = [*SMALL, *TORI, *TIERED, *MIXED]

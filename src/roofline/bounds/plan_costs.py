@@ -1,0 +1,58 @@
+"""What the parts of a plan take on a machine, in the conventions of a question: what the search over plans goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from roofline.bounds.evaluate import price_op
+from roofline.bounds.traffic import traffic
+from roofline.hardware.machine import Machine
+from roofline.hardware.rate import rate
+from roofline.notation.structure import Step
+from roofline.ops.sharded.choices import MaySplit
+from roofline.ops.sharded.costs import Spent, TimeCosts
+from roofline.ops.sharded.local import Place, sizes_of_all
+from roofline.ops.sharded.plans import Plan
+from roofline.sizes import Size
+from roofline.work import Op, Work
+
+if TYPE_CHECKING:
+    from roofline.bounds.question import Question
+
+#: Byte policies under which what an operation moves does not depend on the others, so that parts of a plan add up.
+BY_PART = ("each-op", "tiled")
+
+
+def time_costs(
+    asked: Question,
+    machine: Machine,
+    steps: Sequence[Step],
+    first: Plan,
+    sizes: Mapping[str, Size],
+    place: Place,
+    axes: Sequence[str],
+    may_split: MaySplit,
+) -> TimeCosts:
+    """Make the costs of a program's choices; ``first`` is any plan, ``axes`` the mesh axes that may be used.
+
+    Under a policy in which bytes depend on all operations together they are left out: what is searched by is then
+    less than what a plan takes.
+    """
+    apart = 0.0 if asked.overlap is None else 1 - asked.overlap
+
+    def price(ops: Sequence[Op]) -> Spent:
+        ops = asked.finished(tuple(ops))
+        moved = traffic(ops, asked.policy, asked.tile) if asked.policy in BY_PART else [Work()] * len(ops)
+        times: dict[str, float] = {}
+        op_by_op = upper = sent = 0.0
+        for op, load in zip(ops, moved, strict=True):
+            part = price_op(op, (op.work + load) * op.repeat, machine, rate, {})
+            for name, time in part.times.items():
+                times[name] = times.get(name, 0) + time
+            op_by_op, upper = op_by_op + part.lower, upper + part.upper
+            sent += sum(use.amount for use in part.uses if use.quantity == "wire")
+        more = (asked.overhead or 0) * sum(op.repeat for op in ops)
+        return Spent(times, op_by_op, upper, sent, more, apart)
+
+    return TimeCosts(steps, sizes_of_all(steps, first, sizes, place), place, axes, may_split, price)

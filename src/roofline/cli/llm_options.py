@@ -1,0 +1,49 @@
+"""Options of ``roofline llm`` beyond the step itself: what else to work out, and which picture to draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+VIEWS = ("front", "roofline", "time", "memory")
+
+WORKED_OUT = (
+    click.option("--output", metavar="TOKENS", help="Whole answers: prefill, then so many tokens."),
+    click.option("--chunk", metavar="TOKENS", help="Prefill the prompt in chunks, beside what decodes at --context."),
+    click.option("--fit", is_flag=True, help="The fewest chips, and the least slice, that hold model and sequences."),
+    click.option("--advise", is_flag=True, help="What would move each phase, and by how much."),
+    click.option("--price", type=float, metavar="DOLLARS", help="Of one chip for an hour: cost of a million tokens."),
+    click.option("--power", metavar="WATTS", help="Of one chip, or tdp for the catalog's: energy of tokens."),
+    click.option("--draft", type=int, metavar="N", help="Speculative decoding with drafts of N tokens."),
+    click.option("--accept", type=float, default=0.8, show_default=True, metavar="P", help="Chance that one holds."),
+    click.option("--draft-by", metavar="MODEL", help="What drafts: a model, mtp, or a fraction of a step (0.1)."),
+    click.option("--prefill-on", metavar="TARGET", help="Prefill on chips of its own: how many for each that decodes."),
+    click.option("--prefill-tensor", type=int, metavar="N", help="Chips that split a prefill server (all)."),
+    click.option("--prefill-batch", type=int, default=1, show_default=True, metavar="N", help="Its prompts at once."),
+    click.option("--link", metavar="B/s", help="One way from a prefill chip to the servers that decode."),
+    click.option("--pool", type=int, default=1, show_default=True, metavar="N", help="Chips that share evenly."),
+    click.option(
+        "--form", type=click.Choice(["lower", "op_by_op", "upper"]), default="lower", show_default=True,
+        help="Which bound of a step adds up to longer times.",
+    ),
+)  # fmt: skip
+
+PICTURES = (
+    click.option("--view", type=click.Choice(VIEWS), help="A picture, in the terminal or in the file of -o."),
+    click.option("--phase", type=click.Choice(["prefill", "decode"]), help="Of the view time (default: the last one)."),
+    click.option("-o", "--output-file", "file", metavar="FILE", help="Write the picture as .svg, .png or .pdf."),
+    click.option("--dark", is_flag=True, help="Light on dark."),
+    click.option("--width", type=click.IntRange(320, 4000), metavar="PIXELS", help="Width of the picture."),
+)  # fmt: skip
+
+PICTURE_NAMES = ("view", "phase", "file", "dark", "width")
+WORKED_OUT_NAMES = (
+    "output", "chunk", "fit", "advise", "price", "power", "draft", "accept", "draft_by", "prefill_on",
+    "prefill_tensor", "prefill_batch", "link", "form",
+)  # fmt: skip
+
+
+def taken(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Take options of these names out."""
+    return {name: options.pop(name) for name in names}

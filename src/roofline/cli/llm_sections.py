@@ -1,0 +1,220 @@
+"""What ``roofline llm`` works out beside a step: each asked for by an option, with its key in JSON, its paragraph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.models.parallelism import OPTIONS
+
+_PREFILL_ONLY = ("past", "logits")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A model, its sizes as given, the arguments of a step, and what else was asked."""
+
+    model: Any
+    sizes: dict[str, Any]
+    arguments: dict[str, Any]
+    wanted: dict[str, Any]
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """The arguments of a decode step."""
+        return {name: value for name, value in self.arguments.items() if name not in _PREFILL_ONLY}
+
+    @property
+    def context(self) -> Any:
+        """Tokens in the cache when decoding."""
+        return self.sizes["prompt"] if self.sizes["context"] is None else self.sizes["context"]
+
+    def need(self, option: str, *names: str) -> list[Any]:
+        """Sizes an option needs."""
+        found = []
+        for name in names:
+            value = self.context if name == "context" else self.sizes[name]
+            if value is None:
+                raise InputError(f"{option} needs --{name}", hint=f"for instance --{name} 1024")
+            if hasattr(value, "shape"):
+                raise InputError(f"{option} is about one configuration", hint=f"give --{name} one value")
+            found.append(value)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A further answer: its key in JSON, its plain data, and what makes what a terminal shows."""
+
+    key: str
+    data: Any
+    shown: Callable[[], Any]
+
+
+def sections(asked: Question, found: Any) -> Iterator[Section]:
+    """Every further answer that was asked for; ``found`` is the answer about the step, where there is one."""
+    works = [work for option, work in _WORK.items() if not _is_absent(asked.wanted[option])]
+    yield from (work(asked, found) for work in dict.fromkeys(works))
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether an option was not given; a size of 0 was."""
+    return value is None or value is False
+
+
+def _lines(key: str, title: str, value: Any, lines: list[str]) -> Section:
+    from roofline.models.serving_show import section
+
+    return Section(key, value, lambda: section(title, lines))
+
+
+def _generation(asked: Question, found: Any) -> Section:
+    from roofline.models.generating import generation
+    from roofline.models.serving_show import generation_lines
+
+    batch, prompt = asked.need("--output", "batch", "prompt")
+    sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
+    answer = generation(asked.model, **sizes, **asked.arguments)
+    title = f"answers of {answer.output:,} tokens to prompts of {answer.prompt:,}"
+    return _lines("generation", title, answer.to_dict(), generation_lines(answer))
+
+
+def _chunked(asked: Question, found: Any) -> Section:
+    from roofline.models.chunked_prefill import chunked
+    from roofline.models.serving_show import chunked_lines
+
+    (prompt,) = asked.need("--chunk", "prompt")
+    beside: dict[str, Any] = {}
+    if asked.sizes["context"] is not None:
+        batch, context = asked.need("--chunk", "batch", "context")
+        beside = {"batch": batch, "context": context}
+    sizes = {"prompt": prompt, "chunk": asked.wanted["chunk"], "form": asked.wanted["form"]}
+    answer = chunked(asked.model, **sizes, **beside, **asked.arguments)
+    return _lines("chunked", f"a prompt of {answer.prompt:,} in chunks", answer.to_dict(), chunked_lines(answer))
+
+
+def _speculation(asked: Question, found: Any) -> Section:
+    from roofline.models.serving_show import speculation_lines
+    from roofline.models.speculation import speculate
+
+    batch, context = asked.need("--draft", "batch", "context")
+    by: Any = asked.wanted["draft_by"] or "0.1"
+    with suppress(ValueError):
+        by = float(by)
+    sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
+    answer = speculate(asked.model, by=by, acceptance=asked.wanted["accept"], **sizes, **asked.decoding)
+    return _lines("speculation", "speculative decoding", answer.to_dict(), speculation_lines(answer))
+
+
+def _disaggregation(asked: Question, found: Any) -> Section:
+    from roofline.models.disaggregation import disaggregate
+    from roofline.models.serving_show import disaggregation_lines
+
+    batch, prompt = asked.need("--prefill-on", "batch", "prompt")
+    if asked.wanted["output"] is None:
+        raise InputError("--prefill-on needs --output", hint="tokens of an answer, as in --output 512")
+    target = asked.wanted["prefill_on"]
+    shape = target.partition(":")[2]
+    chips = asked.wanted["prefill_tensor"]
+    if chips is None:
+        chips = 1
+        for size in shape.split("x"):
+            chips *= int(size) if size.isdigit() else 1
+    shared = {name: value for name, value in asked.decoding.items() if name not in _WHERE}
+    decoding: dict[str, Any] = {name: asked.decoding[name] for name in _WHERE if name in asked.decoding}
+    many = {"expert": chips} if asked.arguments.get("expert", 1) > 1 else {}
+    answer = disaggregate(
+        asked.model,
+        prompt=prompt,
+        output=asked.wanted["output"],
+        batch=batch,
+        prefill_batch=asked.wanted["prefill_batch"],
+        prefill={"on": target, "tensor": chips, **many},
+        decode=decoding,
+        link=asked.wanted["link"],
+        form=asked.wanted["form"],
+        **shared,
+    )
+    return _lines("disaggregation", "prefill and decode apart", answer.to_dict(), disaggregation_lines(answer))
+
+
+def _fewest(asked: Question, found: Any) -> Section:
+    from roofline.models.fewest_chips import fewest
+    from roofline.models.serving_show import fewest_lines
+
+    sizes: dict[str, Any] = {}
+    if asked.context is not None:
+        batch, context = asked.need("--fit", "batch", "context")
+        # what the step itself adds has to have room too
+        sizes = {"batch": batch, "context": context + 1}
+    kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, "policy", *_ESTIMATE)}
+    answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
+    return _lines("fewest", "the fewest chips", answer.to_dict(), fewest_lines(answer))
+
+
+_WHERE = ("on", "set", *OPTIONS)
+_ESTIMATE = ("overlap", "overhead")
+
+
+def _cost(asked: Question, found: Any) -> Section:
+    from roofline.models.cost import chip_power, token_cost
+    from roofline.models.serving_show import cost_lines
+    from roofline.quantity import parse
+
+    if found is None:
+        raise InputError("--price and --power need a step to price", hint="give --prompt or --context")
+    price, text = asked.wanted["price"], asked.wanted["power"]
+    machine = (found.decode or found.prefill).machine
+    said = ["at the floor: a real run takes longer and costs as many times more"]
+    power = None
+    if text is not None:
+        power = chip_power(machine) if text.lower() == "tdp" else parse(text, "W")
+        if power is None:
+            raise InputError(f"no power of {machine.name} is known", hint="give it in watts, as in --power 700")
+        if text.lower() == "tdp":
+            said.append(f"power: the data sheet's {power:g} W, an upper bound, hosts and cooling not in it")
+    costs = {}
+    for name, phase, tokens in (
+        ("input", found.prefill, asked.sizes["prompt"]),
+        ("output", found.decode, 1),
+    ):
+        if phase is not None:
+            made = phase.sizes["batch"] * tokens
+            costs[name] = token_cost(time=phase.lower, tokens=made, chips=found.ways.chips, price=price, power=power)
+    if any(hasattr(cost.chip_hours, "shape") for cost in costs.values()):
+        for name, cost in costs.items():
+            said.append(f"{name}: the least of the configurations")
+            costs[name] = token_cost(time=cost.chip_hours.min() * 3600 / 1e6, tokens=1, price=price, power=power)
+    return _lines("cost", "cost", {k: v.to_dict() for k, v in costs.items()}, cost_lines(costs, said))
+
+
+def _advice(asked: Question, found: Any) -> Section:
+    from roofline.models.advice import advise_step
+    from roofline.models.serving_show import advice_rows
+
+    lists = []
+    if found is not None and found.prefill is not None:
+        batch, prompt = asked.need("--advise", "batch", "prompt")
+        lists.append(advise_step(asked.model, "prefill", batch=batch, prompt=prompt, **asked.arguments))
+    if found is not None and found.decode is not None:
+        batch, context = asked.need("--advise", "batch", "context")
+        lists.append(advise_step(asked.model, "decode", batch=batch, context=context, **asked.decoding))
+    if not lists:
+        raise InputError("--advise needs a step to move", hint="give --prompt or --context")
+    return Section("advice", [each.to_dict() for found in lists for each in found], lambda: advice_rows(lists))
+
+
+#: Options that ask for more, and what works it out.
+_WORK = {
+    "output": _generation,
+    "chunk": _chunked,
+    "draft": _speculation,
+    "prefill_on": _disaggregation,
+    "price": _cost,
+    "power": _cost,
+    "fit": _fewest,
+    "advise": _advice,
+}

@@ -1,0 +1,316 @@
+"""What would move a step of serving, and by how much: each line is a question asked afresh, ranked by gain.
+
+>>> found = advise_step("llama-3-70b", "decode", on="h200:8", tensor=8, batch=8, context=8192)
+>>> [(a.change, round(a.gain, 2)) for a in found][:3]
+[('batch 367', 6.55), ('int4 weights', 2.78), ('twice the hbm bandwidth', 2.0)]
+>>> again = serve_bound(found[1].model, "decode", **found[1].arguments)
+>>> again.lower == found[1].after.lower
+True
+
+``gain`` is how much faster the same number of tokens is made; what changes nothing, or no longer fits where it did, is
+not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline import dtypes
+from roofline.bounds.advise import LEAST_GAIN
+from roofline.bounds.bound import Bound
+from roofline.errors import InputError, RooflineError
+from roofline.hardware.machine import Machine
+from roofline.models.blocks.attention import Attention
+from roofline.models.config import load
+from roofline.models.description import Layer, Model
+from roofline.models.parallelism import Parallelism, taken
+from roofline.models.serving import serve_bound
+
+#: Chips another one is compared with when no others are named.
+OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
+
+#: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
+NARROWER = {32: ("bf16", "fp8", "int4"), 16: ("fp8", "int4"), 8: ("int4",)}
+NARROWER_KV = {32: ("bf16", "fp8"), 16: ("fp8",), 8: ("int4",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change to try: what it is, why it may help, the model and arguments with it made.
+
+    ``more`` is how many times the tokens the changed step makes, ``chips`` how many times the chips it takes.
+    """
+
+    change: str
+    reason: str
+    model: Model
+    arguments: Mapping[str, Any]
+    more: float = 1.0
+    chips: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepAdvice:
+    """A change that moves the step: ``gain`` times as fast for the same tokens, on ``chips`` times as many chips.
+
+    ``after`` is what :func:`roofline.models.serve_bound` gives for ``model``, the phase and ``arguments``.
+    """
+
+    change: str
+    reason: str
+    phase: str
+    model: Model
+    arguments: Mapping[str, Any]
+    before: Bound
+    after: Bound
+    gain: float
+    more: float
+    chips: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line as plain data in SI units."""
+        return {
+            "phase": self.phase,
+            "change": self.change,
+            "reason": self.reason,
+            "gain": self.gain,
+            "more_tokens": self.more,
+            "more_chips": self.chips,
+            "lower_before": self.before.lower,
+            "lower_after": self.after.lower,
+            "bound_by_after": self.after.bound_by,
+        }
+
+
+def advise_step(
+    model: Model | str, phase: str, *, chips: Sequence[str] = OTHER_CHIPS, **arguments: Any
+) -> tuple[StepAdvice, ...]:
+    """Try what may help a step of ``phase``; return what does, the largest gain first.
+
+    ``arguments`` are those of :func:`roofline.models.serve_bound`, plain numbers; ``chips`` names others to compare
+    with, where the step runs on one chip or on chips named by their number alone.
+    """
+    described = load(model) if isinstance(model, str) else model
+    before = serve_bound(described, phase, **arguments)
+    if not isinstance(before.bound_by, str):
+        raise InputError("advice needs plain numbers", hint="give every size one value")
+    asked = Change("", "", described, arguments)
+    changes = [change for adviser in ADVISERS for change in adviser(asked, phase, before)]
+    changes += _others(asked, chips)
+    return ranked(changes, before, lambda made: serve_bound(made.model, phase, **made.arguments), phase)
+
+
+def ranked(
+    changes: Sequence[Change], before: Bound, ask: Callable[[Change], Bound], phase: str
+) -> tuple[StepAdvice, ...]:
+    """Ask each changed question; keep those that help, with the largest gain first.
+
+    One that cannot be answered, whose answer is less complete, or that no longer fits where it did is left out.
+    """
+    found = []
+    for made in changes:
+        try:
+            after = ask(made)
+        except RooflineError:
+            continue
+        gain = float(before.lower / after.lower) * made.more
+        fitted = before.footprint is None or before.footprint.fits is not False
+        fits = after.footprint is None or after.footprint.fits is not False
+        if gain < LEAST_GAIN or len(after.incomplete) > len(before.incomplete) or (fitted and not fits):
+            continue
+        then = f"then {after.kind}" if after.kind != before.kind else f"still {after.kind}"
+        found.append(
+            StepAdvice(
+                made.change, f"{made.reason}: {then}", phase, made.model, made.arguments, before, after, gain,
+                made.more, made.chips,
+            )
+        )  # fmt: skip
+    return tuple(sorted(found, key=lambda each: -each.gain))
+
+
+def _share(before: Bound, role: str) -> float:
+    """The part of the bytes that tensors of one role make, by what operations read of them."""
+    total = float(sum(before.bytes.values()))
+    loaded: dict[str, float] = {}
+    for part in before.ops:
+        for tensor in part.op.reads:
+            if tensor.role == role:
+                loaded[tensor.ident] = float(tensor.traffic_bytes) * float(part.op.repeat)
+    return min(1.0, sum(loaded.values()) / total) if total else 0.0
+
+
+def _widest(before: Bound, role: str) -> int:
+    """Bits of the widest matrix or cached tensor of a role."""
+    bits = [
+        dtypes.get(tensor.dtype).bits
+        for part in before.ops
+        for tensor in part.op.reads
+        if tensor.role == role and len(tensor.dims) > 1 and part.op.kind in ("contraction", "attention")
+    ]
+    return max(bits, default=0)
+
+
+def _with(asked: Change, change: str, reason: str, *, more: float = 1.0, chips: float = 1.0, **new: Any) -> Change:
+    return Change(change, reason, asked.model, {**asked.arguments, **new}, more, chips)
+
+
+def _weights(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """Store the matrices in fewer bits; the arithmetic stays what it is."""
+    compute = asked.arguments.get("compute") or _arithmetic(before)
+    for name in NARROWER.get(_widest(before, "weight"), ()):
+        reason = f"weights are {_share(before, 'weight'):.0%} of the bytes"
+        yield _with(asked, f"{name} weights", reason, weights=name, compute=compute)
+
+
+def _kv(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """Store keys and values in fewer bits."""
+    for name in NARROWER_KV.get(_widest(before, "kv"), ()):
+        yield _with(asked, f"{name} keys and values", f"they are {_share(before, 'kv'):.0%} of the bytes", kv=name)
+
+
+def _narrow_arithmetic(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """Multiply in a narrower format with a higher peak, where arithmetic binds."""
+    if before.kind != "compute-bound":
+        return
+    known = {name for unit in before.machine.units for name in unit.peaks}
+    bits = dtypes.get(_arithmetic(before) or "bf16").bits
+    for name, stored in (("fp8", "fp8"), ("int8", "int8"), ("fp4", "nvfp4")):
+        if name in known and dtypes.get(stored).bits < bits:
+            yield _with(
+                asked, f"{name} arithmetic", "a higher peak", weights=stored, activations="bf16", compute=stored
+            )
+
+
+def _arithmetic(before: Bound) -> str | None:
+    """The format that most of the matrix arithmetic is in."""
+    flops: dict[str, float] = {}
+    for part in before.ops:
+        if part.op.kind == "contraction":
+            for key, amount in part.op.work.items():
+                if key.quantity == "flops" and key.place == "matrix":
+                    flops[key.dtype] = flops.get(key.dtype, 0.0) + float(amount) * float(part.op.repeat)
+    return max(flops, key=lambda name: flops[name]) if flops else None
+
+
+def _batch(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """More sequences at once: the weights serve them all."""
+    now, needed = asked.arguments.get("batch", 1), before.footprint
+    if phase == "mixed" or needed is None:
+        return
+    yield _with(asked, f"batch {now * 2}", "twice the tokens a step", more=2, batch=now * 2)
+    each = (float(needed.total) - float(needed.parts["weights"])) / now
+    if needed.capacity is not None and each > 0:
+        most = int((needed.capacity - float(needed.parts["weights"])) / each)
+        if most > 2 * now:
+            yield _with(asked, f"batch {most}", "about as many as fit", more=most / now, batch=most)
+
+
+def _fewer_layers(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """Half the layers, for half of everything."""
+    count = len(asked.model.layers)
+    if count >= 2:
+        model = replace(asked.model, layers=asked.model.layers[::2])
+        reason = "a model distilled to half its depth has half the arithmetic and the bytes"
+        yield Change(f"{len(model.layers)} layers in place of {count}", reason, model, asked.arguments)
+
+
+def _less_to_see(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """A shorter context; a prompt of which half is cached already."""
+    if phase in ("decode", "mixed"):
+        context = asked.arguments["context"]
+        if context >= 2:
+            reason = f"keys and values are {_share(before, 'kv'):.0%} of the bytes"
+            yield _with(asked, f"a context of {context // 2}", reason, context=context // 2)
+    if phase == "prefill" and not asked.arguments.get("past") and asked.arguments["prompt"] >= 2:
+        half = asked.arguments["prompt"] // 2
+        rest = asked.arguments["prompt"] - half
+        yield _with(asked, "half of the prompt cached", "a shared prefix is not run again", prompt=rest, past=half)
+
+
+def _counted(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """Undo what costs more than it must: masked pairs, logits nobody needs, scores and intermediates in memory."""
+    if asked.arguments.get("count") == "full":
+        yield _with(asked, "skip masked pairs", "about half of attention's arithmetic", count="causal")
+    if asked.arguments.get("logits") == "all":
+        yield _with(asked, "logits of the last token alone", "the head runs for one token", logits="last")
+    if asked.arguments.get("unfused"):
+        yield _with(asked, "fused attention", "scores stay on the chip", unfused=False)
+    if asked.arguments.get("policy") == "each-op":
+        yield _with(asked, "fuse elementwise operations", "their operands stay on the chip", policy="fused")
+
+
+def _fewer_heads(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """Let more query heads share keys and values."""
+    ways = asked.arguments.get("tensor", 1)
+
+    def halved(block: Any) -> Any:
+        fits = isinstance(block, Attention) and block.kv_heads % 2 == 0 and block.kv_heads // 2 >= ways
+        return replace(block, kv_heads=block.kv_heads // 2) if fits else block
+
+    layers: dict[Layer, Layer] = {}
+    for layer in asked.model.layers:
+        if layer not in layers:
+            layers[layer] = Layer(tuple(halved(block) for block in layer.blocks))
+    changed = tuple(layers[layer] for layer in asked.model.layers)
+    if changed != asked.model.layers:
+        model = replace(asked.model, layers=changed)
+        reason = "fewer keys and values to make, keep and read; it has to be trained so"
+        yield Change("half the heads of keys and values", reason, model, asked.arguments)
+
+
+def _machine(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """Twice the figure that binds, whatever it is."""
+    given = dict(asked.arguments.get("set") or {})
+    use = next(use for use in before.uses if use.resource == before.bound_by)
+    if use.quantity == "flops":
+        figure, reason = f"{use.resource}.{use.dtype}", "a higher roof"
+        twice = {**given, figure: float(use.rate.value) * 2}
+        yield _with(asked, f"twice the {use.dtype} peak", reason, set=twice)
+    if use.quantity == "bytes":
+        twice = {**given, use.resource: float(use.rate.value) * 2}
+        yield _with(asked, f"twice the {use.resource} bandwidth", "a steeper roof", set=twice)
+
+
+def _ways(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+    """Split the model over twice the chips: those of another copy, or twice as many."""
+    on, ways = asked.arguments.get("on"), Parallelism.on(before.machine, **taken(dict(asked.arguments)))
+    if not isinstance(on, str) or ways.pipeline * ways.context > 1:
+        return
+    name, _, shape = on.partition(":")
+    if shape and not shape.isdigit():
+        return
+    more: dict[str, Any] = {"tensor": ways.tensor * 2}
+    if ways.copies > 1 and ways.data == ways.copies and "data" not in asked.arguments:
+        yield _with(asked, f"tensor {ways.tensor * 2}", f"{ways.copies // 2} copies in place of {ways.copies}", **more)
+    if ways.expert > 1:
+        more["expert"] = ways.expert * 2
+    twice = {"on": f"{name}:{ways.chips * 2}", **more}
+    yield _with(
+        asked, f"tensor {ways.tensor * 2}, {ways.chips * 2} chips", "half the work for each", chips=2.0, **twice
+    )
+
+
+def _others(asked: Change, names: Sequence[str]) -> Iterator[Change]:
+    """The same on another chip."""
+    from roofline.hardware import chip
+
+    on = asked.arguments.get("on")
+    key, _, shape = on.partition(":") if isinstance(on, str) else (on.key if isinstance(on, Machine) else "", "", "")
+    if (shape and not shape.isdigit()) or (isinstance(on, Machine) and on.shape) or asked.arguments.get("set"):
+        return
+    for name in names:
+        other = chip(name)
+        if name != key and other.links and (not shape or other.links[0].topology not in ("torus2d", "torus3d", "ring")):
+            yield _with(asked, other.name, "another chip", on=f"{name}:{shape}" if shape else name)
+
+
+Adviser = Callable[[Change, str, Bound], Iterator[Change]]
+
+#: What to try.
+ADVISERS: tuple[Adviser, ...] = (
+    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers, _machine, _ways,
+)  # fmt: skip
+
+__all__ = ["ADVISERS", "OTHER_CHIPS", "Change", "StepAdvice", "advise_step", "ranked"]

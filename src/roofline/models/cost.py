@@ -1,0 +1,74 @@
+"""What tokens cost: dollars and joules a million of them, from a price or a power of the chips.
+
+>>> found = token_cost(time=0.02, tokens=64, chips=8, price=2.5, power=700)
+>>> round(found.dollars, 3), round(found.joules_per_token, 2), round(found.kilowatt_hours, 3)
+(1.736, 1.75, 0.486)
+
+Time at the floor makes this the least cost at this price, and the least energy at this power.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.hardware.machine import Machine
+from roofline.sizes import Size
+
+#: Seconds of an hour, tokens that prices are given for, and joules of a kilowatt-hour.
+HOUR = 3600.0
+MILLION = 1e6
+KILOWATT_HOUR = 3.6e6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenCost:
+    """Of a million tokens: ``chip_hours``, and ``dollars`` and ``joules`` where a price or a power is known."""
+
+    chip_hours: Size
+    price: float | None
+    power: float | None
+
+    @property
+    def dollars(self) -> Size | None:
+        """Dollars a million tokens."""
+        return None if self.price is None else self.chip_hours * self.price
+
+    @property
+    def joules_per_token(self) -> Size | None:
+        """Joules a token."""
+        return None if self.power is None else self.chip_hours * HOUR * self.power / MILLION
+
+    @property
+    def kilowatt_hours(self) -> Size | None:
+        """Kilowatt-hours a million tokens."""
+        return None if self.power is None else self.chip_hours * HOUR * self.power / KILOWATT_HOUR
+
+    def to_dict(self) -> dict[str, Any]:
+        """The cost under stable keys; arrays are lists."""
+        found = {
+            "chip_hours": self.chip_hours,
+            "dollars": self.dollars,
+            "joules_per_token": self.joules_per_token,
+            "kilowatt_hours": self.kilowatt_hours,
+        }
+        return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()}
+
+
+def token_cost(
+    *, time: Size, tokens: Size, chips: int = 1, price: float | None = None, power: float | None = None
+) -> TokenCost:
+    """Cost of a million tokens where ``chips`` make ``tokens`` in ``time`` seconds.
+
+    ``price`` is dollars of one chip for an hour, ``power`` watts of one chip.
+    """
+    for name, value in (("price", price), ("power", power)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise InputError(f"{name} is {value}", hint="dollars a chip-hour, as in 2.5; watts of a chip, as in 700")
+    return TokenCost(time * chips / tokens * MILLION / HOUR, price, power)
+
+
+def chip_power(machine: Machine) -> float | None:
+    """Watts of one chip by the catalog: its TDP, an upper bound; None where none is known."""
+    return None if machine.tdp is None else machine.tdp.value

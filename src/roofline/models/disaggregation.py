@@ -1,0 +1,238 @@
+"""Prefill and decode on chips of their own: how many of each, and what goes between them.
+
+One prefill server turns out b_p / t_p prompts a second, a decode server of batch b that takes n steps of t_d for each
+answer turns out b / (n·t_d); they keep pace where
+
+    prefill servers / decode servers = (t_p / b_p) / (n·t_d / b)
+
+>>> round(servers_ratio(prefill_time=0.91, step_time=0.019, steps=512, batch=32), 4)
+2.9934
+>>> both = {"on": "h100:8", "tensor": 8}
+>>> found = disaggregate("llama-3-70b", prompt=8192, output=512, batch=64, prefill=both, decode=both)
+>>> round(found.ratio, 2), round(found.cache_bytes / 1e9, 2), found.rounded
+(1.62, 2.68, (5, 3))
+
+Source: "How To Scale Your Model", chapter 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from roofline.errors import HardwareError, InputError
+from roofline.hardware.machine import Machine
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.generating import check_form, single, timed
+from roofline.models.memory import cache_bytes
+from roofline.models.operations import in_format
+from roofline.models.parallelism import Parallelism, taken
+from roofline.models.serving import serve_bound
+from roofline.sizes import Size
+
+#: The most decode servers in a ratio of whole numbers.
+MOST_SERVERS = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Disaggregation:
+    """Servers that only prefill and servers that only decode.
+
+    Attributes
+        ``prefill_time``   seconds a prefill server takes for its batch of prompts; ``step_time`` a decode step, mean
+        ``steps``          decode steps of an answer: its tokens but the first, which prefill gives
+        ``prefill_batch``, ``batch``      sequences at once on a server of each kind
+        ``prefill_chips``, ``decode_chips``   chips of a server of each kind
+        ``cache_bytes``    bytes of keys and values that one prompt hands over
+        ``link``           bytes a second one way from one chip; ``links`` how many chips send at once
+    """
+
+    prompt: int
+    output: int
+    prefill_time: float
+    step_time: float
+    prefill_batch: int
+    batch: int
+    prefill_chips: int
+    decode_chips: int
+    cache_bytes: float
+    link: float | None
+    links: int
+    prefill_target: str
+    decode_target: str
+
+    @property
+    def steps(self) -> int:
+        """Decode steps of an answer."""
+        return self.output - 1
+
+    @property
+    def ratio(self) -> float:
+        """Prefill servers for each decode server."""
+        return float(
+            servers_ratio(
+                prefill_time=self.prefill_time,
+                step_time=self.step_time,
+                steps=self.steps,
+                batch=self.batch,
+                prefill_batch=self.prefill_batch,
+            )
+        )
+
+    @property
+    def chips_ratio(self) -> float:
+        """Prefill chips for each decode chip."""
+        return self.ratio * self.prefill_chips / self.decode_chips
+
+    @property
+    def rounded(self) -> tuple[int, int]:
+        """Few whole servers of each kind: prefill keeps pace, with a twentieth to spare at most where they are few."""
+        if self.ratio <= 1 / MOST_SERVERS:
+            return 1, int(1 / self.ratio)
+        choices = [(ceil(self.ratio * servers), servers) for servers in range(1, MOST_SERVERS + 1)]
+        return min(choices, key=lambda each: (each[0] / each[1] > 1.05 * self.ratio, each[1]))
+
+    @property
+    def answers_per_second(self) -> float:
+        """Answers a second of one decode server and the prefill servers that keep it busy."""
+        return self.batch / (self.steps * self.step_time)
+
+    @property
+    def answers_per_second_per_chip(self) -> float:
+        """Answers a second for each chip of either kind."""
+        return self.answers_per_second / (self.decode_chips + self.ratio * self.prefill_chips)
+
+    @property
+    def transfer_time(self) -> float | None:
+        """Seconds to hand one prompt's keys and values over; None where no link is known."""
+        return None if self.link is None else self.cache_bytes / (self.link * self.links)
+
+    @property
+    def transfer_rate(self) -> float:
+        """Bytes a second that a prefill server has to send to keep pace."""
+        return self.cache_bytes * self.prefill_batch / self.prefill_time
+
+    @property
+    def keeps_pace(self) -> bool | None:
+        """Whether the link carries what prefill makes; None where no link is known."""
+        return None if self.link is None else self.transfer_rate <= self.link * self.links
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys, in SI units."""
+        return {
+            "prompt": self.prompt,
+            "output": self.output,
+            "prefill": {
+                "target": self.prefill_target,
+                "chips": self.prefill_chips,
+                "batch": self.prefill_batch,
+                "time": self.prefill_time,
+            },
+            "decode": {
+                "target": self.decode_target,
+                "chips": self.decode_chips,
+                "batch": self.batch,
+                "step_time": self.step_time,
+                "steps": self.steps,
+            },
+            "servers_ratio": self.ratio,
+            "servers": list(self.rounded),
+            "chips_ratio": self.chips_ratio,
+            "answers_per_second_per_chip": self.answers_per_second_per_chip,
+            "cache_bytes": self.cache_bytes,
+            "link": self.link,
+            "transfer_time": self.transfer_time,
+            "transfer_rate": self.transfer_rate,
+            "keeps_pace": self.keeps_pace,
+        }
+
+
+def servers_ratio(
+    *, prefill_time: Size, step_time: Size, steps: Size, batch: Size = 1, prefill_batch: Size = 1
+) -> Size:
+    """Prefill servers for each decode server; see the formula above. Times may be floors, measured, or symbols."""
+    return (prefill_time / prefill_batch) / (steps * step_time / batch)
+
+
+def answer_rate(*, step_time: Size, steps: Size, batch: Size = 1, chips: Size = 1) -> Size:
+    """Answers a second for each of ``chips`` that decode ``batch`` at once in ``steps`` steps of ``step_time``.
+
+    >>> round(answer_rate(step_time=0.019, steps=512, batch=43, chips=16), 3)
+    0.276
+    """
+    return batch / (steps * step_time) / chips
+
+
+def disaggregate(
+    model: Model | str,
+    *,
+    prompt: int,
+    output: int,
+    batch: int = 1,
+    prefill_batch: int = 1,
+    prefill: Mapping[str, Any],
+    decode: Mapping[str, Any],
+    link: float | str | None = None,
+    form: str = "lower",
+    **options: Any,
+) -> Disaggregation:
+    """Balance servers that prefill prompts of ``prompt`` tokens with servers that decode answers of ``output`` tokens.
+
+    ``prefill`` and ``decode`` are the arguments of :func:`roofline.models.serve_bound` that differ: ``on``, ``tensor``
+    and so on; ``options`` are those they share. A decode step is the mean over the answer's growing context. ``link``
+    is the one-way bandwidth from one prefill chip to the decode servers; by default the outermost link of its machine.
+    """
+    from roofline.bounds.api import target
+    from roofline.quantity import parse
+
+    described = load(model) if isinstance(model, str) else model
+    prompt, output, batch = single("prompt", prompt), single("output", output), single("batch", batch)
+    prefill_batch = single("prefill batch", prefill_batch)
+    check_form(form)
+    if output < 2:
+        raise InputError("an answer of one token takes no decode step", hint="ask for an output of 2 tokens or more")
+    first = serve_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
+    import numpy as np
+
+    contexts = np.arange(prompt, prompt + output - 1, dtype=np.float64)
+    later = serve_bound(described, "decode", context=contexts, batch=batch, **{**options, **decode})
+    step = float(np.broadcast_to(timed(later, form), contexts.shape).mean())
+    sender = target(first.machine)
+    rate = _link(sender) if link is None else float(parse(link, "B/s"))
+    chips = _chips(first.machine, {**options, **prefill})
+    stored = in_format(described, options.get("activations") or described.dtype)
+    return Disaggregation(
+        prompt=prompt,
+        output=output,
+        prefill_time=float(timed(first, form)),
+        step_time=step,
+        prefill_batch=prefill_batch,
+        batch=batch,
+        prefill_chips=chips,
+        decode_chips=_chips(later.machine, {**options, **decode}),
+        cache_bytes=float(cache_bytes(stored, prompt, dtype=options.get("kv"))),
+        link=rate,
+        links=chips,
+        prefill_target=first.target,
+        decode_target=later.target,
+    )
+
+
+def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
+    return Parallelism.on(machine, **taken(dict(options))).chips
+
+
+def _link(machine: Machine) -> float | None:
+    """One-way bandwidth of a chip's outermost link, which leads to other servers."""
+    from roofline.hardware.network_tiers import links_inside_out
+
+    try:
+        links = links_inside_out(machine)
+    except HardwareError:
+        return None
+    if not links or links[-1].bandwidth is None:
+        return None
+    return links[-1].bandwidth.value * (links[-1].links or 1)

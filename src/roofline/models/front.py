@@ -1,0 +1,235 @@
+"""Latency against throughput: what each batch and number of chips gives, and which choices no other one beats.
+
+>>> found = latency_throughput("llama-3-70b", on="h200", tensor=[4, 8], batch=[1, 8, 64, 512], context=8192)
+>>> [(c.batch, c.tensor, round(c.tokens_per_second_per_chip), round(c.tokens_per_second_per_user)) for c in found.best]
+[(1, 8, 34, 271), (8, 8, 239, 239), (64, 8, 988, 124), (64, 4, 988, 62)]
+>>> found.said
+('2 of 8 do not fit and are left out: the first, batch 512 on 4 chips, needs 379 GB of 141 GB',)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline.bounds.bound import Bound, Codes
+from roofline.errors import HardwareError, InputError
+from roofline.hardware.machine import Machine
+from roofline.hardware.slices import of_size
+from roofline.models.chip_pool import pool as pooled
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.generating import check_form, timed
+from roofline.models.parallelism import Parallelism, taken
+from roofline.models.serving import serve_bound
+from roofline.quantity import format_quantity
+from roofline.sizes import Size, check
+
+SCHEMA = "roofline/llm-front/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One configuration: ``batch`` sequences of ``context`` tokens on ``chips``, of which ``tensor`` split the model.
+
+    ``time_per_token`` is a decode step in seconds; ``memory`` is of one chip, in bytes. ``best`` says that none of the
+    others that fit is both faster for a user and makes more of a chip.
+    """
+
+    batch: int
+    context: int
+    tensor: int
+    chips: int
+    time_per_token: float
+    bound_by: str
+    memory: float
+    fits: bool | None
+    best: bool = False
+
+    @property
+    def tokens_per_second_per_user(self) -> float:
+        """Tokens a second that one sequence gets."""
+        return 1 / self.time_per_token
+
+    @property
+    def tokens_per_second_per_chip(self) -> float:
+        """Tokens a second that one chip makes."""
+        return self.batch / self.time_per_token / self.chips
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choice as plain data in SI units."""
+        return {
+            "batch": self.batch,
+            "context": self.context,
+            "tensor": self.tensor,
+            "chips": self.chips,
+            "time_per_token": self.time_per_token,
+            "tokens_per_second_per_user": self.tokens_per_second_per_user,
+            "tokens_per_second_per_chip": self.tokens_per_second_per_chip,
+            "bound_by": self.bound_by,
+            "memory": self.memory,
+            "fits": self.fits,
+            "best": self.best,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Front:
+    """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first."""
+
+    model: Model
+    machine: Machine
+    form: str
+    choices: tuple[Choice, ...]
+    capacity: float | None
+    level: str
+    assumptions: tuple[str, ...]
+    incomplete: tuple[str, ...]
+
+    @property
+    def best(self) -> tuple[Choice, ...]:
+        """The choices that no other beats, from the fastest for a user to the most tokens a chip."""
+        return tuple(sorted((c for c in self.choices if c.best), key=lambda c: c.time_per_token))
+
+    @property
+    def fitting(self) -> tuple[Choice, ...]:
+        """The choices that fit, or whose memory nothing is known to hold."""
+        return tuple(choice for choice in self.choices if choice.fits is not False)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What has been left out, and why."""
+        out = [choice for choice in self.choices if choice.fits is False]
+        if not out or self.capacity is None:
+            return ()
+        first = min(out, key=lambda choice: (choice.chips, choice.memory))
+        chips = "1 chip" if first.chips == 1 else f"{first.chips} chips"
+        needs = f"needs {format_quantity(first.memory, 'B')} of {format_quantity(self.capacity, 'B')}"
+        count = f"{len(out)} of {len(self.choices)}"
+        return (f"{count} do not fit and are left out: the first, batch {first.batch} on {chips}, {needs}",)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Front of {self.model.name} on {self.machine.name}: {len(self.choices)} choices, {len(self.best)} best>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/llm-front/1``)."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model.name,
+            "target": self.machine.name,
+            "form": self.form,
+            "capacity": self.capacity,
+            "choices": [choice.to_dict() for choice in self.choices],
+            "left_out": list(self.said),
+            "assumptions": list(self.assumptions),
+            "incomplete": list(self.incomplete),
+        }
+
+
+def latency_throughput(
+    model: Model | str,
+    *,
+    on: str | Machine,
+    batch: Size = 1,
+    context: Size,
+    tensor: int | Sequence[int] = 1,
+    pool: int = 1,
+    form: str = "lower",
+    **options: Any,
+) -> Front:
+    """Decode with every ``batch`` (and ``context``, which broadcast) on every number of chips in ``tensor``.
+
+    Where ``on`` has a shape, its chips run as many copies as a split leaves; else as many chips as split the model
+    make one, and where ``expert`` is given they hold whole experts. ``batch`` is that of all chips. ``pool`` chips that
+    share evenly over free links (:func:`roofline.models.pool`) stand in place of ``tensor``. ``form`` says which bound
+    of a step is the time: ``lower``, ``op_by_op`` or ``upper``.
+    """
+    from roofline.bounds.api import target
+
+    described = load(model) if isinstance(model, str) else model
+    check_form(form)
+    chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
+    machine = target(on, **chosen)
+    several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int) else tensor)]
+    if pool > 1 and several != [1]:
+        raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
+    choices: list[Choice] = []
+    answers = []
+    for ways in several:
+        on_these = pooled(machine, pool) if pool > 1 else _sized(machine, ways, len(several) > 1)
+        local: dict[str, Any] = {**options, "tensor": ways}
+        if len(several) > 1 and not machine.shape and options.get("expert", 1) > 1:
+            local["expert"] = ways
+        answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local)
+        answers.append(answer)
+        chips = pool if pool > 1 else Parallelism.on(answer.machine, **taken(local)).chips
+        choices += _rows(answer, ways, chips, form)
+    needed, last = answers[0].footprint, answers[several.index(max(several))]
+    return Front(
+        described,
+        last.machine,
+        form,
+        _marked(choices),
+        None if needed is None else needed.capacity,
+        "" if needed is None else needed.level,
+        tuple(said for said in last.assumptions if not said.startswith("does not fit")),
+        tuple(dict.fromkeys(s for a in answers for s in a.incomplete)),
+    )
+
+
+def _sized(machine: Machine, ways: int, several: bool) -> Machine:
+    """So many chips of a kind; a target with a shape, or with one number of ways, as it was given."""
+    if not several or machine.shape:
+        return machine
+    found = of_size(machine, ways)
+    if found is None:
+        raise HardwareError(f"{machine.key} has no group of {ways} chips", hint="a number that a slice or node has")
+    return found
+
+
+def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[Choice]:
+    """One choice for each configuration of an answer."""
+    needed = answer.footprint
+    columns = [answer.sizes["batch"], answer.sizes["context"], timed(answer, form), _binding(answer)]
+    columns.append(0.0 if needed is None else needed.total)
+    if any(hasattr(column, "shape") for column in columns):
+        import numpy as np
+
+        rows = zip(*(array.ravel().tolist() for array in np.broadcast_arrays(*columns)), strict=True)
+    else:
+        rows = zip(*([column] for column in columns), strict=True)
+    capacity = None if needed is None else needed.capacity
+    return [
+        Choice(
+            int(batch), int(context), ways, chips, float(time), str(binds), float(memory),
+            None if capacity is None else memory <= capacity,
+        )
+        for batch, context, time, binds, memory in rows
+    ]  # fmt: skip
+
+
+def _binding(answer: Bound) -> Any:
+    if not isinstance(answer.bound_by, Codes):
+        return answer.bound_by
+    import numpy as np
+
+    return np.asarray(answer.bound_by.names, dtype=object)[answer.bound_by.codes]
+
+
+def _marked(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Mark what none beats: from the fastest for a user on, each that makes more of a chip than all before it.
+
+    Choices of different contexts do not compete.
+    """
+    best: set[int] = set()
+    for context in dict.fromkeys(choice.context for choice in choices):
+        rows = [i for i, c in enumerate(choices) if c.context == context and c.fits is not False]
+        most = 0.0
+        for i in sorted(rows, key=lambda i: (choices[i].time_per_token, -choices[i].tokens_per_second_per_chip)):
+            if choices[i].tokens_per_second_per_chip > most:
+                most = choices[i].tokens_per_second_per_chip
+                best.add(i)
+    return tuple(replace(choice, best=i in best) for i, choice in enumerate(choices))

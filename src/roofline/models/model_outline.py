@@ -1,0 +1,103 @@
+"""A model in outline: so many parameters and so much to keep for each token, before there is a configuration.
+
+Enough for the first estimates of serving (does it fit, how long is a step, how large a batch):
+
+>>> from roofline.models import serve_bound
+>>> model = outline(70e9, kv=2 * 80 * 8 * 128, dtype="int8")
+>>> model
+Model(outline: 70,000,000,000 parameters, 1 layers)
+>>> model.kv_bytes_per_token("int8")
+163840
+>>> step = serve_bound(model, "decode", on="v5e", batch=1, context=2047, weights="int8", kv="int8", policy="streamed")
+>>> sum(step.bytes.values()) == 70 * 10**9 + 2048 * 163840
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline import dtypes
+from roofline.models.blocks.scores import visible_pairs
+from roofline.models.description import Block, Cached, Layer, Model, Weight
+from roofline.models.step import is_zero
+from roofline.models.trace import Trace
+from roofline.sizes import Size, check
+from roofline.work import Op, Tensor, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Block):
+    """All matrices together: each of ``count`` parameters serves every token once."""
+
+    count: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        return (Weight("", (self.count, 1)),)
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        (matrix, *beside), own = trace.stored(self.weights()[0])
+        tokens = trace.step.tokens
+        out = trace.made("", *x.dims)
+        work = Work.flops("matrix", own or dtypes.arithmetic([x.dtype, matrix.dtype]), 2 * tokens * self.count)
+        sizes = {"tokens": tokens, "parameters": self.count}
+        trace.add(Op("", "contraction", work, (x, matrix, *beside), (out,), sizes), "")
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Cache(Block):
+    """Keys and values, ``kept`` elements a token; each is used by ``queries`` heads, where that is known."""
+
+    kept: int
+    queries: int | None = None
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
+        return (Cached("keys and values", length * self.kept),)
+
+    def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds."""
+        return self.kept
+
+    def run(self, trace: Trace, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        step = trace.step
+        read = []
+        if not is_zero(step.past):
+            read.append(Tensor(trace.place("cache"), (step.batch, step.past, self.kept), step.kv, "kv"))
+        new = Tensor(trace.place("new"), (step.tokens, self.kept), step.kv, "kv")
+        pairs = visible_pairs(step.new, step.length, causal=not step.full)
+        work = Work.flops("matrix", step.activations, 2 * step.batch * pairs * self.kept * (self.queries or 0))
+        trace.add(Op("", "attention", work, (x, *read), (new,), {"pairs": pairs}), "")
+        return x
+
+
+def outline(
+    parameters: float, *, kv: int = 0, queries: int | None = None, dtype: str = "bf16", name: str = "outline"
+) -> Model:
+    """A model of ``parameters``, all used by every token, that keeps ``kv`` elements of keys and values a token.
+
+    ``queries`` is how many query heads share a head of keys; without it attention's arithmetic is left out, and the
+    answer says so. There are no norms, activations or tables in it.
+    """
+    blocks: list[Block] = [Parameters("parameters", check("parameters", parameters))]
+    gaps: tuple[str, ...] = ()
+    if kv:
+        heads = None if queries is None else check("queries", queries)
+        blocks.append(Cache("attention", check("kv", kv), heads))
+        if heads is None:
+            gaps = ("attention's arithmetic is not counted: how many query heads share keys is not said",)
+    return Model(
+        name=name,
+        family="outline",
+        width=0,
+        vocabulary=0,
+        layers=(Layer(tuple(blocks)),),
+        dtype=dtypes.get(dtype).name,
+        head=False,
+        gaps=gaps,
+        notes=("a model in outline: parameters and keys and values, nothing else",),
+    )

@@ -1,0 +1,210 @@
+"""Speculative decoding: a cheap draft proposes tokens, one step of the model checks them all.
+
+With a draft of γ tokens, each accepted with probability α whatever came before, a check gives on average
+
+    E(γ, α) = (1 − α^(γ + 1)) / (1 − α)                     tokens; γ + 1 where α = 1
+
+in one step of γ + 1 tokens a sequence, after γ draft steps.
+
+>>> round(expected_tokens(4, 0.8), 4), expected_tokens(4, 1), expected_tokens(4, 0)
+(3.3616, 5, 1.0)
+>>> found = speculate("llama-3-70b", on="h200:8", tensor=8, context=4096, acceptance=0.8, draft=4, by="llama-3-8b")
+>>> round(found.speedup, 2), found.best.length
+(2.33, 5)
+
+Source: Y. Leviathan, M. Kalman, Y. Matias, "Fast inference from transformers via speculative decoding",
+arXiv:2211.17192, equation 1 and theorem 3.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.models.blocks.residual import Norm
+from roofline.models.config import load
+from roofline.models.description import Layer, Model
+from roofline.models.generating import check_form, single, timed
+from roofline.models.serving import serve_bound
+from roofline.sizes import Size
+
+#: Blocks around a prediction layer: two norms and the projection before it, a norm after.
+_AROUND = 4
+
+_EXPERTS = ("expert", "expert_exchange", "dispatch", "combine", "shared_experts")
+
+#: The longest draft that is tried for the best one.
+LONGEST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A draft of ``length`` tokens: seconds to make it, to check it, and the tokens that come of it on average."""
+
+    length: int
+    drafting: float
+    checking: float
+    tokens: float
+
+    @property
+    def time_per_token(self) -> float:
+        """Mean seconds a token of each sequence."""
+        return (self.drafting + self.checking) / self.tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Speculation:
+    """A draft of the length asked for, the best one, and a plain decode step, at the floor.
+
+    ``by`` says what drafts; ``drafts`` are those of every length up to the longest that was tried.
+    """
+
+    batch: int
+    acceptance: float
+    by: str
+    form: str
+    plain: float
+    asked: Draft
+    drafts: tuple[Draft, ...]
+
+    def __repr__(self) -> str:
+        return f"<Speculation by {self.by}: {self.asked.length} tokens {self.speedup:.2f}x, best {self.best.length}>"
+
+    @property
+    def best(self) -> Draft:
+        """The draft of the least time a token; one of no tokens is plain decoding."""
+        return min(self.drafts, key=lambda draft: draft.time_per_token)
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster than plain decoding the draft asked for is."""
+        return self.plain / self.asked.time_per_token
+
+    @property
+    def best_speedup(self) -> float:
+        """How many times faster than plain decoding the best draft is; 1 where none helps."""
+        return self.plain / self.best.time_per_token
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys, in SI units."""
+
+        def plain(draft: Draft) -> dict[str, Any]:
+            return {
+                "length": draft.length,
+                "drafting": draft.drafting,
+                "checking": draft.checking,
+                "tokens": draft.tokens,
+                "time_per_token": draft.time_per_token,
+            }
+
+        return {
+            "batch": self.batch,
+            "acceptance": self.acceptance,
+            "by": self.by,
+            "form": self.form,
+            "plain": self.plain,
+            "draft": plain(self.asked),
+            "speedup": self.speedup,
+            "best": plain(self.best),
+            "best_speedup": self.best_speedup,
+        }
+
+
+def expected_tokens(length: Size, acceptance: Size) -> Size:
+    """Mean tokens a check of ``length`` drafted ones gives, the model's own included.
+
+    >>> round(sum(0.7**accepted for accepted in range(6)), 9) == round(expected_tokens(5, 0.7), 9)
+    True
+    """
+    if isinstance(acceptance, int | float) and acceptance == 1:
+        return length + 1
+    return (1 - acceptance ** (length + 1)) / (1 - acceptance)
+
+
+def speculate(
+    model: Model | str,
+    *,
+    context: int,
+    acceptance: float,
+    draft: int,
+    by: Model | str | float,
+    batch: int = 1,
+    form: str = "lower",
+    longest: int = LONGEST,
+    **options: Any,
+) -> Speculation:
+    """Time tokens with a ``draft`` of so many tokens, and find the length that is best.
+
+    ``by`` makes the draft: another model (a name, a configuration), which runs on the same chips in its own formats; a
+    fraction of the model's own step; or ``mtp``, the model's own layers for further tokens, used one after another.
+    Drafts of up to ``longest`` tokens are tried, as far as the model's context reaches. ``options`` are those of
+    :func:`roofline.models.serve_bound`.
+    """
+    described = load(model) if isinstance(model, str) else model
+    batch, context, draft = single("batch", batch), single("context", context), single("draft", draft)
+    check_form(form)
+    if not 0 <= acceptance <= 1:
+        raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
+
+    def step(runs: Model, after: int, tokens: int = 1, **formats: Any) -> float:
+        if tokens > 1:
+            formats["tokens"] = tokens
+        return float(timed(serve_bound(runs, "decode", batch=batch, context=after, **formats), form))
+
+    plain = step(described, context, **options)
+    if described.context is not None:
+        longest = min(longest, described.context - context - 1)
+    name, drafted = _drafter(described, by, plain, context, step, options)
+    drafts, drafting = [Draft(0, 0.0, plain, 1.0)], 0.0
+    for length in range(1, max(draft, longest) + 1):
+        drafting += drafted(length - 1)
+        checking = step(described, context, length + 1, **options)
+        drafts.append(Draft(length, drafting, checking, float(expected_tokens(length, acceptance))))
+    return Speculation(batch, acceptance, name, form, plain, drafts[draft], tuple(drafts[: longest + 1]))
+
+
+def _drafter(
+    model: Model, by: Model | str | float, plain: float, context: int, step: Callable[..., float], options: Any
+) -> tuple[str, Callable[[int], float]]:
+    """What drafts, and the seconds of its step after so many drafted tokens."""
+    if isinstance(by, int | float):
+        if not 0 <= by < float("inf"):
+            raise InputError(f"a draft step of {by} of the model's own", hint="a fraction, as in 0.1")
+        return f"a draft of {by:g} of a step", lambda after: by * plain
+    if by == "mtp":
+        own = predictor(model)
+        return "its own prediction layers", lambda after: step(own, context + after, **options)
+    other = load(by) if isinstance(by, str) else by
+    # another model has its own formats, whatever the checked one is stored in
+    shared = {
+        name: value for name, value in options.items() if name not in ("weights", "activations", "skew", *_EXPERTS)
+    }
+    return other.name, lambda after: step(other, context + after, **shared)
+
+
+def predictor(model: Model) -> Model:
+    """The layer that predicts a further token as a model: its projection, its layer, and the model's own head.
+
+    >>> from roofline.models import load
+    >>> found = predictor(load("deepseek-v3"))
+    >>> len(found.layers), round(found.active_parameters / 1e9, 2)
+    (1, 2.54)
+    """
+    if not model.extra:
+        raise InputError(f"{model.name} has no layers that predict further tokens", hint="name a draft model")
+    around = _AROUND if model.extra_blocks else 0
+    modules = len(model.extra_blocks) // _AROUND or 1
+    first = model.extra_blocks[:around]
+    layers = [block for layer in model.extra[: len(model.extra) // modules] for block in layer.blocks]
+    return replace(
+        model,
+        name=f"{model.name} prediction",
+        layers=(Layer((*first[:-1], *layers, *first[-1:])),),
+        extra=(),
+        extra_blocks=(),
+        before=(),
+        after=tuple(block for block in model.after if not isinstance(block, Norm)),
+        final=(),
+    )

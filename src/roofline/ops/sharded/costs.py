@@ -1,0 +1,144 @@
+"""What every choice of a sharded program costs in time, each of its parts priced once.
+
+A choice is an operation on its local sizes and the moves of its operands and of its result; what these cost does not
+depend on the rest of a plan, so that a search over plans adds up prices instead of building every plan.
+
+>>> one, other = Spent({"mxu": 3e-6}, 3e-6, 3e-6), Spent({"ici X": 2e-6}, 2e-6, 2e-6, 512)
+>>> one.plus(other).merit
+(3e-06, 5e-06, 5e-06, 512.0, 0, 0, 0)
+>>> one.never_worse(other), Spent({"mxu": 1e-6}, 1e-6, 1e-6).never_worse(one)
+(False, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.notation.structure import Shape, Step
+from roofline.ops.sharded.choices import Choice, MaySplit, Score, choices, empty, moved
+from roofline.ops.sharded.layout import Layout
+from roofline.ops.sharded.local import Place, moves_alone, operations
+from roofline.ops.sharded.moves import Move
+from roofline.ops.sharded.plans import Plan
+from roofline.sizes import Size
+from roofline.work import Op
+
+NOTHING = Score()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spent:
+    """Seconds on every resource, op by op and one after the other, and bytes sent.
+
+    ``apart`` is the share of the time at worst in what is ordered by: 0 where everything overlaps. ``more`` are
+    seconds that no overlap hides. ``score`` decides between plans that take equally long.
+    """
+
+    times: Mapping[str, float] = field(default_factory=dict)
+    op_by_op: float = 0
+    upper: float = 0
+    sent: float = 0
+    more: float = 0
+    apart: float = 0
+    score: Score = NOTHING
+
+    @property
+    def merit(self) -> tuple[float, ...]:
+        """Time at best (or as far as it overlaps), then op by op, then at worst, bytes, moves; to twelve digits."""
+        lower = max(self.times.values(), default=0)
+        first = lower + self.apart * (self.upper - lower) + self.more
+        return *(float(f"{x:.12g}") for x in (first, self.op_by_op, self.upper, self.sent)), *self.score
+
+    def plus(self, other: Spent) -> Spent:
+        """Add up, resource by resource."""
+        times = dict(self.times)
+        for name, time in other.times.items():
+            times[name] = times.get(name, 0) + time
+        return Spent(
+            times,
+            self.op_by_op + other.op_by_op,
+            self.upper + other.upper,
+            self.sent + other.sent,
+            self.more + other.more,
+            max(self.apart, other.apart),
+            self.score.plus(other.score),
+        )
+
+    def never_worse(self, other: Spent) -> bool:
+        """Say whether nothing here is more."""
+        parts = zip((*self._parts(), self.score), (*other._parts(), other.score), strict=True)
+        return all(a <= b for a, b in parts) and all(  # type: ignore[operator]
+            time <= other.times.get(name, 0) for name, time in self.times.items()
+        )
+
+    def least_of(self, other: Spent) -> Spent:
+        """The smaller of each part."""
+        times = {name: min(time, other.times[name]) for name, time in self.times.items() if name in other.times}
+        op_by_op, upper, sent, more = map(min, self._parts(), other._parts())
+        return Spent(times, op_by_op, upper, sent, more, self.apart)
+
+    def _parts(self) -> tuple[float, ...]:
+        return self.op_by_op, self.upper, self.sent, self.more
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimeCosts:
+    """The costs of a program's choices in time; ``price`` says what operations take, one after the other."""
+
+    steps: Sequence[Step]
+    sizes: Mapping[str, Size]
+    place: Place
+    axes: Sequence[str]
+    may_split: MaySplit
+    price: Callable[[Sequence[Op]], Spent]
+    _known: dict[Any, Spent] = field(default_factory=dict)
+
+    def of(self, at: int, choice: Choice | None) -> Spent:
+        """Price a choice: its operation, and the moves before and after it."""
+        step = self.steps[at]
+        if choice is None:
+            return self._once(at, lambda: operations((step,), Plan((None,), ()), self.sizes, self.place))
+        total = self._alone(at, choice).plus(Spent(score=choice.score))
+        for shape, layout, moves in zip(step.inputs, choice.given, choice.before, strict=True):
+            total = total.plus(self._moved(shape, layout, moves))
+        return total.plus(self._moved(step.output, choice.raw, choice.after))
+
+    def least(self, at: int) -> Spent:
+        """Price the steps from ``at`` on at the least that each takes on every resource, with nothing sent."""
+        key = ("least", at)
+        if key not in self._known:
+            rest = self.least(at + 1) if at + 1 < len(self.steps) else Spent()
+            self._known[key] = self._cheapest(at).plus(rest)
+        return self._known[key]
+
+    def _cheapest(self, at: int) -> Spent:
+        step = self.steps[at]
+        if step.kind == "collective":
+            return self.of(at, None)
+        whole = [Layout(x.labels, tuple(() for _ in x.labels)) for x in step.inputs]
+        found: Spent | None = None
+        for choice in choices(step, whole, None, also=self.axes, may_split=self.may_split):
+            spent = self._alone(at, choice)
+            found = spent if found is None else found.least_of(spent)
+        return found or Spent()
+
+    def _alone(self, at: int, choice: Choice) -> Spent:
+        """Price the operation of a choice, without its moves."""
+        step = self.steps[at]
+        ends = tuple(moved(layout, moves) for layout, moves in zip(choice.given, choice.before, strict=True))
+        bare = Choice(ends, ((),) * len(ends), empty(step), (), choice.repeated)
+        return self._once((at, ends), lambda: operations((step,), Plan((bare,), ()), self.sizes, self.place))
+
+    def _moved(self, x: Shape, layout: Layout, moves: Sequence[Move]) -> Spent:
+        if not any(move.sends for move in moves):
+            return Spent()
+        return self._once(
+            (x.ident, layout, tuple(moves)), lambda: moves_alone(x, layout, moves, self.sizes, self.place)
+        )
+
+    def _once(self, key: Any, build: Callable[[], Sequence[Op]]) -> Spent:
+        if key not in self._known:
+            self._known[key] = self.price(build())
+        return self._known[key]

@@ -1,0 +1,79 @@
+"""Factorisations and solves; what iterates until it converges is listed as not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from roofline.programs import factorizations as counts
+from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_symbols import least, most
+from roofline.sizes import Size
+
+#: FLOPs by operation, from the rows and columns of its first operand.
+_OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
+    "linalg_cholesky_ex": lambda m, n: counts.cholesky(n),
+    "cholesky": lambda m, n: counts.cholesky(n),
+    "linalg_ldl_factor_ex": lambda m, n: counts.cholesky(n),
+    "linalg_lu_factor_ex": lambda m, n: counts.lu(most(m, n), least(m, n)),
+    "linalg_lu": lambda m, n: counts.lu(most(m, n), least(m, n)),
+    "_linalg_det": lambda m, n: counts.lu(n, n) + n,
+    "_linalg_slogdet": lambda m, n: counts.lu(n, n) + 2 * n,
+    "linalg_inv_ex": lambda m, n: counts.inverse(n),
+    "cholesky_inverse": lambda m, n: counts.inverse(n) - 2 * counts.lu(n, n),
+    "geqrf": lambda m, n: counts.qr(most(m, n), least(m, n)),
+}
+
+
+@rule(*_OF_ONE)
+def factorised(call: Call) -> Priced:
+    """One matrix, or a batch of them."""
+    *batch, m, n = call.args[0].shape
+    return _counted(call, prod(batch) * _OF_ONE[call.name](m, n))
+
+
+@rule("linalg_qr")
+def qr(call: Call) -> Priced:
+    """The triangle, then the orthogonal columns that are wanted."""
+    *batch, m, n = call.args[0].shape
+    columns = {"r": 0, "complete": counts.square_q(m, n) if m > n else counts.qr(m, m)}
+    tall, short = most(m, n), least(m, n)
+    wanted = columns.get(call.get("mode", "reduced"), counts.qr(m, short))
+    return _counted(call, prod(batch) * (counts.qr(tall, short) + wanted))
+
+
+@rule("linalg_householder_product", "ormqr")
+def reflected(call: Call) -> Priced:
+    """As many columns as there are reflections."""
+    *batch, m, n = call.args[0].shape
+    return _counted(call, prod(batch) * counts.qr(m, n))
+
+
+@rule("_linalg_solve_ex", "linalg_lu_solve", "cholesky_solve", "linalg_solve_triangular", "triangular_solve",
+      "linalg_ldl_solve")  # fmt: skip
+def solved(call: Call) -> Priced:
+    """A triangular solve takes n for every element of the result, one after a factorisation two of them."""
+    n, size = _order(call), call.outs[0].numel()
+    each = counts.triangular_solve(n, 1) // n * size
+    if "triangular" in call.name:
+        return _counted(call, each)
+    matrix = call.args[0].shape
+    factorised = prod(matrix[:-2]) * counts.solve(n, 0) if call.name == "_linalg_solve_ex" else 0
+    return _counted(call, factorised + 2 * each)
+
+
+@rule("_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_eigvals", "linalg_eigvals", "linalg_lstsq", "linalg_pinv",
+      "linalg_matrix_exp")  # fmt: skip
+def iterated(call: Call) -> Priced:
+    """Worked out until it converges."""
+    return costs.unknown(f"aten.{call.name}", call.reads, call.writes, counts.ITERATES)
+
+
+def _order(call: Call) -> Any:
+    """Rows of the matrix that is solved with: the operand that is square."""
+    return call.args[1 if call.name in ("cholesky_solve", "triangular_solve") else 0].shape[-1]
+
+
+def _counted(call: Call, flops: Size) -> Priced:
+    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].numel())

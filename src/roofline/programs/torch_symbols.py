@@ -1,0 +1,210 @@
+"""Open sizes: a named size without a number goes through PyTorch's symbolic shapes and comes out as a formula.
+
+It is the machinery behind ``torch.export``'s dynamic dimensions, without an export: the same watchers see the same
+calls. Where a program branches on an open size, PyTorch notes the condition (a guard); those that are left are
+assumptions of the answer, and one that fixes a size to a number is an error that names the line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache, reduce
+from itertools import product as every
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy import functions as theirs
+
+from roofline.errors import SizeError
+from roofline.sizes import symbol
+from roofline.work import Op, Tensor, Work
+
+#: What PyTorch takes an open size for where a program branches on it: distinct, and with many divisors.
+_GUESSES = tuple(96 * prime for prime in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29))
+
+#: The least an open size stands for: at 1 a dimension broadcasts, and PyTorch takes another path.
+LEAST = 2
+
+
+class OpenSizes:
+    """The sizes of one trace that have a name and no number. ``line`` gives the user's line that runs now."""
+
+    def __init__(self, line: Callable[[], str]) -> None:
+        self._shapes = _Shapes(self._fixed, line)
+        self._sizes: dict[str, Any] = {}
+        self._names: dict[Any, Any] = {}
+        self._error: SizeError | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._sizes)
+
+    def size(self, name: str) -> Any:
+        """PyTorch's symbolic integer of this name."""
+        if name not in self._sizes:
+            from torch._dynamo.source import ConstantSource
+
+            if len(self._sizes) == len(_GUESSES):
+                raise SizeError(f"more than {len(_GUESSES)} open sizes", hint="give some of them a number")
+            guess, source = _GUESSES[len(self._sizes)], ConstantSource(name)
+            made = self._shapes.create_symbol(guess, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
+            self._names[made] = symbol(name)
+            self._sizes[name] = self._shapes.create_symintnode(made, hint=guess, source=source)
+        return self._sizes[name]
+
+    def plain(self, value: Any) -> Any:
+        """A number or a formula in the named sizes."""
+        value = bare(value)
+        if not isinstance(value, sympy.Basic):
+            return value
+        found = self._ours(value)
+        return found if not found.is_number else int(found) if found == int(found) else float(found)
+
+    def plain_op(self, op: Op) -> Op:
+        """The operation with every size a number or a formula."""
+        self.check()
+        return replace(
+            op,
+            work=Work({key: self.plain(amount) for key, amount in op.work.items()}),
+            reads=tuple(self._tensor(t) for t in op.reads),
+            writes=tuple(self._tensor(t) for t in op.writes),
+            dims={name: self.plain(size) for name, size in op.dims.items()},
+            options={name: self.plain(value) for name, value in op.options.items()},
+        )
+
+    def check(self) -> None:
+        """Stop if the program needed the number of an open size."""
+        if self._error is not None:
+            raise self._error
+
+    def conditions(self) -> tuple[str, ...]:
+        """What has to hold for the formulas to, in words."""
+        if not self._sizes:
+            return ()
+        found = dict.fromkeys(self._ours(guard.expr) for guard in self._shapes.guards)
+        left = [written(item) for item in found if item is not sympy.true]
+        where = f", where {', '.join(left)}" if left else ""
+        return (f"the formulas hold for whole {', '.join(self._sizes)} from {LEAST} on{where}",)
+
+    def named(self, text: str) -> str:
+        """PyTorch's text with our names."""
+        for symbol_, ours in self._names.items():
+            text = re.sub(rf"\b{symbol_}\b", str(ours), text)
+        return text
+
+    def _ours(self, expression: Any) -> Any:
+        return formula(expression.xreplace(self._names))
+
+    def _fixed(self, size: Any, to: Any, place: str) -> None:
+        name, line = self._ours(size), f"{place}: " if place else ""
+        message = f"{line}{name} cannot stay open: here it has to be {self._ours(to)}"
+        self._error = self._error or SizeError(message, hint=f"give it a number: {name}=…")
+
+    def _tensor(self, tensor: Tensor) -> Tensor:
+        return replace(tensor, dims=tuple(map(self.plain, tensor.dims)), touched=self.plain(tensor.touched))
+
+
+class _Shapes(ShapeEnv):  # type: ignore[misc]
+    """PyTorch's shapes; ``fixed`` hears of an open size that the program needs as a number."""
+
+    def __init__(self, fixed: Callable[[Any, Any, str], None], line: Callable[[], str]) -> None:
+        super().__init__()
+        self._fixed_, self._line = fixed, line
+
+    def _set_replacement(self, a: Any, tgt: Any, msg: str) -> None:
+        self._fixed_(a, tgt, self._line())
+        super()._set_replacement(a, tgt, msg)
+
+
+def least(*sizes: Any) -> Any:
+    """The smallest, as a formula where a size is open: comparing would be a branch."""
+    return reduce(torch.sym_min, sizes)
+
+
+def most(*sizes: Any) -> Any:
+    """The largest, likewise."""
+    return reduce(torch.sym_max, sizes)
+
+
+def log2(size: Any) -> Any:
+    """The logarithm to base 2 of a number or an open size."""
+    return torch._sym_log2(size) if isinstance(size, torch.SymInt) else math.log2(size)
+
+
+def levels_of(size: Any) -> Any:
+    """⌈log₂ n⌉, the levels of a binary tree over n leaves; exact for whole numbers."""
+    return math.ceil(log2(size)) if isinstance(size, torch.SymInt) else (size - 1).bit_length()
+
+
+def bare(size: Any) -> Any:
+    """PyTorch's expression of an open size, for arithmetic of :mod:`roofline.sizes`, which branches on nothing."""
+    return size.node.expr if isinstance(size, torch.SymInt | torch.SymFloat) else size
+
+
+def guessed(value: Any) -> Any:
+    """The number PyTorch takes an open size for; a number is itself."""
+    return value.node.hint if isinstance(value, torch.SymInt) else value
+
+
+def written(condition: Any) -> str:
+    """A condition as one reads it.
+
+    >>> B = symbol("B")
+    >>> written(sympy.Eq(sympy.Mod(B, 8), 0)), written(sympy.Ne(B, 3)), written(B < 9)
+    ('Mod(B, 8) = 0', 'B ≠ 3', 'B < 9')
+    """
+    if isinstance(condition, sympy.Eq | sympy.Ne):
+        return f"{condition.lhs} {'=' if isinstance(condition, sympy.Eq) else '≠'} {condition.rhs}"
+    return str(condition).replace("<=", "≤").replace(">=", "≥")
+
+
+@cache
+def formula(expression: Any) -> Any:
+    """An expression with PyTorch's own integer functions as sympy's, exact quotients as such.
+
+    >>> S = symbol("S")
+    >>> formula(theirs.FloorDiv(S * (S + 1), 2)), formula(theirs.FloorDiv(S, 2))
+    (S*(S + 1)/2, floor(S/2))
+    """
+    for kinds, ours in _FUNCTIONS.items():
+        expression = expression.replace(lambda e, kinds=kinds: isinstance(e, kinds), lambda e, ours=ours: ours(*e.args))
+    return expression.replace(lambda e: e.is_Float, _ratio)
+
+
+def _ratio(value: Any) -> Any:
+    """A float as the ratio it stands for: thirds and the like, else exactly."""
+    exact = sympy.Rational(value)
+    plain = exact.limit_denominator(1000)
+    return plain if abs(plain - exact) <= abs(exact) * sympy.Rational(1, 2**50) else exact
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """a // b, without the floor where b divides a whatever the sizes are."""
+    if b.is_Integer and 0 < b <= 16 and a.is_polynomial(*a.free_symbols) and len(a.free_symbols) <= 2:
+        names = sorted(a.free_symbols, key=str)
+        whole = all(c.is_Integer for c in sympy.Poly(a, *names).coeffs()) if names else a.is_Integer
+        rests = (a.subs(dict(zip(names, at, strict=True))) % b for at in every(range(int(b)), repeat=len(names)))
+        if whole and all(rest == 0 for rest in rests):
+            return a / b
+    return sympy.floor(a / b)
+
+
+_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    (theirs.FloorDiv, theirs.CleanDiv): _quotient,
+    (theirs.CeilDiv,): lambda a, b: sympy.ceiling(a / b),
+    (theirs.IntTrueDiv, theirs.FloatTrueDiv): lambda a, b: a / b,
+    (theirs.Mod, theirs.PythonMod): sympy.Mod,
+    (theirs.ModularIndexing,): lambda a, b, n: sympy.Mod(sympy.floor(a / b), n),
+    (theirs.Max,): sympy.Max,
+    (theirs.Min,): sympy.Min,
+    (theirs.PowByNatural, theirs.FloatPow): lambda a, b: a**b,
+    (theirs.ToFloat, theirs.Identity): lambda a: a,
+    (theirs.TruncToInt, theirs.FloorToInt): sympy.floor,
+    (theirs.CeilToInt,): sympy.ceiling,
+    (theirs.OpaqueUnaryFn_log2,): lambda a: sympy.log(a, 2),
+    (theirs.OpaqueUnaryFn_sqrt,): sympy.sqrt,
+}

@@ -1,0 +1,110 @@
+"""The search over plans: what it finds is the best of all there are, counted out one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import roofline.ops.sharded.plans as searched
+from roofline import bound, shard
+from roofline.bounds.api import question
+from roofline.bounds.plans import MOST, _Search
+from roofline.errors import NotationError, SizeError
+from roofline.notation import program
+from tests.bounds.test_plan_laws import LAYOUTS, MLP
+
+SIZES = {"B": 64, "D": 512, "F": 1024}
+GELU = "h = In[B_X, D_Y] * Wi[D_X, F_Y]; g = gelu(h); g * Wo[F_Y, D_X] -> Out[B_X, D_Y]"
+
+
+def merit(found: Any, estimated: bool = False) -> tuple[float, ...]:
+    """What plans are ranked by, to the digits that adding up in another order leaves alone."""
+    figures = (found.estimate if estimated else found.lower, found.op_by_op, found.upper, sum(found.wire.values()))
+    return tuple(float(f"{x:.9g}") for x in figures)
+
+
+def every_plan(text: str, **options: Any) -> list[Any]:
+    """Build and price every plan there is, with nothing left out, and sort the prices."""
+    search = _Search.of(question(text, **options))
+    kept, searched.KEPT = searched.KEPT, 10**9
+    try:
+        estimated = "overlap" in options or "overhead" in options
+        return sorted(merit(search.price(plan), estimated) for plan in search.plans())
+    finally:
+        searched.KEPT = kept
+
+
+@st.composite
+def chains(draw: Any) -> str:
+    """Two matmuls in a row, sharded in any way over X and Y."""
+
+    def tensor(name: str, first: str, second: str) -> str:
+        one = draw(st.sampled_from(LAYOUTS))
+        other = draw(st.sampled_from([x for x in LAYOUTS if not set(x[1:]) & set(one[1:])]))
+        return f"{name}[{first}{one}, {second}{other}]"
+
+    return f"{tensor('I', 'B', 'D')} * {tensor('W', 'D', 'F')} * {tensor('V', 'F', 'D')} -> {tensor('O', 'B', 'D')}"
+
+
+def _reads(text: str) -> bool:
+    """Say whether the layouts of the operands leave one for what is made halfway."""
+    try:
+        return bool(program(text))
+    except NotationError:
+        return False
+
+
+@settings(max_examples=5)
+@given(chains(), st.sampled_from([2**6, 2**10, 2**14]), st.sampled_from(["v5e:4x2", "v5p:4x4x4", "h100:16"]))
+def test_the_best_plan_is_the_best_of_all(text: str, batch: int, on: str) -> None:
+    assume("_" in text and _reads(text))
+    mesh = {"X": 4, "Y": 2} if on != "v5p:4x4x4" else {"X": 16, "Y": 4}
+    options = {"on": on if on != "h100:16" else "h100", "mesh": mesh, **SIZES, "B": batch}
+    every = every_plan(text, **options)
+    found = shard(text, **options)
+    assert [merit(plan.bound) for plan in found.plans[:16]] == every[:16]
+    assert merit(bound(text, **options)) == every[0]
+
+
+CONVENTIONS = [{}, {"overlap": 0.3}, {"overhead": 2e-6}, {"policy": "fused"}, {"policy": "minimal"}]
+
+
+@pytest.mark.parametrize(("text", "options"), [*((MLP["mixed"], each) for each in CONVENTIONS), (GELU, {})])
+def test_more_plans_than_are_listed(text: str, options: dict[str, Any]) -> None:
+    asked = {"on": "v5p:4x4", **SIZES, **options}
+    every = every_plan(text, **asked)
+    found = shard(text, **asked)
+    estimated = "overlap" in options or "overhead" in options
+    assert len(found) == min(MOST, len(every))
+    assert merit(found.best.bound, estimated) == every[0]
+    assert bound(text, **asked).plan == found.best.name
+
+
+def test_a_plan_is_legal_only_if_every_layout_on_its_way_divides() -> None:
+    """F of 4 is split over Y, but over Y and X together it cannot be."""
+    text = "bf16[B, D_X] * bf16[D_X, F_Y] -> bf16[B, F_Y]"
+    found = shard(text, on="v5p:4x4", B=4, D=4096, F=4)
+    assert found.best.name == "AllReduce_X(bf16[B, F_Y] {U_X})"
+    assert len(found) < len(shard(text, on="v5p:4x4", B=4, D=4096, F=16))
+    with pytest.raises(SizeError, match="size F of 6 does not divide over 4 chips"):
+        shard(text, on="v5p:4x4", B=4, D=4096, F=6)
+
+
+def test_plans_are_priced_when_they_are_looked_at() -> None:
+    answer = bound(MLP["mixed"], on="v5p:4x4", **SIZES)
+    assert answer.plans[0].bound is not None
+    assert answer.plans[0].bound.lower == answer.lower
+    assert [plan.rank for plan in answer.plans[:3]] == [1, 2, 3]
+    assert answer.plans[-1].rank == len(answer.plans)
+
+
+def test_one_plan_for_all_rows_is_said() -> None:
+    text = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+    rows = bound(text, on="v5e:4", B=np.array([64, 65536]), D=8192, F=8192)
+    assert "plan: AllReduce_X(bf16[B, F] {U_X}), which sends over the fewest mesh axes" in rows.assumptions
+    best = [bound(text, on="v5e:4", B=B, D=8192, F=8192).lower for B in (64, 65536)]
+    assert all(row >= one * (1 - 1e-12) for row, one in zip(rows.lower, best, strict=True))

@@ -1,0 +1,103 @@
+"""The book's questions about GPUs as chips: chapter 12's tables, cores, registers and matmuls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline import Bound, bound, chip
+from roofline.errors import HardwareError
+from roofline.hardware.cores import per_cycle, registers, units, warps
+from roofline.hardware.rate import main_level, ridge
+from tests.cases.test_one_chip_cases import check
+
+DATA = Path(__file__).parent.parent / "data" / "book_cases_gpus.json"
+CASES = {case["id"]: case for case in json.loads(DATA.read_text(encoding="utf-8"))["cases"]}
+
+
+def row(key: str, capacity: float, **figures: float) -> dict[str, Any]:
+    """A row of the book's table, whose figures stand in for the catalog's."""
+    machine = chip(key, **{"hbm.capacity": capacity, **figures})
+    memory = main_level(machine)
+    assert memory.capacity is not None
+    assert memory.bandwidth is not None
+    peaks = machine.units[0].peaks
+    assert peaks["fp8"].value == peaks["int8"].value
+    return {
+        "mem": memory.capacity.value / 1e9,
+        "hbm": memory.bandwidth.value,
+        "bf16": peaks["bf16"].value,
+        "fp8_int8": peaks["fp8"].value,
+        "critical_intensity": ridge(machine, "bf16"),
+    }
+
+
+def matmul(B: int) -> Bound:
+    figures = {"hbm": 8e12, "fp16": 2.3e15}
+    return bound("fp16[B, 4096] * fp16[4096, 8192] -> fp16[B, 8192]", on="b200", set=figures, B=B)
+
+
+def two_matmuls() -> dict[str, Any]:
+    small, large = matmul(64), matmul(512)
+    return {
+        "bytes": sum(small.bytes.values()),
+        "t64": small.lower * 1e6,
+        "bound64": str(small.kind).removesuffix("-bound"),
+        "t512": large.lower * 1e6,
+        "bound512": str(large.kind).removesuffix("-bound"),
+    }
+
+
+def capacities() -> dict[str, Any]:
+    """The book takes 256 KiB of shared memory for an SM, its L1 included, as much as it has registers."""
+    total = registers(chip("h100"))
+    assert total is not None
+    return {"each": total / 1.024e6, "both": 2 * total / 1.024e6}
+
+
+H200 = {"hbm": 4.8e12, "bf16": 9.9e14, "fp8": 2e15, "int8": 2e15}
+ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "gpus.spec.h100": lambda: row("h100", 80e9, hbm=3.4e12, bf16=9.9e14, fp8=2e15, int8=2e15),
+    "gpus.spec.h200": lambda: row("h200", 141e9, **H200),
+    "gpus.spec.b200": lambda: row("b200", 192e9, hbm=8e12, bf16=2.3e15, fp8=4.5e15, int8=4.5e15),
+    "gpus.tc_cycle": lambda: {
+        "h100": per_cycle(chip("h100", **{"tensor.clock": 1.76e9, "bf16": 9.9e14}), "tensor", "bf16"),
+        "b200": per_cycle(chip("b200", **{"tensor.clock": 1.86e9, "bf16": 2.25e15}), "tensor", "bf16"),
+    },
+    "gpus.registers": lambda: {"bytes": chip("h100").registers.value / 1024, "warps": warps(chip("h100"), 256)},
+    "gpus.q1.1": lambda: {
+        "h100": units(chip("h100"), "cuda"),
+        "b200": units(chip("b200"), "cuda"),
+        "v5p": units(chip("v5p"), "vpu"),
+    },
+    "gpus.q1.4": two_matmuls,
+    "gpus.q1.5": capacities,
+}
+
+
+def entries() -> Iterator[Any]:
+    for case_id, case in CASES.items():
+        for entry in case["expected"]:
+            yield pytest.param(case_id, entry, id=f"{case_id}-{entry['name']}")
+
+
+@pytest.mark.parametrize(("case_id", "entry"), list(entries()))
+def test_case(case_id: str, entry: dict[str, Any]) -> None:
+    check(entry, ANSWERS[case_id]()[entry["name"]])
+
+
+def test_every_case_is_answered() -> None:
+    assert set(ANSWERS) == set(CASES)
+
+
+def test_what_is_not_known_is_no_number() -> None:
+    assert units(chip("mi300x"), "vector") is None
+    assert registers(chip("v5p")) is None
+    assert warps(chip("v5p"), 256) is None
+    assert per_cycle(chip("h100"), "tensor", "fp4") is None
+    with pytest.raises(HardwareError, match="NVIDIA H100 SXM5 80GB has no unit 'mxu'; its units are: tensor, cuda"):
+        units(chip("h100"), "mxu")

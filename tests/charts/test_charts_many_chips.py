@@ -1,0 +1,33 @@
+"""Charts over a number of chips and over a sharded size: only sizes that divide, crossings marked, no empty lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline import bound, plot
+from roofline.charts.marks import Line, Ridge
+
+TEXT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+
+
+def test_time_over_a_number_of_chips() -> None:
+    sizes = {"B": 4096, "D": 8192, "F": 8192}
+    counts = [1, 2, 4, 8, 16, 32, 64]
+    chart = plot(TEXT, on="h100", mesh={"X": "n"}, kind="time", vary="n", n=counts, **sizes)
+    lines = {mark.label: mark for mark in chart.marks if isinstance(mark, Line)}
+    assert {"tensor", "nvlink", "nic", "lower", "upper"} <= set(lines)
+    assert min(lines["nvlink"].x) == 2  # one chip sends nothing, and there is no line at zero
+    assert all(time > 0 for line in lines.values() for time in line.y)
+    for n in counts:
+        one = bound(TEXT, on="h100", mesh={"X": n}, plan="fewest", **sizes)
+        assert lines["lower"].y[lines["lower"].x.index(n)] == pytest.approx(one.lower)
+    crossings = [mark for mark in chart.marks if isinstance(mark, Ridge)]
+    assert any("nvlink binds" in mark.label and 2 < mark.x < 4 for mark in crossings)
+
+
+def test_time_over_a_size_that_must_divide() -> None:
+    chart = plot(
+        TEXT, on="v5e:8", link=4.5e10, kind="time", vary="D", D=[1024 * 2**i for i in range(8)], B=4096, F=8192
+    )
+    (crossing,) = (mark for mark in chart.marks if isinstance(mark, Ridge) and "mxu binds" in mark.label)
+    assert crossing.x == pytest.approx(61289, abs=8)  # where solve puts it, 14·P/W

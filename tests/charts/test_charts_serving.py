@@ -1,0 +1,120 @@
+"""Pictures of serving: what is drawn is what the answers say; bars in files and in the terminal."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from charts_to_draw import (
+    ALL,
+    bars,
+    front_of_one,
+    front_of_several,
+    memory_of_batches,
+    operations_of_both,
+    times_of_step,
+)
+
+from roofline.charts.bars_chart import bars_chart
+from roofline.charts.draw import placed
+from roofline.charts.front_chart import front_chart
+from roofline.charts.serving_charts import memory_by_part, serving_roofline, time_by_operation
+from roofline.errors import InputError
+from roofline.models import latency_throughput, serve
+
+
+def test_times_are_those_of_the_operations():
+    found = serve("llama-3-70b", on="h200:8", tensor=8, batch=8, prompt=1024, context=4096)
+    for phase, answer in (("prefill", found.prefill), ("decode", found.decode)):
+        chart = time_by_operation(found, phase=phase)
+        assert sum(bar.x1 - bar.x0 for bar in chart.bars) == pytest.approx(answer.op_by_op, rel=1e-9)
+        longest = max(answer.ops, key=lambda part: part.lower)
+        assert chart.bars[0].x1 == pytest.approx(longest.lower)
+        assert chart.y.names[0] == longest.op.where
+        binds = {part.op.where: part.bound_by for part in answer.ops}
+        assert all(bar.part == binds[chart.y.names[bar.row]] for bar in chart.bars if chart.y.names[bar.row] in binds)
+    assert time_by_operation(found).y.names == time_by_operation(found, phase="decode").y.names
+
+
+def test_memory_is_stacked_part_on_part_against_the_capacity():
+    found = serve("llama-3-8b", on="h100", batch=np.array([1.0, 16.0, 64.0, 256.0]), context=8000)
+    chart = memory_by_part(found)
+    assert chart.y.names == ("batch 1", "batch 16", "batch 64", "batch 256")
+    for row, total in enumerate(found.memory.total):
+        stack = [bar for bar in chart.bars if bar.row == row]
+        assert stack[0].x0 == 0
+        assert all(one.x1 == other.x0 for one, other in pairwise(stack))
+        assert stack[-1].x1 == pytest.approx(total)
+    (limit,) = chart.lines
+    assert set(limit.x) == {found.memory.capacity}
+
+
+def test_every_point_stands_where_its_operation_does():
+    found = serve("llama-3-8b", on="h100", batch=8, prompt=512)
+    chart = serving_roofline(found)
+    assert {point.label.partition(":")[0] for point in chart.points} == {"prefill", "decode"}
+    for point in chart.points:
+        phase, _, names = point.label.partition(": ")
+        answer = found.prefill if phase == "prefill" else found.decode
+        name = names.split(",")[0]
+        parts = [part for part in answer.ops if part.op.where.rpartition(".")[2] == name]
+        assert (point.x, point.y) in [(part.intensity, part.flops / part.lower) for part in parts]
+    assert any("left out" in note for note in chart.notes)
+
+
+def test_one_operation_in_sight_is_one_point():
+    from roofline.models import outline
+
+    found = serve(outline(1e9, kv=1000), on="h100", context=100)
+    assert [point.text for point in serving_roofline(found).points] == ["parameters"]
+
+
+def test_a_front_draws_every_choice_that_fits():
+    found = latency_throughput("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 8, 64, 512], context=8000)
+    chart = front_chart(found)
+    curves = [line for line in chart.lines if line.role == "curve"]
+    drawn = sorted(pair for line in curves for pair in zip(line.x, line.y, strict=True))
+    assert drawn == sorted((c.tokens_per_second_per_user, c.tokens_per_second_per_chip) for c in found.fitting)
+    (band,) = [line for line in chart.lines if line.role == "lower"]
+    assert len(band.x) == len(found.best)
+    assert found.said[0] in chart.notes
+
+
+def test_messages():
+    with pytest.raises(InputError, match="no choice fits, so there is nothing to draw; 1 of 1"):
+        front_chart(latency_throughput("llama-3-70b", on="h100", context=10))
+    many = serve("llama-3-8b", on="h100", batch=np.array([1.0, 2.0]), context=10)
+    for view in (time_by_operation, serving_roofline):
+        with pytest.raises(InputError, match="this picture is of one configuration"):
+            view(many)
+    with pytest.raises(InputError, match="no prefill was asked for; there is decode"):
+        time_by_operation(many, phase="prefill")
+    with pytest.raises(InputError, match="17 rows of bars; from 1 to 16"):
+        bars_chart([("row", [("part", 1.0)])] * 17, title="", label="", unit="s")
+
+
+def test_a_key_names_every_part_in_its_colour():
+    chart = bars()
+    keyed = {text.lines[0]: text.swatch[0] for text in placed(chart).around if text.swatch}
+    assert {bar.part: bar.series for bar in chart.bars}.items() <= keyed.items()
+
+
+def test_bars_in_a_terminal_are_as_long_as_they_say():
+    lines = memory_of_batches().to_text(80).splitlines()
+    rows = [line for line in lines if line.startswith("batch")]
+    filled = [sum(cell in "█▒▓░" for cell in row) for row in rows]
+    assert filled == sorted(filled)
+    assert all("┃" in row for row in rows)
+    assert "weights" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    "make", [bars, times_of_step, memory_of_batches, operations_of_both, front_of_one, front_of_several]
+)
+def test_a_specification_is_plain_data(make):
+    import json
+
+    assert ALL[make.__name__] is make
+    data = json.loads(json.dumps(make().to_dict(), allow_nan=False))
+    assert data["marks"]

@@ -1,0 +1,140 @@
+"""``roofline comm``: what it prints, as text and as JSON, and the text of its errors."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from roofline.bounds.communication import comm
+from roofline.cli import main
+
+GATHER = "AllGather_X(bf16[B_X, D])"
+REDUCE = "AllReduce_X(bf16[B, D] {U_X})"
+SHUFFLE = "AllToAll_{X,J}(bf16[I_X, J])"
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def test_auto_takes_the_fastest_and_says_where_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("comm", REDUCE, "--on", "a100:8", "--algorithm", "auto", "D=8192")
+    small, large = (json.loads(run(capsys, *words, f"B={n}", "--json")) for n in (1, 1024))
+    assert (small["algorithm"], large["algorithm"]) == ("direct", "two-shot")
+    assert [row["algorithm"] for row in small["fastest"]] == ["direct", "two-shot"]
+    assert [row["from_bytes"] for row in small["fastest"]] == [0, pytest.approx(51428.57)]
+    assert small["time"] == min(row["time"] for row in small["algorithms"] if not row["limit"])
+    assert "fastest: direct, two-shot from 51.4 kB" in run(capsys, *words, "B=1")
+    assert "the fastest at this size" in run(capsys, *words, "B=1")
+
+
+def test_one_shot_is_a_name_too(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("comm", REDUCE, "--on", "a100:8", "--algorithm", "one-shot", "B=1", "D=8192", "--json")
+    assert json.loads(run(capsys, *words))["algorithm"] == "direct"
+
+
+def test_the_usual_algorithm_names_a_faster_one(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("comm", REDUCE, "--on", "h100:8", "B=1024", "D=8192", "--json")
+    assumed = " ".join(json.loads(run(capsys, *words))["bound"]["assumptions"])
+    assert "two-shot, a direct ReduceScatter, then a direct AllGather; at this size in-switch would take" in assumed
+
+
+def test_a_row_says_what_this_network_does_not_reach(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("comm", GATHER, "--on", "v5e:8", "B=1024", "D=8192")
+    rows = {row["algorithm"]: row["limit"] for row in json.loads(run(capsys, *words, "--json"))["algorithms"]}
+    assert rows["two-way ring"] == "axis X does not close"
+    assert (rows["book"], rows["line"], rows["one-way ring"]) == ("a limit", "", "")
+    assert "(axis X does not close)" in " ".join(run(capsys, *words).split())
+
+
+def test_an_array_of_sizes_goes_by_the_fastest_of_each() -> None:
+    found = comm(REDUCE, on="h100:8", B=np.array([1, 8, 1000]), D=8192, algorithm="auto")
+    assert found.algorithm == "direct or in-switch"
+    each = [comm(REDUCE, on="h100:8", B=n, D=8192, algorithm="auto").time for n in (1, 8, 1000)]
+    assert found.time.tolist() == each
+    assert found.to_dict()["crossing"] is None
+
+
+def test_density_is_the_share_that_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("comm", SHUFFLE, "--on", "h100:8", "I=4096", "J=4096", "--json")
+    dense, sparse = (json.loads(run(capsys, *words, *more)) for more in ((), ("--density", "0.25")))
+    row, quarter = (found["algorithms"][-1] for found in (dense, sparse))
+    assert (row["algorithm"], quarter["sent"], quarter["hops"]) == ("direct", row["sent"] / 4, row["hops"])
+    assert any("0.25 of it is sent" in said for said in sparse["bound"]["assumptions"])
+
+
+@pytest.mark.parametrize("command", ["bound", "shard"])
+def test_other_commands_take_auto(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    line = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+    words = (command, line, "--on", "h100:8", "B=1024", "D=8192", "F=8192", "--json")
+    auto, switches, usual = (
+        json.loads(run(capsys, *words, *more)) for more in (("--algorithm", "auto"), ("--sharp",), ())
+    )
+    times = [(found["plans"][0] if command == "shard" else found)["upper"] for found in (auto, switches, usual)]
+    assert times[0] == times[1] < times[2]
+
+
+def test_a_model_takes_auto(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("llm", "llama-2-70b", "--on", "a100:8", "--tensor", "8", "--context", "1024", "--batch", "1")
+    assert "direct would take 600 ns rather than 1.2 µs" in " ".join(run(capsys, *words).split())
+    assert "the fastest at this size" in " ".join(run(capsys, *words, "--algorithm", "auto").split())
+
+
+SIZES = ("B=512", "D=8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--on", "v5e:8"), "the collective is missing; for instance 'AllGather_X(bf16[B_X, D])'"),
+        (("AllGather_Z(bf16[B_Z, D])", "--on", "v5e:4x4", *SIZES), "mesh axis Z is not declared; the axes are: X, Y; "),
+        ((GATHER, "--on", "v5e", *SIZES), "mesh axis X is not declared: TPU v5e is one chip; declare it, as in "),
+        (
+            (GATHER, "--on", "v5e:1", *SIZES),
+            "AllGather goes over axes of one chip: nothing is sent; name a larger mesh",
+        ),
+        (("AllGather_XX(bf16[B_XX, D])", "--on", "v5e:4", *SIZES), "'X' stands twice after AllGather_"),
+        (("AllGather_X(bf16[B_X, D_X])", "--on", "v5e:4", *SIZES), "axis X stands twice in one tensor; "),
+        ((GATHER, "--on", "v5e:4", "--mesh", "X=4,X=2", *SIZES), "mesh axis X is given twice; give it once"),
+        (("AllGather_X(bf16[B, D])", "--on", "v5e:4", *SIZES), "AllGather_X: X shards no dimension of the operand; "),
+        ((GATHER, "--on", "v5e:32x32", *SIZES), "TPU v5e has no slice of 32x32: its largest is 16x16; take several "),
+        ((GATHER, "--on", "v5e:4x4", "--mesh", "X=32", *SIZES), "the axes X=32 make 32 chips, and v5e:4x4 has 16; "),
+        (
+            (GATHER, "--on", "mi300x", "--mesh", "X=16", *SIZES),
+            "a mesh of 16 chips is larger than mi300x, which joins ",
+        ),
+        ((GATHER, "--on", "v5e:8", "B=12", "D=8"), "size B of 12 does not divide over 8 chips; give a multiple of 8, "),
+        ((SHUFFLE, "--on", "v5e:8", "I=8", "J=4"), "size J of 4 does not divide over 8 chips; give a multiple of 8, "),
+        ((GATHER, "--on", "v5e:8", "--algorithm", "tre", *SIZES), "unknown algorithm 'tre'; did you mean 'tree'?"),
+        ((GATHER, "--on", "v5e:8", "--algorithm", "pigeon", *SIZES), "unknown algorithm 'pigeon'; "),
+        (
+            (GATHER, "--on", "v5e:8", "--algorithm", "tree", *SIZES),
+            "tree does not do AllGather over X: ici has no switch; "
+            "those that do: one-way ring, two-way ring, line, torus, book, direct",
+        ),
+        (
+            (GATHER, "--on", "v5e:8", "--algorithm", "in-switch", *SIZES),
+            "in-switch does not do AllGather over X: it does AllReduce, Broadcast; those that do: one-way ring, ",
+        ),
+        ((REDUCE, "--on", "v5e:8", "--sharp", *SIZES), "in-switch does not do AllReduce over X: ici has no switches "),
+        ((GATHER, "--on", "h100:8", "--sharp", *SIZES), "AllReduce is given an algorithm, and this is an AllGather"),
+        ((GATHER, "--on", "v5e:8", "--algorithm", "AllGathr=line", *SIZES), "unknown collective 'AllGathr'; did you "),
+        ((GATHER, "--on", "v5e:8", "--density", "0.5", *SIZES), "the density is the share of an AllToAll that is sent"),
+        ((SHUFFLE, "--on", "v5e:8", "--density", "1.5", "I=8", "J=8"), "density 1.5 is not a fraction; "),
+    ],
+)
+def test_messages(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
+    assert main(["comm", *words]) == 2
+    assert f"error: {message}" in capsys.readouterr().err
+
+
+def test_sharp_in_the_library() -> None:
+    from roofline.errors import InputError
+
+    with pytest.raises(InputError, match="the switches add up an AllReduce, and this is an AllGather; leave sharp out"):
+        comm(GATHER, on="h100:8", sharp=True, B=512, D=8)
+    with pytest.raises(InputError, match="sharp and the algorithm tree are both asked for; leave one of them out"):
+        comm(REDUCE, on="h100:8", sharp=True, algorithm="tree", B=512, D=8)

@@ -1,0 +1,135 @@
+"""Probes of the libraries: what they time, what they leave out, where their threads run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+from made import summary
+
+from roofline.measurement import cpu, library_shapes
+from roofline.measurement.library import library_probes
+from roofline.measurement.library_functions import NUMPY_FUNCTIONS, TORCH_FUNCTIONS, torch_functions
+from roofline.measurement.library_shapes import Limit, torch_shapes
+from roofline.measurement.processor import cache_levels, one_thread_a_core, usable
+from roofline.measurement.result import Conditions
+from roofline.measurement.samples import Sample
+from roofline.measurement.shape_table import ShapeTable
+from roofline.measurement.workers import Workers
+
+
+@pytest.fixture
+def workers():
+    found = Workers(one_thread_a_core(usable()))
+    yield found
+    found.free()
+
+
+def test_without_torch_numpy_stands_in_and_says_what_is_missing(monkeypatch, workers):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    probes, missing = library_probes((1, 2), workers)
+    assert {probe.dtype for probe in probes if probe.name == "library"} == {"fp64", "fp32"}
+    assert {f"library {name}" for name in NUMPY_FUNCTIONS} <= {probe.name for probe in probes}
+    assert "NumPy has none; install torch" in missing[0]
+    exp = next(probe for probe in probes if probe.name == "library exp")
+    assert exp.take(1)[0].value > 1e6
+
+
+def test_a_small_table_of_real_products(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(library_shapes, "QUICK_ROWS", (1, 8))
+    monkeypatch.setattr(library_shapes, "QUICK_SIDES", (16, 64))
+    monkeypatch.setattr(library_shapes, "QUICK_IMAGES", (6,))
+    monkeypatch.setattr(library_shapes, "QUICK_CHANNELS", (16, 32))
+    probes = list(torch_shapes(torch, 1, lambda: torch.set_num_threads(1), quick=True))
+    assert {(p.name, p.dtype) for p in probes} == {
+        (name, dtype) for name in ("library", "library convolution") for dtype in ("fp32", "bf16")
+    }
+    for probe in probes:
+        probe.rounds.append(probe.take(1))
+    found = cpu.collect(probes, Conditions("x", "2026-01-01", 1, 1.0))
+    table = found.shape_table("library", "fp32", 1)
+    assert [point[:2] for point in table.points] == [(1.0, 16.0), (8.0, 16.0), (1.0, 64.0), (8.0, 64.0)]
+    assert table.call == pytest.approx(table.seconds(8, 16))
+    best = max(point[2].value for point in table.points)
+    assert found.value("library", 1, "fp32") == best
+    assert found.shape_table("library", "fp32", 2) is None
+
+
+def test_every_function_of_torch_is_one_that_runs():
+    torch = pytest.importorskip("torch")
+    probes = list(torch_functions(torch, 1, lambda: None, quick=False))
+    rates = [probe for probe in probes if probe.name.startswith("library ")]
+    assert {probe.name for probe in rates} == {f"library {name}" for name in TORCH_FUNCTIONS}
+    assert len(rates) == len(probes) - len(rates) == 2 * len(TORCH_FUNCTIONS)
+    assert all(probe.take(1)[0].value > 0 for probe in probes)
+    several = list(torch_functions(torch, 2, lambda: None, quick=True))
+    assert not any(probe.name.startswith("call ") for probe in several)
+
+
+def test_shapes_that_take_too_long_are_left_out():
+    limit = Limit()
+    assert limit.allows(1e6, lambda: None)
+    limit.best = 1e9
+    assert not limit.allows(1e12, lambda: pytest.fail("it would take a quarter of an hour"))
+    slow = Limit()
+    assert not slow.allows(1.0, lambda: time.sleep(0.05))
+
+
+def test_a_missing_large_shape_is_stood_for_by_the_largest_of_its_rows():
+    points = ((1.0, 64.0, summary(1e9)), (1.0, 1024.0, summary(4e9)), (64.0, 64.0, summary(8e9)))
+    table = ShapeTable("library", "fp32", "x", 1, points)
+    assert table.rate(64, 4096) == 8e9
+    assert table.rate(1, 4096) == 4e9
+    assert 4e9 < table.rate(8, 4096) < 8e9
+    assert table.seconds(128, 64) == pytest.approx(2 * table.seconds(64, 64))
+
+
+def test_workers_are_held_on_cores_of_their_own_and_freed(workers):
+    if not hasattr(os, "sched_getaffinity"):
+        workers.hold()
+        return
+    before, done, started = os.sched_getaffinity(0), threading.Event(), threading.Event()
+
+    def wait():
+        started.set()
+        done.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    started.wait()
+    workers.hold()
+    assert os.sched_getaffinity(0) == {workers.cores[0]}
+    assert os.sched_getaffinity(thread.native_id) == {(workers.cores[1:] or workers.cores)[0]}
+    workers.free()
+    assert os.sched_getaffinity(0) == os.sched_getaffinity(thread.native_id) == before
+    done.set()
+    thread.join()
+
+
+def test_a_tile_kernel_far_below_its_clock_tells_of_a_shared_core():
+    from roofline.measurement.probes import Probe
+
+    def probe(name, value, per_cycle):
+        made = Probe(name, "FLOP/s" if per_cycle else "Hz", "", 1, lambda windows: [], per_cycle=per_cycle)
+        made.rounds = [[Sample(value, (1.0,))] * 5]
+        return made
+
+    clock = probe("clock", 2e9, None)
+    clock.unit = "Hz"
+    whole, part = probe("tile bf16", 2040e9, 1024.0), probe("tile int8", 3000e9, 2048.0)
+    found = cpu.collect([clock, whole, part], Conditions("x", "2026-01-01", 1, 1.0))
+    assert found.ceiling("tile bf16").summary.doubts == ()
+    assert found.ceiling("tile int8").summary.doubts == ("shared core: 0.73 of clock x width",)
+    assert found.contended
+
+
+def test_caches_for_data_are_counted(tmp_path):
+    for number, (kind, level) in enumerate([("Data", 1), ("Instruction", 1), ("Unified", 2), ("Unified", 3)]):
+        (tmp_path / f"index{number}").mkdir()
+        (tmp_path / f"index{number}" / "type").write_text(f"{kind}\n", encoding="ascii")
+        (tmp_path / f"index{number}" / "level").write_text(f"{level}\n", encoding="ascii")
+    assert cache_levels(str(tmp_path)) == 3

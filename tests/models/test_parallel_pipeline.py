@@ -1,0 +1,155 @@
+"""A pipeline's step against a simulation of its stages, one event after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.cli import main
+from roofline.errors import SizeError
+from roofline.models import load, serve, serve_bound, serve_table
+from roofline.models.memory import cache_bytes
+from roofline.models.pipeline import Pipelined, _ended, _steady
+
+TIMES = st.lists(st.integers(1, 20), min_size=1, max_size=6)
+
+
+def simulated(times: Sequence[Sequence[float]]) -> float:
+    """When the last job leaves the last stage: each stage does its jobs in order, each after the stage before."""
+    free = [0.0] * len(times)
+    end = 0.0
+    for job in range(len(times[0])):
+        end = 0.0
+        for stage, each in enumerate(times):
+            free[stage] = end = max(end, free[stage]) + each[job]
+    return end
+
+
+@given(times=TIMES, turns=st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_prefill_of_equal_micro_batches(times: list[int], turns: int) -> None:
+    assert _steady("prefill", times, turns) == simulated([[time] * turns for time in times])
+
+
+@given(times=st.lists(st.lists(st.integers(1, 20), min_size=4, max_size=4), min_size=1, max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_prefill_of_chunks(times: list[list[int]]) -> None:
+    assert _ended(times) == simulated(times)
+
+
+@given(times=TIMES, turns=st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_decode_settles_to_one_token_a_cycle(times: list[int], turns: int) -> None:
+    """Each micro-batch goes round and round; a stage does whichever comes first."""
+    stages, rounds = len(times), 60
+    ready = [0.0] * turns
+    free = [0.0] * stages
+    ends: list[float] = []
+    for _ in range(rounds):
+        for turn in range(turns):
+            now = ready[turn]
+            for stage in range(stages):
+                now = max(now, free[stage]) + times[stage]
+                free[stage] = now
+            ready[turn] = now
+        ends.append(ready[0])
+    assert ends[-1] - ends[-2] == _steady("decode", times, turns)
+
+
+def staged(name: str, phase: str, **options: Any) -> Pipelined:
+    found = serve_bound(name, phase, **options)
+    assert isinstance(found, Pipelined)
+    return found
+
+
+OPTIONS: dict[str, Any] = {"on": "h100:8", "tensor": 2, "batch": 32}
+
+
+def test_latency_and_throughput_are_apart() -> None:
+    found = staged("llama-3-70b", "decode", pipeline=4, context=4096, **OPTIONS)
+    alone = [stage.lower for stage in found.stages]
+    assert found.latency == pytest.approx(sum(alone))
+    assert found.lower == pytest.approx(4 * max(alone))
+    assert alone.index(max(alone)) == found.slowest == 3
+    assert found.lower == pytest.approx(max(found.times.values()))
+    one = staged("llama-3-70b", "decode", pipeline=4, micro_batches=1, context=4096, **OPTIONS)
+    assert one.lower == pytest.approx(one.latency)
+    # each micro-batch reads the weights again: one batch through all is faster for each user
+    assert one.lower > found.latency
+    assert 32 / found.lower > 32 / one.lower
+
+
+def test_a_micro_batch_is_a_part_of_the_batch() -> None:
+    """A stage's step is that of a model with its layers and a quarter of the batch."""
+    found = staged("llama-3-70b", "decode", on="h100:4", pipeline=4, batch=32, context=4096)
+    quarter = serve_bound("llama-3-70b", "decode", on="h100", batch=8, context=4096)
+    layers = sum(p.times.get("hbm", 0) for p in quarter.ops if p.op.where.startswith("layers."))
+    second = found.stages[1]
+    taken = sum(p.times.get("hbm", 0) for p in second.ops if p.op.where.startswith("layers."))
+    assert taken == pytest.approx(layers / 4, rel=1e-9)
+    assert found.footprint is not None
+    held = cache_bytes(load("llama-3-70b"), 4097, batch=32) / 4
+    assert found.footprint.parts["kv"] == pytest.approx(held)
+
+
+def test_stages_balanced_by_time_are_no_slower() -> None:
+    for name, stages in (("llama-3-8b", 3), ("gpt-2", 5), ("qwen3.5-35b-a3b", 4)):
+        options: dict[str, Any] = {"on": f"h100:{stages}", "pipeline": stages, "batch": 64, "context": 500}
+        even = staged(name, "decode", **options)
+        timed = staged(name, "decode", balance="time", **options)
+        assert timed.lower <= even.lower * (1 + 1e-9)
+        assert any("the slowest stage is as fast as can be" in line for line in timed.assumptions)
+
+
+def test_a_prompt_is_cut_into_chunks() -> None:
+    """One sequence: chunks follow each other through the stages, each over the ones before it."""
+    whole = serve_bound("llama-3-70b", "prefill", on="h100", batch=1, prompt=8000)
+    found = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, micro_batches=8, batch=1, prompt=8000)
+    assert found.micro_batches == 8
+    assert found.flops * 4 == pytest.approx(whole.flops, rel=0.02)
+    assert whole.lower / 4 < found.lower < whole.lower / 2
+    assert found.op_by_op >= found.lower
+    every = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000, logits="all")
+    last = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000)
+    assert every.flops - last.flops == pytest.approx(2 * 7999 * 128256 * 8192)
+    with pytest.raises(SizeError, match="a prompt of 3 tokens makes no 4 chunks; micro_batches 3 at most"):
+        serve_bound("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=3)
+
+
+def test_arrays_over_stages() -> None:
+    batch = np.array([4.0, 32.0, 256.0])
+    many = staged("llama-3-70b", "decode", on="h100:4", pipeline=4, batch=batch, context=1000)
+    for index, size in enumerate(batch):
+        one = staged("llama-3-70b", "decode", on="h100:4", pipeline=4, batch=int(size), context=1000)
+        assert many.lower[index] == pytest.approx(one.lower)
+        assert many.latency[index] == pytest.approx(one.latency)
+
+
+def test_a_table_over_stages_is_an_error() -> None:
+    with pytest.raises(Exception, match="a table over the stages of a pipeline is not made"):
+        serve_table("llama-3-70b", "decode", on="h100:4", pipeline=4, batch=[1, 2], context=100)
+
+
+def test_the_command_tells_latency_from_throughput(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["llm", "llama-3-70b", "--on", "h100:8", "--tensor", "2", "--pipeline", "4", "--batch", "32"]
+    assert main([*words, "--context", "4096"]) == 0
+    text = capsys.readouterr().out
+    assert "4 micro-batches over 4 stages: each takes" in text
+    assert main([*words, "--context", "4096", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parallelism"] == {"chips": 8, "pipeline": 4, "tensor": 2}
+    assert len(found["decode"]["pipeline"]["stages"]) == 4
+    assert found["tokens_per_second"] == pytest.approx(32 / found["decode"]["lower"])
+
+
+def test_serving_over_stages() -> None:
+    found = serve("llama-3-70b", pipeline=4, prompt=2048, **OPTIONS)
+    assert found.decode is not None
+    assert found.time_per_token == found.decode.lower
+    assert found.memory.fits

@@ -1,0 +1,217 @@
+"""Whole answers, speculative decoding, servers apart, cost: each against steps asked one by one, or a simulation."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.errors import RooflineError
+from roofline.models import (
+    answer_rate,
+    disaggregate,
+    expected_tokens,
+    generation,
+    load,
+    serve_bound,
+    servers_ratio,
+    speculate,
+    token_cost,
+)
+from roofline.models.memory import cache_bytes
+from roofline.models.speculation import predictor
+
+# ---- whole answers
+
+
+@pytest.mark.parametrize("form", ["lower", "op_by_op", "upper"])
+@pytest.mark.parametrize("name", ["llama-3-8b", "mixtral-8x7b", "gpt-oss-20b"])
+def test_an_answer_is_the_sum_of_its_steps(name: str, form: str) -> None:
+    found = generation(name, on="h200", batch=3, prompt=100, output=40, form=form)
+    first = getattr(serve_bound(name, "prefill", on="h200", batch=3, prompt=100), form)
+    steps = [getattr(serve_bound(name, "decode", on="h200", batch=3, context=100 + i), form) for i in range(39)]
+    assert found.time_to_first_token == pytest.approx(first, rel=1e-12)
+    assert found.total == pytest.approx(first + sum(steps), rel=1e-12)
+    assert found.mean_time_per_token == pytest.approx(sum(steps) / 39, rel=1e-12)
+    assert (found.first_step, found.last_step) == pytest.approx((steps[0], steps[-1]), rel=1e-12)
+    assert found.tokens_per_second == pytest.approx(120 / (first + sum(steps)), rel=1e-12)
+
+
+def test_memory_at_the_end_and_an_answer_of_one_token() -> None:
+    found = generation("llama-2-7b", on="a100", batch=2, prompt=1000, output=500)
+    assert found.memory.parts["kv"] == cache_bytes(load("llama-2-7b"), 1499, batch=2)
+    one = generation("llama-2-7b", on="a100", prompt=1000, output=1)
+    assert one.mean_time_per_token is None
+    assert one.total == one.time_to_first_token
+
+
+def test_an_answer_after_a_cached_prefix() -> None:
+    found = generation("llama-2-7b", on="a100", prompt=100, past=900, output=3)
+    assert found.time_to_first_token == serve_bound("llama-2-7b", "prefill", on="a100", prompt=100, past=900).lower
+    assert found.first_step == serve_bound("llama-2-7b", "decode", on="a100", context=1000).lower
+
+
+def test_an_answer_that_is_too_long() -> None:
+    with pytest.raises(RooflineError, match="up to 4096 tokens, not 4099"):
+        generation("llama-2-7b", on="a100", prompt=4000, output=100)
+    with pytest.raises(RooflineError, match="size batch has several values"):
+        generation("llama-2-7b", on="a100", prompt=10, output=10, batch=[1, 2])  # type: ignore[arg-type]
+
+
+# ---- speculative decoding
+
+
+@given(length=st.integers(0, 12), acceptance=st.floats(0, 1))
+@settings(max_examples=30)
+def test_expected_tokens_add_up(length: int, acceptance: float) -> None:
+    """The i-th drafted token comes out where it and all before it hold; the model's own token always does."""
+    assert expected_tokens(length, acceptance) == pytest.approx(
+        sum(acceptance**i for i in range(length + 1)), rel=1e-6, abs=1e-9
+    )
+
+
+def test_expected_tokens_by_drawing() -> None:
+    draw, rounds, count = random.Random(7), 40_000, 0
+    for _ in range(rounds):
+        accepted = 0
+        while accepted < 5 and draw.random() < 0.7:
+            accepted += 1
+        count += accepted + 1
+    assert count / rounds == pytest.approx(expected_tokens(5, 0.7), rel=0.01)
+
+
+def test_a_draft_is_its_steps_and_a_check_of_all_its_tokens() -> None:
+    found = speculate(
+        "llama-3-70b", on="h200:8", tensor=8, context=2000, acceptance=0.7, draft=3, by="llama-3-8b", batch=4
+    )
+    where: dict[str, Any] = {"on": "h200:8", "tensor": 8, "batch": 4}
+    steps = [serve_bound("llama-3-8b", "decode", context=2000 + i, **where).lower for i in range(3)]
+    check = serve_bound("llama-3-70b", "decode", context=2000, tokens=4, **where).lower
+    plain = serve_bound("llama-3-70b", "decode", context=2000, **where).lower
+    assert found.asked.drafting == pytest.approx(sum(steps), rel=1e-12)
+    assert found.asked.checking == check
+    assert found.speedup == pytest.approx(plain * expected_tokens(3, 0.7) / (sum(steps) + check), rel=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 64, 512])
+@pytest.mark.parametrize("acceptance", [0.0, 0.5, 0.9, 1.0])
+def test_the_best_draft_is_the_best_of_all(batch: int, acceptance: float) -> None:
+    found = speculate(
+        "llama-3-8b", on="h200", context=500, acceptance=acceptance, draft=2, by=0.05, batch=batch, longest=12
+    )
+    times = [draft.time_per_token for draft in found.drafts]
+    assert found.best.time_per_token == min(times)
+    assert found.best_speedup >= 1
+    assert len(found.drafts) == 13
+    if acceptance == 0:
+        assert found.best.length == 0
+        assert found.speedup < 1
+
+
+def test_drafts_end_where_the_context_does() -> None:
+    found = speculate("llama-2-7b", on="h200", context=4090, acceptance=0.9, draft=2, by=0.1)
+    assert len(found.drafts) == 6
+    with pytest.raises(RooflineError, match="up to 4096 tokens"):
+        speculate("llama-2-7b", on="h200", context=4090, acceptance=0.9, draft=20, by=0.1)
+
+
+def test_a_memory_bound_check_costs_little_more_than_a_step() -> None:
+    found = speculate("llama-3-8b", on="h200", context=100, acceptance=1.0, draft=4, by=0.0)
+    assert found.asked.checking == pytest.approx(found.plain, rel=0.01)
+    assert found.speedup == pytest.approx(5, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "glm-5.1", "mimo-7b", "nemotron-3-super-120b", "minimax-m3"])
+def test_prediction_layers_are_the_first_of_those_in_the_file(name: str) -> None:
+    names = {"nemotron-3-super-120b": "nvidia-nemotron-3-super-120b-a12b-fp8"}
+    model = load(names.get(name, name))
+    own = predictor(model)
+    modules = len(model.extra_blocks) // 4 or 1
+    tables = model.vocabulary * model.width * 2
+    assert own.parameters - tables == pytest.approx(model.mtp_parameters / modules, rel=1e-4)
+    assert speculate(model, on="b200", context=200, acceptance=0.8, draft=1, by="mtp", longest=2).speedup > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"acceptance": 1.5}, "an acceptance of 1.5 is no probability"),
+        ({"by": -1.0}, "a draft step of -1.0 of the model's own; a fraction"),
+        ({"by": "mtp"}, "llama-3-8b has no layers that predict further tokens; name a draft model"),
+        ({"by": "lama"}, "no model 'lama'"),
+        ({"draft": 0}, "size draft is 0"),
+    ],
+)
+def test_messages_of_speculation(arguments: dict[str, Any], message: str) -> None:
+    asked = {"on": "h100", "context": 100, "acceptance": 0.8, "draft": 2, "by": 0.1, **arguments}
+    with pytest.raises(RooflineError) as caught:
+        speculate("llama-3-8b", **asked)
+    assert message in str(caught.value)
+
+
+# ---- servers apart
+
+
+def test_servers_keep_pace_at_the_ratio() -> None:
+    """As many prompts are prefilled as answers end, on two kinds of machine."""
+    found = disaggregate(
+        "llama-3-70b", prompt=4000, output=300, batch=48, prefill_batch=2,
+        prefill={"on": "h100:8", "tensor": 8}, decode={"on": "h200:4", "tensor": 4},
+    )  # fmt: skip
+    prefill = serve_bound("llama-3-70b", "prefill", on="h100:8", tensor=8, batch=2, prompt=4000).lower
+    steps = [
+        serve_bound("llama-3-70b", "decode", on="h200:4", tensor=4, batch=48, context=4000 + i).lower
+        for i in range(299)
+    ]
+    assert found.ratio * 2 / prefill == pytest.approx(48 / sum(steps), rel=1e-9)
+    assert found.chips_ratio == pytest.approx(found.ratio * 2, rel=1e-12)
+    assert found.cache_bytes == load("llama-3-70b").kv_bytes_per_token() * 4000
+    assert found.transfer_time == pytest.approx(found.cache_bytes / (8 * found.link), rel=1e-12)  # type: ignore[operator]
+    answers = 48 / sum(steps)
+    assert found.answers_per_second_per_chip == pytest.approx(answers / (4 + found.ratio * 8), rel=1e-9)
+
+
+@given(ratio=st.floats(0.001, 60))
+def test_whole_servers_leave_prefill_no_slower(ratio: float) -> None:
+    from dataclasses import replace
+
+    base = disaggregate("gpt-2", prompt=10, output=3, prefill={"on": "h100"}, decode={"on": "h100"})
+    found = replace(base, prefill_time=ratio * base.steps * base.step_time)
+    first, other = found.rounded
+    assert first / other >= found.ratio * (1 - 1e-9)
+    assert first >= 1
+    assert other >= 1
+
+
+def test_a_link_given_and_one_too_slow() -> None:
+    both: dict[str, Any] = {"prefill": {"on": "h100"}, "decode": {"on": "h100"}}
+    fast = disaggregate("llama-3-8b", prompt=4000, output=300, link="100 GB/s", **both)
+    slow = disaggregate("llama-3-8b", prompt=4000, output=300, link="1 GB/s", **both)
+    assert (fast.link, fast.keeps_pace, slow.keeps_pace) == (1e11, True, False)
+    with pytest.raises(RooflineError, match="an answer of one token takes no decode step"):
+        disaggregate("llama-3-8b", prompt=4000, output=1, **both)
+
+
+def test_the_ratio_takes_symbols() -> None:
+    from roofline.sizes import symbol
+
+    t = symbol("t")
+    assert servers_ratio(prefill_time=t, step_time=2, steps=5, batch=20).subs(t, 3) == pytest.approx(6)
+    assert answer_rate(step_time=0.02, steps=500, batch=100) == 10
+
+
+# ---- cost
+
+
+def test_cost_by_hand() -> None:
+    """8 chips at $3 make 4,000 tokens a second: $24 for 14.4 million."""
+    found = token_cost(time=0.5, tokens=2000, chips=8, price=3, power=500)
+    assert found.dollars == pytest.approx(24 / 14.4)
+    assert found.joules_per_token == pytest.approx(8 * 500 / 4000)
+    assert found.kilowatt_hours == pytest.approx(1e6 / 3.6e6)
+    assert token_cost(time=1, tokens=1).dollars is None
+    with pytest.raises(RooflineError, match="price is -1"):
+        token_cost(time=1, tokens=1, price=-1)

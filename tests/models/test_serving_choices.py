@@ -1,0 +1,314 @@
+"""Fronts, the fewest chips, what fits nearby, advice, where decode flips: each against a scan of fresh answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.errors import RooflineError
+from roofline.hardware import chip, chips
+from roofline.hardware.slices import of_size, smallest
+from roofline.models import (
+    advise_step,
+    fewest,
+    latency_throughput,
+    load,
+    nearest,
+    outline,
+    pool,
+    serve,
+    serve_bound,
+)
+from roofline.models.fewest_chips import footprint
+from roofline.models.sharded import share
+
+# ---- latency against throughput
+
+
+def test_a_front_is_what_no_other_choice_beats() -> None:
+    sizes: dict[str, Any] = {"batch": [1, 3, 8, 20, 64, 300, 900], "context": 8000, "tensor": [1, 2, 4, 8]}
+    found = latency_throughput("llama-3-70b", on="h200", **sizes)
+    assert len(found.choices) == 28
+    for one in found.choices:
+        beaten = any(
+            other.tokens_per_second_per_user >= one.tokens_per_second_per_user
+            and other.tokens_per_second_per_chip >= one.tokens_per_second_per_chip
+            and (other.tokens_per_second_per_user, other.tokens_per_second_per_chip)
+            != (one.tokens_per_second_per_user, one.tokens_per_second_per_chip)
+            for other in found.fitting
+        )
+        assert one.best == (one.fits is True and not beaten)
+    assert [c.time_per_token for c in found.best] == sorted(c.time_per_token for c in found.best)
+
+
+@pytest.mark.parametrize("form", ["lower", "op_by_op", "upper"])
+def test_each_choice_is_a_step(form: str) -> None:
+    found = latency_throughput("mixtral-8x7b", on="h200", tensor=[2, 4], batch=[1, 50], context=[300, 900], form=form)
+    assert [(c.batch, c.context, c.tensor) for c in found.choices] == [
+        (1, 300, 2),
+        (50, 900, 2),
+        (1, 300, 4),
+        (50, 900, 4),
+    ]
+    for each in found.choices:
+        sizes = {"batch": each.batch, "context": each.context}
+        step = serve_bound("mixtral-8x7b", "decode", on=f"h200:{each.tensor}", tensor=each.tensor, **sizes)
+        assert step.footprint is not None
+        assert each.time_per_token == pytest.approx(getattr(step, form), rel=1e-12)
+        assert each.memory == pytest.approx(step.footprint.total, rel=1e-12)
+        assert each.tokens_per_second_per_chip == pytest.approx(each.batch / each.time_per_token / each.tensor)
+
+
+def test_what_does_not_fit_is_left_out_and_said() -> None:
+    found = latency_throughput("llama-3-8b", on="h100", batch=[1, 50, 5000], context=8000)
+    assert [choice.fits for choice in found.choices] == [True, True, False]
+    (said,) = found.said
+    assert said.startswith("1 of 3 do not fit and are left out: the first, batch 5000 on 1 chip, needs")
+    assert not found.choices[2].best
+
+
+def test_whole_experts_go_with_the_chips() -> None:
+    found = latency_throughput("mixtral-8x7b", on="h200", tensor=[2, 4], expert=4, batch=8, context=500)
+    for each in found.choices:
+        step = serve_bound(
+            "mixtral-8x7b",
+            "decode",
+            on=f"h200:{each.tensor}",
+            tensor=each.tensor,
+            expert=each.tensor,
+            batch=8,
+            context=500,
+        )
+        assert each.time_per_token == pytest.approx(step.lower, rel=1e-12)
+
+
+def test_messages_of_fronts() -> None:
+    asked: dict[str, Any] = {"batch": 1, "context": 10}
+    with pytest.raises(RooflineError, match="a pool of chips is not split by tensor too"):
+        latency_throughput("llama-3-8b", on="h100", pool=4, tensor=2, **asked)
+    with pytest.raises(RooflineError, match="v5e has no group of 3 chips"):
+        latency_throughput("llama-3-8b", on="v5e", tensor=[1, 3], **asked)
+
+
+# ---- pools and outlines
+
+
+def test_a_pool_is_the_whole_divided() -> None:
+    """The published TP8 floor: everything divided by 8, no links."""
+    eight = pool(chip("h100", hbm=3.35e12, bf16=989.4e12), 8)
+    found = serve_bound("llama-2-70b", "decode", on=eight, batch=8, context=1024, activations="bf16", policy="streamed")
+    assert float(f"{found.lower * 1e3:.6g}") == 5.22811
+    alone = chip("h100")
+    assert eight.memories[0].capacity.value == 8 * alone.memories[0].capacity.value  # type: ignore[union-attr]
+    assert pool(alone, 1) is alone
+    with pytest.raises(RooflineError, match="h100 has a shape"):
+        pool(chip("h100:8"), 8)
+
+
+@given(
+    parameters=st.integers(10**6, 10**12), kv=st.integers(2, 10**6), queries=st.integers(1, 16),
+    batch=st.integers(1, 500), context=st.integers(1, 9000),
+)  # fmt: skip
+@settings(max_examples=40)
+def test_an_outline_costs_its_formula(parameters: int, kv: int, queries: int, batch: int, context: int) -> None:
+    model = outline(parameters, kv=kv, queries=queries)
+    step = serve_bound(model, "decode", on="h100", batch=batch, context=context, policy="streamed")
+    assert not step.incomplete
+    assert model.parameters == parameters
+    assert sum(step.bytes.values()) == 2 * parameters + 2 * batch * kv * (context + 1)
+    assert step.flops == 2 * batch * parameters + 2 * batch * (context + 1) * kv * queries
+
+
+def test_an_outline_agrees_with_the_model_it_outlines() -> None:
+    model = load("llama-2-7b")
+    rough = outline(model.parameters - 32000 * 4096 - 65 * 4096, kv=2 * 32 * 32 * 128, queries=1, dtype="bf16")
+    sizes: dict[str, Any] = {"on": "a100", "batch": 8, "context": 1024, "policy": "streamed"}
+    one, other = (serve_bound(m, "decode", activations="bf16", **sizes) for m in (model, rough))
+    assert one.bytes == other.bytes
+    assert one.flops == other.flops
+
+
+# ---- the fewest chips
+
+
+@given(chips_=st.integers(1, 300), name=st.sampled_from(["v5e", "v4", "v5p", "v6e", "h100", "dgx-h100", "mi300x"]))
+@settings(max_examples=60, deadline=None)
+def test_a_slice_is_one_the_chip_has(chips_: int, name: str) -> None:
+    found = smallest(chip(name), chips_)
+    if found is None:
+        assert (name, chips_ > 8) == ("mi300x", True)
+        return
+    assert found.chips >= chips_
+    built = chip(found.target)
+    assert built.mesh is not None
+    assert built.mesh.chips == found.chips
+
+
+def test_the_least_slices_by_hand() -> None:
+    slices = {n: smallest(chip("v5e"), n) for n in (1, 3, 5, 9, 17, 200, 257)}
+    assert [found.target for found in slices.values() if found] == [
+        "v5e:1x1", "v5e:2x2", "v5e:2x4", "v5e:4x4", "v5e:4x8", "v5e:16x16", "v5e:16x16:2",
+    ]  # fmt: skip
+    assert smallest(chip("l4"), 3) is None
+    sized = of_size(chip("v5e"), 8)
+    assert sized is not None
+    assert sized.shape == (2, 4)
+
+
+@pytest.mark.parametrize(("name", "on"), [("llama-3-70b", "h100"), ("mixtral-8x7b", "v5e"), ("deepseek-v3", "h200")])
+def test_one_chip_fewer_does_not_hold_it(name: str, on: str) -> None:
+    found = fewest(name, on=on, batch=16, context=4096)
+    model = load(name)
+    assert (found.chips - 1) * found.capacity < float(found.needed.total) <= found.chips * found.capacity
+    assert found.sequences >= 16
+    assert found.split is not None
+    for ways in range(1, found.split):
+        sized = of_size(chip(on), ways)
+        if sized is None:
+            continue
+        try:
+            local, _ = share(model, sized, tensor=ways)
+        except RooflineError:
+            continue
+        assert float(footprint(local, 16, 4096, {}).total) > found.capacity
+
+
+def test_weights_alone_and_an_unknown_capacity() -> None:
+    found = fewest("llama-3-70b", on="h100")
+    assert found.needed.parts == {"weights": load("llama-3-70b").weight_bytes(), "kv": 0, "activations": 0}
+    assert found.sequences == 0
+    with pytest.raises(RooflineError, match="size batch has several values; give one"):
+        fewest("llama-3-8b", on="h100", batch=[1, 2], context=10)  # type: ignore[arg-type]
+    unknown = next(c.key for c in chips() if all(m.capacity is None for m in c.memories if not m.link) and c.memories)
+    with pytest.raises(RooflineError, match=r"the capacity of .* is not known; give it"):
+        fewest("llama-3-8b", on=unknown)
+
+
+# ---- the nearest that fits
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "batch", "context"),
+    [("llama-3-70b", "h100", 8, 8000), ("llama-2-7b", "a100", 500, 1000), ("mixtral-8x7b", "l40s", 4, 2000)],
+)
+def test_each_thing_near_fits_and_the_next_does_not(name: str, on: str, batch: int, context: int) -> None:
+    model, machine = load(name), chip(on)
+    found = nearest(model, machine, batch=batch, context=context)
+
+    def fits(**changed: Any) -> bool:
+        sizes = {"batch": batch, "context": context, **changed}
+        step = serve_bound(model, "decode", **{"on": on, **sizes})
+        assert step.footprint is not None
+        return step.footprint.fits is True
+
+    assert not fits()
+    if found.batch:
+        assert fits(batch=found.batch)
+        assert not fits(batch=found.batch + 1)
+    for part, wanted in found.formats:
+        assert fits(**{part: wanted})
+    if found.split:
+        assert fits(on=f"{on}:{found.split}", tensor=found.split)
+    if found.chip:
+        other = next(c for c in chips() if c.name == found.chip)
+        assert fits(on=other.key)
+
+
+def test_what_is_near_is_said_with_the_memory() -> None:
+    found = serve("llama-3-70b", on="h100", batch=8, context=8000)
+    assert found.fitting() == "int4 weights; or 2 such chips by memory, 2 that split it; or one NVIDIA B200 SXM"
+    split = serve("llama-3-70b", on="h100:2", tensor=2, batch=64, context=8000)
+    assert (split.fitting() or "").startswith(
+        "batch 5 at this context; or fp8 keys and values"
+    ) or split.memory.fits is False
+
+
+# ---- advice
+
+STEPS: list[tuple[str, str, dict[str, Any]]] = [
+    ("llama-3-70b", "decode", {"on": "h200:8", "tensor": 8, "batch": 8, "context": 8000}),
+    ("llama-3-8b", "prefill", {"on": "h100", "batch": 4, "prompt": 2048, "logits": "all", "count": "full"}),
+    ("llama-2-13b", "prefill", {"on": "a100", "batch": 8, "prompt": 2000, "policy": "each-op", "unfused": True}),
+    ("deepseek-v3", "decode", {"on": "h200:8", "tensor": 8, "expert": 8, "batch": 32, "context": 4000}),
+    ("mixtral-8x7b", "prefill", {"on": "v5p", "batch": 1, "prompt": 512}),
+    ("qwen3.5-35b-a3b", "decode", {"on": "h200", "batch": 16, "context": 4000}),
+    ("gpt-oss-20b", "mixed", {"on": "h100", "batch": 16, "context": 4000, "chunk": 512}),
+]
+
+
+@pytest.mark.parametrize(("name", "phase", "asked"), STEPS)
+def test_every_line_of_advice_is_a_fresh_answer(name: str, phase: str, asked: dict[str, Any]) -> None:
+    before = serve_bound(name, phase, **asked)
+    found = advise_step(name, phase, **asked)
+    assert found
+    assert [each.gain for each in found] == sorted((each.gain for each in found), reverse=True)
+    for each in found:
+        again = serve_bound(each.model, phase, **each.arguments)
+        assert again.lower == each.after.lower
+        assert again.bound_by == each.after.bound_by
+        assert each.gain == pytest.approx(float(before.lower / again.lower) * each.more, rel=1e-12)
+        assert each.gain > 1
+        assert again.footprint is not None
+        assert before.footprint is not None
+        assert again.footprint.fits is not False or before.footprint.fits is False
+
+
+def test_advice_names_what_a_step_is_about() -> None:
+    decode = [each.change for each in advise_step(*STEPS[0][:2], **STEPS[0][2])]
+    assert {
+        "fp8 weights",
+        "int4 weights",
+        "fp8 keys and values",
+        "batch 16",
+        "tensor 16, 16 chips",
+        "a context of 4000",
+    } <= {*decode}
+    prefill = [each.change for each in advise_step(*STEPS[1][:2], **STEPS[1][2])]
+    assert {"fp8 arithmetic", "half of the prompt cached", "skip masked pairs", "logits of the last token alone"} <= {
+        *prefill
+    }
+    assert "fp8 weights" not in prefill
+    unfused = [each.change for each in advise_step(*STEPS[2][:2], **STEPS[2][2])]
+    assert {"fused attention", "half the heads of keys and values", "half of the prompt cached"} <= {*unfused}
+    with pytest.raises(RooflineError, match="advice needs plain numbers"):
+        advise_step("llama-3-8b", "decode", on="h100", batch=[1, 2], context=10)
+
+
+def test_more_of_a_batch_is_a_gain_for_each_token_alone() -> None:
+    (twice,) = [each for each in advise_step(*STEPS[0][:2], **STEPS[0][2]) if each.change == "batch 16"]
+    assert twice.more == 2
+    assert twice.after.lower > twice.before.lower
+    assert twice.gain < 2
+
+
+# ---- where decode flips, over several chips
+
+SPLIT: list[tuple[str, dict[str, Any]]] = [
+    ("llama-3-70b", {"on": "h200:8", "tensor": 8, "context": 64}),
+    ("llama-3-70b", {"on": "h200:8", "tensor": 8, "context": 64, "weights": "fp8", "algorithm": "two-shot"}),
+    ("mixtral-8x7b", {"on": "h100:4", "tensor": 4, "expert": 4, "context": 100}),
+    ("llama-3-8b", {"on": "v5e:2x2", "tensor": 4, "context": 16, "policy": "fused"}),
+    ("llama-3-8b", {"on": "h100:16", "tensor": 16, "context": 4000}),
+]
+
+
+@pytest.mark.parametrize(("name", "asked"), SPLIT)
+def test_the_flip_of_a_split_model_is_the_first_of_a_scan(name: str, asked: dict[str, Any]) -> None:
+    flips = serve(name, **asked).compute_bound_from()
+    assert flips is not None
+
+    def computing(batch: int) -> bool:
+        return serve_bound(name, "decode", batch=batch, **asked).kind == "compute-bound"
+
+    first = flips["whole"]
+    if first is None:
+        assert not any(computing(batch) for batch in (1, 100, 10_000, 1_000_000))
+        return
+    assert computing(first)
+    assert not any(
+        computing(batch) for batch in {1, first // 3 or 1, first // 2 or 1, first - 5, first - 1} if batch > 0
+    )
+    assert all(computing(first * times) for times in (2, 10))

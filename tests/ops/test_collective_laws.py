@@ -1,0 +1,238 @@
+"""Laws of all collectives by all algorithms on networks of any shape, drawn at random."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulate_networks import Network, dcn, inside, one, tiered, torus
+
+from roofline.bounds.evaluate import evaluate
+from roofline.hardware import chip
+from roofline.hardware.network import MeshAxis
+from roofline.ops.collective import KINDS, algorithms, cost, default_algorithm, limit
+from roofline.ops.collective_choice import Chooser, fastest, possible, regimes
+from roofline.ops.collective_groups import groups
+from roofline.sizes import symbol
+from roofline.work import Key, Op, Work
+
+SIDES = st.tuples(st.integers(1, 9), st.sampled_from(["ring", "line"]))
+TORI = st.lists(SIDES, min_size=1, max_size=3).map(lambda sides: torus(*sides))
+TIERS = st.builds(
+    lambda sizes, nested, inner: tiered(sizes, nested=nested, inner=inner),
+    st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    st.booleans(),
+    st.sampled_from(["switch", "mesh"]),
+)
+SLICES = st.builds(lambda slice_, slices: inside(slice_, dcn(slices)), TORI, st.integers(2, 5))
+NETWORKS = st.one_of(TORI, TIERS, SLICES)
+V = prod(range(1, 13)) ** 4
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Network, str, str]:
+    network, kind = draw(NETWORKS), draw(st.sampled_from(list(KINDS)))
+    return network, kind, draw(st.sampled_from(algorithms(kind, network.axes)))
+
+
+def amounts(work: Work) -> dict[Key, object]:
+    return {key: value for key, value in work.items() if value != 0}
+
+
+def same(work: Work, other: Work) -> bool:
+    """Amounts are floats where a count does not divide V."""
+    return amounts(work) == pytest.approx(amounts(other), rel=1e-12)
+
+
+@given(cases())
+def test_amounts_are_not_negative_and_one_chip_does_nothing(case):
+    network, kind, name = case
+    work = cost(kind, network.axes, V, algorithm=name).work
+    assert all(amount >= 0 for _, amount in work.items())
+    assert (amounts(work) == {}) == (network.chips == 1)
+    with_one = cost(kind, [*network.axes, MeshAxis("Q", 1)], V, algorithm=name).work
+    assert same(with_one, work)
+
+
+@given(cases(), st.randoms())
+def test_the_order_of_the_axes_changes_nothing(case, random):
+    network, kind, name = case
+    axes = list(network.axes)
+    random.shuffle(axes)
+    assert same(*(cost(kind, given, V, algorithm=name).work for given in (axes, network.axes)))
+
+
+@given(NETWORKS)
+def test_an_all_reduce_in_two_passes_is_a_reduce_scatter_and_an_all_gather(network):
+    for name in algorithms("AllReduce", network.axes):
+        if name in ("direct", "chain", "double binary tree", "in-switch"):
+            continue
+        part = default_algorithm("AllGather", network.axes) if name == "two-shot" else name
+        halves = [cost(kind, network.axes, V, algorithm=part).work for kind in ("ReduceScatter", "AllGather")]
+        assert same(halves[0] + halves[1], cost("AllReduce", network.axes, V, algorithm=name).work), name
+
+
+@given(st.sampled_from(["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast"]))
+def test_two_chips_on_a_ring_have_one_way(kind):
+    axes = one("ring", 2).axes
+    both, once = (cost(kind, axes, V, algorithm=f"{name} ring").work for name in ("two-way", "one-way"))
+    assert both == once
+
+
+@given(cases(), st.lists(st.integers(1, 10**9), min_size=1, max_size=4))
+def test_a_number_an_array_and_a_symbol_give_the_same(case, sizes):
+    network, kind, name = case
+    bytes_ = symbol("V")
+    many = cost(kind, network.axes, np.array(sizes, dtype=float), algorithm=name).work
+    formula = cost(kind, network.axes, bytes_, algorithm=name).work
+    for i, size in enumerate(sizes):
+        numbers = cost(kind, network.axes, size, algorithm=name).work
+        assert set(numbers) == set(many) == set(formula)
+        for key, value in numbers.items():
+            assert float(np.broadcast_to(many[key], len(sizes))[i]) == pytest.approx(float(value), rel=1e-12)
+            put_in = formula[key].subs({bytes_: size}) if hasattr(formula[key], "subs") else formula[key]
+            assert float(put_in) == pytest.approx(float(value), rel=1e-12)
+
+
+#: What every chip has to receive, of V over N chips.
+RECEIVED = {
+    "AllGather": lambda n: Fraction(n - 1, n),
+    "ReduceScatter": lambda n: Fraction(n - 1, n),
+    "AllReduce": lambda n: Fraction(n - 1, n),
+    "AllToAll": lambda n: Fraction(n - 1, n * n),
+    "Broadcast": lambda n: Fraction(min(1, n - 1)),
+    "Send": lambda n: Fraction(min(1, n - 1)),
+    "Permute": lambda n: Fraction(min(1, n - 1)),
+}
+
+
+@given(cases())
+def test_nothing_beats_what_a_chip_must_receive_and_how_far_it_comes(case):
+    """Bytes over each link by the links there are; hops from the farthest chip. Stated limits are none of these."""
+    network, kind, name = case
+    if limit(kind, network.axes, name):
+        return
+    work = cost(kind, network.axes, V, algorithm=name).work
+    into, far, switched = Fraction(0), 0, 0
+    for group in groups(network.axes):
+        for level in group.levels:
+            n = int(level.size)
+            ways = {"torus": level.directions, "mesh": max(1, n - 1)}.get(level.topology, 1)
+            into += Fraction(work[Key("wire", level.place)]) * ways / V
+            far += (n // 2 if level.wrap else n - 1) if level.topology == "torus" else 0
+            switched |= level.topology != "torus" and n > 1
+    assert into >= RECEIVED[kind](network.chips) * (1 - Fraction(1, 10**12))
+    if kind not in ("Permute", "Send"):
+        assert work.total("hops") >= far + switched
+    assert work.total("hops") >= min(1, network.chips - 1)
+
+
+@given(TORI, st.sampled_from(list(KINDS)))
+def test_closing_axes_is_never_slower(network, kind):
+    """More links: neither more bytes over any of them, nor more hops."""
+    closed = network.by({"line": "ring"})
+    ring = torus(*((d.size, "ring") for tier in closed.tiers for d in tier))
+    for name in algorithms(kind, network.axes):
+        if name not in algorithms(kind, ring.axes) or default_algorithm(kind, network.axes) == "line":
+            continue
+        before, after = (cost(kind, axes, V, algorithm=name).work for axes in (network.axes, ring.axes))
+        assert max([a for k, a in after.items() if k.quantity == "wire"], default=0) <= max(
+            [a for k, a in before.items() if k.quantity == "wire"], default=0
+        )
+        assert after.total("hops") <= before.total("hops")
+
+
+@given(cases(), st.floats(0, 1))
+def test_only_an_all_to_all_has_a_density(case, density):
+    network, kind, name = case
+    dense, sparse = (cost(kind, network.axes, V, algorithm=name, density=d).work for d in (1, density))
+    factor = density if kind == "AllToAll" else 1
+    for key, value in dense.items():
+        assert float(sparse[key]) == pytest.approx(float(value * factor if key.quantity == "wire" else value))
+
+
+# ---- the fastest
+
+TARGETS = ["v5e:8", "v5e:16", "v5e:16x4", "v4:4x4x4", "v5e:16x16:2", "a100:8", "h100:8", "h100:64", "dgx-h100:1024",
+           "gb200:72", "mi300x:8", "trn2-ultraserver:4x4x4"]  # fmt: skip
+
+
+def time(found, machine):
+    answer = evaluate([Op("x", "collective", found.work)], [Work()], machine)
+    return max(answer.times.values()), sum(answer.times.values())
+
+
+@given(st.sampled_from(TARGETS), st.sampled_from(list(KINDS)), st.floats(1, 1e10))
+def test_auto_is_the_least_of_all_that_the_network_can_do(target, kind, nbytes):
+    machine = chip(target)
+    axes = list(machine.mesh)
+    best = fastest(kind, axes, nbytes, machine)
+    assert best.algorithm in possible(kind, axes)
+    others = [time(cost(kind, axes, nbytes, algorithm=name), machine) for name in possible(kind, axes)]
+    assert time(best, machine) == min(others)
+    if "no hop latency is known" in best.note:
+        assert regimes(kind, axes, machine) == ()
+        return
+    regime = [r for r in regimes(kind, axes, machine) if r.start <= nbytes][-1]
+    by_regime = cost(kind, axes, nbytes, algorithm=regime.algorithm)
+    assert time(by_regime, machine)[0] == pytest.approx(time(best, machine)[0], rel=1e-9)
+    assert "algorithm auto" not in best.note
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_auto_of_an_array_is_auto_of_each(target, kind):
+    machine = chip(target)
+    axes = list(machine.mesh)
+    sizes = np.array([2.0**k for k in range(0, 40, 3)])
+    many = cost(kind, axes, sizes, algorithm=Chooser("auto", machine))
+    each = [cost(kind, axes, float(size), algorithm=Chooser("auto", machine)) for size in sizes]
+    assert many.algorithm.split(" or ") == [
+        name for name in possible(kind, axes) if name in {one.algorithm for one in each}
+    ]
+    for key in many.work:
+        assert np.broadcast_to(many.work[key], sizes.shape).tolist() == [one.work[key] for one in each]
+    assert all(name in many.note for name in many.algorithm.split(" or "))
+
+
+@given(st.sampled_from(TARGETS), st.sampled_from(list(KINDS)), st.floats(1, 1e10), st.floats(1, 100))
+def test_faster_links_are_never_slower_by_auto(target, kind, nbytes, factor):
+    machine = chip(target)
+    link = machine.links[0]
+    faster = chip(target, **{link.name: link.bandwidth.value * factor})
+    times = [time(fastest(kind, list(m.mesh), nbytes, m), m)[0] for m in (faster, machine)]
+    assert times[0] <= times[1] * (1 + 1e-12)
+
+
+def test_auto_of_a_symbol_is_the_fastest_for_large_arrays():
+    machine = chip("h100:8")
+    found = cost("AllReduce", machine.mesh.select("X"), symbol("V"), algorithm=Chooser("auto", machine))
+    assert (found.algorithm, "the fastest for large arrays" in found.note) == ("in-switch", True)
+    from roofline.hardware.network import with_mesh
+
+    open_ = with_mesh(chip("a100"), {"X": symbol("n")})
+    found = cost("AllReduce", open_.mesh.select("X"), symbol("V"), algorithm=Chooser("auto", open_))
+    assert (found.algorithm, "the number of chips is open" in found.note) == ("two-shot", True)
+
+
+def test_the_usual_algorithm_names_a_faster_one():
+    """A decode step's AllReduce: 128 KiB over 8 GPUs, where the switches would halve the bytes."""
+    machine = chip("a100:8")
+    small = cost("AllReduce", machine.mesh.select("X"), 2**14, algorithm=Chooser(None, machine))
+    assert small.algorithm == "two-shot"
+    assert small.note.endswith("at this size direct would take 600 ns rather than 1.2 µs (algorithm auto)")
+    assert "auto" not in cost("AllReduce", machine.mesh.select("X"), 2**20, algorithm=Chooser(None, machine)).note
+    assert "auto" not in cost("AllReduce", machine.mesh.select("X"), 2**14, algorithm=Chooser("tree", machine)).note
+
+
+def test_where_one_shot_and_two_shot_cross():
+    """V·7/300e9 of one shot take as long as two hops of 0.6 µs; below, one of them is enough."""
+    machine = chip("a100:8")
+    first, second = regimes("AllReduce", machine.mesh.select("X"), machine)
+    assert (first.algorithm, second.algorithm) == ("direct", "two-shot")
+    bandwidth = machine.links[0].bandwidth.value
+    assert second.start == pytest.approx(1.2e-6 * bandwidth / 7)

@@ -1,0 +1,154 @@
+"""Primitives of JAX beside matmuls and convolutions of laws: each has its count or is listed, none is nothing."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import pallas as pl
+
+from roofline.errors import InputError
+from roofline.programs import trace as trace_any
+
+
+def trace(function, *inputs, **options):
+    return trace_any(function, *inputs, frontend="jax", **options)
+
+
+def _shape(*dims, dtype="float32"):
+    return jax.ShapeDtypeStruct(dims, dtype)
+
+
+X = _shape(6, 8)
+INDEX = _shape(3, dtype="int32")
+#: A function, its inputs, all its FLOPs by hand, and the bytes that it moves (each array once).
+COUNTS = [
+    ("cumsum", lambda x: jnp.cumsum(x, 1), (X,), 6 * 7, 2 * 48 * 4),
+    ("cumprod", lambda x: lax.cumprod(x, 0), (X,), 8 * 5, 2 * 48 * 4),
+    ("sort", lambda x: lax.sort(x), (X,), 48 * 3, 2 * 48 * 4),  # ⌈log₂ 8⌉ comparisons an element
+    ("top_k", lambda x: lax.top_k(x, 2), (X,), 48, (48 + 12 + 12) * 4),
+    ("argmax", lambda x: lax.argmax(x, 1, jnp.int32), (X,), 6 * 7, (48 + 6) * 4),
+    ("gather", lambda x, i: x.at[i].get(mode="promise_in_bounds"), (X, INDEX), 9, None),
+    ("scatter-add", lambda x, i, u: x.at[i].add(u, mode="promise_in_bounds"), (X, INDEX, _shape(3, 8)), 9 + 24, None),
+    ("ragged_dot", lax.ragged_dot, (X, _shape(3, 8, 5), INDEX), 2 * 6 * 8 * 5, (48 + 120 + 3 + 30) * 4),
+    ("fft", jnp.fft.fft, (_shape(4, 8, dtype="complex64"),), 4 * 5 * 8 * 3, 2 * 32 * 8),
+    ("rfft", lambda x: lax.fft(x, "RFFT", (8,)), (_shape(4, 8),), 4 * 5 * 8 * 3 // 2, 4 * 8 * 4 + 4 * 5 * 8),
+    ("irfft", lambda x: lax.fft(x, "IRFFT", (8,)), (_shape(4, 5, dtype="complex64"),), 4 * 5 * 8 * 3 // 2,
+     4 * 5 * 8 + 4 * 8 * 4),
+    ("cholesky", lambda x: lax.linalg.cholesky(x, symmetrize_input=False), (_shape(2, 6, 6),),
+     2 * 72 + 36 + 36 + 72, None),  # and the upper half set to zero: positions, a comparison, a choice
+    ("triangular_solve", lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True), (_shape(6, 6), X),
+     6 * 6 * 8, (36 + 48 + 48) * 4),
+    ("max pooling", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID"), (X,), 12 * 3, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "inputs", "flops", "moved"), [c[1:] for c in COUNTS], ids=[c[0] for c in COUNTS])
+def test_counts_by_hand(function, inputs, flops, moved):
+    traced = trace(function, *inputs)
+    assert traced.flops("all") == flops
+    assert traced.complete
+    if moved is not None:
+        assert traced.bytes() == moved
+
+
+@pytest.mark.parametrize("function", [jnp.linalg.eigh, jnp.linalg.svd, jnp.linalg.eigvals, jnp.linalg.pinv])
+def test_what_iterates_is_listed(function):
+    (gap, *_) = trace(function, _shape(6, 6)).listed_gaps()
+    assert gap.reason == "iterates until it converges"
+    assert gap.bytes
+
+
+@pytest.mark.parametrize("function", [jnp.linalg.qr, jnp.linalg.inv, jnp.linalg.det, lambda x: jnp.linalg.solve(x, x)])
+def test_what_does_not_iterate_is_counted(function):
+    traced = trace(function, _shape(6, 6))
+    assert traced.complete
+    assert traced.flops("all") > 6**3 / 3
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2)])
+def test_transposed_and_dilated_convolutions(groups, stride, dilation):
+    """Brute force: every tap of every result that meets an element (a transposed one: between which none is put)."""
+
+    def network(x, w):
+        return lax.conv_general_dilated(x, w, (1,), ((2, 2),), (stride,), (dilation,), feature_group_count=groups)
+
+    length, taps, cin, cout = 9, 3, 8, 12
+    traced = trace(network, _shape(2, cin, length), _shape(cout, cin // groups, taps))
+    held = np.zeros((length - 1) * stride + 1 + 4)
+    held[2 : len(held) - 2 : stride] = 1
+    results = len(held) - (taps - 1) * dilation
+    met = sum(held[o + t * dilation] for o in range(results) for t in range(taps))
+    assert traced.flops("valid") == 2 * 2 * met * cout * cin // groups
+
+
+def test_kernels_by_their_estimate_or_as_gaps():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    def run(estimate):
+        return lambda x: pl.pallas_call(kernel, out_shape=_shape(8, 8), cost_estimate=estimate)(x)
+
+    stated = trace(run(pl.CostEstimate(flops=640, transcendentals=3, bytes_accessed=512)), _shape(8, 8))
+    assert (stated.flops(), stated.flops("all"), stated.complete) == (640, 643, True)
+    unstated = trace(run(None), _shape(8, 8))
+    (gap,) = unstated.listed_gaps()
+    assert (gap.reason, gap.bytes) == ("a Pallas kernel without a cost_estimate", 512)
+    assert unstated.bound("h100").incomplete
+
+
+def test_a_kernel_in_a_loop_counts_each_time():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    estimate = pl.CostEstimate(flops=640, transcendentals=0, bytes_accessed=512)
+    call = pl.pallas_call(kernel, out_shape=_shape(8, 8), cost_estimate=estimate)
+    traced = trace(lambda x: lax.scan(lambda c, _: (call(c), None), x, None, length=5)[0], _shape(8, 8))
+    assert traced.flops() == 5 * 640
+    assert any("from its cost_estimate" in text for text in traced.assumptions)
+
+
+def test_a_custom_call_is_listed_by_its_target():
+    def network(x):
+        return jax.ffi.ffi_call("their_kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))(x) @ x
+
+    traced = trace(network, _shape(8, 8))
+    (gap,) = traced.listed_gaps()
+    assert (gap.name, gap.reason, gap.bytes) == ("their_kernel", "runs outside JAX", 2 * 256)
+    assert traced.flops() == 2 * 8**3
+
+
+def test_a_while_loop_names_its_line_and_takes_its_trips_by_line():
+    def network(x):
+        x = lax.while_loop(lambda c: c.sum() > 0, lambda c: c @ c, x)
+        return lax.while_loop(lambda c: c.sum() > 1, lambda c: c @ c @ c, x)
+
+    with pytest.raises(InputError, match=r"test_jax_primitives\.py:(\d+): how often this while loop") as found:
+        trace(network, _shape(8, 8))
+    first = str(found.value).partition(": ")[0]
+    name, _, line = first.partition(":")
+    traced = trace(network, _shape(8, 8), trips={first: 3, f"{name}:{int(line) + 1}": 5})
+    assert traced.flops() == (3 + 5 * 2) * 2 * 8**3
+    with pytest.raises(InputError, match=f"{name}:{int(line) + 1}: how often"):
+        trace(network, _shape(8, 8), trips={first: 3})
+
+
+def test_the_largest_branch_is_counted_and_said():
+    def network(x):
+        return lax.switch(x[0, 0].astype(int), [lambda x: x, lambda x: x @ x, lambda x: x @ x @ x], x)
+
+    traced = trace(network, _shape(8, 8))
+    assert traced.flops() == 2 * 2 * 8**3
+    assert any("of a cond's 3 branches the largest is counted" in text for text in traced.assumptions)
+
+
+def test_a_reference_that_is_updated_is_listed():
+    def network(x):
+        ref = jax.new_ref(jnp.zeros((8, 8)))
+        ref[...] += x
+        return ref[...]
+
+    assert {gap.name for gap in trace(network, _shape(8, 8)).listed_gaps()} & {"get", "swap", "addupdate", "new_ref"}

@@ -1,0 +1,72 @@
+"""Bad ONNX files: whatever is wrong with one, there is one clear error, and it names the node where it can."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import pytest
+from onnx import helper
+
+from roofline.errors import InputError, MissingExtraError, RooflineError
+from roofline.programs import trace
+from roofline.programs.api import front_end
+from tests.programs.onnx_models import model, value, weight
+from tests.programs.onnx_networks import Graph
+
+
+def _small():
+    g = Graph()
+    x = g.add("Flatten", g.add("MaxPool", g.conv("x", 3, 8), kernel_shape=[2, 2]))
+    return g.model(value("x", "N", 3, 16, 16), g.add("Softmax", g.dense(x, 8 * 225, 10)))
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_damaged_file_is_an_error_or_a_count(seed, tmp_path):
+    data, path, draw = _small().SerializeToString(), tmp_path / "net.onnx", random.Random(seed)
+    answers = 0
+    for _ in range(40):
+        broken = bytearray(data[: draw.randrange(len(data))] if draw.random() < 0.3 else data)
+        for _ in range(draw.randint(1, 3) if broken else 0):
+            broken[draw.randrange(len(broken))] = draw.randrange(256)
+        path.write_bytes(bytes(broken))
+        try:
+            trace(str(path))
+        except RooflineError:
+            answers += 1
+    assert answers
+
+
+def test_a_node_without_what_it_needs_is_named():
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"], name="/layer/Attention")
+    found = model([node], [value(name, 2, 6, 64) for name in "qkv"], [value("y", 2, 6, 64)], opset=17)
+    with pytest.raises(InputError, match="/layer/Attention: the inputs or attributes of Attention cannot be read"):
+        trace(found, frontend="onnx")
+
+
+def test_inputs_that_do_not_fit_name_the_node():
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], name="/head/MatMul")
+    found = model([node], [value("x", 2, 3)], [value("y")], [weight("w", 4, 5)])
+    with pytest.raises(InputError, match=r"do not fit: .*MatMul.*/head/MatMul"):
+        trace(found, frontend="onnx")
+
+
+def test_external_weights_that_are_missing_are_not_needed(tmp_path):
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model([node], [value("x", 2, 3)], [value("y")], [weight("w", 3, 5)]).SerializeToString())
+    assert not (tmp_path / "weights.bin").exists()
+    traced = trace(str(path))
+    assert (traced.macs(), traced.parameters()) == (30, 15)
+
+
+@pytest.mark.parametrize("library", ["onnx", "jax"])
+def test_a_missing_library_names_its_extra(library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=rf"{library} is not installed; .*roofline\[{library}\]"):
+        front_end(library)
+
+
+def test_inputs_beside_a_file_are_refused():
+    with pytest.raises(InputError, match="an ONNX file has inputs of its own; say batch=8"):
+        trace(_small(), "fp32[1, 3, 16, 16]", frontend="onnx")

@@ -1,0 +1,99 @@
+"""Whole networks as ONNX graphs against the same counts by hand as in torch and JAX; loops over layers."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import TensorProto, helper
+
+from roofline.errors import InputError
+from roofline.programs import trace as trace_any
+from tests.programs import onnx_networks
+from tests.programs.onnx_models import model, value, weight
+
+#: 2 per multiply-add; convolutions with padded positions, every score, logits of every token. Batch norms of ONNX
+#: hold a mean and a variance too: 2 a channel beside the parameters that are learnt.
+COUNTS = [
+    ("vgg16", onnx_networks.vgg16, 30_940_528_640, 138_357_544),
+    ("mobilenet v1", onnx_networks.mobilenet_v1, 1_137_480_704, 4_231_976 + 2 * 10_944),
+    ("resnet-50", onnx_networks.resnet50, 8_178_368_512, 25_557_032 + 2 * 26_560),
+    ("gpt-2", onnx_networks.gpt2, 291_648_307_200, 124_439_808),
+    ("bert-base", onnx_networks.bert_of_the_runtime, 22_348_431_360, 109_482_240),
+]
+
+
+def trace(program, **options):
+    return trace_any(program, frontend="onnx", **options)
+
+
+@pytest.mark.parametrize(("build", "flops", "parameters"), [c[1:] for c in COUNTS], ids=[c[0] for c in COUNTS])
+def test_network(build, flops, parameters):
+    traced = trace(build())
+    (batch,) = traced.flops("unmasked").free_symbols
+    assert traced.flops("unmasked") == flops * batch
+    assert traced.parameters() == parameters
+    assert traced.complete
+
+
+def test_llama_as_the_runtime_writes_it():
+    traced = trace(onnx_networks.llama_of_the_runtime(), batch=1, sizes={"S": 2048})
+    hidden = 32 * 32 * 4 * 128 * (2048 * 2048 - 2048 * 2049 // 2)
+    assert traced.flops("unmasked") == 29_261_612_187_648
+    assert traced.flops() == 29_261_612_187_648 - hidden
+    assert traced.parameters() - 2 * 4096 * 64 == 6_738_415_616
+    assert traced.complete
+    formula = trace(onnx_networks.llama_of_the_runtime(layers=2), batch=1).flops("unmasked")
+    (length,) = formula.free_symbols
+    products = 2 * (4 * 4096**2 + 3 * 4096 * 11008)
+    assert formula.expand() == 2 * length * (products + 4096 * 32000) + 2 * 4 * 4096 * length**2
+
+
+def _layer(weights):
+    """tanh(x·w) as the body of a loop."""
+    nodes = [helper.make_node("MatMul", ["c", "w"], ["m"]), helper.make_node("Tanh", ["m"], ["d"])]
+    return nodes, [value("c", 8, 16), *weights]
+
+
+@pytest.mark.parametrize("batch", [8])
+def test_unrolled_is_scanned(batch):
+    nodes, inputs = _layer([value("w", 16, 16)])
+    body = helper.make_graph(nodes, "layer", inputs, [value("d", batch, 16)])
+    scan = helper.make_node("Scan", ["x", "ws"], ["y"], body=body, num_scan_inputs=1)
+    looped = trace(model([scan], [value("x", batch, 16)], [value("y")], [weight("ws", 5, 16, 16)]))
+    flat, x = [], "x"
+    for i in range(5):
+        flat += [helper.make_node("MatMul", [x, f"w{i}"], [f"m{i}"]), helper.make_node("Tanh", [f"m{i}"], [f"x{i}"])]
+        x = f"x{i}"
+    unrolled = trace(model(flat, [value("x", batch, 16)], [value(x)], [weight(f"w{i}", 16, 16) for i in range(5)]))
+    assert looped.flops("all") == unrolled.flops("all")
+    assert looped.flops() == 5 * 2 * batch * 16 * 16
+    assert looped.bytes() == unrolled.bytes()
+
+
+@pytest.mark.parametrize(("which", "taken"), [(1, 2 * 8**3), (0, 0)])
+def test_a_branch_that_the_file_decides(which, taken):
+    small = helper.make_graph([helper.make_node("Relu", ["x"], ["a"])], "small", [], [value("a", 8, 8)])
+    large = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["b"])], "large", [], [value("b", 8, 8)])
+    branch = helper.make_node("If", ["which"], ["y"], then_branch=large, else_branch=small)
+    held = helper.make_tensor("which", TensorProto.BOOL, [], [which])
+    traced = trace(model([branch], [value("x", 8, 8)], [value("y", 8, 8)], [held]))
+    assert traced.flops() == taken
+    assert not any("larger" in text for text in traced.assumptions)
+
+
+def test_loops_whose_lengths_are_stated_by_name():
+    kinds = [("i", TensorProto.INT64), ("on", TensorProto.BOOL), ("go", TensorProto.BOOL)]
+    scalars = {name: helper.make_tensor_value_info(name, kind, []) for name, kind in kinds}
+    nodes = [helper.make_node("MatMul", ["c", "w"], ["d"]), helper.make_node("Identity", ["on"], ["go"])]
+    body = helper.make_graph(
+        nodes, "body", [scalars["i"], scalars["on"], value("c", 8, 8)], [scalars["go"], value("d", 8, 8)]
+    )
+    many = helper.make_tensor_value_info("many", TensorProto.INT64, [])
+    loops = [helper.make_node("Loop", ["many", "", given], [name], name=name, body=body)
+             for given, name in (("x", "first"), ("first", "second"))]  # fmt: skip
+    found = model(loops, [many, value("x", 8, 8)], [value("second", 8, 8)], [weight("w", 8, 8)])
+    with pytest.raises(InputError, match=r'first: how often this Loop runs .* or trips=\{"first": 10\}'):
+        trace(found)
+    with pytest.raises(InputError, match="second: how often this Loop runs"):
+        trace(found, trips={"first": 3})
+    assert trace(found, trips={"first": 3, "second": 4}).flops() == 7 * 2 * 8**3
+    assert trace(found, trips=5).flops() == 10 * 2 * 8**3

@@ -1,0 +1,218 @@
+"""Families of operations that other counters count as nothing, each against a loop or a count by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from roofline.programs import factorizations, trace
+
+COUNTS = st.integers(1, 12)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@settings(max_examples=25, deadline=None)
+@given(m=COUNTS, k=COUNTS, n=COUNTS, seed=st.integers(0, 99))
+def test_sparse_products_count_stored_elements(m, k, n, seed):
+    dense = (torch.rand(m, k, generator=torch.Generator().manual_seed(seed)) > 0.6).float()
+    products = sum(int(row[j] != 0) for row in dense for j in range(k)) * n
+    stored = int((dense != 0).sum())
+    for matrix, indices in ((dense.to_sparse_csr(), m + 1 + stored), (dense.to_sparse(), 2 * stored)):
+        for found in (
+            trace(torch.matmul, matrix, f"fp32[{k}, {n}]"),
+            trace(lambda x, w=matrix: w @ x, f"fp32[{k}, {n}]"),
+        ):
+            assert found.macs() == products
+            assert found.complete
+            (op,) = found.only(kind="contraction").ops
+            assert op.reads[0].traffic_bytes == 4 * stored + 8 * indices
+            assert op.writes[0].traffic_bytes == 4 * m * n
+        assert trace(torch.mv, matrix, f"fp32[{k}]").macs() == stored
+
+
+@pytest.mark.parametrize(("shape", "dims"), [((4, 64), (1,)), ((2, 8, 16), (1, 2)), ((3, 128), (1,))])
+def test_fourier_transforms_are_butterflies(shape, dims):
+    rows = torch.Size(shape).numel()
+    levels = sum((shape[d] - 1).bit_length() for d in dims)
+    butterflies = levels * rows // 2  # a complex product of 6 FLOPs and two complex sums of 2
+    found = trace(lambda x: torch.fft.fftn(x, dim=dims), f"complex64[{', '.join(map(str, shape))}]")
+    assert found.flops("all") == butterflies * (6 + 2 * 2)
+    real = trace(lambda x: torch.fft.rfftn(x, dim=dims), f"fp32[{', '.join(map(str, shape))}]")
+    assert 2 * real.flops("all") == found.flops("all")
+
+
+def test_products_in_fp8_and_int8():
+    def scaled(a, b, s):
+        return torch._scaled_mm(a, b.t(), s, s, out_dtype=torch.bfloat16)
+
+    found = trace(scaled, "fp8[32, 64]", "fp8[48, 64]", "fp32[]")
+    assert found.flops() == 2 * 32 * 64 * 48
+    assert found.bytes() == 32 * 64 + 48 * 64 + 4 + 2 * 32 * 48
+    (op,) = found.ops
+    assert {key.dtype for key, _ in op.work.items() if key.place == "matrix"} == {"fp8"}
+    whole = trace(torch._int_mm, "int8[32, 64]", "int8[64, 48]")
+    assert (whole.flops(), whole.bytes()) == (2 * 32 * 64 * 48, 32 * 64 + 64 * 48 + 4 * 32 * 48)
+    assert {key.dtype for key, _ in whole.ops[0].work.items()} == {"int8"}
+
+
+@pytest.mark.parametrize(("a", "b", "macs"), [
+    ("bf16[32, 64]", "bf16[4, 64, 48]", 32 * 64 * 48),
+    ("bf16[32, 64]", "bf16[64, 48]", 32 * 64 * 48),
+    ("bf16[4, 32, 64]", "bf16[64, 48]", 32 * 64 * 48),
+])  # fmt: skip
+def test_grouped_products(a, b, macs):
+    assert trace(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), a, b, "int32[4]").macs() == macs
+    batched = trace(lambda x, w: torch._grouped_mm(x, w), "bf16[4, 32, 64]", "bf16[4, 64, 48]")
+    assert batched.macs() == 4 * 32 * 64 * 48
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_embedding_bags_read_rows(mode):
+    ids, starts = [5, 5, 7, 1, 2, 9, 9, 9, 0, 3], [0, 3, 5]
+    found = trace(nn.EmbeddingBag(100, 16, mode=mode), torch.tensor(ids), torch.tensor(starts))
+    assert found.bytes() == 4 * 16 * len(ids) + 8 * len(ids) + 8 * len(starts) + 4 * 16 * len(starts)
+    assert found.complete
+
+
+@settings(max_examples=30, deadline=None)
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), causal=st.booleans(), left=st.integers(-1, 4))
+def test_packed_sequences_see_only_themselves(lengths, causal, left):
+    from torch.nn.attention.varlen import varlen_attn
+
+    total, longest = sum(lengths), max(lengths)
+    starts = torch.tensor([0, *itertools.accumulate(lengths)], dtype=torch.int32)
+
+    def packed(q, k, v):
+        return varlen_attn(q, k, v, starts, starts, longest, longest, window_size=(left, 0 if causal else -1))
+
+    found = trace(packed, *(f"bf16[{total}, 4, 16]",) * 3)
+    owner = [n for n, length in enumerate(lengths) for _ in range(length)]
+    pairs = sum(
+        owner[i] == owner[j] and (not causal or j <= i) and (left < 0 or i - j <= left)
+        for i in range(total)
+        for j in range(total)
+    )
+    assert found.macs() == 4 * pairs * (16 + 16)
+    assert found.complete
+
+
+def test_packed_sequences_of_unknown_lengths_are_a_gap():
+    from torch.nn.attention.varlen import varlen_attn
+
+    found = trace(lambda q, n: varlen_attn(q, q, q, n, n, 8, 8), "bf16[20, 4, 16]", "int32[3]")
+    (gap,) = found.listed_gaps()
+    assert (gap.name, gap.count) == ("torch_attn._varlen_attn", 1)
+    assert "how long its sequences are is not known" in gap.reason
+
+
+def test_flex_attention_with_a_score_function_says_so():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    def biased(q, k, v):
+        return flex_attention(q, k, v, score_mod=lambda score, b, h, i, j: score + (i - j))
+
+    found = trace(biased, *("bf16[2, 4, 128, 32]",) * 3)
+    assert found.macs() == 2 * 4 * 128 * 128 * 64
+    assert any("the score function of flex attention is not counted" in line for line in found.assumptions)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_fused_encoder_layer_is_its_parts(training):
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0).train(training)
+    found = trace(layer, "fp32[2, 10, 64]")
+    assert found.macs() == 2 * 10 * (4 * 64 * 64 + 2 * 64 * 128) + 2 * 4 * 10 * 10 * 32
+    assert found.complete
+
+
+SQUARE = "fp32[3, 16, 16]"
+
+
+def _elimination(n):
+    """Multiply-adds and divisions of LU without pivoting, by its loops."""
+    return sum((n - k - 1) + 2 * (n - k - 1) ** 2 for k in range(n))
+
+
+@pytest.mark.parametrize(("call", "inputs", "flops"), [
+    (torch.linalg.cholesky, [SQUARE], 3 * factorizations.cholesky(16)),
+    (torch.linalg.lu_factor, [SQUARE], 3 * factorizations.lu(16, 16)),
+    (torch.linalg.det, [SQUARE], 3 * (factorizations.lu(16, 16) + 16)),
+    (torch.linalg.inv, [SQUARE], 3 * factorizations.inverse(16)),
+    (torch.linalg.solve, [SQUARE, "fp32[3, 16, 5]"], 3 * factorizations.solve(16, 5)),
+    (lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), [SQUARE, "fp32[3, 16, 5]"], 3 * 16 * 16 * 5),
+    (lambda b, a: torch.cholesky_solve(b, a), ["fp32[3, 16, 5]", SQUARE], 3 * 2 * 16 * 16 * 5),
+    (torch.linalg.qr, ["fp32[30, 20]"], 2 * factorizations.qr(30, 20)),
+    (lambda a: torch.linalg.qr(a, mode="r"), ["fp32[30, 20]"], factorizations.qr(30, 20)),
+])  # fmt: skip
+def test_factorisations_and_solves(call, inputs, flops):
+    found = trace(call, *inputs)
+    assert found.flops("all") == pytest.approx(flops, rel=1e-12)
+    assert found.complete
+
+
+def test_the_leading_terms_against_loops():
+    """What is left out is of the order below: its share falls as 1/n."""
+    for n in (50, 100, 200):
+        assert factorizations.lu(n, n) == pytest.approx(_elimination(n), rel=2 / n)
+        halves = sum(1 + (n - k - 1) + (n - k - 1) * (n - k) for k in range(n))
+        assert factorizations.cholesky(n) == pytest.approx(halves, rel=4 / n)
+        reflected = sum(4 * (n - k) ** 2 for k in range(n))
+        assert factorizations.qr(n, n) == pytest.approx(reflected, rel=4 / n)
+        assert factorizations.triangular_solve(n, 3) == 3 * sum(1 + 2 * i for i in range(n))
+        assert factorizations.solve(n, n) > factorizations.inverse(n)
+
+
+@pytest.mark.parametrize(("call", "name"), [
+    (torch.linalg.svd, "aten._linalg_svd"),
+    (torch.linalg.eigh, "aten._linalg_eigh"),
+    (torch.linalg.eig, "aten.linalg_eig"),
+    (torch.linalg.pinv, "aten.linalg_pinv"),
+])  # fmt: skip
+def test_what_iterates_is_listed_with_its_bytes(call, name):
+    found = trace(lambda x: [call(x), call(x + 1)][0], SQUARE)
+    (gap,) = found.listed_gaps()
+    moved = sum(t.traffic_bytes for op in found.ops if op.kind == "unknown" for t in (*op.reads, *op.writes))
+    assert (gap.name, gap.count, gap.reason, gap.bytes) == (name, 2, "iterates until it converges", moved)
+    assert gap.bytes >= 2 * 2 * 3 * 256 * 4
+    assert any(name in line for line in found.bound("h100").incomplete)
+
+
+@pytest.mark.parametrize(("build", "inputs"), [
+    (lambda: nn.Conv2d(4, 8, 3, stride=2, groups=2), [(2, 4, 9, 9)]),
+    (lambda: nn.ConvTranspose2d(4, 6, 3, stride=2), [(2, 4, 9, 9)]),
+    (lambda: nn.Bilinear(4, 5, 6), [(3, 4), (3, 5)]),
+    (lambda: nn.MultiheadAttention(32, 4, batch_first=True), [(2, 5, 32)] * 3),
+])  # fmt: skip
+def test_forward_agrees_with_torchs_counter_where_it_is_right(build, inputs):
+    model = build()
+    with FlopCounterMode(display=False) as theirs:
+        model(*(torch.zeros(shape) for shape in inputs))
+    found = trace(model, *(f"fp32[{', '.join(map(str, shape))}]" for shape in inputs))
+    assert found.flops("unmasked") == theirs.get_total_flops()
+
+
+def test_dropout_is_free_outside_training():
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.AlphaDropout(0.5), nn.FeatureAlphaDropout(0.5))
+    assert [op.name for op in trace(model.eval(), "fp32[4, 8]").ops] == ["linear"]
+    assert [op.name for op in trace(model.eval(), "fp32[B, 8]").ops] == ["linear"]
+    assert len(trace(model.train(), "fp32[4, 8]").ops) > 1
+    assert trace(lambda x: F.dropout(x, 0.5, training=False), "fp32[4]").ops == ()
+
+
+def test_batch_norm_with_stored_statistics_folds_into_its_convolution():
+    layers = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU()
+    found = trace(nn.Sequential(*layers).eval(), "fp32[2, 3, 16, 16]")
+    image, weights = 4 * 2 * 16 * 16, 4 * (8 * 27 + 4 * 8)
+    assert found.bytes("fused") == image * 3 + image * 8 + weights
+    assert found.bytes() == found.bytes("fused") + 2 * 2 * image * 8
+    training = trace(nn.Sequential(*layers).train(), "fp32[2, 3, 16, 16]")
+    assert training.bytes("fused") > found.bytes("fused") + 2 * image * 8
+    assert any(
+        "a batch norm with stored statistics too" in line for line in found.bound("1080ti", policy="fused").assumptions
+    )

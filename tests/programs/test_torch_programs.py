@@ -1,0 +1,230 @@
+"""Programs a user might bring, each counted by hand: a U-Net, a ViT on flex attention, a scan, an encoder-decoder."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+from roofline.programs import trace
+
+
+class Double(nn.Module):
+    """Two convolutions, a norm between the activations."""
+
+    def __init__(self, cin, cout):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(cin, cout, 3, padding=1), nn.Conv2d(cout, cout, 3, padding=1)
+        self.norm = nn.GroupNorm(8, cout)
+
+    def forward(self, x):
+        return F.silu(self.norm(self.second(F.silu(self.first(x)))))
+
+
+class UNet(nn.Module):
+    """Two levels down, two up by transposed convolutions, joined with what was kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList([Double(3, 16), Double(16, 32)])
+        self.middle = Double(32, 64)
+        self.up = nn.ModuleList([nn.ConvTranspose2d(64, 32, 2, 2), nn.ConvTranspose2d(32, 16, 2, 2)])
+        self.join = nn.ModuleList([Double(64, 32), Double(32, 16)])
+        self.out = nn.Conv2d(16, 1, 1)
+
+    def forward(self, x):
+        kept = []
+        for block in self.down:
+            x = block(x)
+            kept.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.middle(x)
+        for up, join in zip(self.up, self.join, strict=True):
+            x = join(torch.cat((up(x), kept.pop()), 1))
+        return self.out(x)
+
+
+def test_a_unet():
+    P, Q, R = 64 * 64, 32 * 32, 16 * 16
+    layers = [(3, 16, 9, P), (16, 16, 9, P), (16, 32, 9, Q), (32, 32, 9, Q), (32, 64, 9, R), (64, 64, 9, R),
+              (64, 32, 4, R), (64, 32, 9, Q), (32, 32, 9, Q), (32, 16, 4, Q), (32, 16, 9, P), (16, 16, 9, P),
+              (16, 1, 1, P)]  # fmt: skip
+    macs = 2 * sum(cin * cout * taps * places for cin, cout, taps, places in layers)
+    found = trace(UNet(), "fp32[2, 3, 64, 64]")
+    assert found.macs() == macs
+    assert found.complete
+    assert found.modules["up.0"] == "ConvTranspose2d"
+    assert found.under("up.0").macs() == 2 * 64 * 32 * 4 * R
+    first = 2 * 3 * 16 * 9 * P
+    assert trace(UNet(), "fp32[2, 3, 64, 64]", backward=True).macs() == 3 * macs - first
+    joins = [op for op in found.ops if op.name == "cat"]
+    assert [op.where for op in joins] == ["", ""]
+    assert {op.options["source"].partition(":")[0] for op in found.ops} == {"test_torch_programs.py"}
+
+
+class FlexLayer(nn.Module):
+    """Attention under a mask that is a function, and a feed-forward layer."""
+
+    def __init__(self, d, heads):
+        super().__init__()
+        self.qkv, self.out, self.heads = nn.Linear(d, 3 * d), nn.Linear(d, d), heads
+        self.mlp = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
+
+    def forward(self, x, mask):
+        B, S, D = x.shape
+        q, k, v = self.qkv(x).view(B, S, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)
+        y = flex_attention(q, k, v, block_mask=mask)
+        x = x + self.out(y.transpose(1, 2).reshape(B, S, D))
+        return x + self.mlp(x)
+
+
+class FlexViT(nn.Module):
+    """Patches see their own row of the image."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 64, 16, 16)
+        self.layers = nn.ModuleList(FlexLayer(64, 4) for _ in range(3))
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).transpose(1, 2)
+        S = x.shape[1]
+        mask = create_block_mask(lambda b, h, i, j: (i // 8) == (j // 8), None, None, S, S, device=image.device)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x.mean(1)
+
+
+def test_a_vit_with_flex_attention():
+    S = 64
+    layer = S * (3 * 64 * 64 + 64 * 64 + 2 * 64 * 256) + 4 * (S * 8) * (16 + 16)
+    found = trace(FlexViT(), "fp32[2, 3, 128, 128]")
+    assert found.macs() == 2 * (S * 64 * 3 * 256 + 3 * layer)
+    assert found.complete
+    assert found.under("layers.1").macs() == 2 * layer
+
+
+class Scan(nn.Module):
+    """A selective state space, step by step, as Mamba's reference code."""
+
+    def __init__(self, d=32, n=8):
+        super().__init__()
+        self.into, self.out = nn.Linear(d, 2 * d), nn.Linear(d, d)
+        self.conv = nn.Conv1d(d, d, 4, groups=d, padding=3)
+        self.select, self.decay, self.n = nn.Linear(d, 2 * n + 1), nn.Parameter(torch.empty(d, n)), n
+
+    def forward(self, u):
+        B, L, D = u.shape
+        x, gate = self.into(u).chunk(2, -1)
+        x = F.silu(self.conv(x.transpose(1, 2))[..., :L].transpose(1, 2))
+        step, b, c = self.select(x).split([1, self.n, self.n], -1)
+        step, state, ys = F.softplus(step), u.new_zeros(B, D, self.n), []
+        for t in range(L):
+            fresh = step[:, t, :, None] * b[:, t, None, :]
+            state = torch.exp(step[:, t, :, None] * self.decay) * state + fresh * x[:, t, :, None]
+            ys.append((state * c[:, t, None, :]).sum(-1))
+        return self.out(torch.stack(ys, 1) * F.silu(gate))
+
+
+def test_a_scan():
+    B, L, D, N = 2, 16, 32, 8
+    found = trace(Scan(), f"fp32[{B}, {L}, {D}]")
+    assert found.macs() == B * (L * D * 2 * D + (L + 3) * D * 4 + L * D * (2 * N + 1) + L * D * D)
+    in_loop = [op for op in found.ops if op.name in ("exp", "mul", "add", "sum")]
+    each = 5 * B * D * N + B * N + B * D * N + B * D * (N - 1)  # decay, exp, ·state, ·x, sum; Δ·b; ·c; its sum over n
+    assert sum(op.work.total("flops") for op in in_loop) == L * each + B * L * D  # and the gate's product
+    assert trace(Scan(), f"fp32[B, {L}, {D}]").macs().subs("B", 2) != 0
+    with pytest.raises(ValueError, match=r"test_torch_programs\.py:\d+: L cannot stay open: here it has to be"):
+        trace(Scan(), f"fp32[B, L, {D}]")
+
+
+class Attention(nn.Module):
+    """Attention written out, for itself or for what an encoder made."""
+
+    def __init__(self, d, heads):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(d, d, bias=False) for _ in range(4))
+        self.heads = heads
+
+    def kv(self, memory):
+        B, T, _ = memory.shape
+        return [f(memory).view(B, T, self.heads, -1).transpose(1, 2) for f in (self.k, self.v)]
+
+    def forward(self, x, k, v):
+        B, S, D = x.shape
+        q = self.q(x).view(B, S, self.heads, -1).transpose(1, 2)
+        return self.o(((q @ k.transpose(-1, -2)).softmax(-1) @ v).transpose(1, 2).reshape(B, S, D))
+
+
+class EncoderDecoder(nn.Module):
+    """One layer of each, the decoder a step with a cache."""
+
+    def __init__(self, d=64, heads=4):
+        super().__init__()
+        self.words = nn.Embedding(100, d)
+        self.encoder, self.inner, self.cross = (Attention(d, heads) for _ in range(3))
+        self.mlp = nn.Sequential(nn.Linear(d, 128, bias=False), nn.ReLU(), nn.Linear(128, d, bias=False))
+        self.head = nn.Linear(d, 100, bias=False)
+
+    def forward(self, ids, token, cache):
+        memory = self.words(ids)
+        memory = memory + self.encoder(memory, *self.encoder.kv(memory))
+        x = self.words(token)
+        k, v = (torch.cat(pair, 2) for pair in zip(cache, self.inner.kv(x), strict=True))
+        x = x + self.inner(x, k, v)
+        x = x + self.cross(x, *self.cross.kv(memory))
+        return self.head(x + self.mlp(x))
+
+
+def test_an_encoder_decoder_with_cross_attention_and_a_cache():
+    B, S, C, d = 2, 20, 9, 64
+    encoder = 4 * S * d * d + 2 * S * S * d
+    step = 4 * d * d + 2 * (C + 1) * d + 2 * d * d + 2 * S * d * d + 2 * S * d + 2 * d * 128 + d * 100
+    cache = (f"fp32[{B}, 4, {C}, 16]",) * 2
+    found = trace(EncoderDecoder(), f"int64[{B}, {S}]", f"int64[{B}, 1]", cache)
+    assert found.macs() == B * (encoder + step)
+    opened = trace(EncoderDecoder(), "int64[B, S]", "int64[B, 1]", ("fp32[B, 4, C, 16]",) * 2).macs()
+    at = {symbol: {"B": B, "S": S, "C": C}[str(symbol)] for symbol in opened.free_symbols}
+    assert opened.subs(at) == found.macs()
+
+
+class Quantised(nn.Module):
+    """An int8 product, then one in fp8."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("first", torch.zeros(64, 128, dtype=torch.int8))
+        self.register_buffer("scale", torch.ones(128, dtype=torch.bfloat16))
+        self.register_buffer("second", torch.zeros(32, 128, dtype=torch.float8_e4m3fn))
+        self.register_buffer("one", torch.ones(()))
+
+    def forward(self, x):
+        whole = (x / x.abs().amax(-1, keepdim=True) * 127).round().to(torch.int8)
+        y = F.relu(torch._int_mm(whole, self.first).to(torch.bfloat16) * self.scale).to(torch.float8_e4m3fn)
+        return torch._scaled_mm(y, self.second.t(), self.one, self.one, out_dtype=torch.bfloat16)
+
+
+def test_a_quantised_mlp():
+    found = trace(Quantised(), "bf16[32, 64]")
+    work = {key.dtype: amount for op in found.ops for key, amount in op.work.items() if key.place == "matrix"}
+    assert work == {"int8": 2 * 32 * 64 * 128, "fp8": 2 * 32 * 128 * 32}
+    assert {use.dtype for use in found.bound("h100").uses if use.resource == "tensor"} == {"int8", "fp8"}
+    assert found.complete
+
+
+def test_names_of_devices_are_of_no_concern():
+    programs = [
+        lambda x: x.cuda() * 2, lambda x: x.to("cuda:1") * 2, lambda x: x.cpu() * 2, lambda x: x.to(device="cuda") * 2,
+        lambda x: x.to(x.device) * 2,
+    ]  # fmt: skip
+    assert [[op.name for op in trace(program, "fp32[3]").ops] for program in programs] == [["mul"]] * 5
+    assert trace(lambda x: torch.zeros(3, device="cuda") + x, "fp32[3]").bytes() == 4 * 12
+
+
+def test_a_spectrogram_with_its_window():
+    found = trace(lambda x: torch.stft(x, 64, return_complex=True, window=torch.hann_window(64)), "fp32[1, 1024]")
+    frames = 1 + 1024 // 16
+    assert found.complete
+    assert sum(op.work.total("flops") for op in found.only(kind="fft").ops) == frames * 5 * 64 * 6 / 2

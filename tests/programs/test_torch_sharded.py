@@ -1,0 +1,116 @@
+"""Sharded modules on fake process groups: every device's own shapes, and what goes over the links."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+HEAD = """
+import json, torch, torch.distributed as dist
+from torch import nn
+from torch.testing._internal.distributed.fake_pg import FakeStore
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
+from roofline.programs import trace
+mesh = init_device_mesh("cpu", (8,))
+def tell(traced):
+    links = traced.collectives()
+    sent = [[op.name, op.dims["devices"], float(op.work.total("wire")), op.options["phase"]] for op in links]
+    shapes = [[list(t.dims) for t in op.reads] for op in traced.ops if op.kind == "contraction"]
+    print(json.dumps({"flops": traced.flops(), "sent": sent, "shapes": shapes, "complete": traced.complete}))
+"""
+
+
+def run(code):
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", HEAD + code], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+def test_column_then_row_parallel_forward_and_backward():
+    found = run("""
+model = nn.Sequential(nn.Linear(512, 2048, bias=False), nn.GELU(), nn.Linear(2048, 512, bias=False))
+parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+tell(trace(model, torch.empty(64, 512, device="meta", requires_grad=True), backward=True))
+""")
+    assert found["flops"] == 3 * 2 * 2 * 64 * 512 * 256
+    whole = 2 * 7 * 64 * 512 * 4 / 8
+    assert found["sent"] == [["all_reduce", 8, whole, "forward"], ["all_reduce", 8, whole, "backward"]]
+    assert [[64, 512], [512, 256]] in found["shapes"] or [[64, 512], [256, 512]] in found["shapes"]
+    assert found["complete"]
+
+
+def test_sequence_parallel_gathers_and_scatters():
+    found = run("""
+x = DTensor.from_local(torch.empty(8, 512, device="meta"), mesh, [Shard(0)], run_check=False)
+w = DTensor.from_local(torch.empty(512, 256, device="meta"), mesh, [Shard(1)], run_check=False)
+v = DTensor.from_local(torch.empty(256, 512, device="meta"), mesh, [Shard(0)], run_check=False)
+def block(x, w, v):
+    h = x.redistribute(mesh, [Replicate()]) @ w
+    return (h @ v).redistribute(mesh, [Shard(0)])
+tell(trace(block, x, w, v))
+""")
+    whole = 7 * 64 * 512 * 4 / 8
+    assert found["sent"] == [
+        ["all_gather_into_tensor", 8, whole, "forward"],
+        ["reduce_scatter_tensor", 8, whole, "forward"],
+    ]
+    assert found["shapes"] == [[[64, 512], [512, 256]], [[64, 256], [256, 512]]]
+    assert found["flops"] == 2 * 2 * 64 * 512 * 256
+
+
+def test_weights_sharded_as_fully_sharded_data_parallel_does():
+    """Gather the weight before it is used, scatter the sum of its gradients: per layer (n − 1)/n of it each way."""
+    found = run("""
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, part):
+        return torch.distributed._functional_collectives.all_gather_tensor(part, 0, dist.group.WORLD)
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.distributed._functional_collectives.reduce_scatter_tensor(grad, "sum", 0, dist.group.WORLD)
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = nn.Parameter(torch.empty(64, 512, device="meta"))
+    def forward(self, x):
+        return x @ Gather.apply(self.part).t()
+tell(trace(nn.Sequential(Layer(), Layer()), torch.empty(16, 512, device="meta", requires_grad=True), backward=True))
+""")
+    each = 7 * 512 * 512 * 4 / 8
+    assert [item[0] for item in found["sent"]] == ["all_gather_into_tensor"] * 2 + ["reduce_scatter_tensor"] * 2
+    assert {item[2] for item in found["sent"]} == {each}
+    assert found["flops"] == 3 * 2 * 2 * 16 * 512 * 512
+    assert found["complete"]
+
+
+def test_experts_exchange_tokens():
+    found = run("""
+def exchange(x):
+    return torch.distributed._functional_collectives.all_to_all_single(x, None, None, dist.group.WORLD) * 2
+tell(trace(exchange, "bf16[64, 512]"))
+""")
+    assert found["sent"] == [["all_to_all_single", 8, 7 * 64 * 512 * 2 / 8, "forward"]]
+
+
+def test_fully_sharded_modules_of_pytorch_itself():
+    found = run("""
+from torch.distributed.fsdp import fully_shard
+model = nn.Sequential(nn.Linear(64, 128, bias=False), nn.ReLU(), nn.Linear(128, 64, bias=False))
+for layer in (model[0], model[2]):
+    fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+tell(trace(model, torch.empty(4, 64, device="meta", requires_grad=True), backward=True))
+""")
+    assert found["flops"] == 3 * 2 * 2 * 4 * 64 * 128
+    assert {item[2] for item in found["sent"]} == {7 * 64 * 128 * 4 / 8}
+    forward = [name for name, _, _, phase in found["sent"] if phase == "forward"]
+    backward = [name for name, _, _, phase in found["sent"] if phase == "backward"]
+    assert forward == ["_allgather_base"] * 2
+    assert sorted(backward) == ["_allgather_base"] * 2 + ["_reduce_scatter_base"] * 2
+    assert found["complete"]

@@ -1,0 +1,135 @@
+"""Open sizes: a formula at many sizes is the count at those sizes; where PyTorch needs the number, an error says so."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from roofline.errors import SizeError
+from roofline.programs import trace
+from roofline.programs.counts import CONVENTIONS
+from roofline.sizes import is_symbol, symbol
+from tests.programs import networks
+from tests.programs.networks import on_shapes
+
+B, S = symbol("B"), symbol("S")
+POLICIES = ("each-op", "fused", "minimal")
+
+
+def _at(amount, sizes):
+    return amount.subs({symbol(name): size for name, size in sizes.items()}) if is_symbol(amount) else amount
+
+
+class Spectrum(nn.Module):
+    """What PyTorch takes apart late: a transform, a norm over a matrix, a solve."""
+
+    def forward(self, x):
+        found = torch.fft.rfft(x).abs()
+        return torch.linalg.matrix_norm(found), torch.linalg.solve(x.T @ x, x.T)
+
+
+def _encoder():
+    return nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+
+
+CASES = [
+    (networks.vgg16, ["fp32[B, 3, 224, 224]"], [{"B": n} for n in (1, 2, 7, 64)], False),
+    (networks.mobilenet_v1, ["fp32[B, 3, 224, 224]"], [{"B": n} for n in (1, 2, 33)], False),
+    (networks.resnet50, ["fp32[B, 3, 224, 224]"], [{"B": n} for n in (2, 5)], True),
+    (_encoder, ["fp32[B, S, 32]"], [{"B": b, "S": s} for b, s in ((2, 2), (2, 5), (7, 64), (64, 3))], True),
+    (networks.GPT2, ["int64[B, S]"], [{"B": b, "S": s} for b, s in ((2, 5), (70, 1024))], False),
+    (lambda: networks.Llama(layers=2), ["int64[B, S]"], [{"B": b, "S": s} for b, s in ((2, 5), (7, 64))], True),
+    (lambda: nn.LSTM(8, 16, 2, bidirectional=True), ["fp32[S, B, 8]"], [{"B": 3, "S": 11}], False),
+    (Spectrum, ["fp32[B, 64]"], [{"B": n} for n in (2, 9)], False),
+    (lambda: nn.Conv2d(3, 4, 3, 2, 1), ["fp32[B, 3, S, S]"], [{"B": 3, "S": s} for s in (7, 8, 33)], True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("build", "inputs", "points", "backward"), CASES)
+def test_a_formula_is_the_count_at_every_size(build, inputs, points, backward):
+    model = on_shapes(build).eval()
+    opened = trace(model, *inputs, backward=backward)
+    for sizes in points:
+        closed = trace(model, *inputs, sizes=sizes, backward=backward)
+        assert len(opened.ops) == len(closed.ops)
+        for convention in CONVENTIONS:
+            found, wanted = _at(opened.flops(convention), sizes), closed.flops(convention)
+            assert found == wanted or float(found) == pytest.approx(wanted, rel=1e-15), (convention, sizes)
+        for policy in POLICIES:
+            assert _at(opened.bytes(policy), sizes) == closed.bytes(policy), (policy, sizes)
+
+
+def test_the_formulas_themselves():
+    vgg = trace(on_shapes(networks.vgg16), "fp32[B, 3, 224, 224]")
+    assert vgg.flops() == 30_940_528_640 * B
+    assert vgg.inputs == ("fp32[B, 3, 224, 224]",)
+    assert "the formulas hold for whole B from 2 on" in vgg.assumptions
+    llama = trace(on_shapes(networks.Llama).to(torch.bfloat16), "int32[B, S]")
+    weights = 6_738_415_616 - 32000 * 4096 - 65 * 4096
+    assert (llama.flops("unmasked") - 2 * weights * B * S - 32 * 4 * 4096 * B * S**2).expand() == 0
+    causal = trace(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), "bf16[B, 4, S, 8]")
+    assert causal.flops() - 2 * B * 4 * 16 * S * (S + 1) / 2 == 0
+
+
+def test_some_sizes_open_and_some_given():
+    found = trace(nn.Linear(8, 16), "fp32[B, S, 8]", sizes={"S": 10})
+    assert found.flops() == 2 * 10 * 8 * 16 * B
+
+
+def test_a_lookup_reads_rows_at_most_the_table():
+    found = trace(nn.Embedding(100, 64), "int64[B]").bytes()
+    assert [found.subs(B, n) for n in (2, 100, 500)] == [n * 8 + min(n, 100) * 256 + n * 256 for n in (2, 100, 500)]
+
+
+def test_conditions_of_the_program_are_assumptions():
+    found = trace(lambda x: (x if x.shape[0] > 100 else x * 2).relu(), "fp32[B, 8]")
+    assert "the formulas hold for whole B from 2 on, where B > 100" in found.assumptions
+    (line,) = trace(lambda x: x.view(4, -1).relu(), "fp32[B, 8]").assumptions
+    assert "Mod(B, 4) = 0" in line
+
+
+def test_under_a_roof_with_an_open_batch():
+    program = trace(nn.Linear(4096, 4096, dtype=torch.bfloat16, device="meta"), "bf16[B, 4096]")
+    answer = program.bound("h100")
+    for size in (2, 64, 4096):
+        plain = trace(program_of(size), f"bf16[{size}, 4096]").bound("h100")
+        assert float(answer.lower.subs(B, size)) == pytest.approx(plain.lower, rel=1e-12)
+    assert program.to_dict()["flops"]["flops"] == "33554432*B"
+
+
+def program_of(size):
+    return nn.Linear(4096, 4096, dtype=torch.bfloat16, device="meta")
+
+
+def _unrolled(x):
+    for _ in range(x.shape[0]):
+        x = x + 1
+    return x
+
+
+ERRORS = [
+    (_unrolled, ["fp32[B, 8]"], r"symbols\.py:\d+: B cannot stay open: here it has to be 192; give it a number"),
+    (lambda x: x / math.sqrt(x.shape[0]), ["fp32[S, 8]"], "S cannot stay open: .*; give it a number: S=…"),
+    (lambda x, y: x @ y, ["fp32[4, B]", "fp32[S, 4]"], r"mm\(fp32\[4, B\], fp32\[S, 4\]\) fails: .*got \[4, B\]"),
+    (lambda x, y: x + y, ["fp32[B]", "fp32[S]"], r"add\(fp32\[B\], fp32\[S\]\) fails: .*length S.*check the shapes"),
+    (nn.Linear(8, 8), ["fp32[B, S]"], r"addmm\(fp32\[8\], fp32\[B, S\], .*got \[B, S\]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "inputs", "message"), ERRORS)
+def test_a_size_that_cannot_stay_open(program, inputs, message, caplog):
+    with pytest.raises(ValueError, match=message) as found:
+        trace(program, *inputs)
+    assert "s44" not in str(found.value)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    assert torch._C._len_torch_function_stack() == torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_sizes_that_are_open_without_end():
+    names = ", ".join(f"D{n}" for n in range(11))
+    with pytest.raises(SizeError, match="more than 10 open sizes; give some of them a number"):
+        trace(nn.ReLU(), f"fp32[{names}]")

@@ -1,0 +1,21 @@
+"""How XLA's cost analysis counts, over our operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.programs.counts import valid_macs
+from roofline.programs.traced import Traced
+from roofline.work import Op
+
+
+def as_xla(traced: Traced) -> Any:
+    """2 per multiply-add that meets an element, 1 for every FLOP but transcendentals; a conversion is one too."""
+    return sum(op.repeat * _each(op) for op in traced.ops)
+
+
+def _each(op: Op) -> Any:
+    if op.kind in ("contraction", "convolution"):
+        return 2 * valid_macs(op)
+    converted = op.dims["elements"] if op.name == "cast" else 0
+    return op.work.total("flops") - op.dims.get("transcendentals", 0) + converted
