@@ -87,6 +87,8 @@ class Chooser:
         name = self.name(kind)
         if self.machine is not None and name is not None and name.strip().lower() == AUTO:
             return fastest(kind, axes, nbytes, self.machine, density=density)
+        if isinstance(self.wanted, str) and _only_others(self.wanted, kind, axes):
+            name = None
         found = cost(kind, axes, nbytes, algorithm=name, density=density)
         return self._compared(found, axes, density) if name is None and self.compares else found
 
@@ -100,6 +102,14 @@ class Chooser:
             return found
         times = f"{format_quantity(theirs, 's')} rather than {format_quantity(ours, 's')}"
         return replace(found, note=f"{found.note}; at this size {best.algorithm} would take {times} (algorithm auto)")
+
+
+def _only_others(wanted: str, kind: str, axes: Sequence[MeshAxis]) -> bool:
+    """Say whether an algorithm does other collectives over these axes, and not this one: it goes its usual way."""
+    found = named(wanted)
+    if found is None or found.name in algorithms(kind, axes):
+        return False
+    return any(found.name in algorithms(other, axes) for other in found.kinds)
 
 
 class Regime(NamedTuple):
