@@ -55,6 +55,9 @@ _WORTH_SAYING = 1.01
 class Chooser:
     """What is wanted of the algorithms of collectives, and the machine whose rates say which is the fastest.
 
+    ``compares`` says whether the note of a collective names a faster algorithm than the usual one: a search over plans
+    reads no notes.
+
     >>> from roofline.hardware import chip
     >>> Chooser("in-switch").name("AllReduce"), Chooser("in-switch").name("AllGather")
     ('in-switch', None)
@@ -64,6 +67,7 @@ class Chooser:
 
     wanted: Algorithms = None
     machine: Machine | None = None
+    compares: bool = True
 
     def name(self, kind: str) -> str | None:
         """Choose the algorithm of one collective: the one asked for where it does such, else None, the usual one."""
@@ -86,7 +90,7 @@ class Chooser:
         if isinstance(self.wanted, str) and _only_others(self.wanted, kind, axes):
             name = None
         found = cost(kind, axes, nbytes, algorithm=name, density=density)
-        return found if name is not None or self.machine is None else self._compared(found, axes, density)
+        return self._compared(found, axes, density) if name is None and self.compares else found
 
     def _compared(self, found: Cost, axes: Sequence[MeshAxis], density: Size) -> Cost:
         """Name the fastest algorithm at this size beside the usual one, where it is another."""
