@@ -108,3 +108,95 @@ def test_a_size_that_stays_open(capsys, model):
     assert "the formulas hold for whole B from 2 on" in said.out
     code, said = run(capsys, f"{model}:Net", "--input", "fp32[B, 4]", "--json")
     assert json.loads(said.out)["flops"]["flops"] == "32*B"
+
+
+LOOP = """
+import jax, torch
+
+def run(x):
+    return jax.lax.while_loop(lambda c: c.sum() > 0, lambda c: c @ c, x)
+
+def plain(x):
+    return torch.relu(x)
+
+def build():
+    return torch.nn.Linear(int(torch.ones(1).item()), 4)
+"""
+
+
+@pytest.fixture
+def loop(tmp_path):
+    path = tmp_path / "loop.py"
+    path.write_text(LOOP)
+    return str(path)
+
+
+@pytest.mark.parametrize("trips", [("7",), ("loop.py:5=7",), ("loop.py:5=7", "loop.py:9=3")])
+def test_trips_of_a_loop(capsys, loop, trips):
+    words = [word for each in trips for word in ("--trips", each)]
+    code, said = run(capsys, f"{loop}:run", "--jax", "--input", "fp32[8, 8]", "--json", *words)
+    assert code == 0
+    assert json.loads(said.out)["flops"]["flops"] == 7 * 2 * 8**3
+
+
+@pytest.mark.parametrize(("program", "words", "message"), [
+    ("run", ["--jax", "--input", "fp32[8, 8]"], "say trips=10 (--trips 10), or"),
+    ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "-1"], "--trips -1 is not N or PLACE=N"),
+    ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "loop.py:6=2"], "loop.py:5: how often this while loop"),
+    ("plain", ["--input", "fp32[8]", "--trips", "2"], "--trips is for JAX and ONNX"),
+    ("plain", ["--input", "fp32[8]", "-o", "ops.png"], "end it in .html, .json, .txt"),
+    ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.html"], "cannot write no/such/folder/ops.html"),
+    ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.json"], "cannot write no/such/folder/ops.json"),
+    ("plain", ["--input", "fp32[8]", "--depth", "-1"], "0 shows the program alone"),
+    ("plain", ["--input", "fp32[8]", "--policy", "fussed"], "did you mean 'fused'"),
+    ("plain", ["--input", "fp32[B]", "B=1,2"], "size B is several numbers; trace the program once for each"),
+    ("run", ["--jax", "--input", "fp32[B]", "B=1,2"], "size B is several numbers; trace the program once for each"),
+    ("plain", [], "give one input for each argument"),
+    ("run", ["--jax"], "give one input for each argument"),
+    ("plain", ["--jax", "--input", "fp32[8]"], "trace PyTorch with frontend='torch' (no --jax)"),
+    ("run", ["--input", "fp32[8, 8]"], "trace a function of JAX with frontend='jax' (--jax)"),
+    ("build", ["--input", "fp32[8]"], "loop.py:11: "),
+])  # fmt: skip
+def test_what_to_do_about_it(capsys, loop, program, words, message):
+    code, said = run(capsys, f"{loop}:{program}", *words)
+    assert (code, said.out) == (2, "")
+    assert message in said.err
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--batch", "0"], "size batch is 0; a size is a whole number of at least 1"),
+    (["--batch", "-2"], "size batch is -2"),
+    (["N=x"], "size N is 'x'"),
+    (["N=1,2"], "size N is several numbers"),
+    (["--jax"], "--jax is not for ONNX files"),
+    (["--backward"], "--backward is not for ONNX files"),
+    (["--optimizer", "sgd"], "--optimizer is not for ONNX files"),
+])  # fmt: skip
+def test_what_an_onnx_file_does_not_take(capsys, tmp_path, words, message):
+    from tests.programs.onnx_models import value
+    from tests.programs.onnx_networks import Graph
+
+    graph, path = Graph(), tmp_path / "layer.onnx"
+    path.write_bytes(graph.model(value("x", "N", 64), graph.dense("x", 64, 8)).SerializeToString())
+    code, said = run(capsys, str(path), *words)
+    assert (code, said.out) == (2, "")
+    assert message in said.err
+
+
+def test_an_operation_without_a_rule_is_not_zero(capsys, tmp_path):
+    from onnx import helper
+
+    from tests.programs.onnx_models import value
+
+    node = helper.make_node("Strange", ["x"], ["y"], domain="own")
+    graph = helper.make_graph([node], "g", [value("x", 16)], [value("y", 16)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    path = tmp_path / "strange.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
+    shown = run(capsys, str(path), "--on", "l4")[1].out
+    (row,) = [line for line in shown.splitlines() if line.startswith("  Strange")]
+    assert "unknown" in row
+    assert "0 FLOP" not in row
+    assert "unknown" in run(capsys, str(path), "--flat")[1].out
+    assert json.loads(run(capsys, str(path), "--json")[1].out)["ops"][0]["flops"] is None

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from jax import lax
 from jax.experimental import pallas as pl
 
@@ -66,6 +67,21 @@ def test_what_does_not_iterate_is_counted(function):
     traced = trace(function, _shape(6, 6))
     assert traced.complete
     assert traced.flops("all") > 6**3 / 3
+
+
+@pytest.mark.parametrize(("ours", "theirs", "inputs"), [
+    (jnp.linalg.qr, torch.linalg.qr, ("fp32[2, 30, 20]",)),
+    (jnp.linalg.qr, torch.linalg.qr, ("fp32[20, 30]",)),
+    (lambda x: jnp.linalg.qr(x, mode="complete"), lambda x: torch.linalg.qr(x, "complete"), ("fp32[30, 20]",)),
+    (lax.linalg.lu, torch.linalg.lu_factor, ("fp32[3, 20, 30]",)),
+    (lambda x: lax.linalg.cholesky(x, symmetrize_input=False), torch.linalg.cholesky, ("fp32[3, 30, 30]",)),
+    (jnp.linalg.solve, torch.linalg.solve, ("fp32[30, 30]", "fp32[30, 5]")),
+    (lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True),
+     lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), ("fp32[2, 30, 30]", "fp32[2, 30, 5]")),
+])  # fmt: skip
+def test_factorisations_count_as_in_pytorch(ours, theirs, inputs):
+    counted = trace(ours, *inputs).totals("all")["linalg"]
+    assert counted == pytest.approx(trace_any(theirs, *inputs).totals("all")["linalg"], rel=1e-12)
 
 
 @pytest.mark.parametrize("groups", [1, 4])

@@ -13,6 +13,8 @@ from torch import nn
 
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.programs import trace
+from tests.programs.onnx_models import value
+from tests.programs.onnx_networks import Graph
 
 
 def _value(name, *dims):
@@ -184,3 +186,24 @@ def test_messages(tmp_path):
     )
     with pytest.raises(RooflineError, match="the shapes of the ONNX graph do not fit"):
         trace(wrong, frontend="onnx")
+
+
+@pytest.mark.parametrize("word", ["Where", "Add"])
+def test_masks_that_are_written_out_are_said_to_count_whole(word):
+    g = Graph()
+    query, key, value_ = (g.dense("x", 64, 64, bias=False) for _ in range(3))
+    scores = g.add("Div", g.add("MatMul", query, g.add("Transpose", key, perm=[0, 2, 1])), g.weight(1))
+    mask = g.weight(16, 16)
+    hidden = g.add("Where", mask, scores, g.weight(1)) if word == "Where" else g.add("Add", scores, mask)
+    found = g.model(value("x", "N", 16, 64), g.add("MatMul", g.add("Softmax", hidden), value_))
+    traced = trace(found, frontend="onnx", batch=1)
+    (said,) = [line for line in traced.assumptions if "may be a mask" in line]
+    assert traced.flops() == 3 * 2 * 16 * 64 * 64 + 2 * 2 * 16 * 16 * 64
+    assert said.endswith("a kernel that knows the mask would skip its part of 65.5 kFLOP")
+
+
+def test_scores_that_nothing_masks_say_nothing():
+    g = Graph()
+    weights = g.add("Softmax", g.add("MatMul", "x", g.add("Transpose", "x", perm=[0, 2, 1])))
+    traced = trace(g.model(value("x", 1, 16, 64), g.add("MatMul", weights, "x")), frontend="onnx")
+    assert traced.assumptions == ()

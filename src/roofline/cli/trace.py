@@ -11,6 +11,9 @@ from roofline.cli.options import TARGET, parse_size, target_arguments, with_opti
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError, SizeError, suggest
 
+#: Endings of files that the answer can be written to.
+_ENDINGS = (".html", ".json", ".txt")
+
 
 @click.command("trace")
 @click.argument("program", metavar="FILE.py:NAME | FILE.onnx")
@@ -22,6 +25,12 @@ from roofline.errors import InputError, SizeError, suggest
     "--jax", "frontend", flag_value="jax", help="The function is JAX's (default: torch for .py, ONNX for .onnx)."
 )
 @click.option("--batch", metavar="N", type=int, help="Size of an ONNX file's symbolic batch.")
+@click.option(
+    "--trips",
+    metavar="N | PLACE=N",
+    multiple=True,
+    help="How often loops run that JAX or an ONNX file leaves open; repeat for each, as in step.py:12=10.",
+)
 @click.option("--backward", is_flag=True, help="Trace the gradient too.")
 @click.option("--optimizer", metavar="NAME", help="And a step: sgd, adam, adamw, rmsprop, adagrad.")
 @with_options(TARGET)
@@ -41,6 +50,7 @@ def command(
     inputs: tuple[str, ...],
     frontend: str | None,
     batch: int | None,
+    trips: tuple[str, ...],
     backward: bool,
     optimizer: str | None,
     policy: str,
@@ -61,8 +71,13 @@ def command(
     """
     from roofline.programs.api import front_end
 
+    if output is not None and not output.endswith(_ENDINGS):
+        raise InputError(f"{output} is no kind of file that trace writes", hint=f"end it in {', '.join(_ENDINGS)}")
+    if depth is not None and depth < 0:
+        raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
     arguments: dict[str, Any] = {"sizes": _sizes(words)}
     if program.endswith(".onnx"):
+        _check_file(frontend, backward, optimizer)
         frontend, value = "onnx", program
         arguments |= {} if batch is None else {"batch": batch}
     else:
@@ -72,10 +87,14 @@ def command(
         value = load_program(program, build=frontend == "torch")
         arguments |= {"backward": backward} if backward else {}
         arguments |= {"optimizer": optimizer} if optimizer else {}
+    if trips:
+        if frontend == "torch":
+            raise InputError("--trips is for JAX and ONNX", hint="a PyTorch loop runs as written")
+        arguments["trips"] = _trips(trips)
     traced = front_end(frontend).trace(value, *inputs, **arguments)
     target = target_arguments(options)
     bound = traced.bound(policy=policy, **target) if target["on"] is not None else None
-    traced.flops(convention)
+    traced.flops(convention), traced.bytes(policy)
     if as_json or (output or "").endswith(".json"):
         answer = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
         _write_json(answer, output)
@@ -91,7 +110,7 @@ def command(
     if bound is not None:
         from roofline.programs.show import under_the_roof
 
-        parts += [Text(), under_the_roof(bound)]
+        parts += [Text(), under_the_roof(bound, None if output else 15)]
     _show(Group(*parts), output)
 
 
@@ -125,7 +144,8 @@ def _module(path: str) -> Any:
     try:
         place.loader.exec_module(module)
     except Exception as error:
-        raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from error
+        said = f"{_line_of(error, path)}the file does not run: {type(error).__name__}: {error}"
+        raise InputError(said, hint="trace imports it first, as python does") from error
     finally:
         sys.path.remove(folder)
     return module
@@ -153,10 +173,30 @@ def _called(build: Any, label: str) -> Any:
         with torch.device("meta"):
             made = build()
     except Exception as error:
-        raise InputError(f"{label} does not build on shapes alone: {type(error).__name__}: {error}") from error
+        line = _line_of(error, label.rpartition(":")[0])
+        said = f"{line}{label} does not build on shapes alone: {type(error).__name__}: {error}"
+        hint = "no values are there while it builds: sizes are Python numbers, and weights are loaded later"
+        raise InputError(said, hint=hint) from error
     if not callable(made):
         raise InputError(f"{label} gives a {type(made).__name__}", hint="it should return a module or a function")
     return made
+
+
+def _line_of(error: BaseException, path: str) -> str:
+    """The last line of the user's file that an error went through."""
+    import os
+    from traceback import extract_tb
+
+    steps = [step for step in extract_tb(error.__traceback__) if step.filename == os.path.abspath(path)]
+    return f"{path}:{steps[-1].lineno}: " if steps else ""
+
+
+def _check_file(frontend: str | None, backward: bool, optimizer: str | None) -> None:
+    """An ONNX file is run forward, and is no function of JAX."""
+    given = {"--jax": frontend is not None, "--backward": backward, "--optimizer": optimizer is not None}
+    for word, said in given.items():
+        if said:
+            raise InputError(f"{word} is not for ONNX files", hint="a file is traced as it stands, as it runs forward")
 
 
 def _check_words(batch: int | None, sizes: dict[str, Any], inputs: Sequence[str]) -> None:
@@ -181,14 +221,33 @@ def _sizes(words: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _trips(words: Sequence[str]) -> Any:
+    """One number for all loops, or one for each place."""
+    found = {}
+    for word in words:
+        place, _, number = word.rpartition("=")
+        if not number.isdecimal():
+            raise InputError(f"--trips {word} is not N or PLACE=N", hint="as in --trips 10, or --trips step.py:12=10")
+        found[place] = int(number)
+    return found[""] if list(found) == [""] else found
+
+
 def _write_json(answer: dict[str, Any], output: str | None) -> None:
     if output is None:
         show_json(answer)
         return
     import json
+
+    _write(output, json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def _write(output: str, text: str) -> None:
     from pathlib import Path
 
-    Path(output).write_text(json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False), encoding="utf-8")
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror}", hint="write it somewhere else") from None
 
 
 def _show(renderable: Any, output: str | None) -> None:
@@ -196,11 +255,9 @@ def _show(renderable: Any, output: str | None) -> None:
         show(renderable)
         return
     from io import StringIO
-    from pathlib import Path
 
     from rich.console import Console
 
     console = Console(record=True, width=140, file=StringIO())
     console.print(renderable)
-    text = console.export_html() if output.endswith(".html") else console.export_text()
-    Path(output).write_text(text, encoding="utf-8")
+    _write(output, console.export_html() if output.endswith(".html") else console.export_text())

@@ -23,6 +23,7 @@ from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.reduction import PER_RESULT, TRANSCENDENTALS
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
 from roofline.programs.counts import written
+from roofline.programs.network import RING_NOTE, Group, ring
 from roofline.programs.traced import UNKNOWN
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
@@ -255,10 +256,29 @@ def move(name: str, reads: Tensors, writes: Tensors, *, kind: str = "copy", note
     return Op(name, kind, Work(), op.reads, op.writes, {"elements": written(op)}, note=note)
 
 
-def collective(name: str, reads: Tensors, writes: Tensors, *, sent: Size, devices: Size, note: str = "") -> Op:
-    """A collective over ``devices`` in which each sends ``sent`` bytes over its link."""
-    work = Work() if _is_zero(sent) else Work.wire("link", sent)
-    return Op(name, "collective", work, tuple(reads), tuple(writes), {"devices": devices}, note=note)
+def collective(
+    name: str,
+    reads: Tensors,
+    writes: Tensors,
+    *,
+    does: str,
+    nbytes: Size,
+    devices: int,
+    groups: Sequence[Group] = (),
+) -> Op:
+    """A collective over ``devices``, in which each sends over one link what a ring of them sends.
+
+    ``does`` and ``nbytes`` are the kind and the bytes of :func:`roofline.ops.collective.cost`; ``groups`` say which
+    devices take part, where that is known (:mod:`roofline.programs.network`).
+    """
+    sent = ring(does, nbytes, devices)
+    if _is_zero(sent):
+        return Op(name, "collective", Work(), tuple(reads), tuple(writes), {"devices": devices})
+    dims = {"devices": devices, "bytes": nbytes}
+    options = {"collective": does, "groups": tuple(groups)}
+    return Op(
+        name, "collective", Work.wire("link", sent), tuple(reads), tuple(writes), dims, note=RING_NOTE, options=options
+    )
 
 
 def unknown(name: str, reads: Tensors, writes: Tensors, reason: str = "no rule") -> Op:

@@ -6,7 +6,7 @@ of trips, because how often it runs depends on data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from roofline.programs import costs
 from roofline.programs.jax_registry import Value
 from roofline.programs.jax_values import automatic, mesh_axes, size_of, value_of
 from roofline.programs.jax_walker import Context, Operand, Region, Walker, opened, size_up
+from roofline.programs.loops import stated
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor, Work
 
@@ -106,7 +107,7 @@ def _carry(walker: Walker, before: Sequence[Operand], after: Sequence[Operand], 
 def while_loop(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
     """The body as often as ``trips`` says, the condition once more."""
     params = eqn.params
-    trips = _trips(walker.trips, context.source)
+    trips = stated(walker.trips, context.source, "how often this while loop runs depends on its data")
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     consts, state = operands[first:second], operands[second:]
     for name, times in _steps(trips, _from_outside(walker, state)):
@@ -119,16 +120,6 @@ def while_loop(walker: Walker, eqn: Any, operands: list[Operand], context: Conte
     walker.inline(params["cond_jaxpr"], [*operands[:first], *state], checked)
     walker.assume(f"{context.source}: a while loop runs {trips} times, as stated")
     return state
-
-
-def _trips(stated: Any, source: str) -> Size:
-    chosen = stated.get(source) if isinstance(stated, Mapping) else stated
-    if chosen is None:
-        raise InputError(
-            f"{source}: how often this while loop runs depends on its data",
-            hint=f'say trips=10, or trips={{"{source}": 10}} where there are several; or write it as a scan',
-        )
-    return size_of(chosen)
 
 
 @region("cond")

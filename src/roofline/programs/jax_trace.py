@@ -35,7 +35,7 @@ from roofline.programs.jax_regions import REGIONS
 from roofline.programs.jax_registry import load
 from roofline.programs.jax_values import automatic, value_of
 from roofline.programs.jax_walker import Context, Walker, called_by, line_of, opened, own, place_of
-from roofline.programs.specs import spec
+from roofline.programs.specs import CALL_HINT, is_call, spec
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
 
@@ -228,4 +228,9 @@ def _explained(error: Exception) -> InputError:
     if "inconclusive" in str(error).lower() or type(error).__name__ == "InconclusiveDimensionOperation":
         return InputError(f"{line}a size without a number is not enough here: {said[0]}", hint="give it: B=8")
     reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
-    return InputError(f"{line}the program fails on shapes alone: {reason}", hint="check the inputs' shapes and dtypes")
+    hint = "check the inputs' shapes and dtypes"
+    if "must be Tensor, not" in reason:
+        hint = "trace PyTorch with frontend='torch' (no --jax)"
+    elif is_call(reason):
+        hint = CALL_HINT
+    return InputError(f"{line}the program fails on shapes alone: {reason}", hint=hint)

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.programs.onnx_standins import restored, standing_in
+from roofline.programs.specs import one_size
 from roofline.sizes import Size, is_symbol, symbol
 
 
@@ -36,6 +37,8 @@ def read(program: Any) -> Any:
 
 def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> Any:
     """Fill sizes into the inputs and infer every shape."""
+    batch = None if batch is None else one_size("batch", batch)
+    sizes = {name: one_size(name, value) for name, value in sizes.items()}
     held = {item.name for item in model.graph.initializer}
     inputs = [item for item in model.graph.input if item.name not in held]
     used = _fill(inputs, batch, sizes)

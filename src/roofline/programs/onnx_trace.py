@@ -26,7 +26,9 @@ import onnx
 from roofline.errors import InputError, RooflineError
 from roofline.programs import costs
 from roofline.programs.counts import count
+from roofline.programs.loops import stated
 from roofline.programs.onnx_graph import dims_of, dtype_of, inferred, read
+from roofline.programs.onnx_masks import label, masked
 from roofline.programs.onnx_registry import Call, find, load
 from roofline.programs.onnx_standins import DOMAIN
 from roofline.programs.traced import Traced
@@ -93,9 +95,24 @@ class Walk:
                 self.known[item.name] = Tensor(item.name, dims, dtype)
         for item in graph.initializer:
             self._constant(item.name, item)
+        first = len(self.ops)
         for node in graph.node:
             with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
                 self.node(node, scope, repeat)
+        softmaxes, products = masked(graph.node)
+        if softmaxes:
+            self._whole(softmaxes, [op for op in self.ops[first:] if op.options["source"] in products])
+
+    def _whole(self, softmaxes: Sequence[str], ops: Sequence[Op]) -> None:
+        """Say that scores which may be masked are counted whole."""
+        from roofline.bounds.explain import show
+
+        more = f" and {len(softmaxes) - 1} more" if len(softmaxes) > 1 else ""
+        note = (
+            f"what is added to or chosen in scores before {softmaxes[0]}{more} may be a mask: they are counted whole, "
+            f"as the file computes them; a kernel that knows the mask would skip its part of {show(count(ops), 'FLOP')}"
+        )
+        self.assumptions[note] = None
 
     def node(self, node: Any, scope: str, repeat: Size) -> None:
         """Price one node."""
@@ -148,7 +165,7 @@ class Walk:
         return found
 
     def _emit(self, op: Op, node: Any, scope: str, repeat: Size) -> None:
-        facts = {"phase": "forward", "source": node.name or (node.output[0] if node.output else "")}
+        facts = {"phase": "forward", "source": label(node)}
         self.ops.append(replace(op, where=scope, repeat=op.repeat * repeat, options={**op.options, **facts}))
         if op.note and op.kind != "unknown":
             self.assumptions[op.note] = None
@@ -191,29 +208,26 @@ def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat
     sizes = [_size(ops) for ops in tried]
     walk.ops += tried[sizes.index(max(sizes))]
     if sizes[0] != sizes[1]:
-        walk.assumptions[f"{node.name or node.output[0]}: the larger branch of an If is counted"] = None
+        walk.assumptions[f"{label(node)}: the larger branch of an If is counted"] = None
 
 
 def _loop(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The body as often as the file or ``trips`` says."""
-    label = node.name or node.output[0]
+    name = label(node)
     held = walk.values.get(node.input[0]) if node.input and node.input[0] else None
     found = held[0] if isinstance(held, list) else held
-    stated = walk.trips.get(label) if isinstance(walk.trips, Mapping) else walk.trips
-    times = stated if found is None or (stated is not None and found > 2**31) else found
-    if times is None or times > 2**31:
-        hint = f'say trips=10, or trips={{"{label}": 10}} where there are several'
-        raise InputError(f"{label}: how often this Loop runs is not in the file", hint=hint)
+    unknown = found is None or found > 2**31  # exporters write the largest integer for "until told"
+    times = stated(walk.trips, name, "how often this Loop runs is not in the file") if unknown else found
     _carry(walk, attributes["body"], node.input[2:], 2)
     walk.graph(attributes["body"], scope, repeat * times)
-    walk.assumptions[f"{label}: a Loop runs {times} times"] = None
+    walk.assumptions[f"{name}: a Loop runs {times} times"] = None
 
 
 def _scan(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The body once for every slice."""
     scanned = walk.known.get(node.input[-1])
     if scanned is None:
-        raise InputError(f"{node.name or node.output[0]}: the length of this Scan is not known", hint="give the sizes")
+        raise InputError(f"{label(node)}: the length of this Scan is not known", hint="give the sizes")
     axes = attributes.get("scan_input_axes") or [0]
     walk.graph(attributes["body"], scope, repeat * scanned.dims[axes[-1]])
 

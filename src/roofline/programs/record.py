@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from roofline.programs.counts import CONVENTIONS, each
+from roofline.programs.traced import UNKNOWN
 from roofline.sizes import is_symbol
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def _op(op: Op) -> dict[str, Any]:
         "phase": op.options.get("phase"),
         "repeat": _plain(op.repeat),
         "dims": {name: _plain(size) for name, size in op.dims.items()},
-        "flops": _plain(each(op)),
-        "all_flops": _plain(each(op, "all")),
+        "flops": None if op.kind == UNKNOWN else _plain(each(op)),
+        "all_flops": None if op.kind == UNKNOWN else _plain(each(op, "all")),
         "reads": [_tensor(tensor) for tensor in op.reads],
         "writes": [_tensor(tensor) for tensor in op.writes],
         "note": op.note or None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from roofline.bounds.explain import show
 from roofline.bounds.traffic import traffic
 from roofline.programs.counts import each
+from roofline.programs.traced import UNKNOWN
 from roofline.sizes import Size, is_symbol
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ def tree(program: Traced, depth: int | None = None) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    rows = _grid(("module", "left"), ("", "left"), ("FLOPs", "right"), ("share", "right"), ("bytes", "right"))
     loads = [load.total("bytes") * op.repeat for op, load in zip(program.ops, traffic(program.ops), strict=True)]
     sums = _sums(program.ops, loads)
     alike = _alike(sums, program.modules)
     whole = program.flops()
+    numbers = not is_symbol(whole)
+    shares: tuple[tuple[str, Literal["left", "right"]], ...] = (("share", "right"),) if numbers else ()
+    rows = _grid(("module", "left"), ("", "left"), ("FLOPs", "right"), *shares, ("bytes", "right"), whole=not numbers)
     for path in sorted(sums, key=lambda p: sums[p][2]):
         level = path.count(".") + 1 if path else 0
         if (depth is not None and level > depth) or _hidden(path, alike):
@@ -49,8 +52,8 @@ def tree(program: Traced, depth: int | None = None) -> Any:
         flops, moved, _ = sums[path]
         name = "  " * level + (path.rsplit(".", 1)[-1] if path else program.name)
         name += f" … {alike[path][-1].rsplit('.', 1)[-1]} (each of {len(alike[path])})" if path in alike else ""
-        share = "" if is_symbol(whole) or not whole else f"{float(flops) / float(whole):.1%}"
-        rows.add_row(f"  {name}", program.modules.get(path, ""), show(flops, "FLOP"), share, show(moved, "B"))
+        share = [f"{float(flops) / float(whole):.1%}" if whole else ""] if numbers else []
+        rows.add_row(f"  {name}", program.modules.get(path, ""), show(flops, "FLOP"), *share, show(moved, "B"))
     title = Text.assemble((program.name, "bold"), "  " + ", ".join(program.inputs))
     return Group(title, Text(), rows, Text(), *_closing(program))
 
@@ -67,13 +70,14 @@ def flat(program: Traced, most: int | None = None) -> Any:
         moved = load.total("bytes") * op.repeat
         times = "" if not is_symbol(op.repeat) and op.repeat == 1 else f" x{op.repeat}"
         source = str(op.options.get("source", ""))
-        rows.add_row(f"  {op.name}{times}", op.where, source, show(each(op, "all"), "FLOP"), show(moved, "B"))
+        flops = _counted(op, each(op, "all"))
+        rows.add_row(f"  {op.name}{times}", op.where, source, flops, show(moved, "B"))
     left = len(program.ops) - len(chosen)
     more = [Text(f"  … and {left} more", "dim")] if left else []
     return Group(Text(program.name, "bold"), Text(), rows, *more, Text(), *_closing(program))
 
 
-def under_the_roof(answer: Bound, most: int = 15) -> Any:
+def under_the_roof(answer: Bound, most: int | None = 15) -> Any:
     """Render a program's bound: the resources, then the operations that take longest, alike ones together.
 
     With open sizes which takes longest is not known, and the resources stand alone.
@@ -98,11 +102,15 @@ def under_the_roof(answer: Bound, most: int = 15) -> Any:
     )  # fmt: skip
     for (name, resource), parts in longest[:most]:
         flops, moved = sum(part.flops for part in parts), sum(part.bytes for part in parts)
-        intensity = f"{flops / moved:.3g}" if moved else ""
+        known = parts[0].op.kind != UNKNOWN
+        intensity = f"{flops / moved:.3g}" if moved and known else ""
         time = show(sum(part.lower for part in parts), "s")
-        rows.add_row(f"  {name}", str(len(parts)), show(flops, "FLOP"), show(moved, "B"), intensity, time, resource)
+        rows.add_row(
+            f"  {name}", str(len(parts)), _counted(parts[0].op, flops), show(moved, "B"), intensity, time, resource
+        )
     line = f"  {show(answer.op_by_op, 's')} if each operation overlaps within itself; operations that take longest:"
-    return Group(whole, Text(), Text(line), Text(), rows)
+    more = [Text(f"  … and {len(longest[most:])} shorter kinds", "dim")] if most and longest[most:] else []
+    return Group(whole, Text(), Text(line), Text(), rows, *more)
 
 
 def comparison(found: Comparison) -> Any:
@@ -116,6 +124,11 @@ def comparison(found: Comparison) -> Any:
         ratio = "" if line.ratio is None else f"{line.ratio:.3g}"
         rows.add_row(f"  {line.what}", show(line.ours, unit), show(line.theirs, unit), ratio)
     return Group(Text(f"{found.ours.name} beside {found.theirs.name}, counted as {found.convention}", "bold"), rows)
+
+
+def _counted(op: Op, flops: Size) -> str:
+    """A count; of an operation without a rule there is none."""
+    return "unknown" if op.kind == UNKNOWN else show(flops, "FLOP")
 
 
 def _closing(program: Traced) -> list[Any]:
@@ -168,10 +181,13 @@ def _in_tree_order(found: dict[str, tuple[Size, Size, int]]) -> dict[str, tuple[
     return {path: (*found[path][:2], place) for place, path in enumerate(sorted(found, key=key))}
 
 
-def _grid(*columns: tuple[str, Literal["left", "right"]]) -> Any:
+def _grid(*columns: tuple[str, Literal["left", "right"]], whole: bool = False) -> Any:
+    """A table without lines; where ``whole``, what is too long for a column goes on below."""
     from rich.table import Table
 
     rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    overflow: Literal["fold", "ellipsis"] = "fold" if whole else "ellipsis"
     for name, side in columns:
-        rows.add_column(f"  {name}" if not rows.columns else name, justify=side, no_wrap=True, overflow="ellipsis")
+        first = f"  {name}" if not rows.columns else name
+        rows.add_column(first, justify=side, no_wrap=not whole, overflow=overflow)
     return rows

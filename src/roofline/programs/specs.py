@@ -12,13 +12,38 @@ roofline.errors.SizeError: input bf16[B, 8] does not say how large B is; write a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from roofline import dtypes
 from roofline.errors import NotationError, SizeError
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
-from roofline.sizes import Size, check
+from roofline.sizes import Size, check, is_array
+
+#: What to do about a call that Python itself refuses.
+CALL_HINT = "give one input for each argument, in order, as in 'bf16[8, 512]' (--input, once for each)"
+
+
+def is_call(reason: str) -> bool:
+    """Whether an error is that inputs are missing or too many.
+
+    >>> is_call("TypeError: step() missing 1 required positional argument: 'x'")
+    True
+    """
+    return "TypeError" in reason and ("positional argument" in reason or "unexpected keyword" in reason)
+
+
+def one_size(name: str, value: Any) -> Size:
+    """One whole number of at least 1, or a symbol: a program has one shape at a time.
+
+    >>> one_size("B", [1, 8])
+    Traceback (most recent call last):
+    roofline.errors.SizeError: size B is several numbers; trace the program once for each, or leave it open
+    """
+    found = check(name, value)
+    if is_array(found):
+        raise SizeError(f"size {name} is several numbers", hint="trace the program once for each, or leave it open")
+    return found
 
 
 class Spec(NamedTuple):
@@ -40,7 +65,7 @@ def spec(text: str, sizes: Mapping[str, Size] | None = None, *, symbolic: bool =
         if size is not None:
             dims.append(size)
         elif label in known:
-            dims.append(check(label, known[label]))
+            dims.append(one_size(label, known[label]))
         elif symbolic:
             from roofline.sizes import symbol
 

@@ -31,6 +31,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 
 from roofline.errors import InputError, RooflineError, suggest
+from roofline.programs.specs import CALL_HINT, is_call
 from roofline.programs.torch_autocast import autocast_without_a_device
 from roofline.programs.torch_place import Places, module_paths
 from roofline.programs.torch_recorder import Called, Dispatched, Recorder
@@ -210,4 +211,8 @@ def _explained(recorder: Recorder, error: Exception) -> InputError:
     hint = "check the inputs' shapes and dtypes"
     if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
         hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
+    elif "jax" in reason.lower():
+        hint = "trace a function of JAX with frontend='jax' (--jax)"
+    elif is_call(reason):
+        hint = CALL_HINT
     return InputError(f"{line}the program fails on shapes alone: {reason.rstrip('.')}", hint=hint)

@@ -125,24 +125,28 @@ class Traced:
     ) -> Bound:
         """Place every operation under the roof of a machine; what has no rule is listed under ``incomplete``.
 
+        Collectives go over the network of a target with a shape (:mod:`roofline.programs.network`).
+
         ``choices`` are those of a target: ``set``, ``files``, ``unit``, ``over``, ``achievable``.
         """
         from roofline.bounds.api import target
         from roofline.bounds.evaluate import evaluate
         from roofline.bounds.footprint import footprint
         from roofline.bounds.traffic import traffic
+        from roofline.programs.network import RING_NOTE, place
 
-        machine = target(on, **choices)
+        placed = place(self.ops, target(on, **choices))
+        known = [line for line in self.assumptions if line != RING_NOTE or not placed.assumptions]
         answer = evaluate(
-            self.ops,
+            placed.ops,
             traffic(self.ops, policy),
-            machine,
+            placed.machine,
             expression=self.name,
             sizes=self.sizes,
             footprint=footprint(self.ops),
             overlap=overlap,
             overhead=overhead,
-            assumptions=(*self.assumptions, _POLICIES.get(policy, f"byte policy {policy}")),
+            assumptions=(*known, *placed.assumptions, _POLICIES.get(policy, f"byte policy {policy}")),
         )
         missing = tuple(str(gap) for gap in self.listed_gaps() if is_symbol(gap.bytes) or gap.bytes)
         return replace(answer, incomplete=(*answer.incomplete, *missing))

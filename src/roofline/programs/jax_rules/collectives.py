@@ -1,8 +1,4 @@
-"""Collectives between the devices of a mesh: how many bytes each device sends.
-
-Amounts are those of ring algorithms, which are the least that can be sent: (n − 1)/n of the whole for a gather or a
-scatter of it, twice that for a reduction that everyone gets.
-"""
+"""Collectives between the devices of a mesh: which one, of how many bytes, over which axes."""
 
 from __future__ import annotations
 
@@ -11,21 +7,16 @@ from math import prod
 from typing import Any
 
 from roofline.programs.jax_registry import Call, Priced, Value, costs, rule
-from roofline.sizes import Size, exact_div
+from roofline.sizes import Size
 from roofline.work import Op, Tensor
-
-_NOTE = (
-    "collectives send what a ring sends, the least for each device, one way over one link; "
-    "several links or a tree may be faster: roofline comm prices a collective on a network"
-)
 
 
 @rule("psum", "psum_invariant", "psum2", "unreduced_psum", "pmax", "pmin")
 def all_reduce(call: Call) -> Priced:
     """Everyone gets the sum."""
-    n = _devices(call, "axes")
+    over = _over(call, "axes")
     return [
-        _collective(call.name, (read,), (write,), 2 * (n - 1), n, write.traffic_bytes)
+        _collective(call, "AllReduce", over, (read,), (write,), write.traffic_bytes, call.name)
         for read, write in zip(call.operands, call.writes, strict=True)
         if read is not None
     ]
@@ -34,29 +25,29 @@ def all_reduce(call: Call) -> Priced:
 @rule("all_gather", "all_gather_invariant", "all_gather_reduced")
 def all_gather(call: Call) -> Priced:
     """Everyone gets every part."""
-    n = _devices(call, "axis_name")
-    return _collective(call.name, call.reads, call.writes, n - 1, n, _bytes(call.writes))
+    over = _over(call, "axis_name")
+    return _collective(call, "AllGather", over, call.reads, call.writes, _bytes(call.writes), call.name)
 
 
 @rule("reduce_scatter", "unreduced_reduce_scatter", "psum_scatter")
 def reduce_scatter(call: Call) -> Priced:
     """Everyone gets a part of the sum."""
-    n = _devices(call, "axis_name")
-    return _collective(call.name, call.reads, call.writes, n - 1, n, _bytes(call.reads))
+    over = _over(call, "axis_name")
+    return _collective(call, "ReduceScatter", over, call.reads, call.writes, _bytes(call.reads), call.name)
 
 
 @rule("all_to_all", "ragged_all_to_all")
 def all_to_all(call: Call) -> Priced:
     """Everyone sends every other device its part."""
-    n = _devices(call, "axis_name")
-    return _collective(call.name, call.read(0), call.writes, n - 1, n, _bytes(call.read(0)))
+    over, reads = _over(call, "axis_name"), call.read(0)
+    return _collective(call, "AllToAll", over, reads, call.writes, _bytes(reads) * _count(call, over), call.name)
 
 
 @rule("ppermute", "psend", "precv")
 def permute(call: Call) -> Priced:
     """Everyone sends what it has to one other."""
-    n = _devices(call, "axis_name")
-    return _collective(call.name, call.reads, call.writes, n if n > 1 else 0, n, _bytes(call.reads))
+    over = _over(call, "axis_name")
+    return _collective(call, "Permute", over, call.reads, call.writes, _bytes(call.reads), call.name)
 
 
 @rule("reshard")
@@ -71,11 +62,10 @@ def reshard(call: Call) -> Priced:
         return costs.move(call.name, call.touch(0, call.outs[0].size), call.writes)
     ops = []
     if moved:
-        n = prod(call.axes[axis] for axis in moved)
-        ops.append(_collective("all_to_all", call.reads, call.writes, n - 1, n, _bytes(call.reads)))
+        whole = _bytes(call.reads) * _count(call, moved)
+        ops.append(_collective(call, "AllToAll", moved, call.reads, call.writes, whole, "all_to_all"))
     if gathered:
-        n = prod(call.axes[axis] for axis in gathered)
-        ops.append(_collective("all_gather", call.reads, call.writes, n - 1, n, _bytes(call.writes)))
+        ops.append(_collective(call, "AllGather", gathered, call.reads, call.writes, _bytes(call.writes), "all_gather"))
     return ops
 
 
@@ -89,36 +79,49 @@ def reduced_over(call: Call, axes: Iterable[str], tensor: Tensor, value: Value) 
     everyone = [axis for axis in summed if axis not in kept]
     ops = []
     if scattered:
-        n = prod(call.axes[axis] for axis in scattered)
-        ops.append(_collective("reduce_scatter", (tensor,), (tensor,), n - 1, 1, tensor.traffic_bytes, n))
+        whole = tensor.traffic_bytes * _count(call, scattered)
+        ops.append(_collective(call, "ReduceScatter", scattered, (tensor,), (tensor,), whole, "reduce_scatter"))
     if everyone:
-        n = prod(call.axes[axis] for axis in everyone)
-        ops.append(_collective("all_reduce", (tensor,), (tensor,), 2 * (n - 1), n, tensor.traffic_bytes))
+        whole = tensor.traffic_bytes
+        ops.append(_collective(call, "AllReduce", everyone, (tensor,), (tensor,), whole, "all_reduce"))
     return ops
 
 
 def _collective(
-    name: str,
+    call: Call,
+    does: str,
+    over: Sequence[str] | int,
     reads: Sequence[Tensor],
     writes: Sequence[Tensor],
-    times: int,
-    over: int,
-    whole: Size,
-    devices: int | None = None,
+    nbytes: Size,
+    name: str,
 ) -> Op:
-    """Send ``times``/``over`` of the whole."""
-    sent = exact_div(whole * times, over)
-    return costs.collective(name, reads, writes, sent=sent, devices=devices or over, note=_NOTE)
+    """One collective over mesh axes, or over groups of so many devices."""
+    groups = [] if isinstance(over, int) else [(axis, call.axes[axis], _stride(call, axis)) for axis in over]
+    devices = _count(call, over)
+    return costs.collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
-def _devices(call: Call, word: str) -> int:
-    """Devices that take part: the product of the axes, or the size of a group of them."""
+def _over(call: Call, word: str) -> Sequence[str] | int:
+    """Mesh axes that take part, or how many devices where the program groups them by number."""
     groups = call.params.get("axis_index_groups")
     if groups:
         return len(groups[0])
     names: Any = call.params.get(word) or call.params.get("axis_name") or call.params.get("axes") or ()
     chosen = names if isinstance(names, tuple | list) else (names,)
-    return prod(call.axes.get(axis, call.params.get("axis_size", 1)) for axis in chosen if isinstance(axis, str))
+    listed = [axis for axis in chosen if isinstance(axis, str)]
+    return listed if all(axis in call.axes for axis in listed) else int(call.params.get("axis_size", 1))
+
+
+def _count(call: Call, over: Sequence[str] | int) -> int:
+    """Devices that take part."""
+    return over if isinstance(over, int) else prod(call.axes[axis] for axis in over)
+
+
+def _stride(call: Call, axis: str) -> int:
+    """How far apart the devices of an axis are: those of the mesh's last axis are next to each other."""
+    names = list(call.axes)
+    return prod(call.axes[name] for name in names[names.index(axis) + 1 :])
 
 
 def _axes(split: Sequence[tuple[str, ...]]) -> dict[str, int]:

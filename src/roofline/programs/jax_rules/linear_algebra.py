@@ -1,56 +1,57 @@
-"""Factorisations and Fourier transforms by the leading terms of their textbook counts.
-
-Source of the factorisations: Golub & Van Loan, Matrix Computations, 4th edition, sections 3.2, 4.2, 5.2; of the
-transform: Van Loan, Computational Frameworks for the FFT, 1992, section 1.4.
-"""
+"""Factorisations by their counts, and Fourier transforms: Van Loan, Computational Frameworks for the FFT, 1992, 1.4."""
 
 from __future__ import annotations
 
+from roofline.programs import factorizations as counts
 from roofline.programs.jax_registry import Call, Priced, costs, rule
-from roofline.sizes import Size, exact_div, log2, product
+from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
 
 
 @rule("cholesky")
 def cholesky(call: Call) -> Priced:
-    """n³/3 for each matrix."""
-    n = call.ins[0].shape[-1]
-    return _counted(call, exact_div(n * n * n, 3))
+    """Each matrix of a batch."""
+    return _counted(call, counts.cholesky(call.ins[0].shape[-1]))
 
 
 @rule("lu")
 def lu(call: Call) -> Priced:
-    """2n³/3 for each matrix; m·n² − n³/3 of the tall half, twice."""
-    m, n = call.ins[0].shape[-2:]
-    return _counted(call, exact_div(3 * m * n * n - n * n * n, 3))
+    """Each matrix of a batch, wide or tall."""
+    return _counted(call, counts.lu(*_tall(call)))
 
 
-@rule("qr", "geqrf")
+@rule("geqrf", "geqp3")
+def triangle(call: Call) -> Priced:
+    """The triangle and the reflections."""
+    return _counted(call, counts.qr(*_tall(call)))
+
+
+@rule("qr")
 def qr(call: Call) -> Priced:
-    """2·n²·(m − n/3) for each matrix."""
+    """The triangle, then the orthogonal columns that are wanted."""
     m, n = call.ins[0].shape[-2:]
-    return _counted(call, exact_div(6 * m * n * n - 2 * n * n * n, 3))
+    wanted = counts.square_q(m, minimum(m, n)) if call.params.get("full_matrices") else counts.qr(m, minimum(m, n))
+    return _counted(call, counts.qr(*_tall(call)) + wanted)
 
 
 @rule("householder_product")
 def householder(call: Call) -> Priced:
-    """4·(m²·n − m·n² + n³/3) for m by n reflectors that give m by m; 2·n²·(m − n/3) for m by n."""
+    """All orthogonal columns, or as many as there are reflections."""
     m, n = call.ins[0].shape[-2:]
-    return _counted(call, exact_div(6 * m * n * n - 2 * n * n * n, 3))
+    return _counted(call, counts.square_q(m, call.ins[1].shape[-1]) if m == n else counts.qr(m, n))
 
 
 @rule("triangular_solve")
 def triangular_solve(call: Call) -> Priced:
-    """n² for each right-hand side."""
+    """Each right-hand side of each matrix."""
     n = call.ins[0].shape[-1]
-    return costs.vector(
-        call.name, "linalg", call.reads, call.writes, flops=n * call.ins[1].size, elements=call.outs[0].size
-    )
+    flops = counts.triangular_solve(n, exact_div(call.ins[1].size, n))
+    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].size)
 
 
 @rule("eigh", "eig", "svd", "schur", "hessenberg", "tridiagonal", "tridiagonal_solve")
 def iterated(call: Call) -> Priced:
     """Worked out until it converges."""
-    return costs.unknown(call.name, call.reads, call.writes, "iterates until it converges")
+    return costs.unknown(call.name, call.reads, call.writes, counts.ITERATES)
 
 
 @rule("lu_pivots_to_permutation")
@@ -70,6 +71,12 @@ def transform(call: Call) -> Priced:
     flops = exact_div(amount, 2) if real else amount
     exact = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
     return costs.vector(call.name, "fft", call.reads, call.writes, flops=exact, elements=whole.size, dims={"n": n})
+
+
+def _tall(call: Call) -> tuple[Size, Size]:
+    """The longer and the shorter side of each matrix."""
+    m, n = call.ins[0].shape[-2:]
+    return maximum(m, n), minimum(m, n)
 
 
 def _counted(call: Call, each: Size) -> Priced:

@@ -1,44 +1,38 @@
-"""Collectives of torch.distributed: how many bytes each device sends over its link.
-
-Amounts are those of ring algorithms, which are the least that can be sent: (n − 1)/n of the whole for a gather or a
-scatter of it, twice that for a reduction that everyone gets.
-"""
+"""Collectives of torch.distributed: which one, of how many bytes, between which ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from itertools import pairwise
 
 from roofline.programs.torch_registry import Call, Priced, costs, rule
 from roofline.programs.torch_values import tensors_in
-from roofline.sizes import exact_div
 
-#: Times the whole, for n devices.
-SHARES: dict[str, Callable[[int], float]] = {
-    "all_reduce": lambda n: 2 * (n - 1) / n,
-    "allreduce": lambda n: 2 * (n - 1) / n,
-    "all_gather_into_tensor": lambda n: (n - 1) / n,
-    "allgather": lambda n: (n - 1) / n,
-    "_allgather_base": lambda n: (n - 1) / n,
-    "reduce_scatter_tensor": lambda n: (n - 1) / n,
-    "_reduce_scatter_base": lambda n: (n - 1) / n,
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "all_to_all_single": lambda n: (n - 1) / n,
-    "alltoall_base": lambda n: (n - 1) / n,
-    "alltoall": lambda n: (n - 1) / n,
-    "broadcast": lambda n: 1,
-    "send": lambda n: 1,
-    "recv": lambda n: 0,
+#: What each operation does; receiving sends nothing.
+KINDS: dict[str, str | None] = {
+    "all_reduce": "AllReduce",
+    "allreduce": "AllReduce",
+    "all_gather_into_tensor": "AllGather",
+    "allgather": "AllGather",
+    "_allgather_base": "AllGather",
+    "reduce_scatter_tensor": "ReduceScatter",
+    "_reduce_scatter_base": "ReduceScatter",
+    "reduce_scatter": "ReduceScatter",
+    "all_to_all_single": "AllToAll",
+    "alltoall_base": "AllToAll",
+    "alltoall": "AllToAll",
+    "broadcast": "Broadcast",
+    "send": "Permute",
+    "recv": None,
 }
 
 
 def _names() -> list[str]:
-    plain = [name for name in SHARES if not name.startswith("_")]
+    plain = [name for name in KINDS if not name.startswith("_")]
     functional = [f"{space}.{name}" for space in ("_c10d_functional", "_c10d_functional_autograd") for name in plain]
     return [
         *functional,
         *(f"_c10d_functional.{name}_coalesced" for name in plain),
-        *(f"c10d.{name}" for name in SHARES),
+        *(f"c10d.{name}" for name in KINDS),
     ]
 
 
@@ -46,16 +40,17 @@ def _names() -> list[str]:
 def collective(call: Call) -> Priced:
     """One collective."""
     name = call.name.removesuffix("_coalesced")
-    devices = _devices(call)
+    ranks = _ranks(call)
+    devices = len(ranks) or _devices(call)
     given = next((call.get(word) for word in _GIVEN if call.get(word) is not None), None)
     reads = call.reads if given is None else call.read(*tensors_in(given))  # not the results, which are given too
     whole = max(sum(t.traffic_bytes for t in reads), sum(t.traffic_bytes for t in call.writes))
-    share = SHARES[name](devices) if devices > 1 else 0
-    sent = whole * share
-    note = "collectives are ring algorithms: the least each device can send"
-    return costs.collective(
-        name, reads, call.writes, sent=exact_div(int(sent * devices), devices), devices=devices, note=note
-    )
+    does = KINDS[name]
+    if does is None or devices == 1:
+        return costs.collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
+    nbytes = whole * devices if does == "AllToAll" else whole
+    groups = _spaced(ranks)
+    return costs.collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
 #: What goes into a collective that writes into tensors it is given.
@@ -83,20 +78,27 @@ def waited(call: Call) -> Priced:
 
 def _devices(call: Call) -> int:
     size = call.get("group_size")
-    if isinstance(size, int):
-        return size
-    group = call.get("group_name", call.get("process_group"))
-    return _group_size(group)
+    return size if isinstance(size, int) else 1
 
 
-def _group_size(group: Any) -> int:
+def _ranks(call: Call) -> list[int]:
+    """Ranks that take part; none where there is no process group of this name."""
     import torch.distributed as dist
 
-    if isinstance(group, str):
-        from torch.distributed.distributed_c10d import _resolve_process_group
-
-        return int(_resolve_process_group(group).size())
+    group = call.get("group_name", call.get("process_group"))
     try:
-        return int(dist.ProcessGroup.unbox(group).size()) if group is not None else int(dist.get_world_size())
-    except (AttributeError, RuntimeError, TypeError):
-        return int(dist.get_world_size()) if dist.is_initialized() else 1
+        if isinstance(group, str):
+            from torch.distributed.distributed_c10d import _resolve_process_group
+
+            group = _resolve_process_group(group)
+        elif group is not None:
+            group = dist.ProcessGroup.unbox(group)
+        return list(dist.get_process_group_ranks(group))
+    except (AttributeError, RuntimeError, TypeError, ValueError, KeyError):
+        return list(range(dist.get_world_size())) if dist.is_initialized() and group is None else []
+
+
+def _spaced(ranks: list[int]) -> list[tuple[str, int, int]]:
+    """Ranks that are equally far apart, as one group; none where they are not."""
+    steps = {after - before for before, after in pairwise(sorted(ranks))}
+    return [("", len(ranks), steps.pop())] if len(steps) == 1 else []
