@@ -45,7 +45,7 @@ class Own:
     def __init__(self, name: str) -> None:
         data = json.loads((CATALOG / f"{name}.json").read_text(encoding="utf-8"))
         fields = {**data, **data.get("text_config", {})}
-        self.total = COUNTS[name]["parameters"]
+        self.total: int = COUNTS[name]["parameters"]
         width, vocabulary = first(fields, ("hidden_size", "n_embd")), int(fields["vocab_size"])
         self.table = width * vocabulary
         each = max(layer for _, layer in COUNTS[name]["layers"])
@@ -56,12 +56,14 @@ class Own:
         gates = 2 if fields.get("mlp_hidden_act") == "relu2" else 3
         self.expert = gates * wide * hidden if self.experts else 0
         sparse = [layer > self.experts * self.expert for _, layer in COUNTS[name]["layers"]]
-        self.sparse = sum(n for (n, _), has in zip(COUNTS[name]["layers"], sparse, strict=True) if has and self.experts)
+        self.sparse: int = sum(
+            n for (n, _), has in zip(COUNTS[name]["layers"], sparse, strict=True) if has and self.experts
+        )
         assert not self.experts or each > self.experts * self.expert, name
-        inside = sum(n * layer for n, layer in COUNTS[name]["layers"])
+        inside: int = sum(n * layer for n, layer in COUNTS[name]["layers"])
         # gpt-oss adds a bias to each result of each expert
         biases = 2 * hidden + wide if fields["model_type"] == "gpt_oss" else 0
-        self.layers = inside - self.sparse * self.experts * (self.expert + biases)
+        self.layers: int = inside - self.sparse * self.experts * (self.expert + biases)
 
     def flops(self, tokens: int, outputs: int) -> float:
         """Two for each weight of a layer's matrices and token, and of the head for those that need it."""

@@ -11,6 +11,7 @@ import pytest
 from roofline.errors import InputError, RooflineError
 from roofline.models import load, names
 from roofline.models.families import known
+from tests.models.tiny import TINY
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -103,6 +104,36 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(quantization_config={"quant_method": "modelopt", "quant_algo": "NVFP5"}),
         "quant_algo 'NVFP5' is not understood; did you mean 'NVFP4'?",
     ),
+    (changed(model_type="t5"), "model_type 't5' has an encoder beside its decoder; decoders and BERT are read"),
+    (changed(model_type="whisper"), "model_type 'whisper' has an encoder beside its decoder"),
+    (changed(model_type="siglip"), "model_type 'siglip' has no language model"),
+    (changed(model_type="zamba2"), "model_type 'zamba2' has layers that are not modelled"),
+    (changed(model_type="dbrx"), "toy has no attn_config or no ffn_config; a dbrx configuration needs both"),
+    (changed(model_type="phi", qk_layernorm=True), "toy normalises queries and keys (qk_layernorm); that is not read"),
+    (
+        changed(model_type="jamba", num_experts=1),
+        "toy has no layer_types; a hybrid's configuration says which layers attend",
+    ),
+    (
+        changed(model_type="lfm2", conv_L_cache=3, layer_types=["conv", "full"]),
+        "layer type 'full' of toy is not understood; known here are: mamba, linear_attention, attention",
+    ),
+    (
+        changed(model_type="falcon_h1", mamba_n_heads=8, mamba_d_head=16, mamba_d_state=10, mamba_d_ssm=100),
+        "mamba_d_ssm of toy is 100 and its heads make 128",
+    ),
+    (
+        changed(model_type="mpt", attn_config={"attn_type": "multiquery_attention"}),
+        "attn_type in attn_config of toy is 'multiquery_attention'; it is not read",
+    ),
+    (
+        changed(model_type="gpt_neo", attention_types=[[["global", "near"], 1]]),
+        "attention_types of toy is not understood; 'global' or 'local' for every layer",
+    ),
+    (
+        changed(model_type="hunyuan_v1_moe", num_experts=4, moe_topk=[1, 2]),
+        "moe_topk of toy is [1, 2]; it is a whole number of at least 1",
+    ),
     (changed(torch_dtype="bfloat17"), "unknown dtype 'bfloat17'; did you mean 'bfloat16'?"),
 ]
 
@@ -151,6 +182,19 @@ def test_a_cut_configuration_never_crashes() -> None:
                     refused += 1
     assert refused > 500
     assert len(seen) > 15
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_a_cut_small_configuration_never_crashes(name: str) -> None:
+    """The same of every family that is read."""
+    refused = 0
+    for field in TINY[name]:
+        for value in (..., 0, "x", [1], None, {}):
+            try:
+                load({k: v for k, v in {**TINY[name], field: value}.items() if v is not ...}, name="toy")
+            except RooflineError:
+                refused += 1
+    assert refused > 10
 
 
 def test_known_types() -> None:

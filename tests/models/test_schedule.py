@@ -56,7 +56,7 @@ def test_uneven_stages_never_run_faster_than_said(
     at = sizes(name, stages, rounds + 1, 0, chunks)
     times = [{k: data.draw(TIMES) for k in "FBW"} for _ in range(stages)]
     run = simulate(name, **at, times=times)
-    rest = {key: at[key] for key in ("microbatches", "chunks")}
+    rest: Any = {key: at[key] for key in ("microbatches", "chunks")}
     passes = [(t["F"], t["B"], t["W"]) for t in times]
     assert run.end >= schedule(name).step(passes, **rest) * (1 - 1e-12)
     equal = simulate(name, **at, times=times[:1] * stages)

@@ -30,6 +30,19 @@ def test_flops_are_conserved(ways: dict[str, Any]) -> None:
     assert found.lower <= found.op_by_op * (1 + 1e-12) <= found.upper * (1 + 1e-9)
 
 
+def test_branches_side_by_side_split_by_tokens() -> None:
+    """Behind one norm they take one AllGather and give one ReduceScatter; behind two it is an error."""
+    config = {"model_type": "gptj", "n_embd": 512, "n_layer": 2, "n_head": 8, "vocab_size": 800, "rotary_dim": 64}
+    at: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**15, "sequence": 2048, "checkpoint": "none", "zero": 0}
+    plain = train(load(config, name="side"), **at, tensor=8, sequence_parallel=False)
+    split = train(load(config, name="side"), **at, tensor=8)
+    assert split.flops == pytest.approx(split.model_flops, rel=1e-9)
+    hidden = 2**15 * 512 * 2 * 7 / 8
+    assert sent(plain, "layers.") == pytest.approx(2 * 2 * 2 * hidden)
+    # gathered once more in the backward pass
+    assert sent(split, "layers.") == pytest.approx(2 * 5 * hidden)
+
+
 def test_states_are_shared_by_what_each_chip_holds() -> None:
     """Experts by the chips that hold the same ones, the rest by all: 2 + 2 + 12 bytes of each parameter."""
     model = load("mixtral-8x7b")

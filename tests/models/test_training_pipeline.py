@@ -140,6 +140,7 @@ def test_utilisation_energy_and_overlap() -> None:
     found = train("llama-3-70b", power=1000, **at)
     assert found.hfu / found.mfu == pytest.approx(found.flops / found.model_flops)
     assert found.hfu > found.mfu
+    assert found.days is not None
     assert found.energy == pytest.approx(found.days * 86400 * 64 * 1000)
     assert train("llama-3-70b", **at).energy == pytest.approx(found.energy * 0.7)
     assert train("llama-3-70b", overlap=1, **at).time == pytest.approx(found.lower)

@@ -12,6 +12,7 @@ from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.network import with_mesh
 from roofline.ops.collective import KINDS, algorithms, collective, cost, crossing, default_algorithm
+from roofline.ops.collective_choice import Chooser
 from roofline.sizes import symbol
 from roofline.work import Key, Op, Tensor, Work
 
@@ -279,3 +280,12 @@ def test_no_axes():
 def test_an_algorithm_may_be_written_loosely():
     axes = chip("v5e:4").mesh.select("X")
     assert cost("AllGather", axes, 1, algorithm="One-Way_Ring").algorithm == "one-way ring"
+
+
+def test_an_algorithm_is_for_the_collectives_that_it_does_over_these_axes() -> None:
+    node, torus = chip("h100:8"), chip("v5e:4")
+    ring = Chooser("one-way ring", node)
+    assert cost("AllReduce", node.mesh.select("X"), 2**20, algorithm=ring).algorithm == "one-way ring"
+    assert cost("AllToAll", node.mesh.select("X"), 2**20, algorithm=ring).algorithm == "direct"
+    with pytest.raises(InputError, match="in-switch does not do AllReduce over X: ici has no switches"):
+        cost("AllReduce", torus.mesh.select("X"), 2**20, algorithm=Chooser("in-switch", torus))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_symbol, maximum
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ class Bound:
         ``bound_by``    the resource that sets ``lower``; None for symbols, an array of names for arrays
         ``attainable``  ``flops`` ÷ ``lower``, FLOP/s; None where the FLOPs have no rate
         ``utilisation`` the compute unit's time ÷ ``lower``
+        ``math``, ``comms``  seconds of the arithmetic, and of the busiest link or the hops
         ``plan``        how a sharded program is done: its collectives; ``plans`` every plan, best first
         ``question``    what was asked; ask it again with something changed
     """
@@ -151,6 +152,31 @@ class Bound:
     def target(self) -> str:
         """Name of the machine."""
         return self.machine.name
+
+    @property
+    def math(self) -> Size:
+        """T_math: the time of the arithmetic, over all units; 0 where there is none.
+
+        >>> from roofline import bound
+        >>> line = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+        >>> answer = bound(line, on="v5e:2", link=4.5e10, B=64, D=1024, F=32768)
+        >>> round(answer.math * 1e6, 1), round(answer.comms * 1e6, 1), round(answer.comms_over_math, 2)
+        (10.9, 93.2, 8.55)
+        """
+        times = [use.time for use in self.uses if use.quantity == "flops"]
+        return sum(times[1:], times[0]) if times else 0
+
+    @property
+    def comms(self) -> Size:
+        """T_comms: the time of the busiest link to other chips, or of the hops where that is longer; 0 on one chip."""
+        names = dict.fromkeys(use.resource for use in self.uses if use.quantity in ("wire", "hops"))
+        times = [self.times[name] for name in names]
+        return maximum(*times) if len(times) > 1 else times[0] if times else 0
+
+    @property
+    def comms_over_math(self) -> Size | None:
+        """T_comms ÷ T_math: above 1 the chips wait for the network; None where nothing is computed."""
+        return ratio(self.comms, self.math)
 
     @property
     def kind(self) -> str | None:

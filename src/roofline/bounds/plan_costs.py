@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roofline.bounds.evaluate import price_op
@@ -39,6 +40,7 @@ def time_costs(
     Under a policy in which bytes depend on all operations together they are left out: what is searched by is then
     less than what a plan takes.
     """
+    quiet = place._replace(algorithm=replace(place.algorithm, compares=False))
     apart = 0.0 if asked.overlap is None else 1 - asked.overlap
 
     def price(ops: Sequence[Op]) -> Spent:
@@ -55,4 +57,4 @@ def time_costs(
         more = (asked.overhead or 0) * sum(op.repeat for op in ops)
         return Spent(times, op_by_op, upper, sent, more, apart)
 
-    return TimeCosts(steps, sizes_of_all(steps, first, sizes, place), place, axes, may_split, price)
+    return TimeCosts(steps, sizes_of_all(steps, first, sizes, quiet), quiet, axes, may_split, price)

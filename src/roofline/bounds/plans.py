@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from roofline.bounds.question import Question
     from roofline.hardware.network import Mesh
     from roofline.ops.sharded.local import Place
-    from roofline.ops.sharded.plans import Costs, Plan
+    from roofline.ops.sharded.plans import Costs, Found, Plan
 
 #: How many plans are listed; a program of several operations on several axes may have more, none of them better.
 MOST = 256
@@ -103,6 +103,7 @@ class _Search:
     machine: Machine
     mesh: Mesh
     sizes: Mapping[str, Any]
+    known: Found = field(default_factory=dict)
 
     @classmethod
     def of(cls, asked: Question) -> _Search:
@@ -159,6 +160,7 @@ class _Search:
             may_split=self.may_split,
             show=self.show,
             costs=costs,
+            known=self.known,
         )
 
     def first(self) -> Plan:

@@ -48,16 +48,12 @@ class RankedPlan:
     @property
     def math(self) -> Size:
         """T_math: the time of the arithmetic."""
-        return self._time("flops")
+        return 0 if self.bound is None else self.bound.math
 
     @property
     def comms(self) -> Size:
         """T_comms: the time of the busiest link, or of the hops where that is longer."""
-        uses = [u for u in (self.bound.uses if self.bound else ()) if u.quantity in ("wire", "hops")]
-        return max((self.bound.times[u.resource] for u in uses), default=0) if self.bound else 0
-
-    def _time(self, quantity: str) -> Size:
-        return 0 if self.bound is None else sum(u.time for u in self.bound.uses if u.quantity == quantity)
+        return 0 if self.bound is None else self.bound.comms
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data in SI units."""

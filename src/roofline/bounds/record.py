@@ -60,6 +60,8 @@ def record(answer: Bound) -> dict[str, Any]:
     ]
     body["options"] = {key: plain(value) for key, value in answer.request.items()}
     if answer.plan is not None:
+        for name in ("math", "comms", "comms_over_math"):
+            body[name] = _entry(name, getattr(answer, name), formulas)
         body["plan"] = answer.plan
         body["plans"] = [found.to_dict() for found in answer.plans]
     body["assumptions"] = list(answer.assumptions)

@@ -23,134 +23,25 @@ and 12 (GPUs, experts).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed import values_of
-from roofline.bounds.crossing import positive_number, put_numbers, roots_of
+from roofline.bounds.crossing import roots_of
 from roofline.bounds.question import Question
+from roofline.bounds.question_mesh import mesh_of
+from roofline.bounds.scaling_answer import Scaling, worked_out
+from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named
 from roofline.bounds.solve_network import hidden_from
-from roofline.errors import InputError, suggest
-from roofline.quantity import format_number
-from roofline.sizes import product, symbol
+from roofline.errors import InputError, SizeError, suggest
+from roofline.notation import program
+from roofline.sizes import check, is_array, product, symbol
 
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition: a sharded line, its unknown, and what the answer is per.
-
-    ``against`` is what communication is held against: ``flops``, or ``bytes`` where decoding is bound by loading
-    weights. ``per`` lists the mesh axes whose chips share the unknown; ``link`` names the axis whose links count,
-    where only one does.
-    """
-
-    says: str
-    text: str
-    unknown: str
-    what: str
-    per: tuple[str, ...] = ()
-    mesh: tuple[str, ...] = ("X",)
-    link: str = ""
-    against: str = "flops"
-
-
-#: The conditions by name; ``{0}`` in a line is the dtype.
-CONDITIONS: dict[str, Condition] = {
-    "dp": Condition(
-        "data parallelism: gradients of a layer are summed behind its backward pass",
-        "dWo = h:{0}[B_X, F] * dOut:{0}[B_X, D] -> {0}[F, D]; dh = dOut * Wo:{0}[F, D] -> {0}[B_X, F]; "
-        "dWi = x:{0}[B_X, D] * dh -> {0}[D, F]; dh * Wi:{0}[D, F] -> {0}[B_X, D]",
-        "B",
-        "tokens per chip",
-        per=("X",),
-    ),
-    "fsdp": Condition(
-        "fully sharded data parallelism: weights are gathered behind the forward pass",
-        "In:{0}[B_X, D] * Wi:{0}[D_X, F] * Wo:{0}[F, D_X] -> Out:{0}[B_X, D]",
-        "B",
-        "tokens per chip",
-        per=("X",),
-    ),
-    "tp": Condition(
-        "tensor parallelism: activations are gathered and scattered around the layer",
-        "In:{0}[B, D_Y] * Wi:{0}[D, F_Y] * Wo:{0}[F_Y, D] -> Out:{0}[B, D_Y]",
-        "F",
-        "F",
-        mesh=("Y",),
-    ),
-    "dcn": Condition(
-        "data parallelism between slices: gradients cross the data-centre network",
-        "dWo = h:{0}[B_SX, F] * dOut:{0}[B_SX, D] -> {0}[F, D_X]; dh = dOut * Wo:{0}[F, D] -> {0}[B_SX, F]; "
-        "dWi = x:{0}[B_SX, D] * dh -> {0}[D_X, F]; dh * Wi:{0}[D, F] -> {0}[B_SX, D]",
-        "B",
-        "tokens per slice",
-        per=("S",),
-        mesh=("X", "S"),
-        link="S",
-    ),
-    "moe-dp": Condition(
-        "data parallelism of E experts, k of them for each token: T tokens reach each expert",
-        "dWo = h:{0}[E, T_X, F] * dOut:{0}[E, T_X, D] -> {0}[E, F, D]; dh = dOut * Wo:{0}[E, F, D] -> {0}[E, T_X, F]; "
-        "dWi = x:{0}[E, T_X, D] * dh -> {0}[E, D, F]; dh * Wi:{0}[E, D, F] -> {0}[E, T_X, D]",
-        "T",
-        "tokens per expert and chip",
-        per=("X",),
-    ),
-    "ep": Condition(
-        "expert parallelism: tokens go to the chips of their experts and back",
-        "In:{0}[E, T_X, D] *_D Wi:{0}[E_X, D, F] *_F Wo:{0}[E_X, F, D] -> Out:{0}[E, T_X, D]",
-        "F",
-        "F",
-    ),
-    "decode-tp": Condition(
-        "tensor parallelism of decoding: activations move while weights are loaded",
-        "In:{0}[B, D_Y] * Wi:{0}[D, F_Y] * Wo:{0}[F_Y, D] -> Out:{0}[B, D_Y]",
-        "Y",
-        "ways",
-        mesh=("Y",),
-        against="bytes",
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scaling:
-    """A condition worked out: scaling holds while ``what`` is at least (for ways: at most) ``form``.
-
-    ``form`` is the closed form in rates and open sizes, ``value`` its number where nothing is open; ``limit_form`` and
-    ``limit`` are those for large sizes, which is how the book gives them; ``at`` what else follows (the best X of
-    mixed parallelism). ``question`` is what was asked, with the plan taken.
-    """
-
-    name: str
-    says: str
-    what: str
-    form: Any
-    value: float | None
-    question: Question
-    algorithm: str
-    at: Mapping[str, Any]
-    limit_form: Any = None
-    limit: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The answer under stable keys (schema ``roofline/scaling/1``)."""
-        return {
-            "schema": "roofline/scaling/1", "name": self.name, "says": self.says, "what": self.what,
-            "form": str(self.form), "value": self.value,
-            "limit": self.limit, "at": {name: str(form) for name, form in self.at.items()},
-            "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.plan,
-            "target": self.question.machine.name,
-        }  # fmt: skip
-
-    def __str__(self) -> str:
-        number = "" if self.value is None else f" = {format_number(self.value, 4)}"
-        return f"{self.name}: {self.what} = {self.form}{number}"
-
-    def __repr__(self) -> str:
-        return f"<Scaling {self}>"
+#: The line whose weights are sharded over X and Y and whose batch over X, and those of one and of two dimensions.
+_MIXED = "In:{0}[B_X, D_Y] * Wi:{0}[D_X, F_Y] * Wo:{0}[F_Y, D_X] -> Out:{0}[B_X, D_Y]"
+_ONE = "In:{0}[B, D_Y] * Wi:{0}[D, F_Y] * Wo:{0}[F_Y, D] -> Out:{0}[B, D_Y]"
+_TWO = "In:{0}[B, D_XY] * Wi:{0}[D_X, F_Y] * Wo:{0}[F_Y, D_X] -> Out:{0}[B, D_XY]"
 
 
 def scaling(
@@ -170,78 +61,89 @@ def scaling(
     Without a shape in ``on`` or a ``mesh``, axes have symbolic sizes named as they are. ``unknown`` solves for another
     size, or for the size of an axis. ``torus_axes`` lays a symbolic mesh axis over several axes of a torus (the book's
     M_X), ``network`` counts one link only (``nvlink``, ``ib``). ``2d`` is how many chips it takes for weights sharded
-    in two dimensions to send less than in one. The rest is as in :func:`roofline.bound`.
+    in two dimensions to send less than in one. Sizes may be arrays. The rest is as in :func:`roofline.bound`.
 
     >>> print(scaling("2d", on="v5p"))
     2d: chips = 4*F/D
 
-    >>> scaling("mixed", on="v5p", torus_axes={"X": 2}, set={"bf16": 4.59e14}, F=32768).value
-    99.22...
+    >>> found = scaling("mixed", on="v5p", torus_axes={"X": 2}, set={"bf16": 4.59e14}, F=32768, B=409600, N=4096)
+    >>> found.value, found.best["X"]                # tokens a chip, and the best X of 4096 chips
+    (99.22..., 320.0)
+
+    >>> scaling("tp", on="v5p", unknown="Y", F=[15_000, 30_000], set={"bf16": 4.59e14}).value.round(1).tolist()
+    [5.9, 11.8]
 
     >>> scaling("ddp", on="v5p")
     Traceback (most recent call last):
     roofline.errors.InputError: unknown condition 'ddp'; did you mean 'dp'?
     """
     several = _several(torus_axes or {})
-    if name == "mixed":
-        return _mixed(on, dtype, algorithm, several, arguments)
-    if name == "2d":
-        return _two_dimensions(on, dtype, algorithm, several, arguments)
+    whole = {"mixed": _mixed, "2d": _two_dimensions}.get(name)
+    if whole is not None:
+        if mesh or network:
+            hint = "give their number and what links have, as in N=4096, torus_axes={'X': 2}"
+            raise InputError(f"{name} splits N chips over X and Y itself", hint=hint)
+        return whole(on, dtype, algorithm, several, unknown, arguments)
     condition = condition_named(name)
+    _known_axes(several, condition.mesh)
     asked = question(_spread(condition.text.format(dtype), several), on=on, algorithm=algorithm, **arguments)
     wanted = unknown or condition.unknown
     axes = (
         dict(mesh) if mesh is not None else {} if asked.machine.mesh else dict.fromkeys(_all(condition.mesh, several))
     )
     asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
-    sizes = {key: size for key, size in asked.sizes.items() if key != wanted}
+    sizes = _sizes(asked, wanted, [*program(asked.text).labels, *axes])
     kept = {key: size for key, size in sizes.items() if key in axes}
     symbolic = asked.vary(sizes=kept).answer(symbolic=True)
+    _crosses_slices(asked.vary(sizes=kept), condition)
     asked = asked.vary(sizes=sizes, plan=symbolic.plan)
     known = {**_numbers(symbolic), **{symbol(key): size for key, size in sizes.items()}}
     x = symbol(wanted)
-    form = _together(_crossing(symbolic, condition, x, network, known), several)
+    held, links = _sides(symbolic, condition, network)
+    form = _together(_crossing(held, links, x, known), several)
+    most = _at_most(held, links, x)
     if wanted == condition.unknown and condition.per:
         form = form / _ways(asked, condition.per)
     what = condition.what if wanted == condition.unknown else wanted
-    return _answer(name, condition.says, what, form, known, asked, algorithm, {})
-
-
-def condition_named(name: str) -> Condition:
-    """Find a condition, or say which there are."""
-    if name not in CONDITIONS:
-        raise InputError(
-            f"unknown condition {name!r}", hint=suggest(name, [*CONDITIONS, "mixed", "2d"], what="conditions")
-        )
-    return CONDITIONS[name]
+    return worked_out(
+        form, known, symbolic, {},
+        name=name, says=condition.says, what=what, question=asked, algorithm=algorithm, at_most=most,
+        assumptions=_assumed(symbolic, several, network),
+    )  # fmt: skip
 
 
 def _mixed(
-    on: Any, dtype: str, algorithm: str, several: Mapping[str, tuple[str, ...]], arguments: Mapping[str, Any]
+    on: Any, dtype: str, algorithm: str, several: Mapping[str, tuple[str, ...]], unknown: str | None, given: Any
 ) -> Scaling:
     """FSDP over X and tensor parallelism over Y of N = X·Y chips: the X at which both take equally long, then B."""
     import sympy
 
-    t = dtype
-    line = f"In:{t}[B_X, D_Y] * Wi:{t}[D_X, F_Y] * Wo:{t}[F_Y, D_X] -> Out:{t}[B_X, D_Y]"
-    asked = question(_spread(line, several), on=on, algorithm=algorithm, **arguments)
+    _known_axes(several, ("X", "Y"))
+    wanted = unknown or "B"
+    batch_wanted = wanted == "B"
+    asked = question(_spread(_MIXED.format(dtype), several), on=on, algorithm=algorithm, **given)
     asked = asked.vary(mesh={axis: axis for axis in _all(("X", "Y"), several)})
+    sizes = _sizes(asked, None, ["B", "D", "F", "N"])
     symbolic = asked.vary(sizes={}).answer(symbolic=True)
-    known = {**_numbers(symbolic), **{symbol(key): size for key, size in asked.sizes.items()}}
-    batch, x, n = symbol("B"), symbol("X"), symbol("N")
+    known = {**_numbers(symbolic), **{symbol(key): size for key, size in sizes.items()}}
+    x, n = symbol("X"), symbol("N")
     split = {symbol("Y"): n / x}
     math = _together(_time(symbolic, "flops"), several).subs(split)
     over = {axis: _together(_over(symbolic, axis), several).subs(split) for axis in ("X", "Y")}
     best = next(root for root in roots_of(over["X"], over["Y"], x) or () if root.subs(_ones(root)) > 0)
     equation = sympy.simplify((math / over["X"].subs(x, best)) ** 2)
-    form = (roots_of(equation, sympy.Integer(1), batch) or [0])[0]
-    says = "FSDP over X and tensor parallelism over Y, both behind the forward pass"
-    at = {"X": sympy.simplify(best)}
-    return _answer("mixed", says, "tokens per chip", form / n, known, asked.vary(plan=symbolic.plan), algorithm, at)
+    form = _root(equation, wanted, sizes)
+    says, what = SPLITS["mixed"]
+    return worked_out(
+        form / n if batch_wanted else form, known, symbolic, {"X": sympy.simplify(best)},
+        name="mixed", says=says, what=what if batch_wanted else wanted,
+        question=asked.vary(plan=symbolic.plan), algorithm=algorithm, at_most=_falls(equation, symbol(wanted)),
+        assumptions=_assumed(symbolic, several, None),
+    )  # fmt: skip
 
 
 def _two_dimensions(
-    on: Any, dtype: str, algorithm: str, several: Mapping[str, tuple[str, ...]], arguments: Mapping[str, Any]
+    on: Any, dtype: str, algorithm: str, several: Mapping[str, tuple[str, ...]], unknown: str | None, given: Any
 ) -> Scaling:
     """Weights over X and Y of N = X·Y chips against all N in one dimension: the best X, then the N of equal times.
 
@@ -249,33 +151,100 @@ def _two_dimensions(
     """
     import sympy
 
-    t = dtype
-    one = f"In:{t}[B, D_Y] * Wi:{t}[D, F_Y] * Wo:{t}[F_Y, D] -> Out:{t}[B, D_Y]"
-    two = f"In:{t}[B, D_XY] * Wi:{t}[D_X, F_Y] * Wo:{t}[F_Y, D_X] -> Out:{t}[B, D_XY]"
-    x, n = symbol("X"), symbol("N")
+    _known_axes(several, ("Y",))
+    x, n, wanted = symbol("X"), symbol("N"), unknown or "N"
     sent = []
-    for line, axes in ((_spread(one, several), _all(("Y",), several)), (two, ("X", "Y"))):
-        asked = question(line, on=on, algorithm=algorithm, **arguments).vary(mesh={axis: axis for axis in axes})
+    lines = ((_spread(_ONE.format(dtype), several), _all(("Y",), several)), (_TWO.format(dtype), ("X", "Y")))
+    for line, axes in lines:
+        asked = question(line, on=on, algorithm=algorithm, **given)
+        asked = asked.vary(mesh={axis: axis for axis in axes})
         symbolic = asked.vary(sizes={}).answer(symbolic=True)
         busiest = {u.place.partition(".")[0]: u.time for u in symbolic.uses if u.quantity == "wire"}
         times = [busiest[axis] for axis in dict.fromkeys(("X", "Y")) if axis in busiest]
         sent.append(_together(sum(times[1:], times[0]), several).subs(symbol("Y"), n / x))
+    sizes = _sizes(asked, None, ["B", "D", "F", "N"])
     rates = _numbers(symbolic)
     links = {u.place: u.rate.value for u in symbolic.uses if u.quantity == "wire"}
     if rates.get(links["X"]) == rates.get(links["Y"]):
         sent = [time.subs(links["X"], links["Y"]) for time in sent]
     best = next(root for root in sympy.solve(sympy.diff(sent[1], x), x) if root.subs(_ones(root)) > 0)
     equation = sympy.simplify((sent[0].subs(x, 1) / sent[1].subs(x, best)) ** 2)
-    form = (roots_of(equation, sympy.Integer(1), n) or [0])[0]
-    known = {**rates, **{symbol(key): size for key, size in asked.sizes.items()}}
-    says = "weights in two dimensions send less than in one from so many chips on"
-    at = {"X": sympy.simplify(best)}
-    return _answer("2d", says, "chips", form, known, asked.vary(plan=symbolic.plan), algorithm, at)
+    says, what = SPLITS["2d"]
+    known = {**rates, **{symbol(key): size for key, size in sizes.items()}}
+    return worked_out(
+        _root(equation, wanted, sizes), known, symbolic, {"X": sympy.simplify(best)},
+        name="2d", says=says,
+        what=what if wanted == "N" else wanted, question=asked.vary(plan=symbolic.plan), algorithm=algorithm,
+        at_most=_falls(equation, symbol(wanted)), assumptions=_assumed(symbolic, several, None),
+    )  # fmt: skip
+
+
+def _sizes(asked: Question, wanted: str | None, names: list[str]) -> dict[str, Any]:
+    """The sizes that are given, checked: each stands in the line, and the unknown is not one of them."""
+    for name in asked.sizes:
+        if name not in names:
+            raise SizeError(f"size {name} plays no part in this condition", hint=suggest(name, names, what="sizes"))
+        if name == wanted:
+            other = next((each for each in reversed(names) if each != wanted), "B")
+            hint = f"leave it out, or solve for another, as in unknown={other!r} (--for {other})"
+            raise InputError(f"{name} is what is solved for, and it is given", hint=hint)
+    return {name: check(name, size) for name, size in asked.sizes.items() if size is not None}
+
+
+def _known_axes(several: Mapping[str, tuple[str, ...]], axes: tuple[str, ...]) -> None:
+    for axis in several:
+        if axis not in axes:
+            hint = f"its mesh axes are {' and '.join(axes)}"
+            raise InputError(f"torus_axes names {axis!r}, which this condition does not have", hint=hint)
+
+
+def _root(equation: Any, wanted: str, sizes: Mapping[str, Any]) -> Any:
+    """Where the square of a ratio of times is 1; that of a product of powers has one root."""
+    import sympy
+
+    if wanted in sizes and wanted != "B":
+        raise InputError(f"{wanted} is what is solved for, and it is given", hint="leave it out")
+    found = roots_of(equation, sympy.Integer(1), symbol(wanted))
+    if not found:
+        raise _does_not_decide(wanted)
+    return found[0]
+
+
+def _does_not_decide(wanted: Any) -> InputError:
+    hint = "solve for another size, as in unknown='B', or for an axis whose size is open (on a chip without a shape)"
+    return InputError(f"{wanted} does not decide whether this scales", hint=hint)
+
+
+def _falls(ratio: Any, x: Any) -> bool:
+    """Whether a ratio of what hides to what is hidden falls as ``x`` grows: then scaling holds below the crossing."""
+    import sympy
+
+    slope = sympy.diff(sympy.cancel(ratio), x)
+    return bool(slope.subs(dict.fromkeys(slope.free_symbols, 7)) < 0)
+
+
+def _crosses_slices(asked: Question, condition: Condition) -> None:
+    """A condition on what crosses slices needs an axis that does."""
+    mesh = mesh_of(asked).mesh
+    if condition.link and mesh is not None:
+        axis = next((axis for axis in mesh.select([condition.link])), None)
+        if axis is not None and all(level.topology == "torus" for level in axis.levels):
+            hint = "name a target of several, as in v5p:16x20x28:2, with mesh={'X': 8960, 'S': 2}"
+            raise InputError(f"{asked.machine.name} is one slice here, and nothing crosses slices", hint=hint)
+
+
+def _assumed(symbolic: Bound, several: Mapping[str, tuple[str, ...]], network: str | None) -> tuple[str, ...]:
+    """What the answer rests on: the collectives and links of the plan, and what of the network counts."""
+    spread = [f"{axis} lies over {len(over)} axes of the torus" for axis, over in several.items() if len(over) > 1]
+    counted = [f"only what goes over {network} counts"] if network else []
+    said = [item for item in symbolic.assumptions if not item.startswith(("every figure is", "plan:"))]
+    return (*said, *spread, *counted)
 
 
 def _several(torus_axes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     """Names of the torus axes that one mesh axis is laid over: X, X2 …"""
-    return {axis: (axis, *(f"{axis}{i}" for i in range(2, count + 1))) for axis, count in torus_axes.items()}
+    counts = {axis: check(f"of torus_axes for {axis}", count) for axis, count in torus_axes.items()}
+    return {axis: (axis, *(f"{axis}{i}" for i in range(2, count + 1))) for axis, count in counts.items()}
 
 
 def _spread(text: str, several: Mapping[str, tuple[str, ...]]) -> str:
@@ -294,50 +263,12 @@ def _together(form: Any, several: Mapping[str, tuple[str, ...]]) -> Any:
     return form.subs({symbol(name): 1 for names in several.values() for name in names[1:]})
 
 
-def _answer(
-    name: str,
-    says: str,
-    what: str,
-    form: Any,
-    known: Mapping[Any, Any],
-    asked: Question,
-    algorithm: str,
-    at: Mapping[str, Any],
-) -> Scaling:
-    import sympy
-
-    form = sympy.factor(sympy.cancel(form))
-    value = positive_number(put_numbers(form, known))
-    leading, limit = _for_large_sizes(form, known)
-    return Scaling(name, says, what, form, value, asked, algorithm, at, leading, limit)
-
-
-def _for_large_sizes(form: Any, known: Mapping[Any, Any]) -> tuple[Any, float | None]:
-    """The leading part of a form as all its sizes grow together: what (n − 1)/n and the like leave out is gone.
-
-    >>> from sympy import Symbol
-    >>> F, W, P = symbol("F"), Symbol("W"), Symbol("P")
-    >>> _for_large_sizes((4 * F * W + P) / P, {F: 1000, W: 1, P: 8})
-    (4*F*W/P, 500.0)
-    """
-    import sympy
-
-    t = sympy.Symbol("t", positive=True)
-    sizes = [s for s in form.free_symbols if s.is_integer]
-    if not sizes:
-        return form, positive_number(put_numbers(form, known))
-    grown = sympy.cancel(form.subs({size: size * t for size in sizes}))
-    degree = sympy.degree(sympy.numer(grown), t) - sympy.degree(sympy.denom(grown), t)
-    leading = sympy.factor(sympy.limit(sympy.cancel(grown / t**degree), t, sympy.oo))
-    return leading, positive_number(put_numbers(leading, known))
-
-
 def _numbers(symbolic: Bound) -> dict[Any, float]:
     return values_of((use.rate.value for use in symbolic.uses), [use.rate for use in symbolic.uses])
 
 
-def _crossing(symbolic: Bound, condition: Condition, x: Any, network: str | None, known: Mapping[Any, Any]) -> Any:
-    """Where the links take as long as what they are held against."""
+def _sides(symbolic: Bound, condition: Condition, network: str | None) -> tuple[Any, list[Any]]:
+    """What communication is held against, and the times of the links that count."""
     held = _weights(symbolic) if condition.against == "bytes" else _time(symbolic, condition.against)
     links = [u for u in symbolic.uses if u.quantity == "wire"]
     if network is not None:
@@ -345,11 +276,21 @@ def _crossing(symbolic: Bound, condition: Condition, x: Any, network: str | None
         links = [u for u in links if u.resource.partition(" ")[0] == network]
         if not links:
             raise InputError(f"nothing is sent over {network!r}", hint=suggest(network, names, what="links in use"))
-    chosen = [u.time for u in links if not condition.link or u.place.partition(".")[0] == condition.link]
-    found = hidden_from(held, chosen, x, known)
+    return held, [u.time for u in links if not condition.link or u.place.partition(".")[0] == condition.link]
+
+
+def _crossing(held: Any, links: list[Any], x: Any, known: Mapping[Any, Any]) -> Any:
+    """Where the links take as long as what they are held against."""
+    if len(links) > 1 and any(is_array(size) for size in known.values()):
+        raise SizeError("with arrays the link that binds may differ", hint="one number a size, or name the link")
+    found = hidden_from(held, links, x, {each: size for each, size in known.items() if not is_array(size)})
     if found is None:
-        raise InputError(f"{x} does not decide whether this scales", hint="solve for another size, as in unknown='B'")
+        raise _does_not_decide(x)
     return found
+
+
+def _at_most(held: Any, links: list[Any], x: Any) -> bool:
+    return any(_falls(held / link, x) for link in links)
 
 
 def _time(symbolic: Bound, quantity: str) -> Any:
@@ -370,8 +311,6 @@ def _over(symbolic: Bound, axis: str) -> Any:
 
 
 def _ways(asked: Question, axes: tuple[str, ...]) -> Any:
-    from roofline.bounds.question_mesh import mesh_of
-
     mesh = mesh_of(asked).mesh
     return product(mesh[axis].size for axis in axes) if mesh is not None else 1
 

@@ -62,7 +62,16 @@ def headline(answer: Bound) -> list[str]:
         lines.append(f"estimate {show(answer.estimate, 's')} with the stated overlap and overhead")
     if is_array(answer.lower):
         lines.append(f"{answer.lower.size} configurations; roofline sweep lists each")
-    return [*lines, *_ridge(answer)]
+    return [*lines, *_against_math(answer), *_ridge(answer)]
+
+
+def _against_math(answer: Bound) -> list[str]:
+    """The time on the network against that of the arithmetic, where there are both."""
+    ratio = answer.comms_over_math if answer.wire else None
+    if ratio is None or is_array(ratio) or is_symbol(ratio):
+        return []
+    times = f"{show(answer.comms, 's')} of communication against {show(answer.math, 's')} of arithmetic"
+    return [f"{times}: {format_number(ratio)} times as long"]
 
 
 def _ridge(answer: Bound) -> list[str]:

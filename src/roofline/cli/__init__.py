@@ -15,6 +15,7 @@ _COMMANDS = {
     "solve": "at which size, bandwidth or peak does the bottleneck flip",
     "advise": "what would move the bound, and by how much",
     "shard": "every legal plan of a sharded expression, ranked: what is sent, and what it costs",
+    "scaling": "from which batch or width on, and up to how many chips, a layer scales",
     "comm": "a collective: how long, by which algorithm, and what else would do it",
     "layout": "what each chip holds of a sharded tensor",
     "sweep": "a table over a grid of sizes",

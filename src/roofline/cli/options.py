@@ -51,15 +51,19 @@ WORK = (
     click.option("--compute", metavar="DTYPE", help="Arithmetic dtype, where the operands' wider one is not meant."),
 )
 
-MESH = (
+NETWORK = (
     click.option("--mesh", "meshes", multiple=True, metavar="AXIS=SIZE,…", help="Mesh axes: X=4,Y=8, or X=n."),
     click.option("--link", metavar="B/s", help="One-way bandwidth of a link to other chips."),
-    click.option("--plan", metavar="PLAN", help="The plan of a sharded expression: its rank, or words of its name."),
     click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Of collectives: auto, tree …"),
     click.option("--sharp", is_flag=True, help="AllReduce in the switches (SHARP, NVLS)."),
+    click.option("--wrap/--no-wrap", default=None, help="Whether the axes of a torus close."),
+)  # fmt: skip
+
+MESH = (
+    *NETWORK,
+    click.option("--plan", metavar="PLAN", help="The plan of a sharded expression: its rank, or words of its name."),
     click.option("--uneven", type=click.Choice(["error", "pad"]), default="error", help="Sizes that do not divide."),
     click.option("--use", metavar="AXES", help="Axes that plans may use though nothing is sharded over them."),
-    click.option("--wrap/--no-wrap", default=None, help="Whether the axes of a torus close."),
     click.option("--density", type=float, metavar="SHARE", help="The share of an AllToAll that is sent (0 to 1)."),
 )  # fmt: skip
 
@@ -231,12 +235,12 @@ def mesh_arguments(options: dict[str, Any]) -> dict[str, Any]:
     found = {
         "mesh": parse_mesh(options.pop("meshes")),
         "link": options.pop("link"),
-        "plan": options.pop("plan"),
+        "plan": options.pop("plan", None),
         "algorithm": parse_algorithms(options.pop("algorithms"), options.pop("sharp")),
-        "uneven": options.pop("uneven"),
-        "use": tuple(axis.strip() for axis in (options.pop("use") or "").split(",") if axis.strip()),
+        "uneven": options.pop("uneven", None),
+        "use": tuple(axis.strip() for axis in (options.pop("use", None) or "").split(",") if axis.strip()),
         "wrap": options.pop("wrap"),
-        "density": options.pop("density"),
+        "density": options.pop("density", None),
     }
     return {name: value for name, value in found.items() if value not in (None, {}, ()) and value != "error"}
 

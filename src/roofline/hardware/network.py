@@ -42,7 +42,8 @@ class Level:
     the link in ``Machine.links`` and ``tier`` counts it from the inside. ``topology`` is torus (a ring where ``wrap``
     holds, else a line), switch, or mesh (a link between every two). ``size`` counts the members, ``below`` the chips
     of the axis under each. ``nested`` says that what leaves an outer unit has crossed this link too (a fat tree),
-    ``reduces`` that the switches add up what passes them; a chip has ``lanes`` links at once.
+    ``reduces`` that the switches add up what passes them; a chip has ``lanes`` links at once. ``cut`` holds the size of
+    the axis of a slice that this is a part of, and whether that axis closes.
     """
 
     place: str
@@ -56,6 +57,7 @@ class Level:
     nested: bool = False
     reduces: bool = False
     lanes: int = 1
+    cut: tuple[int, bool] | None = None
 
     @property
     def directions(self) -> Size:

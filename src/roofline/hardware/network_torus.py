@@ -12,7 +12,8 @@ roofline.errors.HardwareError: TPU v5e has no slice of 16x32: its largest is 16x
 Mesh(X=16 ici ring, Y=16 ici ring, S=2 dcn switch)
 
 Mesh axes take the axes of a slice in order: whole ones, several, or a part of one. An axis that is cut between several
-is a ring for none of them, and they share its links, so it stays one resource:
+is a ring for none of them, and they share its links, so it stays one resource. A collective over all of its parts has
+the whole axis again:
 
 >>> from roofline.hardware.network import with_mesh
 >>> cut = with_mesh(chip("v5p:16x16x16"), {"fsdp": 512, "tensor": 8}).mesh
@@ -39,7 +40,7 @@ class Axis(NamedTuple):
     """One axis of the slice, or a part of it: the link it is made of, its tier, its size.
 
     ``closed`` says whether its chips close a ring; ``number`` and ``whole`` are the place among the axes of the slice
-    and the size of the one it is part of.
+    and the size of the one it is part of, ``ring`` whether that one closes.
     """
 
     link: Link
@@ -48,6 +49,7 @@ class Axis(NamedTuple):
     number: int
     closed: Any
     whole: Size
+    ring: Any
 
 
 def _full_axis(link: Link, sizes: Sequence[Size]) -> list[Any]:
@@ -111,7 +113,7 @@ def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size], wrap: bool
         sizes, left = left[: TORUS_DIMENSIONS[link.topology]], left[TORUS_DIMENSIONS[link.topology] :]
         closes = WRAPS[link.wrap or "never"](link, sizes) if wrap is None else [wrap for _ in sizes]
         for size, closed in zip(sizes, closes, strict=True):
-            found.append(Axis(link, tier, size, len(found), closed, size))
+            found.append(Axis(link, tier, size, len(found), closed, size, closed))
     return found
 
 
@@ -129,11 +131,17 @@ def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[Axis]]) -> d
             level_of(
                 axis.link, axis.tier, place, axis.size, topology="torus", wrap=axis.closed,
                 resource=f"{axis.link.name} {names.setdefault(axis.number, place)}",
+                cut=None if _is_whole(axis) else (axis.whole, bool(axis.ring)),
             )
             for axis, place in zip(parts, places, strict=True)
         )  # fmt: skip
         made[name] = MeshAxis(name, size, levels)
     return made
+
+
+def _is_whole(axis: Axis) -> bool:
+    """Whether this is all of an axis of the slice; sizes that are no numbers are never cut."""
+    return not isinstance(axis.size, int) or axis.size == axis.whole
 
 
 def _is_one(size: Size) -> bool:

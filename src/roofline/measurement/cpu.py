@@ -13,6 +13,7 @@ from roofline.measurement.kernels import Kernel
 from roofline.measurement.library import library_probes
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
+from roofline.measurement.priority import Others, ahead
 from roofline.measurement.probes import Bench, Probe
 from roofline.measurement.processor import cache_levels, load_average
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
@@ -41,6 +42,11 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
     Stopped by Ctrl-C it returns what it has and says so. Needs the extra ``measure`` (llvmlite). ``library`` also
     times PyTorch's (or NumPy's) products. ``progress`` is called with the share done and what is being measured.
     """
+    with ahead() as preferred:
+        return _measure(quick, library, preferred, progress)
+
+
+def _measure(quick: bool, library: bool, preferred: bool, progress: Progress | None) -> Measurement:
     start = monotonic()
     compiler = Compiler()
     processor = compiler.processor
@@ -58,7 +64,9 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
             rounds, windows, seconds = (
                 (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS) if quick else (ROUNDS, WINDOWS, SECONDS)
             )
+            used_before = Others(len(processor.cores))
             finished = sample(probes, rounds=rounds, windows=windows, seconds=seconds, progress=progress)
+            used = used_before.used()
         finally:
             workers.free()
             bench.close()
@@ -73,6 +81,8 @@ def measure(*, quick: bool = False, library: bool = True, progress: Progress | N
             pinned=team.pinned,
             missing=tuple(missing),
             caches=cache_levels(),
+            others=used,
+            ahead=preferred,
         )
     return collect(probes, conditions)
 

@@ -97,6 +97,10 @@ def _record(measured: Measurement) -> Iterator[str]:
         yield f"load = {told.load:.2f}"
     if told.caches is not None:
         yield f"caches = {told.caches}"
+    if told.others is not None:
+        yield f"others = {told.others:.4f}"
+    if told.ahead:
+        yield "ahead = true"
     yield f"contended = {str(measured.contended).lower()}"
     yield f"clean = {measured.clean:.4f}"
     yield f"missing = {texts_toml(told.missing)}"
@@ -147,6 +151,8 @@ def _measurement(data: dict[str, Any]) -> Measurement:
         pinned=data["pinned"],
         device=data.get("device", False),
         caches=data.get("caches"),
+        others=data.get("others"),
+        ahead=data.get("ahead", False),
         missing=tuple(data["missing"]),
     )
     ceilings = [

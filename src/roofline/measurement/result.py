@@ -63,7 +63,8 @@ class Curve:
 class Conditions:
     """Of which machine, when and how the figures were taken, and who else used it; ``device`` for an accelerator.
 
-    ``caches`` is how many levels of caches for data the system reports, None where it does not say.
+    ``caches`` is how many levels of caches for data the system reports, ``others`` the share of all cores' time that
+    other processes used meanwhile, each None where the system does not say; ``ahead`` whether it preferred this one.
     """
 
     processor: str
@@ -77,6 +78,8 @@ class Conditions:
     missing: tuple[str, ...] = ()
     device: bool = False
     caches: int | None = None
+    others: float | None = None
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,12 @@ class Measurement:
     @property
     def contended(self) -> bool:
         """Whether others used the machine: they took its cores away, or part of them from beneath the system."""
-        return self.clean < UNCONTENDED or self.unsteady
+        return self.clean < UNCONTENDED or self.unsteady or self.beside
+
+    @property
+    def beside(self) -> bool:
+        """Whether others used more of the cores than what a system does by itself."""
+        return (self.conditions.others or 0.0) > BESIDE
 
     @property
     def unsteady(self) -> bool:
@@ -196,6 +204,10 @@ class Measurement:
             said.append("stopped early: only what was measured until then is here")
         if self.unsteady:
             said.append("contended: kernels that need no memory changed their speed; others share these cores unseen")
+        if self.beside:
+            used = f"{self.conditions.others or 0.0:.0%} of the cores' time"
+            how = "; this process went before them" if self.conditions.ahead else ""
+            said.append(f"contended: others used {used}{how}")
         if self.clean < UNCONTENDED:
             said.append(
                 f"contended: only {self.clean:.0%} of the windows were clean; figures are the best round's, "
@@ -248,6 +260,9 @@ MOST_NAMED = 5
 
 #: With fewer clean windows than this the machine was not the measurement's own.
 UNCONTENDED = 0.9
+
+#: Above this share of all cores' time used by others a machine was not quiet.
+BESIDE = 0.05
 
 
 def _doubts(ceilings: Sequence[Ceiling]) -> list[str]:

@@ -39,6 +39,8 @@ def record(measured: Measurement) -> dict[str, Any]:
         "quick": told.quick,
         "interrupted": told.interrupted,
         "contended": measured.contended,
+        "others": told.others,
+        "ahead": told.ahead,
         "clean": measured.clean,
         "ceilings": [
             {

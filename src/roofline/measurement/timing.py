@@ -18,6 +18,7 @@ from roofline.measurement.effects import Setting, effects, threads_used
 from roofline.measurement.executors import Library, any_library, executor
 from roofline.measurement.here import Here, this_machine
 from roofline.measurement.points import Point
+from roofline.measurement.priority import ahead
 from roofline.measurement.probes import Probe, timed
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import Measured
@@ -59,6 +60,21 @@ def run(
     """
     measured, on, one_thread = at or this_machine(threads=threads)
     sizes = {**(sizes or {}), **more_sizes}
+    with ahead():
+        return _run(expressions, measured, on, one_thread, sizes, threads, cold, library, progress)
+
+
+def _run(
+    expressions: Sequence[str],
+    measured: Measurement,
+    on: Machine,
+    one_thread: Machine,
+    sizes: Mapping[str, Any],
+    threads: int | None,
+    cold: bool,
+    library: Library | None,
+    progress: Callable[[str], None] | None,
+) -> list[Point]:
     chosen = library or any_library()
     count = threads or measured.conditions.cores
     flush = _flusher(chosen, measured) if cold else None

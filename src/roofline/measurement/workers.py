@@ -20,7 +20,7 @@ class Workers:
 
     def __init__(self, cores: Sequence[int]) -> None:
         self.cores = tuple(cores)
-        self._known = _tasks()
+        self._known = tasks()
         self._anywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
     def hold(self) -> None:
@@ -28,17 +28,18 @@ class Workers:
         if self._anywhere:
             _place(0, {self.cores[0]})
             others = self.cores[1:] or self.cores
-            for number, task in enumerate(sorted(_tasks() - self._known)):
+            for number, task in enumerate(sorted(tasks() - self._known)):
                 _place(task, {others[number % len(others)]})
 
     def free(self) -> None:
         """Let the calling thread and the workers run on every core again."""
         if self._anywhere:
-            for task in (0, *(_tasks() - self._known)):
+            for task in (0, *(tasks() - self._known)):
                 _place(task, self._anywhere)
 
 
-def _tasks() -> set[int]:
+def tasks() -> set[int]:
+    """The threads of this process by the system's numbers, none where it does not list them."""
     with contextlib.suppress(OSError):
         return {int(name) for name in os.listdir(_TASKS)}
     return set()

@@ -63,11 +63,11 @@ class Splitter:
     def reduce(self, name: str) -> Exchange:
         """The collective that adds up the parts of a block's result."""
         kind = "ReduceScatter" if self.sequence else "AllReduce"
-        return Exchange(f"{name}.{NAMES[kind]}", kind, self.axes, self.algorithm)
+        return Exchange(".".join(filter(None, (name, NAMES[kind]))), kind, self.axes, self.algorithm)
 
     def gather(self, name: str) -> Exchange:
         """The collective that gives a block all tokens."""
-        return Exchange(f"{name}.all_gather", "AllGather", self.axes, self.algorithm)
+        return Exchange(".".join(filter(None, (name, "all_gather"))), "AllGather", self.axes, self.algorithm)
 
     def blocks(self, blocks: Sequence[Block]) -> tuple[Block, ...]:
         """Split each block that has work to split, with the collectives around it."""
@@ -219,8 +219,11 @@ def _experts(made: Splitter, block: Any) -> Any:
 
 
 def _parallel(made: Splitter, block: Any) -> Any:
-    if made.sequence:
-        raise InputError(f"sequence parallelism of {made.name} is not modelled: its branches run side by side")
+    if made.sequence and not block.inside:
+        raise InputError(
+            f"sequence parallelism of {made.name} is not modelled: its branches stand behind norms of their own",
+            hint="leave it out (--no-sequence-parallel)",
+        )
     branches = []
     for branch in block.branches:
         *first, last = branch

@@ -15,8 +15,7 @@ Stages of a pipeline wait for each other, which the step's time holds; one micro
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -33,11 +32,12 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import in_format, run
 from roofline.models.parallel import divide, name_axes
-from roofline.models.parallelism import OPTIONS, Parallelism
+from roofline.models.parallelism import Parallelism
 from roofline.models.schedule import Schedule, schedule
 from roofline.models.schedule import check as check_schedule
 from roofline.models.step import Step, divided
 from roofline.models.training_answer import Training
+from roofline.models.training_layout import chips_by_use, laid_out
 from roofline.models.training_memory import Formats, optimizer
 from roofline.models.training_operations import forward, policy
 from roofline.models.training_stage import (
@@ -126,7 +126,7 @@ def train(
     described = load(model) if isinstance(model, str) else model
     chosen, order = _checked(described, policy, mfu, price, power, checkpoint, using, schedule)
     machine = target(on, **target_options)
-    layout = _layout(described, tensor, sequence_parallel, context_parallel, expert)
+    layout = laid_out(described, tensor, sequence_parallel, context_parallel, expert)
     given = {
         "data": data,
         "pipeline": pipeline,
@@ -134,7 +134,7 @@ def train(
         "context": context_parallel,
         "tensor": tensor,
     }
-    ways = _ways(machine, given, fsdp, len(described.layers), chunks)
+    ways = chips_by_use(machine, given, fsdp, len(described.layers), chunks)
     machine = name_axes(machine, ways)
     stored = dtypes.get(weights or described.dtype).name
     formats = Formats(stored, dtypes.get(gradients or stored).name, moments, master, using)
@@ -213,48 +213,6 @@ def _checked(
     if power is not None and power <= 0:
         raise InputError(f"power {power} is not above 0", hint="watts of one chip, as in 700")
     return chosen, scheduled
-
-
-def _ways(machine: Machine, given: Mapping[str, int], fsdp: int | None, layers: int, chunks: int) -> dict[str, Size]:
-    """Chips by use, outermost first; what is not given goes to ``fsdp``."""
-    chips = machine.slices
-    for size in machine.shape:
-        chips *= size
-    checked = {name: check(name, size) for name, size in given.items()}
-    stages, pieces = given["pipeline"], check("chunks", chunks)
-    if stages * pieces > layers:
-        raise SizeError(
-            f"{layers} layers do not make {stages * pieces} pieces of a pipeline", hint=f"at most {layers} stages"
-        )
-    if fsdp is None:
-        taken = math.prod(given.values())
-        rest, over = divmod(chips, taken)
-        if over and machine.shape:
-            named = " · ".join(f"{name} {size}" for name, size in given.items() if size > 1)
-            raise SizeError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
-        fsdp = max(rest, 1) if machine.shape else 1
-    return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in _ORDER}
-
-
-#: Uses of chips from the outermost links to the innermost.
-_ORDER = ("data", "pipeline", "fsdp", "expert", "context", "tensor")
-
-
-def _layout(model: Model, tensor: int, sequence: bool, context: int, expert: int) -> Parallelism:
-    """How one copy of the model is laid on chips, with the copies that share its experts."""
-    from roofline.models.parallel import has_experts
-
-    numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
-    made = Parallelism(**{OPTIONS[name]: check(name, size) for name, size in numbers.items()}, sequence=sequence)
-    if expert > 1 and not has_experts(model):
-        raise InputError(f"{model.name} has no experts to spread over {expert} chips", hint="leave expert out")
-    inside = tensor * context
-    if expert > inside and expert % inside:
-        raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"a multiple of {inside}")
-    if expert <= inside and expert not in (1, tensor, inside):
-        raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"1, {tensor} or more")
-    exchange = "all-to-all" if expert > tensor else "all-reduce"
-    return replace(made, data=max(expert // inside, 1), exchange=exchange)
 
 
 def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule) -> Size:

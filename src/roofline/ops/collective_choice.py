@@ -55,6 +55,9 @@ _WORTH_SAYING = 1.01
 class Chooser:
     """What is wanted of the algorithms of collectives, and the machine whose rates say which is the fastest.
 
+    ``compares`` says whether the note of a collective names a faster algorithm than the usual one: a search over plans
+    reads no notes.
+
     >>> from roofline.hardware import chip
     >>> Chooser("in-switch").name("AllReduce"), Chooser("in-switch").name("AllGather")
     ('in-switch', None)
@@ -64,6 +67,7 @@ class Chooser:
 
     wanted: Algorithms = None
     machine: Machine | None = None
+    compares: bool = True
 
     def name(self, kind: str) -> str | None:
         """Choose the algorithm of one collective: the one asked for where it does such, else None, the usual one."""
@@ -83,8 +87,10 @@ class Chooser:
         name = self.name(kind)
         if self.machine is not None and name is not None and name.strip().lower() == AUTO:
             return fastest(kind, axes, nbytes, self.machine, density=density)
+        if isinstance(self.wanted, str) and _only_others(self.wanted, kind, axes):
+            name = None
         found = cost(kind, axes, nbytes, algorithm=name, density=density)
-        return found if name is not None or self.machine is None else self._compared(found, axes, density)
+        return self._compared(found, axes, density) if name is None and self.compares else found
 
     def _compared(self, found: Cost, axes: Sequence[MeshAxis], density: Size) -> Cost:
         """Name the fastest algorithm at this size beside the usual one, where it is another."""
@@ -96,6 +102,14 @@ class Chooser:
             return found
         times = f"{format_quantity(theirs, 's')} rather than {format_quantity(ours, 's')}"
         return replace(found, note=f"{found.note}; at this size {best.algorithm} would take {times} (algorithm auto)")
+
+
+def _only_others(wanted: str, kind: str, axes: Sequence[MeshAxis]) -> bool:
+    """Say whether an algorithm does other collectives over these axes, and not this one: it goes its usual way."""
+    found = named(wanted)
+    if found is None or found.name in algorithms(kind, axes):
+        return False
+    return any(found.name in algorithms(other, axes) for other in found.kinds)
 
 
 class Regime(NamedTuple):

@@ -5,6 +5,13 @@
 [('nvlink', 8, 1, 8), ('ib', 32, 8, 128), ('spine', 4, 256, 4)]
 >>> [(g.link, g.size) for g in groups(chip("v4:4x4x8").mesh.select("XZ"))]
 [('ici', 32)]
+
+Parts of one axis of a slice, where all of them take part, are that axis again:
+
+>>> from roofline.hardware.network import with_mesh
+>>> cut = with_mesh(chip("v5e:16"), {"X": 8, "Y": 2}).mesh
+>>> [(level.size, level.shape) for names in ("X", "XY") for level in groups(cut.select(names))[0].levels]
+[(8, 'line'), (16, 'ring')]
 """
 
 from __future__ import annotations
@@ -55,13 +62,24 @@ def groups(axes: Sequence[MeshAxis]) -> tuple[Group, ...]:
         levels = tuple(level for axis in axes for level in axis.levels if level.tier == tier)
         size = product(level.size for level in levels)
         nested = levels[0].nested
-        if levels[0].topology != "torus":
-            levels = (replace(levels[0], size=size),)
+        levels = (replace(levels[0], size=size),) if levels[0].topology != "torus" else _rejoined(levels)
         found.append(
             Group(levels, size, product(_below(axis, tier) for axis in axes), size * outer if nested else size)
         )
         outer = outer * size if nested else 1
     return tuple(reversed(found))
+
+
+def _rejoined(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Put the parts of a cut axis of a slice together again where all of them take part: they are the whole axis."""
+    found: dict[str, Level] = {}
+    for level in levels:
+        parts = [other for other in levels if level.cut is not None and other.resource == level.resource]
+        if level.cut is not None and product(part.size for part in parts) == level.cut[0]:
+            found.setdefault(level.resource, replace(level, size=level.cut[0], wrap=level.cut[1], cut=None))
+        else:
+            found[level.place] = level
+    return tuple(found.values())
 
 
 def _below(axis: MeshAxis, tier: int) -> Size:

@@ -61,6 +61,6 @@ def like(x: Tensor, name: str, dims: Sequence[Size] | None = None, dtype: str | 
     """Make the result of ``name`` applied to ``x``: its dimensions and format unless others are given.
 
     >>> like(Tensor("x", (4, 8), "bf16"), "sum", dims=(4,))
-    Tensor(ident='sum(x)', dims=(4,), dtype='bf16', role='activation', touched=None, label='')
+    Tensor(ident='sum(x)', dims=(4,), dtype='bf16', role='activation', touched=None, label='', storage='')
     """
     return Tensor(f"{name}({x.ident})", x.dims if dims is None else tuple(dims), dtype or x.dtype)

@@ -60,8 +60,11 @@ def neo(fields: Fields) -> Model:
     shape = Shape(fields)
     kinds = fields.listed("attention_layers", shape.layers)
     if kinds is None:
-        kinds = [k for names, times in fields.listed("attention_types") or [] for _ in range(times) for k in names]
-    if len(kinds) < shape.layers or not set(kinds) <= {"global", "local"}:
+        kinds = []
+        for run in fields.listed("attention_types") or []:
+            known = isinstance(run, list) and len(run) == 2 and isinstance(run[0], list) and isinstance(run[1], int)
+            kinds += run[0] * run[1] if known else ["?"]
+    if len(kinds) < shape.layers or any(kind not in ("global", "local") for kind in kinds):
         raise InputError(
             f"attention_types of {fields.name} is not understood", hint="'global' or 'local' for every layer"
         )

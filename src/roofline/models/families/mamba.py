@@ -52,7 +52,7 @@ def pure(fields: Fields) -> Model:
 def _first(fields: Fields, prefix: str = "", name: str = "mixer") -> SelectiveScan:
     """A Mamba mixer; the step widths' rank is a sixteenth of the width where nothing is said."""
     width = fields.size("hidden_size")
-    rank = fields.get(f"{prefix}dt_rank" if prefix else "time_step_rank", "auto")
+    rank = f"{prefix}dt_rank" if prefix else "time_step_rank"
     long = bool(prefix)
     inner = width * fields.size(f"{prefix}expand" if long else "expand", default=2)
     return SelectiveScan(
@@ -60,7 +60,7 @@ def _first(fields: Fields, prefix: str = "", name: str = "mixer") -> SelectiveSc
         width,
         inner if long or fields.get("intermediate_size") is None else fields.size("intermediate_size"),
         fields.size("mamba_d_state" if long else "state_size", default=16),
-        -(-width // 16) if rank == "auto" else int(rank),
+        -(-width // 16) if fields.get(rank, "auto") == "auto" else fields.size(rank),
         fields.size("mamba_d_conv" if long else "conv_kernel", default=4),
         fields.flag("mamba_proj_bias" if long else "use_bias", False),
         fields.flag("mamba_conv_bias" if long else "use_conv_bias", True),
@@ -115,7 +115,7 @@ def jamba(fields: Fields) -> Model:
     mixers = {"attention": attention(shape, rotary=0), "mamba": _first(fields, "mamba_", "mamba")}
     mlp = dense(fields, shape, act, name="feed_forward")
     experts: Block = mlp
-    if fields.size("num_experts", default=16) > 1:
+    if fields.size("num_experts") > 1:
         experts = routed(
             fields, shape, act, name="feed_forward", experts=("num_experts",), hidden=("intermediate_size",), shared=0,
             names=("router", "experts", ""),
@@ -235,7 +235,7 @@ def ernie(fields: Fields) -> Model:
         router_scales=(("gate.moe_statics.e_score_correction_bias", fields.size("moe_num_experts")),),
     )  # fmt: skip
     first, every = fields.count("moe_layer_start_index"), fields.size("moe_layer_interval", default=1)
-    last = fields.get("moe_layer_end_index", shape.layers - 1)
+    last = fields.count("moe_layer_end_index") if fields.get("moe_layer_end_index", -1) != -1 else shape.layers - 1
     mixer = attention(shape, bias=bias, out_bias=bias)
     mlp = dense(fields, shape, act, bias=bias)
     layers = [

@@ -35,6 +35,9 @@ KEPT = 16
 #: A layout as a set of states: the order of the axes of one label does not matter.
 Key: TypeAlias = frozenset[tuple[str, State]]
 
+#: Every way to do a step from the layouts of its operands, by both.
+Found: TypeAlias = dict[object, tuple[Choice, ...]]
+
 #: The layouts every tensor is held in, the given one first.
 Held: TypeAlias = Mapping[str, tuple[Layout, ...]]
 
@@ -98,13 +101,15 @@ def plans(
     may_split: MaySplit = lambda label, axes: True,
     show: Callable[[str], str] = str,
     costs: Costs | None = None,
+    known: Found | None = None,
 ) -> Iterator[Plan]:
     """List the plans of a program by ``costs``, or by mesh axes sent over, then slices, then repeated work.
 
     ``single`` are mesh axes of one chip, which shard nothing; ``also`` axes that no tensor names and that may be
-    used. ``may_split`` rules out what axes do not divide; ``show`` writes labels.
+    used. ``may_split`` rules out what axes do not divide; ``show`` writes labels. ``known`` keeps the choices found, for
+    another search of the same program.
     """
-    search = _Search(steps, single, tuple(also), may_split, show)
+    search = _Search(steps, single, tuple(also), may_split, show, {} if known is None else known)
     priced: Costs = costs or _Fewest()
     order = count()
     none: Cost | None = None
@@ -138,11 +143,12 @@ class _Search:
         also: tuple[str, ...],
         may_split: MaySplit,
         show: Callable[[str], str],
+        found: Found,
     ) -> None:
         self.steps, self.single, self.also, self.may_split, self.show = steps, single, also, cache(may_split), show
         self.last_use = {x.ident: at for at, step in enumerate(steps) for x in step.inputs}
         self.collected = {x.ident for step in steps if step.kind == "collective" for x in step.inputs}
-        self._found: dict[object, tuple[Choice, ...]] = {}
+        self._found = found
 
     def state(self, done: int, held: Held) -> tuple[int, frozenset[tuple[str, frozenset[Key]]]]:
         """What matters for the rest: the layouts of the tensors that are still used."""

@@ -1,0 +1,160 @@
+"""Scaling: a condition worked out, as a value that can be shown and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
+from roofline.bounds.question import Question
+from roofline.bounds.record import plain
+from roofline.quantity import format_number, format_quantity
+from roofline.sizes import Size, is_array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """A condition worked out: scaling holds while ``what`` is at least (for numbers of chips: at most) ``form``.
+
+    Attributes
+        ``form``        the closed form in rates and open sizes; ``value`` its number where nothing is open
+        ``at_most``     whether it is the most (ways of tensor parallelism) rather than the least (a batch)
+        ``limit_form``  the form for large sizes, which is how the book gives it; ``limit`` its number
+        ``at``          what else follows (the best X of mixed parallelism) in symbols; ``best`` the numbers of it
+        ``rates``       the rates that stand in the form, in SI units
+        ``question``    what was asked, with the plan taken; ``algorithm`` that of the collectives
+    """
+
+    name: str
+    says: str
+    what: str
+    form: Any
+    value: Any
+    question: Question
+    algorithm: str
+    at: Mapping[str, Any]
+    limit_form: Any = None
+    limit: Any = None
+    at_most: bool = False
+    best: Mapping[str, Any] = field(default_factory=dict)
+    rates: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/scaling/1``)."""
+        return {
+            "schema": "roofline/scaling/1", "name": self.name, "says": self.says, "what": self.what,
+            "at_most": self.at_most, "form": str(self.form), "value": plain(self.value),
+            "limit_form": str(self.limit_form), "limit": plain(self.limit),
+            "at": {name: str(form) for name, form in self.at.items()},
+            "best": {name: plain(value) for name, value in self.best.items()},
+            "rates": {name: rate for name, (rate, _) in self.rates.items()},
+            "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.plan,
+            "target": self.question.machine.name, "assumptions": list(self.assumptions),
+        }  # fmt: skip
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The answer as pairs of a word and a sentence."""
+        sign = "≤" if self.at_most else "≥"
+        lines = [("closed form", f"{self.what} {sign} {self.form}")]
+        if self.value is not None:
+            lines.insert(0, ("scales while", f"{self.what} {sign} {_number(self.value)}"))
+        if self.limit_form != self.form:
+            value = "" if self.limit is None else f" = {_number(self.limit)}"
+            lines.append(("for large sizes", f"{self.what} → {self.limit_form}{value}"))
+        for name, form in self.at.items():
+            value = self.best.get(name)
+            lines.append((f"best {name}", str(form) if value is None else f"{form} = {_number(value)}"))
+        lines += [("line", self.question.text), ("plan", str(self.question.plan))]
+        shown = ", ".join(f"{name} = {format_quantity(rate, unit)}" for name, (rate, unit) in self.rates.items())
+        if shown:
+            lines.append(("rates", f"{shown}; W is one way over one link"))
+        return lines + [("assumes" if i == 0 else "", said) for i, said in enumerate(self.assumptions)]
+
+    def __rich__(self) -> Any:
+        from roofline.bounds.show import pairs_table
+
+        return pairs_table(f"{self.name}: {self.says}", self.question.machine.name, self.lines())
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import pairs_html
+
+        return pairs_html(f"{self.name}: {self.says}", self.question.machine.name, self.lines())
+
+    def __str__(self) -> str:
+        number = "" if self.value is None else f" = {_number(self.value)}"
+        return f"{self.name}: {self.what} = {self.form}{number}"
+
+    def __repr__(self) -> str:
+        return f"<Scaling {self}>"
+
+
+def worked_out(form: Any, known: Mapping[Any, Any], symbolic: Bound, at: Mapping[str, Any], **fields: Any) -> Scaling:
+    """Put numbers into a form and what follows from it; ``symbolic`` has the rates and what was assumed."""
+    import sympy
+
+    form = sympy.factor(sympy.cancel(form))
+    leading = _for_large_sizes(form)
+    units = {use.rate.value: (use.rate.plain, _UNITS[use.quantity]) for use in symbolic.uses}
+    rates = {str(each): units[each] for each in sorted(form.free_symbols, key=str) if each in units}
+    return Scaling(
+        form=form,
+        value=value_of(form, known),
+        at=at,
+        limit_form=leading,
+        limit=value_of(leading, known),
+        best={name: value_of(found, known) for name, found in at.items()},
+        rates=rates,
+        **fields,
+    )
+
+
+_UNITS = {"flops": "FLOP/s", "bytes": "B/s", "wire": "B/s", "hops": "hops/s"}
+
+
+def value_of(form: Any, known: Mapping[Any, Any]) -> Size | None:
+    """Put numbers into a form; sizes may be arrays. None where something is open, or where it is not positive.
+
+    >>> import numpy as np
+    >>> from roofline.sizes import symbol
+    >>> F, Y = symbol("F"), symbol("Y")
+    >>> value_of(F / Y, {F: 12, Y: 4}), value_of(F / Y, {F: 12}), value_of(F / Y, {F: np.array([12, 8]), Y: 4}).tolist()
+    (3.0, None, [3.0, 2.0])
+    """
+    arrays = [each for each in sorted(free_symbols(form), key=str) if is_array(known.get(each))]
+    if not arrays:
+        return positive_number(put_numbers(form, known))
+    import sympy
+
+    rest = put_numbers(form, {each: size for each, size in known.items() if not is_array(size)})
+    if free_symbols(rest) - set(arrays):
+        return None
+    return sympy.lambdify(arrays, rest, "numpy")(*(known[each] for each in arrays))
+
+
+def _for_large_sizes(form: Any) -> Any:
+    """The leading part of a form as all its sizes grow together: what (n − 1)/n and the like leave out is gone.
+
+    >>> from sympy import Symbol
+    >>> from roofline.sizes import symbol
+    >>> F, W, P = symbol("F"), Symbol("W"), Symbol("P")
+    >>> _for_large_sizes((4 * F * W + P) / P)
+    4*F*W/P
+    """
+    import sympy
+
+    t = sympy.Symbol("t", positive=True)
+    sizes = [s for s in form.free_symbols if s.is_integer]
+    if not sizes:
+        return form
+    grown = sympy.cancel(form.subs({size: size * t for size in sizes}))
+    degree = sympy.degree(sympy.numer(grown), t) - sympy.degree(sympy.denom(grown), t)
+    return sympy.factor(sympy.limit(sympy.cancel(grown / t**degree), t, sympy.oo))
+
+
+def _number(value: Any) -> str:
+    if is_array(value):
+        return f"{format_number(float(value.min()), 4)} … {format_number(float(value.max()), 4)}"
+    return format_number(value, 4)

@@ -1,0 +1,71 @@
+"""``roofline scaling``: from which batch or width on, and up to how many chips, does a layer scale?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.options import (
+    NETWORK,
+    TARGET,
+    mesh_arguments,
+    parse_mesh,
+    split_words,
+    target_arguments,
+    with_options,
+)
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+
+@click.command("scaling")
+@click.argument("words", nargs=-1, metavar="[CONDITION]... [SIZE=VALUE]...")
+@click.option("--for", "unknown", metavar="UNKNOWN", help="Another size, or the number of chips along an axis (Y).")
+@click.option("--dtype", default="bf16", show_default=True, metavar="DTYPE", help="Dtype of weights and activations.")
+@click.option("--torus-axes", multiple=True, metavar="AXIS=COUNT,…", help="Axes of a torus that a mesh axis lies over.")
+@click.option("--network", metavar="LINK", help="Count what goes over one link only: nvlink, ib, dcn.")
+@with_options(TARGET, NETWORK)
+@click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON in SI units.")
+def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """From which batch or width on, and up to how many chips, does a layer scale? Without a condition, list them.
+
+    \b
+    roofline scaling dp fsdp tp --on v5p
+    roofline scaling fsdp --on v5p --torus-axes X=3
+    roofline scaling tp --for Y --on v5p F=30000
+    roofline scaling mixed --on v5p --torus-axes X=2 F=32768 B=2e6 N=4096
+    """
+    names, sizes = split_words(words)
+    if not names:
+        show(_listed())
+        return
+    from roofline.bounds.scaling import scaling
+
+    arguments = {**target_arguments(options), **mesh_arguments(options), **options}
+    if arguments["on"] is None:
+        raise InputError("the target is missing", hint="for instance --on v5p, or --on dgx-h100:1024")
+    given = {"algorithm": "book", **arguments, "torus_axes": parse_mesh(torus_axes), "sizes": sizes}
+    found = [scaling(name, **given) for name in names]
+    if as_json:
+        show_json(found[0].to_dict() if len(found) == 1 else [each.to_dict() for each in found])
+        return
+    for index, each in enumerate(found):
+        if index:
+            click.echo()
+        show(each)
+
+
+def _listed() -> Any:
+    """The conditions with what they say and what is solved for."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from roofline.bounds.scaling_conditions import says_of_all
+
+    rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
+    for name in ("  condition", "what it says", "answer"):
+        rows.add_column(name)
+    for name, says, what in says_of_all():
+        rows.add_row(Text(f"  {name}", "bold"), Text(says), Text(what))
+    return rows
