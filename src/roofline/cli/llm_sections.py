@@ -9,8 +9,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.models.parallelism import OPTIONS
-
-_PREFILL_ONLY = ("past", "logits")
+from roofline.models.step import PREFILL_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Question:
     @property
     def decoding(self) -> dict[str, Any]:
         """The arguments of a decode step."""
-        return {name: value for name, value in self.arguments.items() if name not in _PREFILL_ONLY}
+        return {name: value for name, value in self.arguments.items() if name not in PREFILL_ONLY}
 
     @property
     def context(self) -> Any:

@@ -20,6 +20,7 @@ from roofline.models.limits import Limit, network_limit
 from roofline.models.parallelism import CHIPS, ONE, Parallelism, several, taken
 from roofline.models.serving import serve_bound
 from roofline.models.sharded import shares
+from roofline.models.step import PREFILL_ONLY
 from roofline.sizes import Size, maximum, product
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 SCHEMA = "roofline/llm/1"
 
 _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
-_PREFILL_ONLY = ("past", "logits")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +134,7 @@ class Serving:
                 "parameters": self.model.parameters,
                 "active_parameters": self.model.active_parameters,
                 "mtp_parameters": self.model.mtp_parameters,
+                "vision_parameters": None if self.model.vision is None else self.model.vision.parameters_by_part(),
                 "layers": len(self.model.layers),
                 "source": self.model.source or None,
             },
@@ -164,12 +165,12 @@ def serve(
     """Price the prefill of ``prompt`` tokens and a decode step after ``context`` tokens, whichever are given.
 
     Where only ``prompt`` is given, decode follows it: its context is the prompt. ``options`` are those of
-    :func:`roofline.models.serve_bound`; ``past`` and ``logits`` concern prefill alone.
+    :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
         raise InputError("nothing is asked for", hint="give a prompt to prefill, a context to decode after, or both")
     described = load(model) if isinstance(model, str) else model
-    later = {name: value for name, value in options.items() if name not in _PREFILL_ONLY}
+    later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None

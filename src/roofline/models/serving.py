@@ -302,6 +302,10 @@ def _assumptions(
         )
     if any(".absorb_key" in op.where for op in ops):
         said.append("latent attention is absorbed: it works on the cached latents")
+    if model.vision is not None and phase == "prefill":
+        said.append(model.vision.said(options.get("images", 0), options.get("image_size")))
+    elif model.vision is not None:
+        said.append("the vision tower runs in prefill alone; its weights are in memory")
     said += model.notes
     said += [f"given by the caller: {item}" for item in machine.given]
     said += machine.notes
