@@ -167,6 +167,24 @@ def test_what_is_said_about_images() -> None:
     assert "no images in the prompt: the vision tower does not run; its weights are in memory" in without.assumptions
 
 
+def test_pairs_that_are_not_counted_are_a_gap() -> None:
+    gemma = "nvidia--gemma-4-26b-a4b-nvfp4"
+    with_image = serve_bound(gemma, "prefill", on="h200", prompt=1024, images=1)
+    assert with_image.incomplete[:1] == (
+        "tokens of an image see later ones of it in some layers: these pairs are not counted",
+    )
+    assert not [gap for gap in serve_bound(gemma, "prefill", on="h200", prompt=1024).incomplete if "image" in gap]
+
+
+def test_chips_that_split_the_language_part_run_the_whole_tower() -> None:
+    found = serve_bound(QWEN, "prefill", on="h100:2", prompt=1024, images=1, tensor=2)
+    assert any("chips that split the language part each run all of it" in said for said in found.assumptions)
+    without = serve_bound(QWEN, "prefill", on="h100:2", prompt=1024, tensor=2)
+    alone = serve_bound(QWEN, "prefill", on="h100", prompt=1024, images=1)
+    plain = serve_bound(QWEN, "prefill", on="h100", prompt=1024)
+    assert float(found.lower - without.lower) == pytest.approx(float(alone.lower - plain.lower), rel=0.01)
+
+
 def test_training_says_that_the_tower_is_left_out() -> None:
     found = train(QWEN, on="h100:8", batch_tokens=65536, sequence=4096, data=8)
     assert "the vision tower is not in it: the language part is trained" in found.stages[0].bound.incomplete
@@ -201,6 +219,10 @@ def test_images_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
         ((QWEN, "--prompt", "4096", "--images", "1", "--image-size", "7"), "--image-size '7' is not understood"),
         ((QWEN, "--prompt", "4096", "--image-size", "32x32"), "--image-size without images"),
         ((QWEN, "--context", "4096", "--images", "1"), "images are seen in prefill"),
+        (
+            (QWEN, "--prompt", "4096", "--images", "1", "--output", "9", "--prefill-on", "h100"),
+            "images on prefill chips of their own are not modelled",
+        ),
         (("qwen3-0.6b", "--prompt", "4096", "--images", "1"), "has no vision tower that is modelled"),
     ],
 )

@@ -6,8 +6,8 @@ Run it in an environment of its own with torch and transformers (seconds, no wei
 
 Towers and projectors of the configurations in ``src/roofline/models/catalog`` are built on the meta device and their
 parameters counted; the small ones of ``tests/models/tiny_vision.py`` run two images each, eager, on the CPU. The
-counter sees matrix products and convolutions. The result goes to ``tests/data/vision_towers.json``; ``test_vision.py`` compares
-ours with it.
+counter sees matrix products and convolutions. The result goes to ``tests/data/vision_towers.json``;
+``test_vision.py`` compares ours with it.
 
 Gemma 4's pooling is an average, which transformers writes as a product with a matrix of ones and zeros, as large as
 patches x tokens; its FLOPs, 2·tokens·patches·width for each image, are stored apart and belong to no floor.

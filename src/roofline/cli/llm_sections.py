@@ -113,6 +113,8 @@ def _disaggregation(asked: Question, found: Any) -> Section:
     from roofline.models.serving_show import disaggregation_lines
 
     batch, prompt = asked.need("--prefill-on", "batch", "prompt")
+    if asked.arguments.get("images"):
+        raise InputError("images on prefill chips of their own are not modelled", hint="leave the images out")
     if asked.wanted["output"] is None:
         raise InputError("--prefill-on needs --output", hint="tokens of an answer, as in --output 512")
     target = asked.wanted["prefill_on"]

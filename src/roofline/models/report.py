@@ -86,6 +86,8 @@ class Serving:
         kind = "tensor" if ways.tensor > 1 else "expert" if ways.expert > 1 else None
         if found is None or kind is None or ways.pipeline > 1 or ways.context > 1 or not isinstance(self.batch, int):
             return None
+        if phase == "prefill" and self.asked.get("images"):
+            return None  # the tower is not split: the limit would be the language part's alone
         sizes = {name: found.sizes[name] for name in ("prompt", "past", "tokens", "context") if name in found.sizes}
         if not all(isinstance(size, int) for size in sizes.values()):
             return None

@@ -40,7 +40,8 @@ class Vision:
 
     ``patch`` is the side of a patch in pixels; ``merge`` by ``merge`` of them become one token; ``fit`` says how an
     image becomes a grid of them (:data:`FITS`); ``most`` is the most tokens of an image, where it is made to fit;
-    ``usual`` is the size of an image where none is given.
+    ``usual`` is the size of an image where none is given. ``both_ways`` says that the language model lets tokens of an
+    image see later ones of it.
     """
 
     tower: Model
@@ -50,6 +51,7 @@ class Vision:
     fit: str
     usual: ImageSize
     most: int | None = None
+    both_ways: bool = False
 
     @property
     def parameters(self) -> int:
@@ -94,8 +96,14 @@ class Vision:
 
         return weight_bytes(self.tower) + weight_bytes(self.projector)
 
-    def said(self, images: Size, size: ImageSize | None) -> str:
-        """What is run, in a sentence."""
+    def missing(self, images: Size) -> tuple[str, ...]:
+        """What of images in the prompt is not counted."""
+        if is_zero(images) or not self.both_ways:
+            return ()
+        return ("tokens of an image see later ones of it in some layers: these pairs are not counted",)
+
+    def said(self, images: Size, size: ImageSize | None, split: bool = False) -> str:
+        """What is run, in a sentence; ``split`` where several chips share the model."""
         if is_zero(images):
             return "no images in the prompt: the vision tower does not run; its weights are in memory"
         rows, columns = self.grid(size)
@@ -103,6 +111,7 @@ class Vision:
         return (
             f"images of {rows * self.patch}x{columns * self.patch} pixels, {count}: {rows * columns} patches and "
             f"{self.tokens(size)} of the prompt's tokens each; the vision tower keeps the checkpoint's formats"
+            + (", and chips that split the language part each run all of it" if split else "")
         )
 
     def __repr__(self) -> str:

@@ -40,6 +40,8 @@ def read(fields: Fields) -> Model:
     model = reader(inner.kind)(inner)
     fields.ignore(*inner.unread(), "text_config", "projector_hidden_act")
     seen, gaps = vision(fields, model.width)
+    if seen is not None and text.get("use_bidirectional_attention"):
+        seen = replace(seen, both_ways=True)
     if "audio_config" in fields:
         gaps.append("audio_config is not modelled: only the language part is")
     gaps += [f"text_config.{field} is not understood and not modelled" for field in inner.unread()]
