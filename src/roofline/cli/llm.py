@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.llm_options import PICTURE_NAMES, PICTURES, WORKED_OUT, WORKED_OUT_NAMES, taken
 from roofline.cli.llm_sections import Question, sections
-from roofline.cli.model_options import FORMATS, SHARING, formats, sharing
+from roofline.cli.model_options import FORMATS, SHARING, formats, images, sharing
 from roofline.cli.options import ESTIMATE, TARGET, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 @click.option("--prompt", metavar="TOKENS", help="Tokens to prefill of each sequence.")
 @click.option("--past", metavar="TOKENS", help="Tokens of the prompt's prefix that are in the cache already.")
 @click.option("--context", metavar="TOKENS", help="Tokens in the cache when decoding (default: the prompt).")
+@click.option("--images", metavar="N", help="Images in each prompt; their tokens are part of it.")
+@click.option("--image-size", metavar="HxW", help="Height and width of an image in pixels (default: the tower's own).")
 @click.option("--all-logits", is_flag=True, help="Prefill makes output for every token, not only the last.")
 @with_options(SHARING, FORMATS, ESTIMATE, WORKED_OUT, PICTURES)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
@@ -39,17 +41,19 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     roofline llm config.json --on h200 --tensor 2,4,8 --batch 1:256:*2 --context 8192 -o front.svg
     roofline llm llama-3-70b --on h200:8 --tensor 8 --batch 64 --prompt 8192 --output 512 --chunk 512 --price 2.5
     roofline llm deepseek-v3 --on h200:32 --expert 32 --batch 1024 --context 4096
+    roofline llm qwen3-vl-2b-instruct --on h100 --prompt 4096 --images 4 --image-size 1024x768
     """
     from roofline.models.config import load
 
+    described = load(model)
+    pictured = images(options, described)
     sizes = {name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")}
     picture, wanted = taken(options, PICTURE_NAMES), taken(options, WORKED_OUT_NAMES)
     wanted |= {name: _size(name, wanted[name]) for name in ("output", "chunk")}
-    arguments = {**_target(options), **formats(options), **options}
+    arguments = {**_target(options), **formats(options), **pictured, **options}
     past = sizes.pop("past")
     if past is not None:
         arguments["past"] = past
-    described = load(model)
     asked = Question(described, sizes, arguments, wanted)
     front = _front(asked) if _several(asked) or picture["view"] == "front" else None
     found = None if _is_only_fit(asked) else _serve(asked)

@@ -9,8 +9,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.models.parallelism import OPTIONS
-
-_PREFILL_ONLY = ("past", "logits")
+from roofline.models.step import PREFILL_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Question:
     @property
     def decoding(self) -> dict[str, Any]:
         """The arguments of a decode step."""
-        return {name: value for name, value in self.arguments.items() if name not in _PREFILL_ONLY}
+        return {name: value for name, value in self.arguments.items() if name not in PREFILL_ONLY}
 
     @property
     def context(self) -> Any:
@@ -114,6 +113,8 @@ def _disaggregation(asked: Question, found: Any) -> Section:
     from roofline.models.serving_show import disaggregation_lines
 
     batch, prompt = asked.need("--prefill-on", "batch", "prompt")
+    if asked.arguments.get("images"):
+        raise InputError("images on prefill chips of their own are not modelled", hint="leave the images out")
     if asked.wanted["output"] is None:
         raise InputError("--prefill-on needs --output", hint="tokens of an answer, as in --output 512")
     target = asked.wanted["prefill_on"]

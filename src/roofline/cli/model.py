@@ -65,10 +65,22 @@ def command(
         show(summary_table(found))
 
 
+def _by_module(model: Model) -> dict[str, int]:
+    """Parameters by module; where there is a vision tower, language part, tower and projector apart."""
+    counts = model.parameters_by_module()
+    if model.vision is None:
+        return {**counts, "total": model.parameters}
+    parts = {"vision_tower": model.vision.tower, "projector": model.vision.projector}
+    for name, part in parts.items():
+        counts |= {f"{name}.{module}": count for module, count in part.parameters_by_module().items()}
+    apart = {"language part": model.parameters, **model.vision.parameters_by_part()}
+    return {**counts, **apart, "total": sum(apart.values())}
+
+
 def _show_modules(models: list[Model], as_json: bool) -> None:
     if len(models) > 1:
         raise InputError(f"--modules opens one model up, not {len(models)}", hint="name one")
-    counts = {**models[0].parameters_by_module(), "total": models[0].parameters}
+    counts = _by_module(models[0])
     if as_json:
         show_json(counts)
         return

@@ -66,3 +66,26 @@ def formats(options: dict[str, Any]) -> dict[str, Any]:
     found = {name: options.pop(name) for name in ("weights", "activations", "kv", "compute")}
     found["count"] = "full" if options.pop("full_attention") else None
     return {name: value for name, value in found.items() if value is not None}
+
+
+def images(options: dict[str, Any], model: Any) -> dict[str, Any]:
+    """Turn the options about images in a prompt into arguments of the library; ``options`` loses them."""
+    count, size = options.pop("images"), options.pop("image_size")
+    if count is None and size is not None:
+        raise InputError("--image-size without images", hint="say how many with --images")
+    if count is None:
+        return {}
+    if not count.isdecimal():
+        raise InputError(f"--images {count!r} is not a number of images", hint="a whole number, as in --images 4")
+    if model.vision is None:
+        raise InputError(f"{model.name} has no vision tower that is modelled", hint="leave the images out")
+    if options["prompt"] is None:
+        raise InputError("images are seen in prefill", hint="give the prompt that holds their tokens with --prompt")
+    return {"images": int(count), **({} if size is None else {"image_size": _pixels(size)})}
+
+
+def _pixels(text: str) -> tuple[int, int]:
+    height, cross, width = text.lower().partition("x")
+    if not (cross and height.isdecimal() and width.isdecimal() and int(height) and int(width)):
+        raise InputError(f"--image-size {text!r} is not understood", hint="height x width in pixels, as in 1024x768")
+    return int(height), int(width)

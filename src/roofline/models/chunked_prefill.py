@@ -23,6 +23,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.generating import check_form, single, timed
 from roofline.models.serving import serve_bound
+from roofline.models.step import is_zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,6 +104,9 @@ def chunked(
         raise InputError("sequences that decode need a context", hint="for instance context=4096")
     if options.pop("logits", "last") != "last":
         raise InputError("a chunked prefill gives the last token alone", hint="leave the logits out")
+    if not is_zero(options.pop("images", 0)):
+        raise InputError("images in a chunked prefill are not modelled", hint="leave the images or the chunks out")
+    options.pop("image_size", None)
     before = options.pop("past", 0)
     times, binds = [], []
     for new, past in _chunks(prompt, min(chunk, prompt)):

@@ -81,10 +81,14 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     notes = [*model.notes]
     if model.extra:
         notes.append(f"{len(model.extra)} multi-token-prediction layers are counted apart (mtp_parameters) and not run")
+    dtype = dtypes.get(str(written)).name if written else "bf16"
+    # a section inside text_config is about the language model alone
+    beside = quantisation if data.get("quantization_config") else None
     return replace(
         model,
         name=name,
-        dtype=dtypes.get(str(written)).name if written else "bf16",
+        dtype=dtype,
+        vision=None if model.vision is None else model.vision.stored(dtype, beside),
         quantisation=quantisation,
         gaps=tuple(dict.fromkeys(gaps)),
         notes=tuple(notes),

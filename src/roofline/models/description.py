@@ -17,6 +17,7 @@ from roofline.sizes import Size, ceil_div
 if TYPE_CHECKING:
     from roofline.models.quantisation import Quantisation
     from roofline.models.trace import Trace
+    from roofline.models.vision import Vision
     from roofline.work import Tensor
 
 
@@ -144,6 +145,7 @@ class Model:
         ``receives``     width of the hidden state that an earlier stage hands on; 0: it gathers embeddings itself
         ``share``        the part of a step's sequences that is this chip's, where several have copies of the model
         ``hands``        blocks after the last layer that every token goes through: what a stage sends on
+        ``vision``       the tower that makes tokens of images, where there is one and it is modelled
     """
 
     name: str
@@ -173,6 +175,7 @@ class Model:
     receives: int = 0
     share: Share = ALONE
     hands: tuple[Block, ...] = ()
+    vision: Vision | None = None
 
     @property
     def embeds(self) -> bool:
@@ -181,7 +184,7 @@ class Model:
 
     @property
     def parameters(self) -> int:
-        """Parameters of the model, prediction layers (``mtp_parameters``) not included.
+        """Parameters of the language model, without prediction layers (``mtp_parameters``) and ``vision``'s.
 
         >>> from roofline.models import load
         >>> load("llama-2-7b").parameters

@@ -15,12 +15,11 @@ from roofline.errors import InputError, SizeError
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.serving import serve_bound
+from roofline.models.step import PREFILL_ONLY
 from roofline.sizes import check
 
 #: Forms of a bound that a time may be taken from.
 FORMS = ("lower", "op_by_op", "upper")
-
-_PREFILL_ONLY = ("past", "logits")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +97,7 @@ def generation(
             f"{described.name} takes sequences of up to {described.context} tokens, not {longest}",
             hint="ask for a shorter prompt or output",
         )
-    later = {name: value for name, value in options.items() if name not in _PREFILL_ONLY}
+    later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     first = serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     start = timed(first, form)
     needed = first.footprint

@@ -19,7 +19,10 @@ from roofline.work import Op
 
 
 def weight_bytes(model: Model, weights: str | None = None) -> int:
-    """Bytes of every parameter, prediction layers not included; see :func:`roofline.models.prefill` for ``weights``."""
+    """Bytes of every parameter, the vision tower's in its own formats; prediction layers are not included.
+
+    See :func:`roofline.models.prefill` for ``weights``.
+    """
     of = storages(model, weights)
     table = Weight(model.embedding_name, (model.vocabulary, model.width), "embedding")
     total = of("")(table.name, table).nbytes(table.shape) if model.embeds else 0
@@ -38,6 +41,8 @@ def weight_bytes(model: Model, weights: str | None = None) -> int:
     if model.head and model.head_bias:
         bias = Weight(f"{model.head_name}.bias", table.shape[:1], "bias")
         total += of("")(bias.name, bias).nbytes(bias.shape)
+    if model.vision is not None:
+        total += model.vision.weight_bytes()
     return int(total)
 
 

@@ -44,6 +44,8 @@ def prefill(
     unfused: bool = False,
     absorbed: bool = False,
     skew: Sequence[float] | None = None,
+    images: Size = 0,
+    image_size: tuple[int, int] | None = None,
 ) -> tuple[Op, ...]:
     """Run ``prompt`` new tokens of each of ``batch`` sequences through the model.
 
@@ -62,6 +64,7 @@ def prefill(
         ``unfused``      attention writes its scores and probabilities to memory
         ``absorbed``     latent attention works on the latents; by default keys and values are made from them
         ``skew``         share of the routed tokens each expert gets; by default all the same
+        ``images``       images in each prompt, of ``image_size`` (height, width) pixels; their tokens are part of it
 
     Sizes may be numbers, arrays or symbols.
     """
@@ -71,7 +74,14 @@ def prefill(
     step = _step(model, batch, ("prompt", prompt), ("past", past), activations, kv, count, unfused, absorbed, skew)
     # the chips that share a sequence each run a part of its prompt
     step = replace(step, wanted=step.new if logits == "all" else wanted, ring=step.context > 1)
-    return run(model, step, weights, compute)
+    ops = run(model, step, weights, compute)
+    if is_zero(images) or not model.embeds:
+        return ops
+    from roofline.models.vision import seen
+
+    before, given = seen(model, step, images, image_size)
+    gather, *rest = ops
+    return (*before, replace(gather, reads=(*gather.reads, *given)), *rest)
 
 
 def decode(

@@ -20,6 +20,7 @@ from roofline.models.limits import Limit, network_limit
 from roofline.models.parallelism import CHIPS, ONE, Parallelism, several, taken
 from roofline.models.serving import serve_bound
 from roofline.models.sharded import shares
+from roofline.models.step import PREFILL_ONLY
 from roofline.sizes import Size, maximum, product
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 SCHEMA = "roofline/llm/1"
 
 _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
-_PREFILL_ONLY = ("past", "logits")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +86,8 @@ class Serving:
         kind = "tensor" if ways.tensor > 1 else "expert" if ways.expert > 1 else None
         if found is None or kind is None or ways.pipeline > 1 or ways.context > 1 or not isinstance(self.batch, int):
             return None
+        if phase == "prefill" and self.asked.get("images"):
+            return None  # the tower is not split: the limit would be the language part's alone
         sizes = {name: found.sizes[name] for name in ("prompt", "past", "tokens", "context") if name in found.sizes}
         if not all(isinstance(size, int) for size in sizes.values()):
             return None
@@ -134,6 +136,7 @@ class Serving:
                 "parameters": self.model.parameters,
                 "active_parameters": self.model.active_parameters,
                 "mtp_parameters": self.model.mtp_parameters,
+                "vision_parameters": None if self.model.vision is None else self.model.vision.parameters_by_part(),
                 "layers": len(self.model.layers),
                 "source": self.model.source or None,
             },
@@ -164,12 +167,12 @@ def serve(
     """Price the prefill of ``prompt`` tokens and a decode step after ``context`` tokens, whichever are given.
 
     Where only ``prompt`` is given, decode follows it: its context is the prompt. ``options`` are those of
-    :func:`roofline.models.serve_bound`; ``past`` and ``logits`` concern prefill alone.
+    :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
         raise InputError("nothing is asked for", hint="give a prompt to prefill, a context to decode after, or both")
     described = load(model) if isinstance(model, str) else model
-    later = {name: value for name, value in options.items() if name not in _PREFILL_ONLY}
+    later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     after = context if context is not None else prompt
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None

@@ -190,7 +190,8 @@ def step_bound(
     )
     uneven = ways.uneven(batch)
     found = found if uneven is None else replace(found, assumptions=(*found.assumptions, uneven))
-    return replace(found, incomplete=(*described.gaps, *found.incomplete)) if described.gaps else found
+    gaps = (*described.gaps, *(described.vision.missing(options.get("images", 0)) if described.vision else ()))
+    return replace(found, incomplete=(*gaps, *found.incomplete)) if gaps else found
 
 
 def _array(value: Size) -> Size:
@@ -302,6 +303,10 @@ def _assumptions(
         )
     if any(".absorb_key" in op.where for op in ops):
         said.append("latent attention is absorbed: it works on the cached latents")
+    if model.vision is not None and phase == "prefill":
+        said.append(model.vision.said(options.get("images", 0), options.get("image_size"), not alone))
+    elif model.vision is not None:
+        said.append("the vision tower runs in prefill alone; its weights are in memory")
     said += model.notes
     said += [f"given by the caller: {item}" for item in machine.given]
     said += machine.notes

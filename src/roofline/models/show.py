@@ -45,6 +45,7 @@ def summary_table(found: Sequence[Summary]) -> Any:
     said = [
         "memory: weights, keys and values, activations; active: parameters one token uses",
         f"bytes moved: {POLICY_TEXT[first.policy]}",
+        *(f"{each.model.name}: {each.model.vision.counted()}" for each in found if each.model.vision),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
     gaps = list(dict.fromkeys(f"{each.model.name}: {gap}" for each in found for gap in each.model.gaps))

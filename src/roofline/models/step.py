@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from roofline.sizes import Size, is_array, is_symbol
 
+#: Options of a prefill that a decode step does not take.
+PREFILL_ONLY = ("past", "logits", "images", "image_size")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:

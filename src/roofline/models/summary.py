@@ -53,6 +53,7 @@ class Summary:
             "parameters": self.parameters,
             "active_parameters": self.active,
             "mtp_parameters": self.model.mtp_parameters,
+            "vision_parameters": None if self.model.vision is None else self.model.vision.parameters_by_part(),
             "batch": self.batch,
             "prompt": self.prompt,
             "policy": self.policy,

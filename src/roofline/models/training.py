@@ -160,7 +160,8 @@ def train(
         "overhead": None if overhead is None else parse(overhead, "s"),
         "request": {"policy": policy, "checkpoint": chosen.name},
     }
-    gaps = (*local.gaps, *_unsplit(step, parts))
+    unseen = ("the vision tower is not in it: the language part is trained",) if described.vision else ()
+    gaps = (*local.gaps, *unseen, *_unsplit(step, parts))
     made = [
         _stage(numbers, held, found, plan, machine, {**priced, "assumptions": said}, policy, gaps)
         for numbers, held, found in _kinds(local, step, plan, order, pipeline)

@@ -1,4 +1,4 @@
-"""Configurations that hold a language model as ``text_config`` beside a vision tower: the language part is read."""
+"""Configurations that hold a language model as ``text_config`` beside a vision tower: both are read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from roofline.errors import InputError
 from roofline.models.description import Model
 from roofline.models.families import family, reader
+from roofline.models.families._towers import vision
 from roofline.models.fields import Fields
 
 #: The type whose reader the language part of each goes to where it names none that is known, and its prefix.
@@ -26,7 +27,7 @@ _SAME = {"qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe", "kimi_k2": 
 
 @family(*_TEXT)
 def read(fields: Fields) -> Model:
-    """Read the language part; towers for pictures and sound are listed as not modelled."""
+    """Read the language part, and the tower for pictures; what of a tower is not modelled is listed."""
     kind, prefix = _TEXT[fields.kind]
     text = fields.get("text_config")
     if not isinstance(text, dict):
@@ -38,11 +39,11 @@ def read(fields: Fields) -> Model:
     inner = Fields({**text, "model_type": _SAME.get(named, named), "tie_word_embeddings": tied}, fields.name)
     model = reader(inner.kind)(inner)
     fields.ignore(*inner.unread(), "text_config", "projector_hidden_act")
-    gaps = [
-        f"{name} is not modelled: only the language part is"
-        for name in ("vision_config", "audio_config")
-        if name in fields
-    ]
+    seen, gaps = vision(fields, model.width)
+    if seen is not None and text.get("use_bidirectional_attention"):
+        seen = replace(seen, both_ways=True)
+    if "audio_config" in fields:
+        gaps.append("audio_config is not modelled: only the language part is")
     gaps += [f"text_config.{field} is not understood and not modelled" for field in inner.unread()]
     head = "lm_head" if prefix.startswith("model.") else "language_model.lm_head"
-    return replace(model, family=fields.kind, prefix=prefix, head_name=head, gaps=(*model.gaps, *gaps))
+    return replace(model, family=fields.kind, prefix=prefix, head_name=head, gaps=(*model.gaps, *gaps), vision=seen)
