@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from roofline.bounds.evaluate import evaluate
     from roofline.bounds.layout import TensorLayout, layout
     from roofline.bounds.rules import rules_of_thumb
-    from roofline.bounds.scaling import Scaling, scaling
+    from roofline.bounds.scaling import scaling
+    from roofline.bounds.scaling_answer import Scaling
     from roofline.bounds.shard import ShardPlans, shard
     from roofline.bounds.solution import Solution
     from roofline.bounds.solve import solve
@@ -49,7 +50,8 @@ _WHERE = {
     "roofline.bounds.evaluate": ("evaluate",),
     "roofline.bounds.layout": ("TensorLayout", "layout"),
     "roofline.bounds.rules": ("rules_of_thumb",),
-    "roofline.bounds.scaling": ("Scaling", "scaling"),
+    "roofline.bounds.scaling": ("scaling",),
+    "roofline.bounds.scaling_answer": ("Scaling",),
     "roofline.bounds.shard": ("ShardPlans", "shard"),
     "roofline.bounds.solution": ("Solution",),
     "roofline.bounds.solve": ("solve",),

@@ -38,11 +38,6 @@ def v5p(text: str, mesh: dict[str, Any], C: float = 4.59e14, W: float = 1.8e11, 
     return bound(text, on="v5p", mesh=mesh, set={"bf16": C}, link=W / 2, algorithm="book", plan="fewest", sizes=sizes)
 
 
-def links(answer: Bound, resource: str = "") -> float:
-    """Seconds of the links, all of them or one axis."""
-    return sum(time for name, time in answer.times.items() if name in answer.wire and resource in name)
-
-
 def sent(texts: list[str], mesh: dict[str, Any], **sizes: Any) -> float:
     """Bytes that the book counts for a layer: T_comms times W, both ways over every axis."""
     return 2 * sum(sum(v5p(text, mesh, **sizes).wire.values()) for text in texts)
@@ -61,8 +56,8 @@ def data_parallel() -> dict[str, Any]:
         return v5p(BACKWARD["dp"], {"X": X}, C, W, B=B, D=D, F=F)
 
     return {
-        "t_comms": lambda **at: links(ask(**at)),
-        "t_math": lambda **at: ask(**at).times["mxu"],
+        "t_comms": lambda **at: ask(**at).comms,
+        "t_math": lambda **at: ask(**at).math,
         "B_per_chip": lambda C, W, **other: scaling("dp", on="v5p", set={"bf16": C}, link=W / 2).value,
     }
 
@@ -70,6 +65,11 @@ def data_parallel() -> dict[str, Any]:
 def fsdp_on_a_cube() -> float:
     """Tokens per chip of fully sharded data parallelism over all three axes of a v5p."""
     return float(scaling("fsdp", on="v5p", set=V5P, torus_axes={"X": 3}).value)
+
+
+def most_chips(tokens: int) -> float:
+    """Chips of fully sharded data parallelism over all three axes of a v5p for a batch of so many tokens."""
+    return float(scaling("fsdp", on="v5p", set=V5P, torus_axes={"X": 3}, unknown="X", B=tokens).value)
 
 
 def mixed(F: float, MX: int = 2, MY: int = 1, alpha: float = 2550) -> float:
@@ -82,7 +82,7 @@ def mixed(F: float, MX: int = 2, MY: int = 1, alpha: float = 2550) -> float:
 def tensor_parallel() -> dict[str, Any]:
     def layer(ways: int) -> str:
         answer = v5p(FORWARD["tp"], {"Y": ways}, B=8192, D=8192, F=30000)
-        return "compute-bound" if answer.times["mxu"] >= links(answer) else "communication-bound"
+        return "compute-bound" if answer.comms_over_math <= 1 else "communication-bound"
 
     return {
         "F_for_8way": scaling("tp", on="v5p", set=V5P, mesh={"Y": 8}).value,
@@ -138,9 +138,11 @@ def between_slices() -> dict[str, Any]:
 def llama_2m() -> dict[str, Any]:
     return {
         "tp": scaling("tp", on="v5p", set=V5P, unknown="Y", F=30000).value,
-        "fsdp_chips": 2e6 / fsdp_on_a_cube(),
+        "fsdp_chips": most_chips(2_000_000),
         "mixed": mixed(30000),
-        "mixed_chips": 2e6 / mixed(30000),
+        "mixed_chips": scaling(
+            "mixed", unknown="N", F=30000, B=2_000_000, torus_axes={"X": 2}, on="v5p", set=V5P
+        ).value,
     }
 
 
@@ -218,7 +220,7 @@ def gpu_ways() -> dict[str, Any]:
 
 SCALING: dict[str, Callable[[], dict[str, Any]]] = {
     "training.dp_roofline": data_parallel,
-    "training.llama70b_17days": lambda: {"chips": 16e6 / fsdp_on_a_cube(), "pods": 16e6 / fsdp_on_a_cube() / 8960},
+    "training.llama70b_17days": lambda: {"chips": most_chips(16_000_000), "pods": most_chips(16_000_000) / 8960},
     "training.tp_examples": tensor_parallel,
     "training.mixed_bound": mixed_parallel,
     "training.mixed_crossing": lambda: {"B": mixed(32768) * 4096},

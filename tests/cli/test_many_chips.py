@@ -22,7 +22,9 @@ def test_bound_takes_the_best_plan_and_lists_the_others(capsys: pytest.CaptureFi
     assert found["plan"] == "AllReduce_X(bf16[B, F] {U_X})"
     assert found["times"]["ici X"] / found["times"]["mxu"] == pytest.approx(8.5503472222)
     assert [plan["rank"] for plan in found["plans"]] == [1, 2, 3, 4]
+    assert found["comms_over_math"] == pytest.approx(8.5503472222)
     shown = run(capsys, *words)
+    assert "93.2 µs of communication against 10.9 µs of arithmetic: 8.55 times as long" in shown
     assert "plans  1.  AllReduce_X" in shown
     assert "AllReduce over X (2 chips): line" in shown
 
@@ -34,6 +36,9 @@ def test_solve_names_every_algorithm(capsys: pytest.CaptureFixture[str]) -> None
     assert values["one-way ring"] == 61288.9
     assert values["two-way ring"] == 30644.4
     assert values["book"] == 35022.2
+    assert found["collectives"] == ["AllReduce over X by line"]
+    shown = run(capsys, "solve", SPLIT, "--for", "D", "--on", "v5e:8", "--link", "4.5e10")
+    assert "AllReduce over X by line" in shown
 
 
 def test_comm_by_the_switches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,10 +62,37 @@ def test_shard_lists_every_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1. " in run(capsys, *words)
 
 
+def test_open_sizes_give_formulas_of_every_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("shard", "A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]", "--on", "v5p:4x4x4")
+    first = json.loads(run(capsys, *words, "--json"))["plans"][0]
+    assert first["link_bytes"] is None
+    assert first["formulas"]["link_bytes"] == "3*J*K/16"
+    assert first["formulas"]["math"] == "I*J*K/(8*P_bf16)"
+    shown = run(capsys, *words)
+    assert "3*J*K/16" in shown
+    assert "sizes are open or arrays" in shown
+
+
+def test_arrays_give_the_range_of_every_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("shard", "A[I_X, J] * B[J, K_X] -> C[I, K_X]", "--on", "v5p:4", "I=4096,8192", "J=8192", "K=8192")
+    found = json.loads(run(capsys, *words, "--json"))["plans"][0]
+    assert found["link_bytes"] == [3 * 4096 * 8192 // 2, 3 * 8192 * 8192 // 2]
+    assert "559 µs … 1.12 ms" in run(capsys, *words)
+
+
+def test_formulas_of_a_collective_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(capsys, "comm", "AllReduce_X(bf16[B, D] {U_X})", "--on", "dgx-h100:1024", "--sharp")
+    assert "…" not in shown
+    assert "in-switch        6  Max(B*D/(4*W_ib), 2*B*D/W_nvlink, B*D/(128*W_spine))" in shown
+    shown = run(capsys, "comm", "AllGather_X(bf16[B_X, D])", "--on", "v5e", "--mesh", "X=n")
+    assert "latency-bound below 45000*n**2/(n - 1) bytes" in shown
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("shard",), "the expression is missing"),
+        (("shard", SPLIT, "--on", "v5e:2", "--plan", "2"), "shard lists every plan, and one is asked for"),
         (("comm", "bf16[B, D] * bf16[D, F]", "--on", "v5e:2"), "comm prices one collective"),
         (("layout", "bf16[B_Q, D]", "--mesh", "X=2"), "mesh axis Q is not declared; the axes are: X"),
         (("layout", "bf16[B_X, D]", "--mesh", "X"), "--mesh 'X' is not AXIS=SIZE"),

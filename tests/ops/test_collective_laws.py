@@ -13,7 +13,7 @@ from simulate_networks import Network, dcn, inside, one, tiered, torus
 
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
-from roofline.hardware.network import MeshAxis
+from roofline.hardware.network import MeshAxis, with_mesh
 from roofline.ops.collective import KINDS, algorithms, cost, default_algorithm, limit
 from roofline.ops.collective_choice import Chooser, fastest, possible, regimes
 from roofline.ops.collective_groups import groups
@@ -236,3 +236,18 @@ def test_where_one_shot_and_two_shot_cross():
     assert (first.algorithm, second.algorithm) == ("direct", "two-shot")
     bandwidth = machine.links[0].bandwidth.value
     assert second.start == pytest.approx(1.2e-6 * bandwidth / 7)
+
+
+@pytest.mark.parametrize("parts", [{"X": 8, "Y": 2}, {"X": 2, "Y": 8}, {"X": 2, "Y": 4, "Z": 2}])
+@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast"])
+def test_all_parts_of_a_cut_axis_are_the_axis(kind: str, parts: dict[str, int]) -> None:
+    """A collective over all chips of a ring takes what it takes, however mesh axes name them; a part is a line."""
+    ring = chip("v5e:16")
+    whole, cut = ring.mesh, with_mesh(ring, parts).mesh
+    assert whole is not None
+    assert cut is not None
+    one, several = cost(kind, whole.axes, 2**30), cost(kind, cut.axes, 2**30)
+    assert several.algorithm == one.algorithm == "two-way ring"
+    for quantity in ("wire", "hops"):
+        assert several.work.total(quantity) == one.work.total(quantity)
+    assert cost(kind, cut.select("X"), 2**30).algorithm == "line"

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 #: How many plans are listed; a program of several operations on several axes may have more, none of them better.
 MOST = 256
 
+#: How many plans get a price where sizes are open or arrays, which takes longer than numbers do.
+IN_FORMULAS = 12
+
 #: The plan that sends over the fewest mesh axes, which is the rule of the book's four cases.
 FEWEST = "fewest"
 
@@ -91,7 +94,7 @@ def ranked(asked: Question) -> Sequence[RankedPlan]:
         hint = "shard a dimension, as in bf16[B_X, D], or let plans use=… a mesh axis"
         raise InputError("nothing is sharded here, so there is nothing to plan", hint=hint)
     search = _Search.of(asked)
-    return search.ranked() if search.plain else tuple(RankedPlan(i, plan) for i, plan in enumerate(search.listed(), 1))
+    return search.ranked() if search.plain else search.unranked()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +164,13 @@ class _Search:
             show=self.show,
             costs=costs,
             known=self.known,
+        )
+
+    def unranked(self) -> Sequence[RankedPlan]:
+        """Every plan, the least to send first; the first of them with prices in formulas or arrays."""
+        return tuple(
+            RankedPlan(rank, plan, partial(self.price, plan) if rank <= IN_FORMULAS else None)
+            for rank, plan in enumerate(self.listed(), 1)
         )
 
     def first(self) -> Plan:

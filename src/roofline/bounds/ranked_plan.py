@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
-from roofline.quantity import format_quantity
+from roofline.bounds.explain import show
+from roofline.bounds.record import decoded, entry
 from roofline.sizes import Size
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPlan:
-    """A plan with its price on one chip; ``price`` makes it, and is None where sizes are open."""
+    """A plan with its price on one chip; ``price`` makes it, and is None for plans far down a list whose sizes are
+    open or arrays."""
 
     rank: int
     plan: Plan
@@ -59,17 +61,19 @@ class RankedPlan:
         """The plan as plain data in SI units."""
         body: dict[str, Any] = {"rank": self.rank, "name": self.name}
         if self.bound is not None:
-            body |= {
-                "lower": self.bound.lower, "op_by_op": self.bound.op_by_op, "upper": self.bound.upper,
-                "estimate": self.bound.estimate, "math": self.math, "comms": self.comms,
-                "bound_by": self.bound.bound_by, "link_bytes": self.link_bytes, "memory": self.memory,
-            }  # fmt: skip
+            formulas: dict[str, str] = {}
+            for name in ("lower", "op_by_op", "upper", "estimate"):
+                body[name] = entry(name, getattr(self.bound, name), formulas)
+            for name in ("math", "comms", "link_bytes", "memory"):
+                body[name] = entry(name, getattr(self, name), formulas)
+            body["bound_by"] = decoded(self.bound.bound_by)
+            body |= {"formulas": formulas} if formulas else {}
         return body
 
     def __repr__(self) -> str:
         if self.bound is None:
             return f"<Plan {self.rank}: {self.name}>"
-        best, worst = format_quantity(self.bound.lower, "s"), format_quantity(self.bound.upper, "s")
+        best, worst = show(self.bound.lower, "s"), show(self.bound.upper, "s")
         return f"<Plan {self.rank}: {self.name}: {best} at best, {worst} at worst>"
 
 

@@ -39,11 +39,10 @@ def record(answer: Bound) -> dict[str, Any]:
         "sizes": {name: plain(value) for name, value in answer.sizes.items()},
     }
     for name in _SCALARS:
-        body[name] = _entry(name, getattr(answer, name), formulas)
+        body[name] = entry(name, getattr(answer, name), formulas)
     for name in _TABLES:
-        body[name] = {key: _entry(f"{name}.{key}", value, formulas) for key, value in getattr(answer, name).items()}
-    binding = answer.bound_by
-    body["bound_by"] = binding.decode() if isinstance(binding, Codes) else binding
+        body[name] = {key: entry(f"{name}.{key}", value, formulas) for key, value in getattr(answer, name).items()}
+    body["bound_by"] = decoded(answer.bound_by)
     body["kind"] = answer.kind
     body["ops"] = [_op(part, formulas, i) for i, part in enumerate(answer.ops)]
     body["footprint"] = _footprint(answer, formulas)
@@ -61,7 +60,7 @@ def record(answer: Bound) -> dict[str, Any]:
     body["options"] = {key: plain(value) for key, value in answer.request.items()}
     if answer.plan is not None:
         for name in ("math", "comms", "comms_over_math"):
-            body[name] = _entry(name, getattr(answer, name), formulas)
+            body[name] = entry(name, getattr(answer, name), formulas)
         body["plan"] = answer.plan
         body["plans"] = [found.to_dict() for found in answer.plans]
     body["assumptions"] = list(answer.assumptions)
@@ -79,12 +78,12 @@ def _op(part: OpBound, formulas: dict[str, str], index: int) -> dict[str, Any]:
         "where": part.op.where or None,
         "repeat": plain(part.op.repeat),
         "dims": {key: plain(value) for key, value in part.op.dims.items()},
-        "flops": _entry(f"{path}.flops", part.flops, formulas),
-        "bytes": _entry(f"{path}.bytes", part.bytes, formulas),
-        "intensity": _entry(f"{path}.intensity", part.intensity, formulas),
-        "times": {key: _entry(f"{path}.times.{key}", value, formulas) for key, value in part.times.items()},
-        "lower": _entry(f"{path}.lower", part.lower, formulas),
-        "upper": _entry(f"{path}.upper", part.upper, formulas),
+        "flops": entry(f"{path}.flops", part.flops, formulas),
+        "bytes": entry(f"{path}.bytes", part.bytes, formulas),
+        "intensity": entry(f"{path}.intensity", part.intensity, formulas),
+        "times": {key: entry(f"{path}.times.{key}", value, formulas) for key, value in part.times.items()},
+        "lower": entry(f"{path}.lower", part.lower, formulas),
+        "upper": entry(f"{path}.upper", part.upper, formulas),
         "bound_by": part.bound_by if isinstance(part.bound_by, str) else None,
     }
 
@@ -95,14 +94,20 @@ def _footprint(answer: Bound, formulas: dict[str, str]) -> dict[str, Any] | None
         return None
     return {
         "level": needed.level,
-        "parts": {key: _entry(f"footprint.{key}", value, formulas) for key, value in needed.parts.items()},
-        "total": _entry("footprint.total", needed.total, formulas),
+        "parts": {key: entry(f"footprint.{key}", value, formulas) for key, value in needed.parts.items()},
+        "total": entry("footprint.total", needed.total, formulas),
         "capacity": needed.capacity,
         "fits": needed.fits,
     }
 
 
-def _entry(path: str, value: Any, formulas: dict[str, str]) -> Any:
+def decoded(binding: Any) -> Any:
+    """What binds: a name, names for arrays, None for formulas."""
+    return binding.decode() if isinstance(binding, Codes) else binding
+
+
+def entry(path: str, value: Any, formulas: dict[str, str]) -> Any:
+    """A value as plain data; one that is open is null, and stands among the formulas under its path."""
     if is_symbol(value) and value.free_symbols:
         formulas[path] = str(value)
         return None

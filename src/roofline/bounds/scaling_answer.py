@@ -65,8 +65,8 @@ class Scaling:
             value = "" if self.limit is None else f" = {_number(self.limit)}"
             lines.append(("for large sizes", f"{self.what} → {self.limit_form}{value}"))
         for name, form in self.at.items():
-            value = self.best.get(name)
-            lines.append((f"best {name}", str(form) if value is None else f"{form} = {_number(value)}"))
+            number = self.best.get(name)
+            lines.append((f"best {name}", str(form) if number is None else f"{form} = {_number(number)}"))
         lines += [("line", self.question.text), ("plan", str(self.question.plan))]
         shown = ", ".join(f"{name} = {format_quantity(rate, unit)}" for name, (rate, unit) in self.rates.items())
         if shown:
@@ -97,7 +97,9 @@ def worked_out(form: Any, known: Mapping[Any, Any], symbolic: Bound, at: Mapping
 
     form = sympy.factor(sympy.cancel(form))
     leading = _for_large_sizes(form)
-    units = {use.rate.value: (use.rate.plain, _UNITS[use.quantity]) for use in symbolic.uses}
+    units = {
+        use.rate.value: (use.rate.plain, _UNITS[use.quantity]) for use in symbolic.uses if use.rate.plain is not None
+    }
     rates = {str(each): units[each] for each in sorted(form.free_symbols, key=str) if each in units}
     return Scaling(
         form=form,

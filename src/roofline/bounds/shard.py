@@ -18,6 +18,7 @@ from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of
 from roofline.bounds.ranked_plan import RankedPlan
 from roofline.bounds.record import plain
+from roofline.errors import InputError
 from roofline.sizes import Size
 
 
@@ -73,7 +74,12 @@ def shard(expression: str, **arguments: Any) -> ShardPlans:
     ('AllGather_X(B[J_X, K_Y])', 559.2, 598.9)
 
     A plan says what is sent before the operation, over which operand, and what after it. Arguments are those of
-    :func:`roofline.bound`; sizes may be left out, and the plans are then listed with the least to send first.
+    :func:`roofline.bound` but for ``plan``. Sizes may be left out or arrays: plans are then listed with the least to
+    send first, and the first of them cost formulas or arrays.
+
+    >>> shard("A[I, J_X] * B[J, K] -> C[I, K]", on="v5e:4").best.link_bytes
+    3*I*J/2
+
     ``use`` names mesh axes that plans may use though no tensor is sharded over them; where nothing is sharded at
     all, plans may use the whole mesh:
 
@@ -82,6 +88,8 @@ def shard(expression: str, **arguments: Any) -> ShardPlans:
     'slice_{X,Y,I}(A[I, J]); slice_{Z,K}(B[J, K]); AllGather_{X,Y,Z}(C[I_XY, K_Z])'
     """
     asked = question(expression, **arguments)
+    if asked.plan is not None:
+        raise InputError("shard lists every plan, and one is asked for", hint="ask bound for the answer by one plan")
     if not is_sharded(asked):
         mesh = mesh_of(asked).mesh
         asked = asked.vary(use=tuple(mesh.sizes) if mesh is not None else ())

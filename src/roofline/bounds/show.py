@@ -295,6 +295,8 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
         lines.append(("found by", found.method))
     if found.question.plan is not None:
         lines.append(("plan", str(found.question.plan)))
+    if found.collectives:
+        lines.append(("algorithm", "; ".join(found.collectives)))
     lines += [("math = comms" if i == 0 else "", str(crossing)) for i, crossing in enumerate(found.by_algorithm)]
     return lines
 

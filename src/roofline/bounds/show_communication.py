@@ -16,9 +16,32 @@ def communication_table(found: Communication) -> Any:
     from rich.table import Table
     from rich.text import Text
 
+    from roofline.sizes import is_symbol
+
     bound = found.bound
     title = Text.assemble((bound.expression, "bold"), f"  on {bound.target}")
     head = f"  {show(found.time, 's')} on the network by {found.algorithm}: {found.row.says}"
+    table = _formulas(found) if is_symbol(found.time) else _figures(found)
+    memory = {name: time for name, time in bound.times.items() if name in bound.bytes}
+    lines = [f"  {name} takes {show(time, 's')} to read and write it" for name, time in memory.items()]
+    if len(found.regimes) > 1:
+        parts = [f"{regime.algorithm} from {show(regime.start, 'B')}" for regime in found.regimes[1:]]
+        lines.append(f"  fastest: {', '.join([found.regimes[0].algorithm, *parts])}")
+    elif found.regimes:
+        lines.append(f"  fastest at every size: {found.regimes[0].algorithm}")
+    if found.crossing is not None:
+        lines.append(f"  latency-bound below {show(found.crossing, 'B')}; this is {show(found.nbytes, 'B')}")
+    said = Table.grid(padding=(0, 2))
+    for index, line in enumerate(bound.assumptions):
+        said.add_row(Text("  assumes" if index == 0 else "", "dim"), Text(line, "dim"))
+    return Group(title, Text(), Text(head), Text(), table, Text(), *(Text(line) for line in lines), Text(), said)
+
+
+def _figures(found: Communication) -> Any:
+    """A row an algorithm: bytes, hops, their times, and how it goes."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
     table.add_column("  algorithm", no_wrap=True)
     for name in ("each link", "hops", "bytes take", "hops take"):
@@ -35,16 +58,21 @@ def communication_table(found: Communication) -> Any:
             row.says if not row.limit else f"{row.says} ({row.limit})",
         )
         table.add_row(*(Text(cell, style) for cell in cells))
-    memory = {name: time for name, time in bound.times.items() if name in bound.bytes}
-    lines = [f"  {name} takes {show(time, 's')} to read and write it" for name, time in memory.items()]
-    if len(found.regimes) > 1:
-        parts = [f"{regime.algorithm} from {show(regime.start, 'B')}" for regime in found.regimes[1:]]
-        lines.append(f"  fastest: {', '.join([found.regimes[0].algorithm, *parts])}")
-    elif found.regimes:
-        lines.append(f"  fastest at every size: {found.regimes[0].algorithm}")
-    if found.crossing is not None:
-        lines.append(f"  latency-bound below {show(found.crossing, 'B')}; this is {show(found.nbytes, 'B')}")
-    said = Table.grid(padding=(0, 2))
-    for index, line in enumerate(bound.assumptions):
-        said.add_row(Text("  assumes" if index == 0 else "", "dim"), Text(line, "dim"))
-    return Group(title, Text(), Text(head), Text(), table, Text(), *(Text(line) for line in lines), Text(), said)
+    return table
+
+
+def _formulas(found: Communication) -> Any:
+    """A row an algorithm where sizes are open: its hops, and the formula of its bytes' time, on lines of its own."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
+    table.add_column("  algorithm", no_wrap=True)
+    table.add_column("hops", justify="right", no_wrap=True)
+    table.add_column("bytes take, s")
+    for row in found.algorithms:
+        style = "bold" if row.algorithm == found.algorithm else "dim"
+        limit = f"  ({row.limit})" if row.limit else ""
+        cells = (f"  {row.algorithm}", show(row.hops, "").strip(), f"{row.wire_time}{limit}")
+        table.add_row(*(Text(cell, style) for cell in cells))
+    return table

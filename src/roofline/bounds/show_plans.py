@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.explain import show
 from roofline.bounds.ranked_plan import RankedPlan
+from roofline.sizes import is_array, is_symbol
 
 if TYPE_CHECKING:
     from roofline.bounds.shard import ShardPlans
@@ -43,22 +44,32 @@ def plans_table(found: ShardPlans, most: int = MANY) -> Any:
     from rich.text import Text
 
     asked = found.question
+    bound = found.best.bound
+    formulas = bound is not None and is_symbol(bound.lower)
     title = Text.assemble((asked.expression, "bold"), f"  on {asked.machine.name}")
     estimated = found.best.bound is not None and found.best.bound.estimate is not None
     table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("plan")
     names = ("math", "comms", "all overlaps", *(["estimate"] if estimated else []), "none does", "sent", "needs")
-    for name in names if found.best.bound is not None else ():
-        table.add_column(name, justify="right", no_wrap=True)
+    arrays = bound is not None and is_array(bound.lower)
+    names = ("sent, bytes", "math, s") if formulas else ("comms", "all overlaps") if arrays else names
+    for name in names:
+        table.add_column(name, justify="left" if formulas else "right", no_wrap=not formulas)
     for plan in found.plans[:most]:
-        table.add_row(f"  {plan.rank}.", Text(plan.name), *_cells(plan, estimated))
+        table.add_row(
+            f"  {plan.rank}.",
+            Text(plan.name),
+            *(_formulas(plan) if formulas else _ranges(plan) if arrays else _cells(plan, estimated)),
+        )
     rest = len(found) - most
     parts: list[Any] = [title, Text(), table]
     if rest > 0:
         parts.append(Text(f"  … and {rest} more; --json lists them all", "dim"))
-    if found.best.bound is None:
-        parts.append(Text("  sizes are open: the plans that send over the fewest mesh axes first", "dim"))
+    if formulas or arrays:
+        parts.append(Text("  sizes are open or arrays: the plans that send over the fewest mesh axes first", "dim"))
+        if any(plan.bound is None for plan in found.plans[:most]):
+            parts.append(Text("  the first of them have figures", "dim"))
     return Group(*parts)
 
 
@@ -70,3 +81,11 @@ def _cells(plan: RankedPlan, estimated: bool) -> list[str]:
     memory = plan.memory
     needs = "" if memory is None else show(memory, "B")
     return [*(show(time, "s") for time in times), show(plan.link_bytes, "B"), needs]
+
+
+def _formulas(plan: RankedPlan) -> list[str]:
+    return [str(plan.link_bytes), str(plan.math)]
+
+
+def _ranges(plan: RankedPlan) -> list[str]:
+    return [] if plan.bound is None else [show(plan.comms, "s"), show(plan.bound.lower, "s")]

@@ -29,6 +29,7 @@ class Solution:
         ``intensity_limit``   FLOP/B as the unknown and open sizes grow, where that is finite (2 for batched weights)
         ``ridge``    FLOP/B at which computing takes as long as moving, where the sizes do not change it
         ``method``   ``closed form`` or ``bisection``
+        ``collectives``   on several chips: by which algorithm each collective goes in this answer
         ``by_algorithm``   on several chips: where T_math = T_comms for every algorithm of the collectives
         ``unit``     of ``value``: empty for a size, else B/s or FLOP/s
     """
@@ -48,6 +49,7 @@ class Solution:
     intensity_limit: float | None = None
     ridge: float | None = None
     by_algorithm: tuple[Crossing, ...] = ()
+    collectives: tuple[str, ...] = ()
     method: str = "closed form"
     unit: str = ""
 
@@ -78,6 +80,7 @@ class Solution:
             "ridge": self.ridge,
             "flips": [{"value": v, "before": a, "after": b} for v, a, b in self.flips],
             "method": self.method,
+            **({"collectives": list(self.collectives)} if self.collectives else {}),
             **({"by_algorithm": [found.to_dict() for found in self.by_algorithm]} if self.by_algorithm else {}),
         }
 

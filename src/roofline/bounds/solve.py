@@ -251,8 +251,15 @@ class _Search:
             intensity_limit=self._intensity_limit(),
             ridge=self._ridge(),
             by_algorithm=self._by_algorithm(),
+            collectives=self._collectives(),
             **{**blank, **fields},
         )
+
+    def _collectives(self) -> tuple[str, ...]:
+        """By which algorithm each collective of the plan goes in this answer."""
+        sent = [part.op.options for part in self.symbolic.ops if part.op.kind == "collective"]
+        said = (f"{op['collective']} over {', '.join(op['axes'])} by {op['algorithm']}" for op in sent)
+        return tuple(dict.fromkeys(said))
 
     def _by_algorithm(self) -> tuple[Crossing, ...]:
         """Where it starts to scale, for every algorithm of the collectives."""

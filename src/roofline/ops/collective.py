@@ -219,7 +219,13 @@ def crossing(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm
             times[found.resource] = times.get(found.resource, 0) + amount / found.value
     if not times:
         return None
-    return latency * unit / maximum(*times.values()) if len(times) > 1 else latency * unit / next(iter(times.values()))
+    longest = maximum(*times.values()) if len(times) > 1 else next(iter(times.values()))
+    found = latency * unit / longest
+    if is_symbol(found):
+        import sympy
+
+        return sympy.factor(sympy.nsimplify(sympy.cancel(found), rational=True))
+    return found
 
 
 def touched_share(picks: Size, ways: Size) -> Size:

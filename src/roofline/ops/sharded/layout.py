@@ -106,7 +106,7 @@ def local_size(size: Size, ways: Size, *, label: str = "", uneven: str = "error"
         return ceil_div(size, ways)
     if not divides(size, ways):
         what, size, ways = f"size {label} of" if label else "a size of", *_first_uneven(size, ways)
-        hint = f"give a multiple of {ways}, or let it be padded with uneven='pad'"
+        hint = f"give a multiple of {ways}, or let it be padded with uneven='pad' (--uneven pad)"
         raise SizeError(f"{what} {size} does not divide over {ways} chips", hint=hint)
     return size // ways
 

@@ -106,8 +106,8 @@ def plans(
     """List the plans of a program by ``costs``, or by mesh axes sent over, then slices, then repeated work.
 
     ``single`` are mesh axes of one chip, which shard nothing; ``also`` axes that no tensor names and that may be
-    used. ``may_split`` rules out what axes do not divide; ``show`` writes labels. ``known`` keeps the choices found, for
-    another search of the same program.
+    used. ``may_split`` rules out what axes do not divide; ``show`` writes labels. ``known`` keeps the choices found,
+    for another search of the same program.
     """
     search = _Search(steps, single, tuple(also), may_split, show, {} if known is None else known)
     priced: Costs = costs or _Fewest()

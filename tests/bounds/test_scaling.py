@@ -1,0 +1,95 @@
+"""When does it scale: the conditions against answers of ``bound`` on both sides of them, and their messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline import bound, scaling
+from roofline.bounds.scaling_conditions import CONDITIONS, SPLITS, says_of_all
+from roofline.errors import RooflineError
+
+V5P = {"bf16": 4.59e14}
+
+
+def waits(name: str, mesh: dict[str, int], **sizes: int) -> bool:
+    """Whether sending a condition's line takes longer than its arithmetic, on so many v5p chips."""
+    text = CONDITIONS[name].text.format("bf16")
+    answer = bound(text, on="v5p", mesh=mesh, set=V5P, algorithm="book", plan="fewest", sizes=sizes)
+    links = max(time for name, time in answer.times.items() if name in answer.wire)
+    return bool(links > answer.math)
+
+
+@pytest.mark.parametrize("name", ["dp", "fsdp"])
+def test_a_batch_past_the_least_does_not_wait(name: str) -> None:
+    found = scaling(name, on="v5p", set=V5P)
+    assert not found.at_most
+    least = int(found.value * 16)
+    assert waits(name, {"X": 16}, B=least // 16 * 16 - 160, D=1024, F=4096)
+    assert not waits(name, {"X": 16}, B=least // 16 * 16 + 160, D=1024, F=4096)
+
+
+def test_ways_up_to_the_most_do_not_wait() -> None:
+    found = scaling("tp", on="v5p", set=V5P, unknown="Y", F=30_720)
+    assert found.at_most
+    assert 8 < found.value < 16
+    assert not waits("tp", {"Y": 8}, B=4096, D=8192, F=30_720)
+    assert waits("tp", {"Y": 16}, B=4096, D=8192, F=30_720)
+    assert scaling("fsdp", on="v5p", unknown="X", B=10**6).at_most
+    assert scaling("mixed", on="v5p", unknown="N").at_most
+
+
+def test_mixed_gives_the_split_at_which_both_kinds_of_sending_take_equally_long() -> None:
+    B, F, N = 2_000_000, 32_768, 4096
+    found = scaling("mixed", on="v5p", set=V5P, B=B, F=F, N=N)
+    assert found.best["X"] == pytest.approx((B * N / F) ** 0.5)
+    text = "In[B_X, D_Y] * Wi[D_X, F_Y] * Wo[F_Y, D_X] -> Out[B_X, D_Y]"
+    answer = bound(text, on="v5p:16x16", algorithm="book", plan="fewest", B=F, D=8192, F=F)
+    assert answer.times["ici X"] == pytest.approx(answer.times["ici Y"])
+    assert scaling("mixed", on="v5p", B=F, F=F, N=256).best["X"] == pytest.approx(16)
+
+
+def test_arrays_of_sizes_are_the_numbers_of_each() -> None:
+    widths = [8192, 16384, 30_000]
+    found = scaling("tp", on="v5p", unknown="Y", F=widths)
+    each = [scaling("tp", on="v5p", unknown="Y", F=F).value for F in widths]
+    assert found.value.tolist() == pytest.approx(each)
+    assert found.to_dict()["value"] == pytest.approx(each)
+
+
+def test_every_condition_is_worked_out_and_listed() -> None:
+    names = [name for name, _, _ in says_of_all()]
+    assert names == [*CONDITIONS, *SPLITS]
+    for name in names:
+        target = {"on": "v5p:16x20x28:2", "mesh": {"X": 8960, "S": 2}} if name == "dcn" else {"on": "v5p"}
+        found = scaling(name, **target)
+        assert found.form.free_symbols, name
+        assert dict(found.lines())["plan"] == found.question.plan
+        assert any("book" in said for said in found.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("tp", {"G": 8}, "size G plays no part in this condition"),
+        ("tp", {"F": 8}, "F is what is solved for, and it is given; leave it out, or solve for another"),
+        ("tp", {"F": 0, "unknown": "Y"}, "size F is 0"),
+        ("tp", {"unknown": "Q"}, "Q does not decide whether this scales"),
+        ("tp", {"torus_axes": {"X": 2}}, "torus_axes names 'X', which this condition does not have"),
+        ("tp", {"torus_axes": {"Y": 0}}, "size of torus_axes for Y is 0"),
+        ("tp", {"network": "ib"}, "nothing is sent over 'ib'"),
+        ("dcn", {}, "TPU v5p is one slice here, and nothing crosses slices"),
+        ("mixed", {"mesh": {"X": 4, "Y": 4}}, "mixed splits N chips over X and Y itself"),
+        ("mixed", {"unknown": "F", "F": 8}, "F is what is solved for, and it is given"),
+        ("2d", {"unknown": "B"}, "B does not decide"),
+    ],
+)
+def test_messages(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RooflineError, match=message):
+        scaling(name, on="v5p", **options)
+
+
+def test_arrays_over_several_links_ask_for_one() -> None:
+    with pytest.raises(RooflineError, match="the link that binds may differ"):
+        scaling("tp", on="dgx-h100:64", unknown="F", mesh={"Y": 64}, B=[8, 16])

@@ -1,0 +1,66 @@
+"""``roofline scaling``: what it prints, as text and as JSON, and its messages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from roofline import scaling
+from roofline.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["scaling", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_without_a_condition_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(capsys)
+    for name in ("dp", "fsdp", "tp", "dcn", "moe-dp", "ep", "decode-tp", "mixed", "2d"):
+        assert f"\n  {name} " in shown
+
+
+def test_a_condition_is_what_the_library_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("fsdp", "--on", "v5p", "--torus-axes", "X=3", "--set", "bf16=4.59e14")
+    found = json.loads(run(capsys, *words, "--json"))
+    assert found == scaling("fsdp", on="v5p", torus_axes={"X": 3}, set={"bf16": "4.59e14"}).to_dict()
+    assert (found["value"], found["form"]) == (pytest.approx(850), "P_bf16/(6*W_ici_X)")
+    shown = run(capsys, *words)
+    assert "tokens per chip ≥ 850" in shown
+    assert "AllGather over X, X2, X3 (X*X2*X3 chips): book" in shown
+
+
+def test_ways_and_the_best_split(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Y ≤ 11.76" in run(capsys, "tp", "--for", "Y", "--on", "v5p", "F=30000")
+    assert "Y ≤ 5.882 … 11.76" in run(capsys, "tp", "--for", "Y", "--on", "v5p", "F=15000,30000")
+    shown = run(capsys, "mixed", "--on", "v5p", "--torus-axes", "X=2", "F=32768", "B=2e6", "N=4096")
+    assert "tokens per chip ≥ 99.22" in shown
+    assert "= 707.1" in shown
+    assert "chips ≥ 16" in run(capsys, "2d", "--on", "v5p", "D=8192", "F=32768")
+
+
+def test_several_conditions_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "dp", "tp", "--on", "h100", "--json"))
+    assert [each["form"] for each in found] == ["P_bf16/W_nvlink", "P_bf16*Y/W_nvlink"]
+    assert run(capsys, "dp", "tp", "--on", "h100").count("closed form") == 2
+
+
+def test_one_link_and_another_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("dp", "--on", "dgx-h100:16", "--network", "ib", "--algorithm", "hierarchical", "--set", "bf16=9.9e14")
+    assert json.loads(run(capsys, *words, "--json"))["value"] == pytest.approx(1237.5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("tp",), "the target is missing; for instance --on v5p"),
+        (("ddp", "--on", "v5p"), "unknown condition 'ddp'; did you mean 'dp'?"),
+        (("tp", "--on", "v5p", "--torus-axes", "Y"), "is not AXIS="),
+        (("tp", "--on", "l4"), "no link from NVIDIA L4 to other chips is known"),
+        (("tp", "--on", "v5p", "F=8"), "F is what is solved for"),
+    ],
+)
+def test_messages(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
+    assert main(["scaling", *words]) == 2
+    assert message in capsys.readouterr().err
