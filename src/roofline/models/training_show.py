@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.bounds.explain import show
-from roofline.models.show import listed, operations, short_count
+from roofline.models.show import indented, listed, operations, short_count
 from roofline.models.training import Training
 from roofline.models.training_advice import advise
-from roofline.models.training_limits import limits
+from roofline.models.training_limits import best_mix, limits
 from roofline.quantity import format_number, format_quantity
 
 #: Lines of advice shown.
@@ -38,8 +38,9 @@ def training_table(found: Training) -> Any:
         *_budget(found),
         *_memory(found),
     ]
-    body = [Text(f"  {line}") for line in lines]
-    scales = listed("scales", [str(limit) for limit in limits(found)], "")
+    body = indented(lines, 2)
+    mix = best_mix(found)
+    scales = listed("scales", [*map(str, limits(found)), *([] if mix is None else [str(mix)])], "")
     faster = listed("faster", [str(line) for line in advise(found)[:MOST]], "")
     said = listed("assumes", list(bound.assumptions), "dim")
     return Group(
