@@ -1,4 +1,4 @@
-"""Answers that are complete: no option that is passed over in silence, no table cut, every choice that was asked for."""
+"""Answers that are complete: no option passed over in silence, no table cut, every choice that was asked for."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_an_option_that_says_nothing_is_an_error(words: str, message: str, capsy
 
 
 def test_several_batches_and_contexts_are_all_asked(capsys: Capture) -> None:
-    assert main([*"llm llama-3-8b --on h200 --batch 1,16,64 --context 4096,5000 --json".split()]) == 0
+    words = "llm llama-3-8b --on h200 --batch 1,16,64 --context 4096,5000 --json"
+    assert main(words.split()) == 0
     choices = json.loads(capsys.readouterr().out)["front"]["choices"]
     wanted = {(batch, context) for batch in (1, 16, 64) for context in (4096, 5000)}
     assert {(each["batch"], each["context"]) for each in choices} == wanted
@@ -147,3 +148,33 @@ def test_what_is_not_worked_out_over_stages_is_said() -> None:
     text = drawn(serving_table(serve("llama-3-70b", on="a100:2", pipeline=2, batch=64, context=8000)), 120)
     assert "where it becomes compute-bound or network-bound is not worked out over stages" in text
     assert "the nearest that fits is not worked out over stages" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("llm llama-2-7b --on v5e --context 64", "matrix products run on vpu: mxu takes no fp16; --activations bf16"),
+        ("train llama-2-7b --on v5e:16 --batch-tokens 65536", "run on vpu: mxu takes no fp16; --weights bf16 would"),
+        ("llm llama-2-7b --on v5e --context 64 --activations bf16", ""),
+        ("llm llama-2-7b --on a100 --context 64", ""),
+        ("train llama-2-7b --on v5e:16 --batch-tokens 65536 --weights bf16", ""),
+    ],
+)
+def test_products_off_the_matrix_unit_are_said(words: str, said: str, capsys: Capture) -> None:
+    assert main(words.split()) == 0
+    text = capsys.readouterr().out
+    assert said in text
+    assert said or "matrix products run on" not in text
+
+
+def test_decode_follows_what_was_in_the_cache_and_the_prompt(capsys: Capture) -> None:
+    found = serve("llama-3-8b", on="h100", prompt=1000, past=500, batch=4)
+    after = serve("llama-3-8b", on="h100", context=1500, batch=4)
+    assert found.time_per_token == after.time_per_token
+    words = "llm llama-3-8b --on h100 --prompt 1000 --past 500 --draft 2 --json"
+    assert main(words.split()) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["speculation"]["plain"] == answer["time_per_token"]
+    words = "llm llama-3-8b --on h100 --prompt 1000 --past 500 --output 8 --prefill-on h100"
+    assert main(words.split()) == 2
+    assert "--prefill-on is about whole prompts; leave --past out" in capsys.readouterr().err

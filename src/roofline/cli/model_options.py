@@ -76,9 +76,7 @@ def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
             other = (flags[name].secondary_opts if context.params[name] is False else ()) or flags[name].opts
             wanted = " or ".join(flags[each].opts[-1] for each in needed)
             more = "it" if len(needed) == 1 else "one of them"
-            raise InputError(
-                f"{other[-1]} says nothing without {wanted}", hint=f"add {more}, or leave {other[-1]} out"
-            )
+            raise InputError(f"{other[-1]} says nothing without {wanted}", hint=f"add {more}, or leave {other[-1]} out")
 
 
 def formats(options: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,9 @@ def command(model: str, as_json: bool, **options: Any) -> None:
 
         mix = best_mix(found)
         scales, faster = [limit.to_dict() for limit in limits(found)], [line.to_dict() for line in advise(found)]
-        show_json({**found.to_dict(), "limits": scales, "mix": None if mix is None else mix.to_dict(), "advice": faster})
+        show_json(
+            {**found.to_dict(), "limits": scales, "mix": None if mix is None else mix.to_dict(), "advice": faster}
+        )
         return
     from roofline.models.training_show import training_table
 

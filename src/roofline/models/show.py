@@ -9,12 +9,14 @@ from typing import Any
 
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.explain import show
+from roofline.hardware.rate import rate
 from roofline.models.pipeline import Pipelined
 from roofline.models.report import Serving
 from roofline.models.serving import POLICY_TEXT
 from roofline.models.summary import Summary
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import is_array
+from roofline.work import Key
 
 #: Rows a terminal shows of operations and of configurations.
 SHOWN = 16
@@ -108,13 +110,14 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
     within, nothing = show(phase.op_by_op, "s"), show(phase.upper, "s")
     lines.append(f"  {within} if only each operation overlaps within itself, {nothing} if nothing does")
     tokens = sizes["batch"] * (sizes.get("prompt", 1))
-    rate = f"{format_number(float(tokens / phase.lower))} tokens/s"
+    made = f"{format_number(float(tokens / phase.lower))} tokens/s"
     if name == "decode":
-        rate += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
+        made += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
     moved = phase.times.get(found.memory.level)
     used = "" if moved is None else f", {float(moved / phase.lower):.0%} of bandwidth"
     flops = "" if phase.utilisation is None else f" · {float(phase.utilisation):.0%} of peak FLOP/s"
-    lines.append(f"  {rate}{flops}{used}")
+    lines.append(f"  {made}{flops}{used}")
+    lines += [f"  {line}" for line in off_matrix_unit(phase, "--activations")]
     lines += [f"  {line}" for line in several_chips(phase, found, name)]
     flips = found.compute_bound_from() if name == "decode" else None
     if flips is not None:
@@ -122,6 +125,21 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
         lines.append(f"  compute-bound {whole} at this context; the matrices alone {alone}")
     return lines
+
+
+def off_matrix_unit(phase: Bound, option: str) -> list[str]:
+    """Say where matrix products run beside the matrix unit as it takes no such format, and what would use it."""
+    usual = rate(phase.machine, Key("flops", "matrix", "bf16"))
+    products = next((part for part in phase.ops if part.op.kind == "contraction"), None)
+    if usual is None or products is None:
+        return []
+    formats = {key.dtype for key, _ in products.op.work.items() if key.quantity == "flops" and key.place == "matrix"}
+    found = {rate(phase.machine, Key("flops", "matrix", name)) for name in formats} - {None}
+    other = next((each.resource for each in found if each and each.resource != usual.resource), None)
+    if other is None:
+        return []
+    names = ", ".join(sorted(formats))
+    return [f"matrix products run on {other}: {usual.resource} takes no {names}; {option} bf16 would run on it"]
 
 
 def several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
@@ -251,7 +269,10 @@ def _memory(found: Serving) -> list[str]:
         return [f"{line}; fits {show(needed.capacity, 'B')} of {needed.level}, {free} free"]
     over = f"{line}; does not fit: {show(needed.total - needed.capacity, 'B')} more than {needed.level} holds"
     if found.ways.pipeline > 1:
-        return [over, "  the nearest that fits is not worked out over stages: fewer sequences, more chips, another format"]
+        return [
+            over,
+            "  the nearest that fits is not worked out over stages: fewer sequences, more chips, another format",
+        ]
     instead = found.fitting()
     return [over, f"  instead: {instead}"] if instead else [over]
 

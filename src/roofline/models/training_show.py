@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.bounds.explain import show
-from roofline.models.show import indented, listed, operations, short_count
+from roofline.models.show import indented, listed, off_matrix_unit, operations, short_count
 from roofline.models.training import Training
 from roofline.models.training_advice import advise
 from roofline.models.training_limits import best_mix, limits
@@ -31,6 +31,7 @@ def training_table(found: Training) -> Any:
         f"{show(found.upper, 's')} if nothing does",
         "  " + ", ".join(f"{name} {show(time, 's')}" for name, time in _longest_first(bound.times)),
         *_waits(found),
+        *(f"  {line}" for line in off_matrix_unit(bound, "--weights")),
         f"{format_quantity(float(found.model_flops), 'FLOP')} forward and backward, "
         f"{float(found.model_flops / found.six):.3g} of 6·parameters·tokens; "
         f"{float(found.flops / found.model_flops):.3g} of it computed, what is run again included",
