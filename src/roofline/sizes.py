@@ -16,7 +16,7 @@ array([2., 3.])
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from roofline.errors import SizeError
@@ -97,6 +97,18 @@ def _check_array(name: str, value: Any) -> Size:
 def _short(value: Any) -> str:
     text = repr(value.item() if hasattr(value, "item") else value)
     return text if len(text) <= 32 else f"{float(value):.6g}" if len(text) < 300 else "a number of over 300 digits"
+
+
+def common_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the shape that arrays broadcast to; an error naming them where they do not."""
+    import numpy as np
+
+    arrays = {name: value for name, value in sizes.items() if is_array(value)}
+    try:
+        return np.broadcast_shapes(*(value.shape for value in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
+        raise SizeError(f"the sizes do not broadcast: {shapes}", hint="make them of one shape") from None
 
 
 def maximum(*values: Size) -> Size:

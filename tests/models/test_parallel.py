@@ -206,7 +206,10 @@ MESSAGES = [
     ("mixtral-8x7b --on h100:16 --tensor 16 --expert 16", "has 8 experts, which 16 chips do not"),
     ("mixtral-8x7b --on h100:8 --tensor 4 --expert 8 --expert-exchange all-reduce", "an AllReduce does not do"),
     ("mixtral-8x7b --on h100:8 --tensor 8 --expert 2 --expert-exchange all-to-all", "not on 2; say expert 8"),
-    ("mixtral-8x7b --on h100:8 --tensor 8 --expert-exchange mail", "unknown exchange of tokens and experts 'mail'"),
+    (
+        "mixtral-8x7b --on h100:8 --tensor 8 --expert 8 --expert-exchange mail",
+        "unknown exchange of tokens and experts 'mail'",
+    ),
     ("llama-2-7b --on h100:8 --tensor 8 --algorithm tre", "unknown algorithm 'tre'; did you mean"),
     ("llama-2-7b --on h100:64 --pipeline 64", "llama-2-7b has 32 layers, too few for 64 stages; a pipeline of at most"),
     ("llama-2-7b --on h100:8 --pipeline 8 --balance luck", "unknown balance of stages 'luck'"),

@@ -178,7 +178,7 @@ MESSAGES = [
     ("--pipeline 3", "8 chips are no multiple of pipeline 3; 3 chips, or a multiple"),
     ("--pipeline 0", "size pipeline is 0"),
     ("--microbatches 0", "size microbatches is 0"),
-    ("--power 0", "power 0.0 is not above 0; watts of one chip, as in 700"),
+    ("--power 0 --tokens 1e9", "power 0.0 is not above 0; watts of one chip, as in 700"),
 ]
 
 

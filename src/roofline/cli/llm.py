@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roofline.cli.llm_options import PICTURE_NAMES, PICTURES, WORKED_OUT, WORKED_OUT_NAMES, taken
+from roofline.cli.llm_options import BESIDE, PICTURE_NAMES, PICTURES, WORKED_OUT, WORKED_OUT_NAMES, taken
 from roofline.cli.llm_sections import Question, sections
-from roofline.cli.model_options import FORMATS, SHARING, formats, images, sharing
+from roofline.cli.model_options import FORMATS, SHARING, formats, images, not_alone, sharing
 from roofline.cli.options import ESTIMATE, TARGET, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @with_options(TARGET)
 @click.option("--batch", default="1", show_default=True, metavar="N", help="Sequences; a list or range gives a table.")
 @click.option("--prompt", metavar="TOKENS", help="Tokens to prefill of each sequence.")
-@click.option("--past", metavar="TOKENS", help="Tokens of the prompt's prefix that are in the cache already.")
-@click.option("--context", metavar="TOKENS", help="Tokens in the cache when decoding (default: the prompt).")
+@click.option("--past", metavar="TOKENS", help="Tokens in the cache already, before the prompt's.")
+@click.option("--context", metavar="TOKENS", help="Tokens in the cache when decoding (default: past and prompt).")
 @click.option("--images", metavar="N", help="Images in each prompt; their tokens are part of it.")
 @click.option("--image-size", metavar="HxW", help="Height and width of an image in pixels (default: the tower's own).")
 @click.option("--all-logits", is_flag=True, help="Prefill makes output for every token, not only the last.")
@@ -45,9 +45,10 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     """
     from roofline.models.config import load
 
+    not_alone(BESIDE)
     described = load(model)
     pictured = images(options, described)
-    sizes = {name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")}
+    sizes = _every({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
     picture, wanted = taken(options, PICTURE_NAMES), taken(options, WORKED_OUT_NAMES)
     wanted |= {name: _size(name, wanted[name]) for name in ("output", "chunk")}
     arguments = {**_target(options), **formats(options), **pictured, **options}
@@ -154,6 +155,17 @@ def _size(name: str, text: str | None) -> Any:
     from roofline.sizes import check
 
     return check(name, value) if isinstance(value, list) else value
+
+
+def _every(sizes: dict[str, Any]) -> dict[str, Any]:
+    """Lay sizes of several values across each other: every batch with every context."""
+    several = [name for name, value in sizes.items() if hasattr(value, "shape")]
+    if len(several) < 2:
+        return sizes
+    import numpy as np
+
+    grid = np.meshgrid(*(sizes[name] for name in several), indexing="ij")
+    return {**sizes, **{name: values.ravel() for name, values in zip(several, grid, strict=True)}}
 
 
 def _beside(chips: dict[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:

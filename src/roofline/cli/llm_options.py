@@ -8,6 +8,8 @@ import click
 
 VIEWS = ("front", "roofline", "time", "memory")
 
+_COUNT = click.IntRange(1)
+
 WORKED_OUT = (
     click.option("--output", metavar="TOKENS", help="Whole answers: prefill, then so many tokens."),
     click.option("--chunk", metavar="TOKENS", help="Prefill the prompt in chunks, beside what decodes at --context."),
@@ -19,10 +21,10 @@ WORKED_OUT = (
     click.option("--accept", type=float, default=0.8, show_default=True, metavar="P", help="Chance that one holds."),
     click.option("--draft-by", metavar="MODEL", help="What drafts: a model, mtp, or a fraction of a step (0.1)."),
     click.option("--prefill-on", metavar="TARGET", help="Prefill on chips of its own: how many for each that decodes."),
-    click.option("--prefill-tensor", type=int, metavar="N", help="Chips that split a prefill server (all)."),
-    click.option("--prefill-batch", type=int, default=1, show_default=True, metavar="N", help="Its prompts at once."),
+    click.option("--prefill-tensor", type=_COUNT, metavar="N", help="Chips that split a prefill server (all)."),
+    click.option("--prefill-batch", type=_COUNT, default=1, show_default=True, metavar="N", help="Prompts at once."),
     click.option("--link", metavar="B/s", help="One way from a prefill chip to the servers that decode."),
-    click.option("--pool", type=int, default=1, show_default=True, metavar="N", help="Chips that share evenly."),
+    click.option("--pool", type=_COUNT, default=1, show_default=True, metavar="N", help="Chips that share evenly."),
     click.option(
         "--form", type=click.Choice(["lower", "op_by_op", "upper"]), default="lower", show_default=True,
         help="Which bound of a step adds up to longer times.",
@@ -36,6 +38,19 @@ PICTURES = (
     click.option("--dark", is_flag=True, help="Light on dark."),
     click.option("--width", type=click.IntRange(320, 4000), metavar="PIXELS", help="Width of the picture."),
 )  # fmt: skip
+
+#: Options that say nothing without another, and which: one of them is enough.
+BESIDE = {
+    **dict.fromkeys(("past", "all_logits"), ("prompt",)),
+    **dict.fromkeys(("accept", "draft_by"), ("draft",)),
+    **dict.fromkeys(("prefill_tensor", "prefill_batch", "link"), ("prefill_on",)),
+    **dict.fromkeys(("micro_batches", "balance"), ("pipeline",)),
+    **dict.fromkeys(("expert_exchange", "dispatch", "combine", "shared_experts"), ("expert",)),
+    **dict.fromkeys(("kv_parallel", "sequence_parallel"), ("tensor",)),
+    "algorithm": ("tensor", "expert", "context_parallel", "pipeline"),
+    "phase": ("view",),
+    **dict.fromkeys(("dark", "width"), ("file", "view")),
+}
 
 PICTURE_NAMES = ("view", "phase", "file", "dark", "width")
 WORKED_OUT_NAMES = (

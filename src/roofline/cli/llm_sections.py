@@ -29,7 +29,8 @@ class Question:
     @property
     def context(self) -> Any:
         """Tokens in the cache when decoding."""
-        return self.sizes["prompt"] if self.sizes["context"] is None else self.sizes["context"]
+        prompt, context = self.sizes["prompt"], self.sizes["context"]
+        return prompt + self.arguments.get("past", 0) if context is None and prompt is not None else context
 
     def need(self, option: str, *names: str) -> list[Any]:
         """Sizes an option needs."""
@@ -117,6 +118,8 @@ def _disaggregation(asked: Question, found: Any) -> Section:
         raise InputError("images on prefill chips of their own are not modelled", hint="leave the images out")
     if asked.wanted["output"] is None:
         raise InputError("--prefill-on needs --output", hint="tokens of an answer, as in --output 512")
+    if "past" in asked.arguments:
+        raise InputError("--prefill-on is about whole prompts", hint="leave --past out")
     target = asked.wanted["prefill_on"]
     shape = target.partition(":")[2]
     chips = asked.wanted["prefill_tensor"]

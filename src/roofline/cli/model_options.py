@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from roofline.errors import InputError
 
@@ -59,6 +61,22 @@ def _number(name: str, text: str | None) -> Any:
         flag = f"--{name.replace('_', '-')}"
         raise InputError(f"{flag} {text!r} is not a number of chips", hint="a number, or a list 1,2,4,8")
     return value
+
+
+def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
+    """Refuse an option of the command that says nothing without another, where that is not given."""
+    context = click.get_current_context()
+
+    def given(name: str) -> bool:
+        return context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+
+    flags = {param.name: param for param in context.command.params}
+    for name, needed in beside.items():
+        if given(name) and not any(map(given, needed)):
+            other = (flags[name].secondary_opts if context.params[name] is False else ()) or flags[name].opts
+            wanted = " or ".join(flags[each].opts[-1] for each in needed)
+            more = "it" if len(needed) == 1 else "one of them"
+            raise InputError(f"{other[-1]} says nothing without {wanted}", hint=f"add {more}, or leave {other[-1]} out")
 
 
 def formats(options: dict[str, Any]) -> dict[str, Any]:

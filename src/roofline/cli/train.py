@@ -6,9 +6,17 @@ from typing import Any
 
 import click
 
+from roofline.cli.model_options import not_alone
 from roofline.cli.options import ESTIMATE, TARGET, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
+
+#: Options that say nothing without another.
+_BESIDE = {
+    **dict.fromkeys(("schedule", "chunks"), ("pipeline",)),
+    **dict.fromkeys(("price", "power"), ("tokens",)),
+    "sequence_parallel": ("tensor",),
+}
 
 
 @click.command("train")
@@ -64,6 +72,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     """
     from roofline.models.training import train
 
+    not_alone(_BESIDE)
     arguments = target_arguments(options)
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
@@ -75,10 +84,13 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     found = train(model, **arguments, **options)
     if as_json:
         from roofline.models.training_advice import advise
-        from roofline.models.training_limits import limits
+        from roofline.models.training_limits import best_mix, limits
 
+        mix = best_mix(found)
         scales, faster = [limit.to_dict() for limit in limits(found)], [line.to_dict() for line in advise(found)]
-        show_json({**found.to_dict(), "limits": scales, "advice": faster})
+        show_json(
+            {**found.to_dict(), "limits": scales, "mix": None if mix is None else mix.to_dict(), "advice": faster}
+        )
         return
     from roofline.models.training_show import training_table
 

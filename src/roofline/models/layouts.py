@@ -18,7 +18,7 @@ from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.footprint import Footprint
 from roofline.errors import SizeError
 from roofline.models.parallelism import OPTIONS
-from roofline.sizes import is_array, is_symbol
+from roofline.sizes import common_shape, is_array, is_symbol
 
 #: Options that are sequences by themselves.
 _LISTS = ("skew",)
@@ -33,11 +33,7 @@ def stacked(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -
     symbols = [name for name, value in fixed.items() if is_symbol(value)]
     if symbols:
         raise SizeError(f"{symbols[0]} is unnamed, and numbers of chips are an array", hint="give it a value")
-    try:
-        shape = np.broadcast_shapes(*(values.shape for values in varying.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {values.shape}" for name, values in varying.items())
-        raise SizeError(f"the sizes do not broadcast: {shapes}", hint="make them of one shape") from None
+    shape = common_shape(varying)
     flat = {name: np.broadcast_to(values, shape).ravel() for name, values in varying.items()}
     names = [name for name in flat if name in OPTIONS]
     rows: dict[tuple[Any, ...], list[int]] = {}

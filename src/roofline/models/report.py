@@ -166,7 +166,7 @@ def serve(
 ) -> Serving:
     """Price the prefill of ``prompt`` tokens and a decode step after ``context`` tokens, whichever are given.
 
-    Where only ``prompt`` is given, decode follows it: its context is the prompt. ``options`` are those of
+    Where only ``prompt`` is given, decode follows it: its context is ``past`` and the prompt. ``options`` are those of
     :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
@@ -174,7 +174,7 @@ def serve(
     described = load(model) if isinstance(model, str) else model
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
-    after = context if context is not None else prompt
+    after = context if context is not None else prompt + options.get("past", 0)
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode

@@ -25,7 +25,7 @@ from roofline.models.mixed_step import mixed
 from roofline.models.operations import decode, in_format, prefill
 from roofline.models.parallelism import Parallelism, several, taken
 from roofline.models.sharded import share
-from roofline.sizes import Size, is_array, is_symbol
+from roofline.sizes import Size, common_shape, is_array, is_symbol
 from roofline.work import Op, Work
 
 
@@ -134,6 +134,9 @@ def serve_bound(
             raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
     batch = _array(batch)
     options = {name: _array(value) if name in kind.sizes else value for name, value in options.items()}
+    sizes = {"batch": batch, **{name: options[name] for name in kind.sizes if name in options}}
+    if sum(map(is_array, sizes.values())) > 1:
+        common_shape(sizes)
     ways = Parallelism.on(machine, **taken(options))
     if kind.beside and ways.pipeline * ways.context > 1:
         raise InputError(

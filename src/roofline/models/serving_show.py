@@ -39,14 +39,14 @@ def front_table(found: Front) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
     varies = [name for name in ("context", "chips", "tensor") if len({getattr(c, name) for c in found.choices}) > 1]
     if "chips" in varies and "tensor" in varies:
         varies.remove("tensor")
     names = ["", "batch", *varies]
     names += ["each user", "TPOT", "each chip", "bound by", "memory"]
     for name in names:
-        rows.add_column(name, justify="left" if name in ("", "bound by") else "right", no_wrap=True)
+        rows.add_column(name, justify="left" if name in ("", "bound by") else "right", overflow="fold")
     shown = _thinned(sorted(found.fitting, key=lambda choice: (choice.context, choice.time_per_token)))
     for choice in shown:
         sizes = [f"{getattr(choice, name):,}" for name in varies]

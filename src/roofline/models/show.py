@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.explain import show
+from roofline.hardware.rate import rate
 from roofline.models.pipeline import Pipelined
 from roofline.models.report import Serving
 from roofline.models.serving import POLICY_TEXT
 from roofline.models.summary import Summary
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import is_array
+from roofline.work import Key
 
 #: Rows a terminal shows of operations and of configurations.
 SHOWN = 16
@@ -27,14 +31,16 @@ def summary_table(found: Sequence[Summary]) -> Any:
 
     first = found[0]
     rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
-    rows.add_column("model", no_wrap=True)
-    for name in ("parameters", "active", "FLOPs", "memory", "bytes moved", "FLOP/B", "KV per token"):
+    rows.add_column("model", overflow="fold")
+    active = [short_count(each.active) if each.active < each.parameters * 0.9 else "" for each in found]
+    some = ("active",) if any(active) else ()
+    for name in ("parameters", *some, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken"):
         rows.add_column(name, justify="right", no_wrap=True)
-    for each in found:
+    for each, used in zip(found, active, strict=True):
         rows.add_row(
             each.model.name,
             short_count(each.parameters),
-            short_count(each.active) if each.active < each.parameters * 0.9 else "",
+            *([used] if some else []),
             format_quantity(each.flops, "FLOP"),
             format_quantity(float(each.memory.total), "B"),
             format_quantity(float(each.bytes), "B"),
@@ -43,7 +49,7 @@ def summary_table(found: Sequence[Summary]) -> Any:
         )
     title = Text.assemble(("prefill", "bold"), f" of {first.batch} x {first.prompt} tokens")
     said = [
-        "memory: weights, keys and values, activations; active: parameters one token uses",
+        "memory: weights, keys and values, activations" + ("; active: parameters one token uses" if some else ""),
         f"bytes moved: {POLICY_TEXT[first.policy]}",
         *(f"{each.model.name}: {each.model.vision.counted()}" for each in found if each.model.vision),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
@@ -105,13 +111,14 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
     within, nothing = show(phase.op_by_op, "s"), show(phase.upper, "s")
     lines.append(f"  {within} if only each operation overlaps within itself, {nothing} if nothing does")
     tokens = sizes["batch"] * (sizes.get("prompt", 1))
-    rate = f"{format_number(float(tokens / phase.lower))} tokens/s"
+    made = f"{format_number(float(tokens / phase.lower))} tokens/s"
     if name == "decode":
-        rate += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
+        made += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
     moved = phase.times.get(found.memory.level)
     used = "" if moved is None else f", {float(moved / phase.lower):.0%} of bandwidth"
     flops = "" if phase.utilisation is None else f" · {float(phase.utilisation):.0%} of peak FLOP/s"
-    lines.append(f"  {rate}{flops}{used}")
+    lines.append(f"  {made}{flops}{used}")
+    lines += [f"  {line}" for line in off_matrix_unit(phase, "--activations")]
     lines += [f"  {line}" for line in several_chips(phase, found, name)]
     flips = found.compute_bound_from() if name == "decode" else None
     if flips is not None:
@@ -119,6 +126,21 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
         lines.append(f"  compute-bound {whole} at this context; the matrices alone {alone}")
     return lines
+
+
+def off_matrix_unit(phase: Bound, option: str) -> list[str]:
+    """Say where matrix products run beside the matrix unit as it takes no such format, and what would use it."""
+    usual = rate(phase.machine, Key("flops", "matrix", "bf16"))
+    products = next((part for part in phase.ops if part.op.kind == "contraction"), None)
+    if usual is None or products is None:
+        return []
+    formats = {key.dtype for key, _ in products.op.work.items() if key.quantity == "flops" and key.place == "matrix"}
+    found = {rate(phase.machine, Key("flops", "matrix", name)) for name in formats} - {None}
+    other = next((each.resource for each in found if each and each.resource != usual.resource), None)
+    if other is None:
+        return []
+    names = ", ".join(sorted(formats))
+    return [f"matrix products run on {other}: {usual.resource} takes no {names}; {option} bf16 would run on it"]
 
 
 def several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
@@ -131,30 +153,60 @@ def several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
             f"{stages}: each takes {show(phase.latency, 's')} through all, {show(slow, 's')} in the slowest, "
             f"number {phase.slowest + 1}"
         )
+        lines.append("where it becomes compute-bound or network-bound is not worked out over stages")
     limit = found.network_limit(name)
     if limit is not None:
         lines.append(limit.says)
     return lines
 
 
+@dataclass(frozen=True, slots=True)
+class _Dotted:
+    """A dotted name, which a narrow terminal breaks after its dots."""
+
+    name: str
+
+    def __rich_measure__(self, console: Any, options: Any) -> Any:
+        """From its longest piece to the whole."""
+        from rich.measure import Measurement
+
+        return Measurement(max(map(len, self._pieces)), len(self.name))
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """As many pieces a line as there is room for."""
+        from rich.text import Text
+
+        lines = [""]
+        for piece in self._pieces:
+            if lines[-1] and len(lines[-1]) + len(piece) > options.max_width:
+                lines.append("")
+            lines[-1] += piece
+        yield Text("\n".join(lines), overflow="fold")
+
+    @property
+    def _pieces(self) -> list[str]:
+        return re.findall(r"[^. ]+\.?|[. ]", self.name)
+
+
 def operations(phase: Bound) -> Any:
-    """The operations that take longest, one a row."""
+    """The operations that take longest, one a row; in a narrow terminal it is their names that are broken."""
+    from rich.padding import Padding
     from rich.table import Table
 
     rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
-    rows.add_column("    operation", no_wrap=True)
+    rows.add_column("operation")
     for name in ("FLOPs", "bytes", "FLOP/B", "at best"):
         rows.add_column(name, justify="right", no_wrap=True)
-    rows.add_column("bound by")
+    rows.add_column("bound by", no_wrap=True)
     ordered = sorted(phase.ops, key=lambda part: -float(part.lower))
     for part in ordered[:SHOWN]:
         intensity = "" if part.intensity is None else format_number(float(part.intensity))
         amounts = (format_quantity(float(part.flops), "FLOP"), format_quantity(float(part.bytes), "B"), intensity)
-        rows.add_row(f"    {part.op.where}", *amounts, show(part.lower, "s"), str(part.bound_by or ""))
+        rows.add_row(_Dotted(part.op.where), *amounts, show(part.lower, "s"), str(part.bound_by or ""))
     rest = ordered[SHOWN:]
     if rest:
-        rows.add_row(f"    {len(rest)} more", "", "", "", show(sum(part.lower for part in rest), "s"), "")
-    return rows
+        rows.add_row(f"{len(rest)} more", "", "", "", show(sum(part.lower for part in rest), "s"), "")
+    return Padding(rows, (0, 0, 0, 4), expand=False)
 
 
 def _configurations(found: Serving) -> Any:
@@ -162,7 +214,7 @@ def _configurations(found: Serving) -> Any:
     import numpy as np
     from rich.table import Table
 
-    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
     columns: list[tuple[str, Any, str]] = []
     phases = [(name, phase) for name, phase in (("prefill", found.prefill), ("decode", found.decode)) if phase]
     sizes: dict[str, Any] = {}
@@ -176,7 +228,7 @@ def _configurations(found: Serving) -> Any:
         columns += [("tokens/s", found.tokens_per_second, ""), ("each user", 1 / found.decode.lower, "")]
     columns.append(("memory", found.memory.total, "B"))
     for name, _, _ in columns:
-        rows.add_column(name, justify="left" if name == "bound by" else "right", no_wrap=True)
+        rows.add_column(name, justify="left" if name == "bound by" else "right", overflow="fold")
     flat = [np.broadcast_to(np.asarray(values), shape).ravel() for _, values, _ in columns]
     count = len(flat[0])
     kept = (
@@ -217,6 +269,11 @@ def _memory(found: Serving) -> list[str]:
         free = show(needed.capacity - needed.total, "B")
         return [f"{line}; fits {show(needed.capacity, 'B')} of {needed.level}, {free} free"]
     over = f"{line}; does not fit: {show(needed.total - needed.capacity, 'B')} more than {needed.level} holds"
+    if found.ways.pipeline > 1:
+        return [
+            over,
+            "  the nearest that fits is not worked out over stages: fewer sequences, more chips, another format",
+        ]
     instead = found.fitting()
     return [over, f"  instead: {instead}"] if instead else [over]
 

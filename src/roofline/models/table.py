@@ -25,7 +25,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism import Parallelism, taken
 from roofline.models.serving import PHASES, check_policy, needs, streamed
 from roofline.models.sharded import share
-from roofline.sizes import Size, check, is_array, symbol
+from roofline.sizes import Size, check, common_shape, is_array, symbol
 from roofline.work import Op, Work
 
 #: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
@@ -111,11 +111,7 @@ def serve_table(
     varying = {name: _checked(name, value) for name, value in given.items() if _varies(value)}
     if not varying:
         raise SizeError("no size is an array", hint="serve_bound answers a single configuration")
-    try:
-        shape = np.broadcast_shapes(*(values.shape for values in varying.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {values.shape}" for name, values in varying.items())
-        raise SizeError(f"the sizes do not broadcast: {shapes}", hint="make them of one shape") from None
+    shape = common_shape(varying)
     letters = {name: symbol(name) for name in varying}
     sizes = {**given, **letters}
     ops = kind.build(described, **sizes, **options)

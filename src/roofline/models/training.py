@@ -50,7 +50,7 @@ from roofline.models.training_stage import (
     passes,
     repeated,
 )
-from roofline.sizes import Size, check, floor_div, is_array, is_symbol, maximum, product
+from roofline.sizes import Size, check, common_shape, floor_div, is_array, is_symbol, maximum, product
 from roofline.work import Key, Tensor
 
 #: Which bytes of a training step count.
@@ -141,6 +141,8 @@ def train(
     described = replace(in_format(described, stored), dtype=stored, quantisation=None)
     length = check("sequence", min(4096, described.context or 4096) if sequence is None else sequence)
     total = check("batch_tokens", batch_tokens)
+    if is_array(length) and is_array(total):
+        common_shape({"batch_tokens": total, "sequence": length})
     local = divide(described, layout, machine) if layout.chips > 1 else described
     share = divided(divided(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
     parts = _microbatches(microbatches, share, pipeline, order)
@@ -148,7 +150,8 @@ def train(
     step = _step(described, divided(share, parts), length, count, layout)
     stream = _stream(local, step, tensor if sequence_parallel else 1)
     steady = pipeline > 1 and microbatches is None and order.bounded
-    plan = Plan(chosen, formats, zero, parts, chunks, machine.mesh, stream, steady)
+    table = local.vocabulary * local.width if local.tied and local.head else 0
+    plan = Plan(chosen, formats, zero, parts, chunks, machine.mesh, stream, steady, table)
     peak = rate(machine, Key("flops", "matrix", dtypes.get(stored).arithmetic))
     if peak is None:
         raise InputError(f"{machine.name} has no peak for {stored}", hint=f"give one: set {stored}=… FLOP/s")
@@ -360,9 +363,7 @@ def _assumptions(
         said.append(f"{ways['pipeline']} stages{pieces}, {order.name}: {order.says}")
         said.append("stages wait for each other as in the published schedule; sends are not waited for")
         if model.tied:
-            said.append(
-                "the tied table is held by the first and the last stage; adding up its gradients is not counted"
-            )
+            said.append("the tied table is held by the first and the last stage, which exchange its gradients")
     if not (isinstance(plan.microbatches, int) and plan.microbatches == 1):
         said.append(f"{plan.microbatches} microbatches one after the other: weights are read for each")
     if not (is_array(share) or is_symbol(share)) and share != int(share):

@@ -44,6 +44,9 @@ def laid_out(model: Model, tensor: int, sequence: bool, context: int, expert: in
     from roofline.models.parallel import has_experts
 
     numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
+    several = next((name for name, ways in numbers.items() if not isinstance(ways, int)), None)
+    if several is not None:
+        raise SizeError(f"{several} is not one number of chips", hint="ask for one layout at a time")
     made = Parallelism(**{OPTIONS[name]: check(name, size) for name, size in numbers.items()}, sequence=sequence)
     if expert > 1 and not has_experts(model):
         raise InputError(f"{model.name} has no experts to spread over {expert} chips", hint="leave expert out")

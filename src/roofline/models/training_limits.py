@@ -6,6 +6,8 @@
 ...     print(limit)
 fsdp 1,024: computing covers it from 187 tokens a chip on (1,024 now)
 tensor 4: computing covers it up to 8 chips (4 now)
+>>> print(best_mix(found))
+no other mix of fsdp and tensor that fits has a lower floor than fsdp 1,024, tensor 4
 
 What must be covered is an axis's collectives, all together, behind all computing of the step: the floor's own question.
 Computing grows with the tokens of a chip, gathering weights does not; of tensor parallelism both grow, so that there
@@ -24,6 +26,7 @@ from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
 from roofline.models.schedule import schedule
 from roofline.models.training_answer import Training
+from roofline.quantity import format_quantity
 from roofline.sizes import is_array, is_symbol
 
 #: The share of a step that a pipeline may wait for little.
@@ -66,6 +69,48 @@ class Limit:
             return f"{name}: computing covers it at any number of {self.what}"
         side = f"from {self.value:,.0f} {self.what} on" if self.least else f"up to {self.value:,.0f} {self.what}"
         return f"{name}: computing covers it {side} ({self.now:,.0f} now)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mix:
+    """How the chips of a step are best shared out to ``fsdp`` and ``tensor``: ``lower`` seconds, and ``now``."""
+
+    fsdp: int
+    tensor: int
+    lower: float
+    now: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mix as plain data."""
+        return {"fsdp": self.fsdp, "tensor": self.tensor, "lower": self.lower, "now": self.now}
+
+    def __str__(self) -> str:
+        best = f"fsdp {self.fsdp:,}, tensor {self.tensor:,}"
+        if self.lower >= self.now:
+            return f"no other mix of fsdp and tensor that fits has a lower floor than {best}"
+        return f"best mix {best}: {format_quantity(self.now, 's')} → {format_quantity(self.lower, 's')}"
+
+
+def best_mix(found: Training) -> Mix | None:
+    """Find the mix of fully sharded and tensor parallelism with the least floor, all else as it is; None without both.
+
+    Every power of two that divides the chips is asked for anew. What does not fit or is not modelled is left out; of
+    floors that are equal, the mix whose operations one after the other take least.
+    """
+    tensor, fsdp = found.ways["tensor"], found.ways["fsdp"]
+    if is_array(found.lower) or is_symbol(found.lower) or tensor == 1 or fsdp == 1:
+        return None
+    chips, now = int(tensor) * int(fsdp), (float(found.lower), float(found.op_by_op))
+    best = (now, int(tensor))
+    for ways in (1, *_doubling(chips)):
+        try:
+            tried = again(found, tensor=ways, fsdp=chips // ways, microbatches=found.asked["microbatches"])
+        except RooflineError:
+            continue
+        if tried.memory.fits is not False and len(tried.bound.incomplete) <= len(found.bound.incomplete):
+            best = min(best, ((float(tried.lower), float(tried.op_by_op)), ways))
+    (lower, _), ways = best
+    return Mix(chips // ways, ways, lower, now[0])
 
 
 def limits(found: Training) -> tuple[Limit, ...]:
@@ -155,4 +200,4 @@ def _doubling(most: int) -> Iterator[int]:
         ways *= 2
 
 
-__all__ = ["BUBBLE", "Limit", "again", "axis_times", "computing", "limits"]
+__all__ = ["BUBBLE", "Limit", "Mix", "again", "axis_times", "best_mix", "computing", "limits"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.bounds.explain import show
-from roofline.models.show import listed, operations, short_count
+from roofline.models.show import indented, listed, off_matrix_unit, operations, short_count
 from roofline.models.training import Training
 from roofline.models.training_advice import advise
-from roofline.models.training_limits import limits
+from roofline.models.training_limits import best_mix, limits
 from roofline.quantity import format_number, format_quantity
 
 #: Lines of advice shown.
@@ -31,6 +31,7 @@ def training_table(found: Training) -> Any:
         f"{show(found.upper, 's')} if nothing does",
         "  " + ", ".join(f"{name} {show(time, 's')}" for name, time in _longest_first(bound.times)),
         *_waits(found),
+        *(f"  {line}" for line in off_matrix_unit(bound, "--weights")),
         f"{format_quantity(float(found.model_flops), 'FLOP')} forward and backward, "
         f"{float(found.model_flops / found.six):.3g} of 6·parameters·tokens; "
         f"{float(found.flops / found.model_flops):.3g} of it computed, what is run again included",
@@ -38,8 +39,9 @@ def training_table(found: Training) -> Any:
         *_budget(found),
         *_memory(found),
     ]
-    body = [Text(f"  {line}") for line in lines]
-    scales = listed("scales", [str(limit) for limit in limits(found)], "")
+    body = indented(lines, 2)
+    mix = best_mix(found)
+    scales = listed("scales", [*map(str, limits(found)), *([] if mix is None else [str(mix)])], "")
     faster = listed("faster", [str(line) for line in advise(found)[:MOST]], "")
     said = listed("assumes", list(bound.assumptions), "dim")
     return Group(

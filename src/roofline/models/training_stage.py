@@ -5,7 +5,8 @@ each microbatch of the step::
 
     for each microbatch     forward, what is run again, backward, the hidden state sent on and its gradient sent back,
                             ZeRO 3: weights gathered twice; ZeRO 2 and 3: gradients added up and shared out
-    once a step             gradients of copies added up, ZeRO 1: weights gathered, the optimizer's update
+    once a step             gradients of copies added up, ZeRO 1: weights gathered, the optimizer's update;
+                            a tied table's gradients exchanged by the first and the last stage
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ Call = tuple[str, str, Any, str, Size]
 class Plan:
     """How a step is done, alike on every stage: formats and policies, microbatches, and the axes chips stand on.
 
-    ``steady`` says that as much waits for its backward pass however many chips share the batch.
+    ``steady`` says that as much waits for its backward pass however many chips share the batch; ``table`` is how many
+    parameters a tied table has.
     """
 
     policy: Policy
@@ -56,6 +58,7 @@ class Plan:
     mesh: Any
     stream: Tensor
     steady: bool = False
+    table: Size = 0
 
     def axes(self, *names: str) -> tuple[Any, ...]:
         """The mesh axes of these names that there are."""
@@ -159,6 +162,8 @@ def passes(
     for_weights = [op for op in back if op.where.endswith("weight gradient")]
     for_inputs = [op for op in back if not op.where.endswith("weight gradient")]
     each, once = _shared(plan, ops)
+    if plan.table and ends[0] != ends[1]:
+        once.append(_table_exchanged(plan))
     ahead, behind = _sent(plan, ends)
     forward += [op for op in each if op.name == "weights for forward"] + ahead
     for_inputs += [op for op in each if op.name == "weights for backward"] + behind
@@ -199,6 +204,15 @@ def _sent(plan: Plan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
         sent = exchanged("Permute", axes, nbytes, plan.stream, replace(plan.stream, ident=f"{plan.stream.ident} sent"))
         found.append([replace(sent, name=name, where=f"pipeline: {name}", repeat=count)] if count else [])
     return found[0], found[1]
+
+
+def _table_exchanged(plan: Plan) -> Op:
+    """Both ends of a pipeline send each other their gradients of the tied table: each chip those it looks after."""
+    held = divided(plan.table, plan.shards) if plan.zero else plan.table
+    gradients = Tensor("tied table gradient", (held,), plan.formats.gradients, "gradient")
+    other = replace(gradients, ident="tied table gradient of the other end", role="activation")
+    sent = exchanged("Permute", plan.axes("pipeline"), gradients.traffic_bytes, gradients, other)
+    return replace(sent, name="tied table gradients", where="pipeline: tied table gradients")
 
 
 def _shared(plan: Plan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:

@@ -1,0 +1,180 @@
+"""Answers that are complete: no option passed over in silence, no table cut, every choice that was asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.cli import main
+from roofline.errors import SizeError
+from roofline.models import latency_throughput, load, serve, serve_bound, serve_table
+from roofline.models.show import operations, serving_table, summary_table
+from roofline.models.summary import summary
+from roofline.models.training import train
+from roofline.models.training_limits import best_mix
+from roofline.models.training_show import training_table
+
+Capture = pytest.CaptureFixture[str]
+
+ONE = "llm llama-2-7b --on a100 --context 100"
+MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (f"{ONE} --past 50", "--past says nothing without --prompt; add it, or leave --past out"),
+        (f"{ONE} --all-logits", "--all-logits says nothing without --prompt"),
+        (f"{ONE} --accept 0.5", "--accept says nothing without --draft"),
+        (f"{ONE} --link 1GB/s", "--link says nothing without --prefill-on"),
+        (f"{ONE} --prefill-batch 1", "--prefill-batch says nothing without --prefill-on"),
+        (f"{ONE} --micro-batches 4", "--micro-batches says nothing without --pipeline"),
+        (f"{ONE} --dispatch fp8", "--dispatch says nothing without --expert"),
+        (f"{ONE} --sequence-parallel", "--sequence-parallel says nothing without --tensor"),
+        (f"{ONE} --dark", "--dark says nothing without --output-file or --view; add one of them, or leave --dark out"),
+        (f"{ONE} --phase decode", "--phase says nothing without --view"),
+        (f"{MANY} --schedule zb-h1", "--schedule says nothing without --pipeline"),
+        (f"{MANY} --price 2", "--price says nothing without --tokens"),
+        (f"{MANY} --no-sequence-parallel", "--no-sequence-parallel says nothing without --tensor"),
+    ],
+)
+def test_an_option_that_says_nothing_is_an_error(words: str, message: str, capsys: Capture) -> None:
+    assert main(words.split()) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_several_batches_and_contexts_are_all_asked(capsys: Capture) -> None:
+    words = "llm llama-3-8b --on h200 --batch 1,16,64 --context 4096,5000 --json"
+    assert main(words.split()) == 0
+    choices = json.loads(capsys.readouterr().out)["front"]["choices"]
+    wanted = {(batch, context) for batch in (1, 16, 64) for context in (4096, 5000)}
+    assert {(each["batch"], each["context"]) for each in choices} == wanted
+    for each in choices:
+        alone = serve("llama-3-8b", on="h200", batch=each["batch"], context=each["context"])
+        assert each["time_per_token"] == pytest.approx(alone.time_per_token, rel=1e-12)
+
+
+ARRAYS = {"batch": np.array([1, 2, 3]), "context": np.array([64, 128])}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: serve_bound("llama-3-8b", "decode", on="h200", **ARRAYS),
+        lambda: serve_table("llama-3-8b", "decode", on="h200", **ARRAYS),
+        lambda: latency_throughput("llama-3-8b", on="h200", **ARRAYS),
+        lambda: serve("llama-3-8b", on="h200:8", tensor=[1, 2, 4, 8], batch=ARRAYS["batch"], context=64),
+        lambda: train("llama-3-8b", on="h200", batch_tokens=ARRAYS["batch"] * 8192, sequence=ARRAYS["context"]),
+    ],
+)
+def test_sizes_that_do_not_broadcast(ask: Any) -> None:
+    with pytest.raises(SizeError, match=r"the sizes do not broadcast: .* \(\d,\).* \(\d,\); make them of one shape"):
+        ask()
+
+
+def test_training_takes_one_layout() -> None:
+    with pytest.raises(SizeError, match="tensor is not one number of chips; ask for one layout at a time"):
+        train("llama-3-8b", on="h100:8", batch_tokens=65536, tensor=[2, 4])  # type: ignore[arg-type]
+
+
+def drawn(table: Any, width: int) -> str:
+    from rich.console import Console
+
+    console = Console(width=width, highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+def test_tables_are_not_cut_in_a_narrow_terminal() -> None:
+    experts = serve("deepseek-v3", on="h200:32", expert=32, batch=1024, context=4096)
+    step = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=2**22, tensor=8, checkpoint="full")
+    many = serve("llama-3-8b", on="h200", prompt=1024, batch=[16, 256], context=[4096, 5000])
+    models = [summary(load(name), batch=1, prompt=1024) for name in ("llama-2-7b", "mixtral-8x7b", "gpt-3")]
+    tables = [serving_table(experts), training_table(step), serving_table(many), summary_table(models)]
+    for table in tables:
+        text = drawn(table, 80)
+        assert "…" not in text.replace(" … ", "")
+        assert all(len(line) <= 80 for line in text.splitlines())
+    assert experts.decode
+    for wide, narrow in zip(*(drawn(operations(experts.decode), width).split() for width in (200, 70)), strict=False):
+        assert wide.startswith(narrow)
+        if wide != narrow:  # the first name that is broken is broken after a dot
+            assert narrow.endswith(".")
+            break
+
+
+@pytest.mark.parametrize(("zero", "shared"), [(0, 1), (1, 2), (3, 2)])
+def test_a_tied_table_is_exchanged_by_both_ends(zero: int, shared: int) -> None:
+    found = train("Qwen/Qwen3-0.6B", on="h100:8", batch_tokens=2**18, pipeline=4, zero=zero, gradients="fp32")
+    table = 151936 * 1024 * 4 / shared
+    sent = {
+        stage.numbers: [op.op.dims["bytes"] for op in stage.bound.ops if "tied table" in op.op.where]
+        for stage in found.stages
+    }
+    assert sent.pop((0,)) == sent.pop((3,)) == [table]
+    assert not any(sent.values())
+    (op,) = (op for op in found.stages[0].bound.ops if "tied table" in op.op.where)
+    assert op.times["nvlink"] == pytest.approx(table / 450e9)
+
+
+def test_an_untied_table_and_a_single_stage_exchange_nothing() -> None:
+    untied = train("llama-3-8b", on="h100:8", batch_tokens=2**18, pipeline=4)
+    whole = train("Qwen/Qwen3-0.6B", on="h100:8", batch_tokens=2**18)
+    for found in (untied, whole):
+        assert not [op for stage in found.stages for op in stage.bound.ops if "tied" in op.op.where]
+
+
+def test_the_best_mix_is_the_best_of_fresh_answers() -> None:
+    asked: dict[str, Any] = {"on": "v5p:16x16x16", "batch_tokens": 4 * 10**6, "checkpoint": "full"}
+    found = train("llama-3-70b", tensor=8, fsdp=512, **asked)
+    mix = best_mix(found)
+    fresh = {}
+    for tensor in (1, 2, 4, 8, 16, 32, 64):
+        step = train("llama-3-70b", tensor=tensor, fsdp=4096 // tensor, **asked)
+        if not step.bound.incomplete:
+            fresh[tensor] = step.lower
+    assert mix is not None
+    assert mix.lower == min(fresh.values()) == fresh[mix.tensor]
+    assert mix.lower < mix.now == found.lower
+    assert f"best mix fsdp {mix.fsdp:,}, tensor {mix.tensor}" in drawn(training_table(found), 120)
+    assert best_mix(train("llama-3-8b", on="h100:8", batch_tokens=65536)) is None
+
+
+def test_what_is_not_worked_out_over_stages_is_said() -> None:
+    text = drawn(serving_table(serve("llama-3-70b", on="a100:2", pipeline=2, batch=64, context=8000)), 120)
+    assert "where it becomes compute-bound or network-bound is not worked out over stages" in text
+    assert "the nearest that fits is not worked out over stages" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("llm llama-2-7b --on v5e --context 64", "matrix products run on vpu: mxu takes no fp16; --activations bf16"),
+        ("train llama-2-7b --on v5e:16 --batch-tokens 65536", "run on vpu: mxu takes no fp16; --weights bf16 would"),
+        ("llm llama-2-7b --on v5e --context 64 --activations bf16", ""),
+        ("llm llama-2-7b --on a100 --context 64", ""),
+        ("train llama-2-7b --on v5e:16 --batch-tokens 65536 --weights bf16", ""),
+    ],
+)
+def test_products_off_the_matrix_unit_are_said(words: str, said: str, capsys: Capture) -> None:
+    assert main(words.split()) == 0
+    text = capsys.readouterr().out
+    assert said in text
+    assert said or "matrix products run on" not in text
+
+
+def test_decode_follows_what_was_in_the_cache_and_the_prompt(capsys: Capture) -> None:
+    found = serve("llama-3-8b", on="h100", prompt=1000, past=500, batch=4)
+    after = serve("llama-3-8b", on="h100", context=1500, batch=4)
+    assert found.time_per_token == after.time_per_token
+    words = "llm llama-3-8b --on h100 --prompt 1000 --past 500 --draft 2 --json"
+    assert main(words.split()) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["speculation"]["plain"] == answer["time_per_token"]
+    words = "llm llama-3-8b --on h100 --prompt 1000 --past 500 --output 8 --prefill-on h100"
+    assert main(words.split()) == 2
+    assert "--prefill-on is about whole prompts; leave --past out" in capsys.readouterr().err
