@@ -142,3 +142,14 @@ def test_messages() -> None:
         solve(MATMUL, on="v5e")
     with pytest.raises(InputError, match="'vmem' plays no part in this on TPU v5e; what plays a part: mxu, bf16, hbm"):
         solve(MATMUL, "vmem", on="v5e")
+
+
+@pytest.mark.parametrize(("on", "D", "pick"), [("h100", 8192, 4), ("v5e", 65536, 16)])
+def test_a_number_of_chips_to_take_is_one_there_can_be(on: str, D: int, pick: int) -> None:
+    """Chips of v5e come in powers of two, and D is to divide: 3 chips, which are past the crossing, do not fit."""
+    found = solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "n", on=on, mesh={"X": "n"}, B=4096, D=D, F=8192)
+    assert pick / 2 < found.value <= pick
+    assert found.pick == pick
+    at = found.at_pick()
+    assert at is not None
+    assert at.kind == "network-bound"

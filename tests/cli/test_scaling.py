@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -64,3 +66,17 @@ def test_one_link_and_another_algorithm(capsys: pytest.CaptureFixture[str]) -> N
 def test_messages(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     assert main(["scaling", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_list_needs_no_arithmetic_in_symbols_and_an_answer_no_arrays() -> None:
+    """What a command does not use is not imported: numpy and sympy for the list, numpy for a closed form."""
+
+    def loaded(*words: str) -> set[str]:
+        code = f"import sys; from roofline.cli import main; main({list(words)!r}); print(*sys.modules, file=sys.stderr)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        return set(done.stderr.split())
+
+    assert not {"numpy", "sympy", "matplotlib"} & loaded("scaling")
+    answered = loaded("scaling", "tp", "--on", "v5p")
+    assert "sympy" in answered
+    assert not {"numpy", "matplotlib", "torch"} & answered

@@ -140,16 +140,16 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
         raise InputError(f"{steps[0].function} goes over axes of one chip: nothing is sent", hint="name a larger mesh")
     laid = lay_out(asked)
     op, mesh = next(op for op in laid.ops if op.kind == "collective"), laid.machine.mesh
-    from roofline.ops.collective import algorithms, crossing, limit
+    from roofline.ops.collective import algorithms, crossing, limit, says
     from roofline.ops.collective_choice import regimes
 
     kind, axes = op.options["collective"], tuple(op.options["axes"])
     over = mesh.select(axes) if mesh is not None else ()
     chosen = op.options["algorithm"]
     names = algorithms(kind, over)
-    rows = [_row(asked.vary(algorithm=name), name, limit(kind, over, name)) for name in names]
+    rows = [_row(asked.vary(algorithm=name), name, says(kind, name), limit(kind, over, name)) for name in names]
     if chosen not in names:
-        rows.append(_row(asked, chosen))
+        rows.append(_row(asked, chosen, "the fastest at each size"))
     return Communication(
         asked.answer(),
         kind,
@@ -179,16 +179,13 @@ def _an(kind: str) -> str:
     return f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
 
 
-def _row(asked: Question, name: str, limit: str = "") -> Row:
+def _row(asked: Question, name: str, says: str, limit: str = "") -> Row:
     """Price the collective by another algorithm, or by the fastest of each size."""
-    from roofline.ops.collective_algorithms import ALGORITHMS
-
     answer = asked.answer()
     wire = {resource: time for resource, time in answer.times.items() if resource in answer.wire}
     hops = [use for use in answer.uses if use.quantity == "hops"]
     busiest = _largest(list(wire.values()))
     sent = _largest(list(answer.wire.values()))
-    says = ALGORITHMS[name].says if name in ALGORITHMS else "the fastest at each size"
     hop_time = _sum([u.time for u in hops])
     return Row(name, says, sent, _sum([u.amount for u in hops]), busiest, hop_time, limit)
 

@@ -39,7 +39,7 @@ from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_names, multiple_of
 from roofline.bounds.solution import Solution
 from roofline.bounds.solve_network import Crossing, by_algorithm, network_pairs
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.notation import program
 from roofline.ops import formula_names
 from roofline.quantity import format_quantity
@@ -47,6 +47,9 @@ from roofline.sizes import is_symbol, symbol
 
 #: The largest size tried when a flip is looked for numerically.
 FARTHEST = 2**50
+
+#: How many numbers of chips are tried for one that a slice can have and that divides the sizes.
+MOST_TRIED = 256
 
 
 def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution:
@@ -169,8 +172,11 @@ class _Search:
             flips=tuple(flips),
         )
 
-    def _whole(self, value: float) -> int:
-        """The smallest whole number past a value, one that mesh axes divide where they shard it."""
+    def _whole(self, value: float) -> int | None:
+        """The smallest whole number past a value, one that mesh axes divide, or a number of chips there can be."""
+        if self.name in mesh_names(self.asked):
+            at, first = self._numeric(), max(1, math.ceil(value * (1 - 1e-12)))
+            return next((n for n in range(first, min(4 * first, first + MOST_TRIED)) if at(n) is not None), None)
         multiple = multiple_of(self.asked, self.name) if self.symbolic.plan is not None else 1
         return max(1, math.ceil(value * (1 - 1e-12) / multiple)) * multiple
 
@@ -236,7 +242,7 @@ class _Search:
             if size not in found:
                 try:
                     found[size] = str(self.asked.with_sizes(**{self.name: size}).answer().bound_by)
-                except SizeError:
+                except (SizeError, HardwareError):
                     found[size] = None
             return found[size]
 

@@ -111,7 +111,7 @@ def cost(
     name = default_algorithm(kind, axes) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
-    note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {chosen.says}"
+    note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {says(kind, name)}"
     if kind == "AllToAll" and not (isinstance(density, int) and density == 1):
         note += (
             "; a share of it is sent"
@@ -173,6 +173,11 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis]) -> str:
     if topologies == ["switch"] and kind == "Broadcast":
         return "double binary tree"
     return {"AllReduce": "two-shot"}.get(kind, "direct")
+
+
+def says(kind: str, name: str) -> str:
+    """Say how an algorithm does a collective; a message for one chip goes to that one only."""
+    return "a message goes to its receiver the shortest way" if kind in ("Permute", "Send") else ALGORITHMS[name].says
 
 
 def algorithms(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
