@@ -132,8 +132,8 @@ def serve_bound(
     for required in kind.required:
         if required not in options:
             raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
-    batch = _array(batch)
-    options = {name: _array(value) if name in kind.sizes else value for name, value in options.items()}
+    batch = as_size(batch)
+    options = {name: as_size(value) if name in kind.sizes else value for name, value in options.items()}
     sizes = {"batch": batch, **{name: options[name] for name in kind.sizes if name in options}}
     if sum(map(is_array, sizes.values())) > 1:
         common_shape(sizes)
@@ -196,8 +196,8 @@ def step_bound(
     return replace(found, incomplete=(*described.gaps, *found.incomplete)) if described.gaps else found
 
 
-def _array(value: Size) -> Size:
-    """Several sizes in a list as an array."""
+def as_size(value: Size) -> Size:
+    """Several sizes in a list as an array; anything else as it is."""
     if not isinstance(value, list | tuple | range):
         return value
     import numpy as np
