@@ -192,3 +192,24 @@ def test_half_the_layers_are_half_of_each_kind() -> None:
     half = next(each for each in found if each.change == "10 layers in place of 20")
     fresh = replace(model, layers=(plain,) * 4 + (other,) * 6)
     assert half.after.lower == pytest.approx(serve_bound(fresh, "decode", on="h200", batch=4, context=1000).lower)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (f"{ONE} --overlap 2", "overlap 2.0 is not a fraction"),
+        (f"{MANY} --overlap -1", "overlap -1.0 is not a fraction"),
+        ("llm bert-base --on h100 --context 100", "bert-base is an encoder, which does not decode; give a prompt"),
+    ],
+)
+def test_what_cannot_be_is_an_error(words: str, message: str, capsys: Capture) -> None:
+    assert main(words.split()) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_estimate_is_shown() -> None:
+    found = serve("llama-3-8b", on="a100", context=10, overlap=0.5, overhead="5us")
+    assert found.decode
+    assert found.decode.estimate is not None
+    text = drawn(serving_table(found), 120)
+    assert f"{found.decode.estimate * 1e3:.3g} ms by the stated overlap and overhead, an estimate" in text

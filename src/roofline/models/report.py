@@ -171,6 +171,8 @@ def serve(
     described = load(model) if isinstance(model, str) else model
     later = {name: value for name, value in options.items() if name not in _PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
+    if prompt is None and not described.causal:
+        raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
     after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}

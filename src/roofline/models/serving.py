@@ -114,7 +114,7 @@ def serve_bound(
     times those of all (:class:`roofline.models.pipeline.Pipelined`). The footprint holds weights, keys and values and
     the activations alive at once.
     """
-    from roofline.bounds.api import target
+    from roofline.bounds.api import fraction, target
     from roofline.quantity import parse
 
     if several(options):
@@ -144,6 +144,7 @@ def serve_bound(
             hint="tensor, expert and data are",
         )
     spent = None if overhead is None else parse(overhead, "s")
+    overlap = None if overlap is None else fraction(overlap)
     if ways.pipeline > 1:
         from roofline.models.pipeline import pipelined
 
