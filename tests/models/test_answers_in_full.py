@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from roofline.cli import main
 from roofline.errors import SizeError
-from roofline.models import latency_throughput, load, serve, serve_bound, serve_table
+from roofline.models import advise_step, latency_throughput, load, serve, serve_bound, serve_table
 from roofline.models.show import operations, serving_table, summary_table
 from roofline.models.summary import summary
 from roofline.models.training import train
@@ -171,6 +172,9 @@ def test_decode_follows_what_was_in_the_cache_and_the_prompt(capsys: Capture) ->
     found = serve("llama-3-8b", on="h100", prompt=1000, past=500, batch=4)
     after = serve("llama-3-8b", on="h100", context=1500, batch=4)
     assert found.time_per_token == after.time_per_token
+    several = serve("llama-3-8b", on="h100", prompt=[1000, 2000], past=500, batch=4)
+    assert several.time_per_token is not None
+    assert several.time_per_token[0] == after.time_per_token
     words = "llm llama-3-8b --on h100 --prompt 1000 --past 500 --draft 2 --json"
     assert main(words.split()) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -178,3 +182,34 @@ def test_decode_follows_what_was_in_the_cache_and_the_prompt(capsys: Capture) ->
     words = "llm llama-3-8b --on h100 --prompt 1000 --past 500 --output 8 --prefill-on h100"
     assert main(words.split()) == 2
     assert "--prefill-on is about whole prompts; leave --past out" in capsys.readouterr().err
+
+
+def test_half_the_layers_are_half_of_each_kind() -> None:
+    plain = load("llama-3-8b").layers[0]
+    other = load("mixtral-8x7b").layers[0]
+    model = replace(load("llama-3-8b"), layers=(plain, other) * 8 + (other,) * 4)
+    found = advise_step(model, "decode", on="h200", batch=4, context=1000)
+    half = next(each for each in found if each.change == "10 layers in place of 20")
+    fresh = replace(model, layers=(plain,) * 4 + (other,) * 6)
+    assert half.after.lower == pytest.approx(serve_bound(fresh, "decode", on="h200", batch=4, context=1000).lower)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (f"{ONE} --overlap 2", "overlap 2.0 is not a fraction"),
+        (f"{MANY} --overlap -1", "overlap -1.0 is not a fraction"),
+        ("llm bert-base --on h100 --context 100", "bert-base is an encoder, which does not decode; give a prompt"),
+    ],
+)
+def test_what_cannot_be_is_an_error(words: str, message: str, capsys: Capture) -> None:
+    assert main(words.split()) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_estimate_is_shown() -> None:
+    found = serve("llama-3-8b", on="a100", context=10, overlap=0.5, overhead="5us")
+    assert found.decode
+    assert found.decode.estimate is not None
+    text = drawn(serving_table(found), 120)
+    assert f"{found.decode.estimate * 1e3:.3g} ms by the stated overlap and overhead, an estimate" in text

@@ -87,7 +87,7 @@ def question(
         count_padding=count_padding,
         pad=pad,
         compute=compute,
-        overlap=None if overlap is None else _fraction(overlap),
+        overlap=None if overlap is None else fraction(overlap),
         overhead=None if overhead is None else parse(overhead, "s", zero=True),
         mesh=axes,
         plan=plan,
@@ -95,7 +95,7 @@ def question(
         uneven=uneven,
         use=tuple(use),
         wrap=wrap,
-        density=density if density == 1 else _fraction(density, "density", "the share of an AllToAll that is sent"),
+        density=density if density == 1 else fraction(density, "density", "the share of an AllToAll that is sent"),
     )
 
 
@@ -221,7 +221,8 @@ def _tile(tile: Sequence[int]) -> tuple[int, int, int]:
     return bm, bn, bk
 
 
-def _fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
+def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
+    """Take a share from 0 to 1; anything else is an error."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InputError(f"{what} {value!r} is not a fraction", hint=hint)
     return float(value)

@@ -211,7 +211,10 @@ def _fewer_layers(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
     """Half the layers, for half of everything."""
     count = len(asked.model.layers)
     if count >= 2:
-        model = replace(asked.model, layers=asked.model.layers[::2])
+        # every second of each kind: kinds may alternate
+        kinds = {layer: number for number, layer in enumerate(dict.fromkeys(asked.model.layers))}
+        order = sorted(range(count), key=lambda number: (kinds[asked.model.layers[number]], number))
+        model = replace(asked.model, layers=tuple(asked.model.layers[number] for number in sorted(order[::2])))
         reason = "a model distilled to half its depth has half the arithmetic and the bytes"
         yield Change(f"{len(model.layers)} layers in place of {count}", reason, model, asked.arguments)
 

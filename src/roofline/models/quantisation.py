@@ -33,6 +33,8 @@ class Modules:
 
     def hold(self, path: str) -> bool:
         """Say whether a module, or one it stands in, is named."""
+        if not self.exact and not self.wild:
+            return False
         number = _LAYER.search(path)
         layer = int(number[1]) if number else -1
         generic = _LAYER.sub("#", path)

@@ -18,7 +18,7 @@ from roofline.models.description import Model
 from roofline.models.flip import flip
 from roofline.models.limits import Limit, network_limit
 from roofline.models.parallelism import CHIPS, ONE, Parallelism, several, taken
-from roofline.models.serving import serve_bound
+from roofline.models.serving import as_size, serve_bound
 from roofline.models.sharded import shares
 from roofline.models.step import PREFILL_ONLY
 from roofline.sizes import Size, maximum, product
@@ -174,7 +174,9 @@ def serve(
     described = load(model) if isinstance(model, str) else model
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
-    after = context if context is not None else prompt + options.get("past", 0)
+    if prompt is None and not described.causal:
+        raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
+    after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode

@@ -114,7 +114,7 @@ def serve_bound(
     times those of all (:class:`roofline.models.pipeline.Pipelined`). The footprint holds weights, keys and values and
     the activations alive at once.
     """
-    from roofline.bounds.api import target
+    from roofline.bounds.api import fraction, target
     from roofline.quantity import parse
 
     if several(options):
@@ -132,8 +132,8 @@ def serve_bound(
     for required in kind.required:
         if required not in options:
             raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
-    batch = _array(batch)
-    options = {name: _array(value) if name in kind.sizes else value for name, value in options.items()}
+    batch = as_size(batch)
+    options = {name: as_size(value) if name in kind.sizes else value for name, value in options.items()}
     sizes = {"batch": batch, **{name: options[name] for name in kind.sizes if name in options}}
     if sum(map(is_array, sizes.values())) > 1:
         common_shape(sizes)
@@ -144,6 +144,7 @@ def serve_bound(
             hint="tensor, expert and data are",
         )
     spent = None if overhead is None else parse(overhead, "s")
+    overlap = None if overlap is None else fraction(overlap)
     if ways.pipeline > 1:
         from roofline.models.pipeline import pipelined
 
@@ -197,8 +198,8 @@ def step_bound(
     return replace(found, incomplete=(*gaps, *found.incomplete)) if gaps else found
 
 
-def _array(value: Size) -> Size:
-    """Several sizes in a list as an array."""
+def as_size(value: Size) -> Size:
+    """Several sizes in a list as an array; anything else as it is."""
     if not isinstance(value, list | tuple | range):
         return value
     import numpy as np

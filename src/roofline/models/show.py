@@ -110,6 +110,8 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
     lines = [f"{name} ({asked}): at best {show(phase.lower, 's')}, {phase.kind} ({phase.bound_by})"]
     within, nothing = show(phase.op_by_op, "s"), show(phase.upper, "s")
     lines.append(f"  {within} if only each operation overlaps within itself, {nothing} if nothing does")
+    if phase.estimate is not None:
+        lines.append(f"  {show(phase.estimate, 's')} by the stated overlap and overhead, an estimate")
     tokens = sizes["batch"] * (sizes.get("prompt", 1))
     made = f"{format_number(float(tokens / phase.lower))} tokens/s"
     if name == "decode":

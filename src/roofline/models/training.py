@@ -120,7 +120,7 @@ def train(
     Sizes of the batch may be numbers, arrays or symbols; numbers of chips are numbers.
     """
     asked = {name: value for name, value in locals().items() if name not in ("model", "target_options")}
-    from roofline.bounds.api import target
+    from roofline.bounds.api import fraction, target
     from roofline.quantity import parse
 
     described = load(model) if isinstance(model, str) else model
@@ -159,7 +159,7 @@ def train(
     priced = {
         "expression": f"{described.name} training step",
         "sizes": {"batch_tokens": total, "sequence": length, **{name: n for name, n in ways.items() if n > 1}},
-        "overlap": overlap,
+        "overlap": None if overlap is None else fraction(overlap),
         "overhead": None if overhead is None else parse(overhead, "s"),
         "request": {"policy": policy, "checkpoint": chosen.name},
     }
