@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline import bound, plot
+from roofline import bound, plot, solve
 from roofline.charts.marks import Line, Ridge
 
 TEXT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
@@ -22,7 +22,10 @@ def test_time_over_a_number_of_chips() -> None:
         one = bound(TEXT, on="h100", mesh={"X": n}, plan="fewest", **sizes)
         assert lines["lower"].y[lines["lower"].x.index(n)] == pytest.approx(one.lower)
     crossings = [mark for mark in chart.marks if isinstance(mark, Ridge)]
-    assert any("nvlink binds" in mark.label and 2 < mark.x < 4 for mark in crossings)
+    (crossing,) = (mark for mark in crossings if "nvlink binds" in mark.label)
+    assert crossing.text == "n between 2 and 4"  # no other number of chips between them divides the sizes
+    exact = solve(TEXT, on="h100", mesh={"X": "n"}, for_="n", **sizes).value
+    assert crossing.x == pytest.approx(exact, rel=0.05)  # a straight line of logarithms
 
 
 def test_time_over_a_size_that_must_divide() -> None:

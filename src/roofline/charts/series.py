@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from roofline.bounds.bound import Bound
 from roofline.bounds.sweep import Sweep, sweep
 from roofline.errors import SizeError, suggest
+from roofline.quantity import format_number
 
 COLUMNS = ("flops", "lower", "upper", "attainable", "times", "bound_by")
 
@@ -27,10 +29,16 @@ _REFINED = 1024
 # Of a sharded expression, 2 to this power of sizes are tried one by one, since not all divide.
 _SHARDED_BITS = 6
 
+#: Sizes this near each other, as a share, have a straight line between them.
+_CLOSE = 0.02
+
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Where what binds changes along a curve: at ``x``, from ``before`` to ``after``; times by resource."""
+    """Where what binds changes along a curve: at ``x``, from ``before`` to ``after``; times by resource.
+
+    ``ends`` are the sizes on both sides of it that were evaluated, the nearest there are.
+    """
 
     x: float
     attainable: float
@@ -39,6 +47,20 @@ class Knee:
     times: Mapping[str, float]
     before: str
     after: str
+    ends: tuple[int, int]
+
+    def said(self, unknown: str) -> str:
+        """Where it is: a figure between sizes that are close, else both of them, for nothing in between can be run.
+
+        >>> Knee(2.5, 1.0, 1.0, 1.0, {}, "hbm", "mxu", (2, 3)).said("B")
+        'B = 2.5'
+        >>> Knee(3.2, 1.0, 1.0, 1.0, {}, "mxu", "ici", (2, 4)).said("n")
+        'n between 2 and 4'
+        """
+        low, high = self.ends
+        if _close(low, high):
+            return f"{unknown} = {format_number(self.x)}"
+        return f"{unknown} between {low} and {high}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,10 +173,15 @@ def _curve(
     )
 
 
+def _close(low: int, high: int) -> bool:
+    return high - low <= max(1, _CLOSE * low)
+
+
 def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequence[int]], Sweep]) -> Knee:
     """Close in on whole sizes next to each other, then put the crossing between them by a straight line.
 
-    Times are linear in a size between neighbours, or nearly so, which makes the last step exact.
+    Times are linear in a size between neighbours, or nearly so, which makes the last step exact. Between sizes that are
+    far apart, where nothing can be run, the line is that of the logarithms.
     """
     import numpy as np
 
@@ -168,16 +195,30 @@ def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequ
         if len(table) == 2:
             break
     before, after = str(table["bound_by"][low]), str(table["bound_by"][high])
-    gap = table[f"time.{before}"] - table[f"time.{after}"]
-    part = float(gap[low] / (gap[low] - gap[high])) if gap[low] != gap[high] else 0.5
+    ends = (int(table[unknown][low]), int(table[unknown][high]))
+    times_there = [table[f"time.{name}"][at] for name in (before, after) for at in (low, high)]
+    far = not _close(*ends) and min(times_there) > 0
+
+    def bent(name: str) -> bool:
+        """Whether the logarithm of a column is what a straight line goes through: its sizes are far apart."""
+        return far and min(table[name][low], table[name][high]) > 0
+
+    def straight(name: str) -> tuple[float, float]:
+        ends = float(table[name][low]), float(table[name][high])
+        return (math.log(ends[0]), math.log(ends[1])) if bent(name) else ends
+
+    first, second = (straight(f"time.{name}") for name in (before, after))
+    gap = first[0] - second[0], first[1] - second[1]
+    part = gap[0] / (gap[0] - gap[1]) if gap[0] != gap[1] else 0.5
 
     def between(name: str) -> float:
-        values = table[name]
-        return float(values[low] + part * (values[high] - values[low]))
+        start, stop = straight(name)
+        found = start + part * (stop - start)
+        return math.exp(found) if bent(name) else found
 
     times = {name: between(f"time.{name}") for name in _resources(table)}
     time = times[after]
-    return Knee(between(unknown), between("flops") / time, time, between("upper"), times, before, after)
+    return Knee(between(unknown), between("flops") / time, time, between("upper"), times, before, after, ends)
 
 
 def _refined(start: int, stop: int, finer: Callable[[Sequence[int]], Sweep]) -> Sweep:

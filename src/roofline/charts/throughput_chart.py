@@ -19,7 +19,7 @@ from roofline.charts.operations import wanting
 from roofline.charts.series import Series
 from roofline.charts.size_axes import NEUTRAL, named, shared_notes, size_axis, upwards
 from roofline.errors import InputError
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import format_quantity
 
 #: A peak is drawn where it is at most so many times above the highest curve.
 IN_SIGHT = 1.6
@@ -63,7 +63,7 @@ def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: st
 
 def _knee(label: str, curve: Series, index: int, number: int) -> Ridge:
     knee = curve.knees[index]
-    text = f"{curve.unknown} = {format_number(knee.x)}"
+    text = knee.said(curve.unknown)
     return Ridge(knee.x, knee.attainable, f"{label}: from {text} {knee.after} binds", text, number)
 
 

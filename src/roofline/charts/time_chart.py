@@ -19,7 +19,6 @@ from roofline.charts.chart import Chart
 from roofline.charts.marks import Line, Ridge, Role
 from roofline.charts.series import Series
 from roofline.charts.size_axes import NEUTRAL, named, shared_notes, size_axis, upwards
-from roofline.quantity import format_number
 
 
 def time_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
@@ -73,6 +72,6 @@ def _line(label: str, curve: Series, times: tuple[float, ...], role: Role, serie
 def _knees(curve: Series, prefix: str, series: int) -> list[Ridge]:
     found = []
     for knee in curve.knees:
-        text = f"{curve.unknown} = {format_number(knee.x)}"
+        text = knee.said(curve.unknown)
         found.append(Ridge(knee.x, knee.lower, f"{prefix}from {text} {knee.after} binds", text, series))
     return found

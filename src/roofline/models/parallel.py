@@ -56,10 +56,13 @@ def split(
     return _split(model, Splitter(model.name, ways, tuple(axes), expert, sequence, algorithm))
 
 
-def divide(model: Model, ways: Parallelism, machine: Machine) -> Model:
-    """What one chip runs of a model, or of one stage of it, laid out as ``ways`` says on a machine of that mesh."""
+def divide(model: Model, ways: Parallelism, machine: Machine, *, compares: bool = True) -> Model:
+    """What one chip runs of a model, or of one stage of it, laid out as ``ways`` says on a machine of that mesh.
+
+    ``compares`` says whether notes of collectives name a faster algorithm, which nobody reads in a search.
+    """
     named = {axis.name: axis for axis in machine.mesh or ()}
-    algorithm = Chooser(ways.algorithm, machine)
+    algorithm = Chooser(ways.algorithm, machine, compares)
     axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
     axes["tensor"] = (*axes["tensor"], *axes["kv"])
     spread = None

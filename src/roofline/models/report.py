@@ -123,7 +123,7 @@ class Serving:
         phase = self.decode or self.prefill
         if phase is None or self.ways.chips == 1:
             return self.model
-        return shares(self.model, phase.machine, self.ways)[0][getattr(phase, "slowest", 0)]
+        return shares(self.model, phase.machine, self.ways, compares=False)[0][getattr(phase, "slowest", 0)]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""

@@ -37,11 +37,12 @@ def share(model: Model, machine: Machine, ways: Parallelism | None = None, **opt
 
 
 def shares(
-    model: Model, machine: Machine, ways: Parallelism, costs: Costs | None = None
+    model: Model, machine: Machine, ways: Parallelism, costs: Costs | None = None, *, compares: bool = True
 ) -> tuple[tuple[Model, ...], Machine]:
     """One chip's part of each stage of a model, and the machine with its chips named.
 
     ``costs`` are those that stages are cut by: of each layer, of what comes before them, of what comes after.
+    ``compares`` is as in :func:`roofline.models.parallel.divide`.
     """
     if ways.chips == 1:
         return (model,), machine
@@ -56,4 +57,4 @@ def shares(
         named = name_axes(machine, wanted)
     layers, first, last = costs or (None, 0, 0)
     parts = stages(model, ways.pipeline, layers, first=first, last=last)
-    return tuple(divide(part, ways, named) for part in parts), named
+    return tuple(divide(part, ways, named, compares=compares) for part in parts), named

@@ -26,7 +26,7 @@ them can do does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from roofline.errors import InputError, suggest
@@ -68,6 +68,7 @@ class Chooser:
     wanted: Algorithms = None
     machine: Machine | None = None
     compares: bool = True
+    _faster: dict[Any, Cost] = field(default_factory=dict, repr=False)
 
     def name(self, kind: str) -> str | None:
         """Choose the algorithm of one collective: the one asked for where it does such, else None, the usual one."""
@@ -96,7 +97,12 @@ class Chooser:
         """Name the fastest algorithm at this size beside the usual one, where it is another."""
         if self.machine is None or not _is_number(found.nbytes) or not _is_number(found.chips):
             return found
-        best = fastest(found.kind, axes, found.nbytes, self.machine, density=density)
+        asked = (found.kind, tuple(axis.name for axis in axes), found.nbytes, density)
+        best = self._faster.get(asked) if _is_number(density) else None
+        if best is None:
+            best = fastest(found.kind, axes, found.nbytes, self.machine, density=density)
+            if _is_number(density):
+                self._faster[asked] = best
         ours, theirs = (_times(each.work, self.machine)[0] for each in (found, best))
         if not theirs or ours < theirs * _WORTH_SAYING:
             return found

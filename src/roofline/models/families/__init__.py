@@ -47,7 +47,7 @@ def family(*model_types: str) -> Callable[[Reader], Reader]:
 
 def reader(model_type: str) -> Reader:
     """The reader of a model type, or an error that names the nearest known ones."""
-    readers = _all()
+    readers = _found(model_type)
     other = next((why for why, types in _OTHERS.items() if model_type in types), None)
     if other is not None:
         raise InputError(
@@ -67,9 +67,17 @@ def known() -> list[str]:
 
 @cache
 def _all() -> dict[str, Reader]:
+    return _found("")
+
+
+def _found(model_type: str) -> dict[str, Reader]:
+    """Import families until one reads the type, those of its name first; all of them where none does."""
     from importlib import import_module
 
-    for entry in sorted(os.listdir(os.path.dirname(__file__))):
-        if entry.endswith(".py") and not entry.startswith("_"):
-            import_module(f"{__name__}.{entry[:-3]}")
+    modules = [entry[:-3] for entry in sorted(os.listdir(os.path.dirname(__file__))) if entry.endswith(".py")]
+    for module in sorted(modules, key=lambda name: not (model_type and model_type.startswith(name))):
+        if model_type in _READERS:
+            break
+        if not module.startswith("_"):
+            import_module(f"{__name__}.{module}")
     return _READERS
