@@ -99,7 +99,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 32 else f"{float(value):.6g}" if len(text) < 300 else "a number of over 300 digits"
 
 
-def common_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
+def common_shape(sizes: Mapping[str, Any], hint: str = "make them of one shape") -> tuple[int, ...]:
     """Return the shape that arrays broadcast to; an error naming them where they do not."""
     import numpy as np
 
@@ -108,7 +108,7 @@ def common_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
         return np.broadcast_shapes(*(value.shape for value in arrays.values()))
     except ValueError:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
-        raise SizeError(f"the sizes do not broadcast: {shapes}", hint="make them of one shape") from None
+        raise SizeError(f"the sizes do not broadcast: {shapes}", hint=hint) from None
 
 
 def maximum(*values: Size) -> Size:

@@ -20,7 +20,7 @@ from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.question import Question
 from roofline.errors import InputError, SizeError, suggest
 from roofline.quantity import format_quantity
-from roofline.sizes import check, is_array
+from roofline.sizes import check, common_shape, is_array
 
 #: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
 BLOCK = 16_384
@@ -150,11 +150,7 @@ def bound_arrays(asked: Question) -> Bound:
     asked = asked.one_plan()
     sizes = {name: _floats(name, value) for name, value in asked.sizes.items()}
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
-    try:
-        shape = np.broadcast_shapes(*(a.shape for a in arrays.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {a.shape}" for name, a in arrays.items())
-        raise SizeError(f"the sizes do not broadcast: {shapes}", hint="use sweep() for all combinations") from None
+    shape = common_shape(arrays, hint="use sweep() for all combinations")
     flat = {name: np.broadcast_to(a, shape).reshape(-1) for name, a in arrays.items()}
     rows = int(np.prod(shape))
     try:

@@ -42,6 +42,7 @@ WARM_UP = 0.05
 FLUSH = 128 * 2**20
 
 
+@ahead()
 def run(
     *expressions: str,
     at: Here | None = None,
@@ -60,21 +61,6 @@ def run(
     """
     measured, on, one_thread = at or this_machine(threads=threads)
     sizes = {**(sizes or {}), **more_sizes}
-    with ahead():
-        return _run(expressions, measured, on, one_thread, sizes, threads, cold, library, progress)
-
-
-def _run(
-    expressions: Sequence[str],
-    measured: Measurement,
-    on: Machine,
-    one_thread: Machine,
-    sizes: Mapping[str, Any],
-    threads: int | None,
-    cold: bool,
-    library: Library | None,
-    progress: Callable[[str], None] | None,
-) -> list[Point]:
     chosen = library or any_library()
     count = threads or measured.conditions.cores
     flush = _flusher(chosen, measured) if cold else None
