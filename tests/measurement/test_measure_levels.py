@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made import made, summary
 
 from roofline.measurement.levels import find_levels, typical
+from roofline.measurement.result import Curve
 
 
 def grid(low=12, high=29, step=0.5):
@@ -112,3 +115,14 @@ def test_levels_made_are_levels_found(falls, first, gaps):
     assert [level.bandwidth for level in found] == [value for _, value in levels]
     for level, (capacity, _) in zip(found[:-1], levels, strict=False):
         assert level.capacity <= capacity < level.capacity * 2**0.5 * 1.001
+
+
+def test_a_kernel_that_still_runs_at_the_level_before_does_not_lift_a_level():
+    """Arrays of several kernels round a working set differently: at one size one is in the first level, others not."""
+    found = made()
+    load = next(curve for curve in found.curves if curve.threads == 1)
+    first, second = found.levels(1)[:2]
+    assert second.bandwidth == 210e9
+    copied = [(size, first.bandwidth if size == second.first else value) for size, value in load.values()]
+    copy = Curve("copy", "a = b", 1, tuple((size, summary(value)) for size, value in copied))
+    assert replace(found, curves=(*found.curves, copy, replace(load, name="triad"))).levels(1)[:2] == [first, second]

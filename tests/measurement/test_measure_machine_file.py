@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+import re
+from dataclasses import replace
 
 import pytest
 from made import made, summary
@@ -12,6 +13,7 @@ from roofline.errors import HardwareError
 from roofline.hardware.checks import check
 from roofline.measurement import read_machine_file, write_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
+from roofline.measurement.samples import ALONE
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def test_it_comes_back_as_it_was(path):
     before, after = made(), read_machine_file(path)
     assert after.conditions == before.conditions
     for one, other in zip(before.ceilings, after.ceilings, strict=True):
-        assert dataclasses.replace(one, summary=other.summary) == other
+        assert replace(one, summary=other.summary) == other
         assert other.summary.value == pytest.approx(one.summary.value, rel=1e-5)
     assert [c.values() for c in after.curves] == [
         [(pytest.approx(s, abs=1), pytest.approx(v)) for s, v in c.values()] for c in before.curves
@@ -92,6 +94,18 @@ def test_registers_that_change_their_speed_tell_of_others(doubt):
     assert found.contended
     assert found.warnings()[0].startswith("contended: kernels that need no memory changed their speed")
     assert not made(doubts=("1.20 of what theory allows",)).contended
+
+
+def test_figures_that_nothing_confirms_make_a_machine_contended():
+    found = made()
+    lonely = replace(found.ceilings[0].summary, doubts=(f"{ALONE}: no other came within 3% of the best",))
+    few = replace(found, ceilings=(replace(found.ceilings[0], summary=lonely), *found.ceilings[1:]))
+    assert 0 < few.unconfirmed < 0.05
+    assert not few.contended
+    [load, *others] = found.curves
+    many = replace(found, curves=(replace(load, points=tuple((size, lonely) for size, _ in load.points)), *others))
+    assert many.contended
+    assert re.match(r"contended: \d+% of the figures rest on one round that no other came near", many.warnings()[0])
 
 
 def test_names_with_quotes_and_newlines_survive(tmp_path):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline.measurement import schedule
 from roofline.measurement.probes import Probe
-from roofline.measurement.samples import CLEAN, Sample, quantile, summarise, two_modes
+from roofline.measurement.samples import ALONE, CLEAN, Sample, confirmed, quantile, summarise, two_modes
 from roofline.measurement.schedule import sample
 
 
@@ -126,9 +126,17 @@ def test_a_probe_whose_windows_are_not_clean_is_tried_again():
     assert len(probe.rounds[0]) > 3
 
 
-def test_when_time_is_up_the_first_round_is_still_finished():
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that sampling goes by, which only the test moves on."""
+    now = [0.0]
+    monkeypatch.setattr(schedule, "monotonic", lambda: now[0])
+    return now
+
+
+def test_when_time_is_up_the_first_round_is_still_finished(clock):
     def take(windows):
-        time.sleep(0.15)
+        clock[0] += 0.15
         return [Sample(1.0, (1.0,))] * windows
 
     probes = [Probe(name, "B/s", "", 1, take) for name in "ab"]
@@ -141,6 +149,35 @@ def test_far_beyond_its_time_even_the_first_round_ends():
     probes = [probe_of([1.0] * 100) for _ in range(5)]
     assert sample(probes, rounds=3, windows=2, seconds=-1.0)
     assert not any(any(probe.rounds) for probe in probes)
+
+
+def test_a_best_round_that_stands_alone_is_tried_again_until_another_confirms_it():
+    lonely, steady = probe_of([1.0] * 4 + [2.0] * 2 + [1.0] * 6 + [1.98] * 50), probe_of([1.0] * 100)
+    assert sample([lonely, steady], rounds=3, windows=2, seconds=60)
+    assert [len(one) for one in lonely.rounds] == [2] * 7
+    assert len(steady.rounds) == 3
+    found = summarise(lonely.rounds)
+    assert found.value == 2.0
+    assert not any(doubt.startswith(ALONE) for doubt in found.doubts)
+
+
+def test_what_nothing_confirms_is_given_up_in_time_and_doubted(clock):
+    def take(windows):
+        clock[0] += 1.0
+        return [Sample(1.1 ** clock[0], (1.0,))] * windows
+
+    probe = Probe("x", "B/s", "", 1, take)
+    assert sample([probe], rounds=3, windows=2, seconds=6.5)
+    assert len(probe.rounds) == 7
+    assert f"{ALONE}: no other came within 3% of the best" in summarise(probe.rounds).doubts
+
+
+def test_times_are_confirmed_by_times_nearly_as_short():
+    slow, fast, faster = ([Sample(value, (1.0,))] * 3 for value in (2.0, 1.02, 1.0))
+    assert confirmed([slow, fast, faster], smaller_is_better=True)
+    assert not confirmed([slow, slow, faster], smaller_is_better=True)
+    assert not confirmed([])
+    assert not confirmed([faster])
 
 
 def test_ctrl_c_keeps_what_was_sampled():

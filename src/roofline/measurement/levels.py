@@ -74,8 +74,7 @@ def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -
     found: list[Level] = []
     for number, (start, end) in enumerate(groups):
         outermost = number == len(groups) - 1
-        middle = math.exp(_middle((start, end), logs))
-        inside = [point for point in points[start:end] if outermost or point[1] <= STEP * middle]
+        inside = points[start:end] if outermost else plateau(points[start:end])
         inner = found[-1].capacity if found else None
         best = max(bandwidth for _, bandwidth in (beyond(inside, inner) if outermost else inside))
         enough = math.exp(_middle(ends[number], logs)) / STEP
@@ -97,6 +96,16 @@ def _falling(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
         best = max(best, bandwidth)
         found.append((size, best))
     return found[::-1]
+
+
+def plateau(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Keep the points that stand no step above the median: one that does is still of the level before.
+
+    >>> plateau([(1, 9.0), (2, 4.1), (4, 4.0), (8, 4.0)])
+    [(2, 4.1), (4, 4.0), (8, 4.0)]
+    """
+    middle = median(bandwidth for _, bandwidth in points) if points else 0.0
+    return [point for point in points if point[1] <= STEP * middle]
 
 
 def beyond(points: Sequence[tuple[float, float]], inner: float | None) -> Sequence[tuple[float, float]]:

@@ -7,23 +7,25 @@ cannot be set from here: what it cannot measure is said.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from time import perf_counter
 from typing import Any
 
 from roofline.measurement.library_functions import numpy_functions, torch_functions
 from roofline.measurement.library_shapes import DTYPES as SHAPED
 from roofline.measurement.library_shapes import torch_shapes
-from roofline.measurement.probes import Probe, timed
+from roofline.measurement.probes import Probe, shortest, timed
 from roofline.measurement.workers import Workers
 
 #: Rows and columns of the products that are timed: a small one is done before others take a core, a large one steady.
 SIDES = (640, 1152)
 
 #: The product that tells which side to take, and the longest to wait for in seconds: few longer ones are undisturbed.
-TRIAL, PATIENCE = 128, 0.02
+TRIAL, PATIENCE = 128, 0.05
 
 #: Elements an operation of PyTorch has for each thread it uses (at::internal::GRAIN_SIZE).
 GRAIN = 32768
+
+#: Bytes of nearly the largest block that the C library's allocator agrees to keep (its DEFAULT_MMAP_THRESHOLD_MAX).
+SETTLED = 32 * 2**20 - 2**16
 
 TORCH_DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 NUMPY_DTYPES = {"fp64": "float64", "fp32": "float32"}
@@ -43,6 +45,7 @@ def library_probes(
 
 
 def _torch(torch: Any, threads: tuple[int, ...], workers: Workers, quick: bool) -> Iterator[Probe]:
+    settle_allocator(lambda: torch.empty(SETTLED, dtype=torch.uint8))
     for count in threads:
         before = setter(torch, count, workers)
         for dtype in (one for one in TORCH_DTYPES if one not in SHAPED):
@@ -63,13 +66,19 @@ def _torch(torch: Any, threads: tuple[int, ...], workers: Workers, quick: bool) 
     )  # fmt: skip
 
 
+def settle_allocator(allocate: Callable[[], Any]) -> None:
+    """Allocate a large block once and let it go, as any program has that worked with large tensors.
+
+    The C library's allocator then keeps freed blocks of up to that size for the next call. Before, it may hand each
+    one back to the system, depending on what else happened, and every call pays for new pages; what those cost is
+    measured by itself.
+    """
+    allocate()
+
+
 def _side(trial: Callable[[], Any], side: int) -> int:
     """Take the wanted side, unless a small product shows that it would take too long (a format that is emulated)."""
-    trial()
-    start = perf_counter()
-    trial()
-    expected = (perf_counter() - start) * (side / TRIAL) ** 3
-    return side if expected < PATIENCE else TRIAL
+    return side if shortest(trial) * (side / TRIAL) ** 3 < PATIENCE else TRIAL
 
 
 def setter(torch: Any, count: int, workers: Workers) -> Callable[[], None]:
@@ -87,7 +96,8 @@ def setter(torch: Any, count: int, workers: Workers) -> Callable[[], None]:
 def _torch_product(torch: Any, dtype: Any, side: int) -> Callable[[], Any]:
     if dtype is torch.int8:
         a, b = (torch.ones(side, side, dtype=dtype) for _ in "ab")
-        return lambda: torch._int_mm(a, b)
+        whole = torch.empty(side, side, dtype=torch.int32)
+        return lambda: torch._int_mm(a, b, out=whole)
     a, b, out = (torch.rand(side, side).to(dtype) for _ in "abc")
     return lambda: torch.mm(a, b, out=out)
 
@@ -100,6 +110,7 @@ def _numpy_product(np: Any, name: str, side: int) -> Callable[[], Any]:
 def _numpy(threads: int) -> Iterator[Probe]:
     import numpy as np
 
+    settle_allocator(lambda: np.empty(SETTLED, np.uint8))
     for dtype, name in NUMPY_DTYPES.items():
         for side in SIDES:
             yield timed(

@@ -11,8 +11,9 @@ from typing import Any
 
 from roofline.measurement.probes import Probe, timed
 
-#: Rows and columns of the tensor that is timed: 768 KiB of fp32, and enough for a library to use all threads.
-ROWS, COLUMNS = 256, 768
+#: Columns of the tensor that is timed, and rows for each thread, of two at least. Every thread has work for it
+#: (PyTorch gives none to a thread of less than 32,768 elements), and what a function makes on its way stays in a cache.
+COLUMNS, ROWS, LEAST_ROWS = 768, 64, 128
 
 #: Columns of the tensor whose time is that of the call.
 FEW = 8
@@ -51,32 +52,33 @@ QUICK_FUNCTIONS = ("exp", "add", "gelu", "softmax", "layer_norm")
 def torch_functions(torch: Any, threads: int, before: Callable[[], Any], quick: bool) -> Iterator[Probe]:
     """Probe PyTorch's functions in the formats of models."""
     for dtype, kind in DTYPES.items():
-        large, small = (torch.rand(rows, columns).to(getattr(torch, kind)) for rows, columns in _SHAPES)
+        large, small = (torch.rand(shape).to(getattr(torch, kind)) for shape in _shapes(threads))
         for name, function in TORCH_FUNCTIONS.items():
             if not quick or name in QUICK_FUNCTIONS:
                 calls = function(torch, large), function(torch, small)
-                yield from _probes(name, f"torch {torch.__version__}", calls, threads, dtype, before)
+                yield from _probes(name, f"torch {torch.__version__}", calls, large.shape[0], threads, dtype, before)
 
 
 def numpy_functions(numpy: Any) -> Iterator[Probe]:
     """Probe NumPy's functions, which run on one thread."""
-    large, small = (numpy.ones(shape, numpy.float32) for shape in _SHAPES)
+    large, small = (numpy.ones(shape, numpy.float32) for shape in _shapes(1))
     for name, function in NUMPY_FUNCTIONS.items():
         calls = function(numpy, large), function(numpy, small)
-        yield from _probes(name, f"numpy {numpy.__version__}", calls, 1, "fp32", None)
+        yield from _probes(name, f"numpy {numpy.__version__}", calls, large.shape[0], 1, "fp32", None)
 
 
-_SHAPES = ((ROWS, COLUMNS), (1, FEW))
+def _shapes(threads: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (max(LEAST_ROWS, ROWS * threads), COLUMNS), (1, FEW)
 
 
 def _probes(
-    name: str, library: str, calls: tuple[Callable[[], Any], Callable[[], Any]], threads: int, dtype: str,
+    name: str, library: str, calls: tuple[Callable[[], Any], Callable[[], Any]], rows: int, threads: int, dtype: str,
     before: Callable[[], Any] | None,
 ) -> Iterator[Probe]:  # fmt: skip
     large, small = calls
     yield timed(
-        f"library {name}", f"{library} {name} of {ROWS} x {COLUMNS} in a cache", large,
-        threads=threads, amount=float(ROWS * COLUMNS), unit="element/s", dtype=dtype, before=before,
+        f"library {name}", f"{library} {name} of {rows} x {COLUMNS} in a cache", large,
+        threads=threads, amount=float(rows * COLUMNS), unit="element/s", dtype=dtype, before=before,
     )  # fmt: skip
     if threads == 1:
         yield timed(f"call {name}", f"{library} {name} of {FEW} elements", small, dtype=dtype, before=before)

@@ -7,10 +7,9 @@ is in the figures. Shapes that take too long are left out; the largest kept one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from time import perf_counter
 from typing import Any
 
-from roofline.measurement.probes import Probe, timed
+from roofline.measurement.probes import Probe, shortest, timed
 
 #: Rows of products, and sides of the square matrix they meet.
 ROWS, SIDES = (1, 3, 12, 48, 192, 768), (48, 96, 192, 384, 768, 1536, 3072)
@@ -49,13 +48,10 @@ class Limit:
         self.best = 0.0
 
     def allows(self, flops: float, call: Callable[[], Any]) -> bool:
-        """Run a call once where it should be short, and say whether it was."""
+        """Run a call where it should be short, and say whether it was."""
         if flops / max(self.best, LEAST_RATE) > PATIENCE:
             return False
-        call()
-        start = perf_counter()
-        call()
-        took = perf_counter() - start
+        took = shortest(call)
         self.best = max(self.best, flops / took)
         return took <= PATIENCE
 

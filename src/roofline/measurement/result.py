@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from roofline.measurement.levels import Level, beyond, find_levels, held, typical
-from roofline.measurement.samples import Summary
+from roofline.measurement.levels import Level, beyond, find_levels, held, plateau, typical
+from roofline.measurement.samples import ALONE, Summary
 from roofline.measurement.shape_table import ShapeTable
 
 #: Version of the ``[measurement]`` part of a machine file.
@@ -124,23 +124,24 @@ class Measurement:
         Where they end is what the kernels agree on; how fast they are is the best of any kernel there.
         """
         found = self._found(threads)
-        points, loads = self._points(threads, found), self._loads(threads)
+        kernels, loads = self._kernels(threads, found), self._loads(threads)
         better = []
         for number, level in enumerate(found):
             end = level.capacity or float("inf")
-            inside = [point for point in points if level.first <= point[0] <= end]
+            inside = [[point for point in points if level.first <= point[0] <= end] for points in kernels]
             if level.capacity is None:
-                inside = list(beyond(inside, found[number - 1].capacity if number else None))
+                inner = found[number - 1].capacity if number else None
+                inside = [list(beyond(points, inner)) for points in inside]
             else:
                 end = held(loads, level, found[number + 1].first)
-            best = max([level.bandwidth, *(value for _, value in inside)])
+            best = max([level.bandwidth, *(value for points in inside for _, value in plateau(points))])
             better.append(replace(level, bandwidth=best, capacity=None if level.capacity is None else end))
         return better
 
     def best_curve(self, threads: int) -> list[tuple[float, float]]:
         """Return the best bandwidth any kernel reached at the working sets of the kernel that only loads."""
         loads = self._loads(threads)
-        points = self._points(threads, self._found(threads))
+        points = [point for kernel in self._kernels(threads, self._found(threads)) for point in kernel]
         return [(size, max(value for at, value in points if 0.75 <= at / size <= 1.34)) for size, _ in loads]
 
     def _found(self, threads: int) -> list[Level]:
@@ -155,15 +156,13 @@ class Measurement:
         curves = [curve for curve in self.curves if curve.threads == threads and not curve.cold]
         return min(curves, key=lambda curve: curve.name != LOAD).values() if curves else []
 
-    def _points(self, threads: int, levels: Sequence[Level]) -> list[tuple[float, float]]:
-        """List working sets with bandwidths; a store past the caches counts only where data lies in main memory."""
+    def _kernels(self, threads: int, levels: Sequence[Level]) -> list[list[tuple[float, float]]]:
+        """List every kernel's working sets with bandwidths; a store past the caches counts only in main memory."""
         outside = levels[-1].first if levels else 0.0
         return [
-            point
+            [point for point in curve.values() if curve.name != PAST_CACHES or point[0] >= outside]
             for curve in self.curves
             if curve.threads == threads and not curve.cold
-            for point in curve.values()
-            if curve.name != PAST_CACHES or point[0] >= outside
         ]
 
     @property
@@ -175,7 +174,14 @@ class Measurement:
     @property
     def contended(self) -> bool:
         """Whether others used the machine: they took its cores away, or part of them from beneath the system."""
-        return self.clean < UNCONTENDED or self.unsteady or self.beside
+        return self.clean < UNCONTENDED or self.unsteady or self.beside or self.unconfirmed > UNCONFIRMED
+
+    @property
+    def unconfirmed(self) -> float:
+        """Share of the figures that rest on one round which no other came near: the machine did not stay the same."""
+        summaries = self.summaries()
+        alone = sum(any(doubt.startswith(ALONE) for doubt in summary.doubts) for summary in summaries)
+        return alone / len(summaries) if summaries else 0.0
 
     @property
     def beside(self) -> bool:
@@ -208,6 +214,8 @@ class Measurement:
             used = f"{self.conditions.others or 0.0:.0%} of the cores' time"
             how = "; this process went before them" if self.conditions.ahead else ""
             said.append(f"contended: others used {used}{how}")
+        if self.unconfirmed > UNCONFIRMED:
+            said.append(f"contended: {self.unconfirmed:.0%} of the figures rest on one round that no other came near")
         if self.clean < UNCONTENDED:
             said.append(
                 f"contended: only {self.clean:.0%} of the windows were clean; figures are the best round's, "
@@ -253,7 +261,10 @@ COLD = "cold"
 STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
 
 #: How doubts begin that tell of a machine that changed, or is not all there.
-CHANGED = ("two states", "rounds apart", "shared core")
+CHANGED = ("two states", "rounds apart", "shared core", ALONE)
+
+#: The largest share of figures no second round confirms, of a machine that was left alone.
+UNCONFIRMED = 0.05
 
 #: Ceilings named in one warning.
 MOST_NAMED = 5

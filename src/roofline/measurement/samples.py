@@ -34,6 +34,12 @@ MODES_APART, MODE_SHARE = 0.15, 0.2
 #: Rounds whose medians differ by more than this factor met a machine that had changed.
 ROUNDS_APART = 1.1
 
+#: How near the best round another must come to confirm it.
+CONFIRMED = 0.03
+
+#: How the doubt begins of a figure whose best round no other confirms.
+ALONE = "one round alone"
+
 #: A value may stand this far above what theory allows before it is doubted: clocks drift between two windows.
 ABOVE_THEORY = 1.05
 
@@ -95,23 +101,46 @@ def summarise(
     everything = [sample for one in rounds for sample in one]
     if not everything:
         return None
-    kept = [[s.value for s in one if s.clean] for one in rounds]
-    kept = [one for one in kept if one]
+    kept = _clean(rounds)
     doubts = []
     if not kept:
         ranked = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
         kept = [ranked[: max(1, len(ranked) // 4)]]
         doubts.append(f"no window in which every thread ran: {'an upper' if smaller_is_better else 'a lower'} limit")
-    sign = -1 if smaller_is_better else 1
-    enough = max(len(one) for one in kept) / 2
-    best = max((one for one in kept if len(one) >= enough), key=lambda one: sign * median(one))
+    ordered = _ranked(kept, smaller_is_better)
+    best = ordered[0]
     value, low, high = median(best), quantile(best, 0.25), quantile(best, 0.75)
     doubts += _doubts(everything, [v for one in kept for v in one], value, theory)
-    medians = [median(one) for one in kept if len(one) >= enough]
+    medians = [median(one) for one in ordered]
+    if len(rounds) > 1 and not confirmed(rounds, smaller_is_better=smaller_is_better):
+        doubts.append(f"{ALONE}: no other came within {CONFIRMED:.0%} of the best")
     if max(medians) > ROUNDS_APART * min(medians):
         doubts.append(f"rounds apart: from {min(medians):.3g} to {max(medians):.3g}")
     clean = sum(sample.clean for sample in everything) / len(everything)
     return Summary(value, low, high, len(best), clean, tuple(doubts))
+
+
+def confirmed(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> bool:
+    """Whether a second round came near the best one, so that it was no accident and the machine was left alone twice.
+
+    >>> slow, fast = ([Sample(value, (1.0,))] * 5 for value in (60.0, 100.0))
+    >>> confirmed([slow, fast]), confirmed([slow, fast, slow, fast])
+    (False, True)
+    """
+    best, *others = [median(one) for one in _ranked(_clean(rounds), smaller_is_better)] or [0.0]
+    return bool(others) and abs(others[0] - best) <= CONFIRMED * best
+
+
+def _clean(rounds: Sequence[Sequence[Sample]]) -> list[list[float]]:
+    """Keep the values of clean samples, round by round, and no round without any."""
+    kept = [[sample.value for sample in one if sample.clean] for one in rounds]
+    return [one for one in kept if one]
+
+
+def _ranked(rounds: Sequence[list[float]], smaller_is_better: bool) -> list[list[float]]:
+    """Sort rounds by their medians, the best first; those with less than half of the most values do not count."""
+    enough = max(map(len, rounds), default=0) / 2
+    return sorted((one for one in rounds if len(one) >= enough), key=median, reverse=not smaller_is_better)
 
 
 def _doubts(everything: Sequence[Sample], kept: Sequence[float], value: float, theory: float | None) -> list[str]:

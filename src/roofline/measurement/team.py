@@ -33,7 +33,8 @@ class Buffer:
 
     def __init__(self, size: int, *, large: bool = True) -> None:
         self.size = size
-        self._map = mmap.mmap(-1, size + LARGE_PAGE)
+        private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+        self._map = mmap.mmap(-1, size + LARGE_PAGE, **private)
         if large and hasattr(mmap, "MADV_HUGEPAGE"):
             with contextlib.suppress(OSError):
                 self._map.madvise(mmap.MADV_HUGEPAGE)
