@@ -73,13 +73,13 @@ class Seen:
 
 
 def operation(name: str, dims: Sequence[Any], formats: Sequence[str], values: Sequence[Any] = ()) -> Op | None:
-    """Price an operation of the dispatcher; None where it has no rule, or its shapes were not recorded."""
+    """Price an operation of the dispatcher; None where it has no rule, or not the shapes its rule takes."""
     rule = _RULES.get(name.removeprefix("aten::")) if name.startswith("aten::") else None
     if rule is None or not any(_is_shape(shape) and shape for shape in dims):
         return None
     try:
         return rule(Seen(name, dims, formats, values))
-    except InputError:
+    except (InputError, IndexError, TypeError, ValueError):
         return None
 
 
