@@ -201,3 +201,18 @@ def test_a_run_of_more_than_there_is(measured, capsys):
     assert "cannot run gelu(int8[64]) -> int8[64] here: " in capsys.readouterr().err
     assert main(["run", "gelu(fp32[8])", "--machine", "none.toml"]) == 2
     assert "there is no file 'none.toml'; make it with `roofline measure -o none.toml`" in capsys.readouterr().err
+
+
+def test_ctrl_c_in_the_all_reduce_keeps_the_rest(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from roofline.cli.measure import _with_all_reduce
+    from roofline.measurement import all_reduce
+
+    def stopped(devices):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(all_reduce, "all_reduce", stopped)
+    found = _with_all_reduce(made())
+    assert found.ceilings == made().ceilings
+    assert found.conditions.interrupted
