@@ -60,6 +60,24 @@ def test_all_time_of_a_trace_is_accounted_for(tmp_path):
     assert sum(run.seconds for run in found.runs) + sum(found.unpriced.values()) == pytest.approx(1150e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "dims", "values", "flops", "moved"),
+    [
+        ("aten::sum", [[8, 16], []], ["", ""], 8 * 16 - 1, 4 * (128 + 1)),
+        ("aten::sum", [[8, 16], []], ["", "[1]"], 8 * 15, 4 * (128 + 8)),
+        ("aten::mean", [[8, 16], []], ["", "[0, 1]"], 8 * 16, 4 * (128 + 1)),
+        ("aten::amax", [[8, 16], []], ["", "-1"], 8 * 15, 4 * (128 + 8)),
+        ("aten::lerp_", [[8, 16], [8, 16], []], ["", "", "0.1"], 3 * 128, 4 * 3 * 128),
+        ("aten::addcmul_", [[8, 16]] * 3, [], 3 * 128, 4 * 4 * 128),
+        ("aten::addcdiv", [[8, 16]] * 3, [], 3 * 128, 4 * 4 * 128),
+    ],
+)
+def test_reductions_and_updates_of_optimizers_have_rules(tmp_path, name, dims, values, flops, moved):
+    one = call(name, 0, 10, dims, **{"Concrete Inputs": values})
+    [run] = read_profile(written(tmp_path, [one])).runs
+    assert (run.flops, run.bytes) == (flops, moved)
+
+
 def test_all_time_of_a_device_is_accounted_for(tmp_path):
     """Kernels of a call around others, of no call, and joined by the small letters of older traces."""
     outer = call("aten::recurrent", 0, 1000, [[64, 64]], **{"External id": 7})
