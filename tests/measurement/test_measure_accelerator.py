@@ -102,7 +102,7 @@ def test_a_cold_copy_shows_no_cache(measured):
     at = min(curves["cold copy"], key=lambda size: abs(size - 16e6))
     assert curves["copy"][at] / curves["cold copy"][at] == pytest.approx(2.0, rel=0.2)
     assert all(value < 3.1e12 for value in curves["cold copy"].values())
-    assert [level.name for level in measured.levels(1)] == ["l1", "dram"]
+    assert [level.name for level in measured.levels(1)] == ["l2", "hbm"]
     assert max(value for _, value in measured.best_curve(1)) > 4e12
 
 

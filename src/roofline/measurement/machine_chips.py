@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from roofline.hardware.machine import Machine
 from roofline.measurement.levels import Level
@@ -114,10 +114,9 @@ def _plain_device(measured: Measurement) -> Iterator[str]:
         yield f"irregular = {texts_toml([ceiling.dtype for ceiling in products])}"
         yield ""
     levels = measured.levels(1)
-    names: Sequence[str] = ["hbm", *(f"l{len(levels) - place}" for place in range(len(levels) - 1))]
-    for number, (name, level) in enumerate(zip(names, reversed(levels), strict=True)):
+    for number, level in enumerate(reversed(levels)):
         yield f"[[chip.{DEVICE}.memory]]"
-        yield f"level = {text_toml(name)}"
+        yield f"level = {text_toml(level.name)}"
         yield f"bandwidth = {figure_toml(level.bandwidth, _source(measured, level, 1), date)}"
         if level.capacity is not None:
             yield f'capacity = {{ value = {level.capacity:.0f}, basis = "measured" }}'

@@ -135,8 +135,15 @@ class Measurement:
             else:
                 end = held(loads, level, found[number + 1].first)
             best = max([level.bandwidth, *(value for points in inside for _, value in plateau(points))])
-            better.append(replace(level, bandwidth=best, capacity=None if level.capacity is None else end))
+            name = self._name(level, number)
+            better.append(replace(level, name=name, bandwidth=best, capacity=None if level.capacity is None else end))
         return better
+
+    def _name(self, level: Level, number: int) -> str:
+        """Name a level: of an accelerator copies see no first-level caches, and its main memory is called hbm."""
+        if not self.conditions.device:
+            return level.name
+        return "hbm" if level.capacity is None else f"l{number + 2}"
 
     def best_curve(self, threads: int) -> list[tuple[float, float]]:
         """Return the best bandwidth any kernel reached at the working sets of the kernel that only loads."""
