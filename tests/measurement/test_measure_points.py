@@ -197,6 +197,24 @@ def test_sizes_must_be_numbers(machine):
         run("fp32[M, N] @ fp32[N, 4]", at=Here(made(), machine, machine), library=numpy_library())
 
 
+def test_what_is_stated_of_a_function_is_checked_before_it_is_timed(machine):
+    point = run_function(lambda: None, on="h100", flops="1 GFLOP", bytes="2 MB", dtype="bf16")
+    assert (point.run.flops, point.run.bytes) == (1e9, 2e6)
+    for wrong in ({"flops": -1}, {"bytes": "2 GFLOP"}, {"dtype": "bf61"}, {"flops": 0, "bytes": 0}):
+        with pytest.raises(InputError, match="point 1: "):
+            run_function(lambda: pytest.fail("it ran"), on=machine, **{"flops": 1.0, "bytes": 1.0, **wrong})
+
+
+def test_a_cold_function_runs_after_more_than_the_caches_hold_was_written(machine, monkeypatch):
+    from roofline.measurement import timing
+
+    written = []
+    monkeypatch.setattr(timing, "bytearray", written.append, raising=False)
+    run_function(lambda: None, on=machine, flops=1e3, bytes=8e3, cold=True)
+    held = max(level.capacity.value for level in machine.memories[1:])
+    assert set(written) == {max(timing.FLUSH, int(4 * held))}
+
+
 def test_a_function_of_ones_own(machine):
     point = run_function(lambda: sum(range(1000)), on=machine, flops=1e3, bytes=8e3, name="sum")
     assert point.run.name == "sum"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter, process_time
 from typing import Any
 
@@ -21,7 +22,7 @@ from roofline.measurement.points import Point
 from roofline.measurement.priority import ahead
 from roofline.measurement.probes import Probe, timed
 from roofline.measurement.result import Measurement
-from roofline.measurement.runs import Measured
+from roofline.measurement.runs import Measured, read_measured
 from roofline.measurement.samples import Sample, Summary, summarise
 from roofline.measurement.schedule import sample
 from roofline.notation import program
@@ -62,10 +63,11 @@ def run(
     measured, on, one_thread = at or this_machine(threads=threads)
     sizes = {**(sizes or {}), **more_sizes}
     chosen = library or any_library()
-    count = threads or measured.conditions.cores
-    if count > measured.conditions.cores:
-        cores = measured.conditions.cores
-        raise InputError(f"{count} threads have no roof: this machine was measured on {cores}", hint=f"at most {cores}")
+    cores = measured.conditions.cores
+    count = cores if threads is None else threads
+    if not 1 <= count <= cores:
+        wrong = f"{count} threads have no roof: this machine was measured on {cores}"
+        raise InputError(wrong, hint=f"from 1 to {cores}")
     flush = _flusher(chosen, measured) if cold else None
     points = []
     try:
@@ -118,20 +120,29 @@ def time_step(
 def run_function(
     call: Callable[[], Any],
     *,
-    on: Machine,
-    flops: float,
-    bytes: float,
+    on: Machine | str,
+    flops: float | str,
+    bytes: float | str,
     dtype: str = "fp32",
     name: str = "",
     threads: int = 1,
     cold: bool = False,
 ) -> Point:
-    """Time a function of one's own whose FLOPs and bytes are stated, and put it under a roof."""
+    """Time a function of one's own whose FLOPs and bytes are stated, and put it under a roof.
+
+    Amounts may carry units, and ``on`` may be a chip's name. Wrong ones are an error before anything is timed.
+    """
+    from roofline.hardware import chip
     from roofline.measurement.points import points_of
 
-    summary = time_call(call, threads=threads, flush=_plain_flush if cold else None)
+    machine = on if isinstance(on, Machine) else chip(on)
     named = name or getattr(call, "__name__", "function")
-    [point] = points_of([Measured(named, flops, bytes, summary.value, dtype)], on)
+    [stated] = read_measured([(named, flops, bytes, 1.0, dtype)])
+    points_of([stated], machine)
+    held = [level.capacity.value for level in machine.memories[1:] if level.capacity is not None and not level.link]
+    space = flush_bytes(held)
+    summary = time_call(call, threads=threads, flush=(lambda: bytearray(space)) if cold else None)
+    [point] = points_of([replace(stated, seconds=summary.value)], machine)
     return Point(point.run, point.bound, (), f"{'cold' if cold else 'warm'} caches", "", summary)
 
 
@@ -203,13 +214,17 @@ def _flusher(library: Library, measured: Measurement) -> Callable[[], Any]:
     """Make a call that leaves nothing of an operand in the caches: it writes four times what they hold."""
     threads = max(measured.thread_counts(), default=1)
     held = [level.capacity for level in measured.levels(threads) if level.capacity]
-    words = int(max(4 * max(held, default=0.0), FLUSH) / 4)
-    space = library.make([words], "fp32")
+    space = library.make([flush_bytes(held) // 4], "fp32")
     return lambda: space.__iadd__(1)
 
 
-def _plain_flush() -> None:
-    bytearray(FLUSH)
+def flush_bytes(held: Sequence[float]) -> int:
+    """Say how many bytes to write so that nothing stays in caches that hold so many each.
+
+    >>> flush_bytes([32e3, 136e6]), flush_bytes([]) == FLUSH
+    (544000000, True)
+    """
+    return int(max(4 * max(held, default=0.0), FLUSH))
 
 
 def _check_numbers(ops: Sequence[Op]) -> None:
