@@ -7,6 +7,7 @@ import json
 
 import pytest
 from made import made
+from rich.console import Console
 
 from roofline.charts.plot import plot
 from roofline.charts.split_chart import RULELESS, split_chart
@@ -14,7 +15,7 @@ from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
 from roofline.measurement.nsight import TIME
-from roofline.measurement.points_show import split
+from roofline.measurement.points_show import split, table
 from roofline.measurement.runs import write_runs
 from roofline.measurement.torch_trace import AROUND, NOBODY
 
@@ -230,3 +231,14 @@ def test_a_run_of_another_machine_is_not_put_under_this_one(machine):
         InputError, match=r"'a' ran on 'h100', not on Made-up CPU.*; ask --on h100, or leave the column"
     ):
         points_of([Measured("a", 1e9, 1e9, 1.0, on="h100")], machine)
+
+
+def test_a_format_the_machine_lacks_is_told(machine):
+    """An int4 run under the roof of another format, and the answer said nothing."""
+    [point] = points_of([Measured("a", 1e9, 1e9, 1.0, "int4")], machine)
+    said = [text for text in point.to_dict()["assumptions"] if text.startswith("no int4 peak on Made-up CPU")]
+    assert len(said) == 1
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(table([point], "on x"))
+    assert said[0] in captured.get()

@@ -99,6 +99,7 @@ class Point:
             "explained": self.explained,
             "effects": [{"name": e.name, "seconds": e.seconds, "why": e.why} for e in self.effects],
             "flags": list(self.flags),
+            "assumptions": list(self.bound.assumptions),
         }
 
 

@@ -48,6 +48,12 @@ def table(points: Sequence[Point], title: str) -> Any:
     parts += [Text(f"  timed with {said}", "dim") for said in how]
     doubts = [f"  {p.run.name}: {d}" for p in points if p.summary is not None for d in p.summary.doubts]
     parts += [Text(line, "yellow") for line in doubts]
+    assumed = list(dict.fromkeys(said for point in points for said in point.bound.assumptions))
+    if assumed:
+        rows = Table.grid(padding=(0, 2))
+        for number, said in enumerate(assumed):
+            rows.add_row(Text("" if number else "  assumes", "dim"), Text(said, "dim"))
+        parts += [Text(), rows]
     return Group(*parts)
 
 
