@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.measurement.levels import plateau
 from roofline.measurement.result import Ceiling, Measurement
 from roofline.measurement.samples import Summary
 from roofline.quantity import format_number, format_quantity
@@ -153,10 +154,9 @@ def _levels(measured: Measurement, threads: int) -> Any:
     for level in measured.levels(threads):
         end = level.capacity or float("inf")
         cells = [
-            max((value for size, value in curve.values() if level.first <= size <= end), default=0.0)
-            if level.capacity
-            else curve.values()[-1][1]
+            max((value for _, value in plateau(inside)), default=0.0) if level.capacity else curve.values()[-1][1]
             for curve in curves
+            for inside in [[point for point in curve.values() if level.first <= point[0] <= end]]
         ]
         holds = "" if level.capacity is None else _binary(level.capacity)
         best = format_quantity(level.bandwidth, "B/s")
