@@ -195,7 +195,7 @@ def test_the_torch_device_enqueues_what_it_says():
 
     class OnProcessor(TorchDevice):
         def __init__(self):
-            self.torch, self.index, self.place = torch, 0, torch.device("cpu")
+            self.torch, self.index, self.place, self._told = torch, 0, torch.device("cpu"), None
 
         def _bytes(self, size, **where):
             return super()._bytes(size)

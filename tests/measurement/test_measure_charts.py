@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.measurement import Measured, points_of, write_machine_file
 from roofline.measurement.export import rows
+from roofline.measurement.show import _inside
 
 
 @pytest.fixture
@@ -110,3 +112,32 @@ def test_runs_are_drawn_and_kept(measured, tmp_path, capsys):
     assert point["flops"] == 2 * 64**3
     assert Path(files["runs.csv"]).read_text(encoding="utf-8").startswith("name,dtype,flops,bytes,seconds")
     assert main(["profile", files["runs.csv"], "--on", "this", "--split", files["split.svg"]]) == 0
+
+
+def test_a_data_sheet_far_above_leaves_the_measured_roof_in_sight():
+    """An H100 beside a small processor: the slopes of the caches and the lowest ceiling stay inside the picture."""
+    alone, beside = measured_chart(made()), measured_chart(made(), sheet=chip("h100"))
+    assert beside.x.limits[0] == pytest.approx(alone.x.limits[0])
+    low, high = beside.y.limits
+    assert all(low <= line.y[1] <= high for line in beside.lines)
+    assert any("data sheet 989 TFLOP/s" in line.text for line in beside.lines)
+
+
+def test_a_data_sheet_without_a_peak_says_so():
+    chart = measured_chart(made(), sheet=chip("spr"))
+    assert any(note.startswith("the catalog has no peak of Intel Xeon Sapphire Rapids") for note in chart.notes)
+    assert not any("no peak" in note for note in measured_chart(made(), sheet=chip("h100")).notes)
+
+
+def test_the_table_shows_what_the_levels_stand_on():
+    """A point still of the level before, or of a cache just outgrown, is in no level's row."""
+    measured = made()
+    [curve] = [one for one in measured.curves if one.threads == 1 and one.name == "load"]
+    levels = measured.levels(1)
+    first = next(place for place, (size, _) in enumerate(curve.points) if size >= levels[1].first)
+    size, found = curve.points[first]
+    lifted = replace(found, value=levels[0].bandwidth * 0.9)
+    points = (*curve.points[:first], (size, lifted), *curve.points[first + 1 :])
+    for level, inner in zip(levels, (None, *levels), strict=False):
+        cell = max(value for _, value in _inside(replace(curve, points=points), level, inner and inner.capacity))
+        assert cell <= level.bandwidth * 1.001

@@ -138,3 +138,81 @@ def test_a_small_measurement_of_this_machine_loads(home, capsys, monkeypatch):
     assert main(["measure", "--quick", "--no-library"]) == 0
     assert "use it with --on this" in capsys.readouterr().out
     assert main(["bound", "fp32[64, 64] @ fp32[64, 64]", "--on", "this"]) == 0
+
+
+def test_a_device_without_a_measurement_says_how_to_make_one(home, capsys):
+    assert main(["bound", "gelu(fp32[8])", "--on", "this-device"]) == 2
+    assert "no measurement of an accelerator of this machine is known; make one" in capsys.readouterr().err
+    assert main(["measure", "--show", "--device", "cuda"]) == 2
+    assert "make it with `roofline measure --device cuda`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--against", "h100"], "--against goes with --roofline"),
+        (["--against", "nosuch", "--roofline", "x.png"], "unknown chip 'nosuch'"),
+        (["--roofline", "x.xyz"], "a chart cannot be saved as .xyz"),
+        (["--chart", "none/x.svg"], "there is no folder 'none' to save the chart in"),
+        (["--csv", "none/x.csv"], "there is no folder 'none' to write 'none/x.csv' in"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_measuring(home, capsys, monkeypatch, arguments, said):
+    from roofline.cli import measure as command
+
+    monkeypatch.setattr(command, "_measured", lambda *given: pytest.fail("it measured first"))
+    assert main(["measure", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_run_and_profile_refuse_a_picture_before_their_work(measured, capsys):
+    for arguments in (["run", "gelu(fp32[8])"], ["profile", "none.csv", "--on", "this"]):
+        assert main([*arguments, "--chart", "x.xyz"]) == 2
+        assert "a chart cannot be saved as .xyz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--quick", "--no-library"])
+def test_showing_measures_nothing(measured, capsys, option):
+    assert main(["measure", "--show", option]) == 2
+    assert f"--show measures nothing, so {option} says nothing" in capsys.readouterr().err
+
+
+def test_stopping_early_does_not_cost_the_whole_measurement(measured, capsys, monkeypatch):
+    """What is there already stands when it is whole; one that was stopped itself is written over."""
+    from roofline.cli import measure as command
+
+    before = measured.read_text(encoding="utf-8")
+    stopped = measured.with_name("this.toml.stopped")
+    monkeypatch.setattr(command, "_measured", lambda *given: made(interrupted=True))
+    assert main(["measure"]) == 0
+    assert f"{stopped}; {measured} keeps the whole measurement" in capsys.readouterr().out.replace("\n", " ")
+    assert measured.read_text(encoding="utf-8") == before
+    assert main(["measure", "-o", str(stopped)]) == 0
+    assert sorted(path.name for path in measured.parent.iterdir()) == ["this.toml", "this.toml.stopped"]
+
+
+def test_a_run_of_more_than_there_is(measured, capsys):
+    pytest.importorskip("torch")
+    assert main(["run", "gelu(fp32[8])", "--threads", "64"]) == 2
+    assert "64 threads have no roof: this machine was measured on 2; at most 2" in capsys.readouterr().err
+    assert main(["run", "fp32[9000000, 9000000] @ fp32[9000000, 2]"]) == 2
+    assert "does not fit here: its operands need 324 TB; run a smaller one" in capsys.readouterr().err
+    assert main(["run", "gelu(int8[64])"]) == 2
+    assert "cannot run gelu(int8[64]) -> int8[64] here: " in capsys.readouterr().err
+    assert main(["run", "gelu(fp32[8])", "--machine", "none.toml"]) == 2
+    assert "there is no file 'none.toml'; make it with `roofline measure -o none.toml`" in capsys.readouterr().err
+
+
+def test_ctrl_c_in_the_all_reduce_keeps_the_rest(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from roofline.cli.measure import _with_all_reduce
+    from roofline.measurement import all_reduce
+
+    def stopped(devices):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(all_reduce, "all_reduce", stopped)
+    found = _with_all_reduce(made())
+    assert found.ceilings == made().ceilings
+    assert found.conditions.interrupted

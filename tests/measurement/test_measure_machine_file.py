@@ -108,6 +108,17 @@ def test_figures_that_nothing_confirms_make_a_machine_contended():
     assert re.match(r"contended: \d+% of the figures rest on one round that no other came near", many.warnings()[0])
 
 
+def test_doubts_of_shapes_come_back(tmp_path):
+    """Or a file shown again says less than the measurement did."""
+    table, *rest = made().shapes
+    points = [(rows, side, replace(found, doubts=("two states: 1 and 2",))) for rows, side, found in table.points]
+    found = replace(made(), shapes=(replace(table, points=tuple(points)), *rest))
+    write_machine_file(found, tmp_path / "doubtful.toml")
+    again = read_machine_file(tmp_path / "doubtful.toml")
+    assert again.warnings() == found.warnings() != made().warnings()
+    assert again.shapes[0].points[3][2].doubts == ("two states: 1 and 2",)
+
+
 def test_names_with_quotes_and_newlines_survive(tmp_path):
     conditions = Conditions('A "quoted" \\ name\n\x7f', "2026-01-01", 1, 1.0)
     measured = Measurement(conditions, (Ceiling("register fp32", "FLOP/s", "k\t", 1, summary(1e9), "fp32"),))

@@ -15,11 +15,11 @@ from roofline.hardware.rate import with_choices
 from roofline.measurement import Here, Measured, points_of, read_measured, run, run_function, write_machine_file
 from roofline.measurement.effects import GRAIN, Setting, effects
 from roofline.measurement.executors import executor, numpy_library
+from roofline.measurement.imported import Imported
 from roofline.measurement.points import Point
 from roofline.measurement.points_show import imported_table, split, table
 from roofline.measurement.runs import write_runs
 from roofline.measurement.timing import new_bytes, time_call
-from roofline.measurement.torch_trace import Imported
 from roofline.notation import program
 
 

@@ -90,7 +90,7 @@ def test_a_packed_trace_and_a_bare_list_are_read(tmp_path):
         (json.dumps({"traceEvents": LINEAR})[:400], "is not whole JSON at character .*: the trace was cut short"),
         ({"traceEvents": []}, "holds no operations of PyTorch"),
         ({"events": []}, "holds no traceEvents"),
-        ({"traceEvents": [{**LINEAR[0], "dur": -3}]}, "aten::linear took -3 us; a time is not below 0"),
+        ({"traceEvents": [{**LINEAR[0], "dur": -3}]}, "aten::linear took -3 us; a time is a number, and not below 0"),
         ({"traceEvents": [{**LINEAR[0], "args": {}}]}, "holds no shapes; profile with record_shapes=True"),
         ({"traceEvents": [LINEAR[4]]}, "holds no operation that has a rule; it holds: aten::cumsum"),
         ("", "is empty; give a trace of torch.profiler or a CSV file"),

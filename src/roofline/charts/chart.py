@@ -125,7 +125,7 @@ class Chart:
         """
         from roofline.charts.draw import write
 
-        write(self, _known_path(path), scale)
+        write(self, known_path(path), scale)
 
     def to_text(self, width: int = 80, height: int = 24, *, color: bool = False) -> str:
         """Draw for a terminal: ``width`` columns, about ``height`` rows and a key below; ``color`` uses ANSI codes."""
@@ -165,7 +165,8 @@ class Chart:
         return tuple(mark for mark in self.marks if isinstance(mark, kind))
 
 
-def _known_path(path: str | PathLike[str]) -> str:
+def known_path(path: str | PathLike[str]) -> str:
+    """Give a path as text; an error where no chart can be saved there."""
     import os
 
     text = os.fspath(path)

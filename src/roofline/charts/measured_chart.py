@@ -56,8 +56,10 @@ def measured_chart(
     beside = _sheet(sheet, [dtype for dtype, *_ in ceilings]) if sheet is not None else ((), ())
     highest = max(peak for *_, peak in (*ceilings, *beside[1]))
     shown = [point for point in points if point.run.flops and point.run.bytes]
-    low = min([highest / slopes[0][1] / LEFT, *(point.run.intensity / ROUND for point in shown)])
-    high = max([highest / slopes[-1][1] * RIGHT / ROUND, *(point.run.intensity * ROUND for point in shown)])
+    own = max(peak for *_, peak in ceilings)
+    ridges = [own / slopes[-1][1], *(peak / beside[0][-1][1] for *_, peak in beside[1] if beside[0])]
+    low = min([own / slopes[0][1] / LEFT, *(point.run.intensity / ROUND for point in shown)])
+    high = max([max(ridges) * RIGHT / ROUND, *(point.run.intensity * ROUND for point in shown)])
     marks: list[Mark] = [
         *_lines(slopes, ceilings, (low, high)),
         *_lines(*beside, (low, high), of=sheet),
@@ -73,6 +75,7 @@ def measured_chart(
         y=Axis("FLOP/s", "FLOP/s", "log", (floor, highest * 4)),
         marks=tuple(marks),
         notes=(
+            *_lacking(sheet, beside[1]),
             "registers, tiles: without data; library: its best product; levels: the best bandwidth of any kernel",
             *measured.warnings()[:3],
         ),
@@ -105,6 +108,11 @@ def _sheet(sheet: Machine, dtypes: Sequence[str]) -> tuple[Slopes, Ceilings]:
         [(slope.level, slope.bandwidth) for slope in roof.slopes],
         [(ceiling.dtype, "data sheet", ceiling.peak) for ceiling in roof.ceilings],
     )
+
+
+def _lacking(sheet: Machine | None, peaks: Ceilings) -> list[str]:
+    """Say where a data sheet has bandwidths and no peak to be drawn."""
+    return [f"the catalog has no peak of {sheet.name} to draw"] if sheet is not None and not peaks else []
 
 
 def _lines(

@@ -233,6 +233,10 @@ def _roofline(asked: _Asked, given: Mapping[str, Any], title: str, theme: str) -
     machines = asked.machines()
     asked.check_sizes()
     runs = read_measured(given["measured"]) if given["measured"] is not None else ()
+    for run in runs:
+        if not run.flops or not run.bytes:
+            lacking = "bytes" if run.flops else "FLOPs"
+            raise InputError(f"{run.name!r} has no {lacking}, so no place in a roofline", hint="leave it out")
     zones, machines = _zones(machines, given["bandwidths"], given["dtypes"], given["levels"])
     bounds: list[Bound] = []
     names: dict[int, str] = {}

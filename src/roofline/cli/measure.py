@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roofline.cli.output import show, show_json
+from roofline.cli.output import check_files, show, show_json
 from roofline.errors import InputError
 from roofline.hardware.own import own_file
 
 if TYPE_CHECKING:
+    from roofline.hardware.machine import Machine
     from roofline.measurement import Measurement
     from roofline.measurement.accelerator import Device
 
 #: The chip that a measured accelerator is called.
 DEVICE = "this-device"
+
+#: Ending of the file of a measurement that was stopped early where a whole one was made before.
+STOPPED = ".stopped"
 
 
 @click.command("measure")
@@ -53,38 +57,72 @@ def command(
     from roofline.measurement import read_machine_file, write_machine_file
     from roofline.measurement.show import record, table
 
+    sheet = _sheet(against, roofline)
+    check_files((chart, roofline), (csv_file,))
     path = output or own_file("this.toml" if device is None else "this-device.toml")
     if again:
-        measured = read_machine_file(path)
+        for option, given in (("--quick", quick), ("--no-library", no_library)):
+            if given:
+                raise InputError(f"--show measures nothing, so {option} says nothing", hint="leave one of them out")
+        measured = read_machine_file(path, device=device)
     else:
         measured = _measured(quick, not no_library, device)
+        path = _kept(measured, path)
         write_machine_file(measured, path)
-    written = _written(measured, chart, roofline, against, csv_file)
+    written = _written(measured, chart, roofline, sheet, csv_file)
     if as_json:
         show_json(record(measured))
         return
     show(table(measured))
     if not again:
-        click.echo(f"\nwrote {path}" + ("" if output else f"; use it with --on {'this' if device is None else DEVICE}"))
+        if path.endswith(STOPPED):
+            said = f"; {path.removesuffix(STOPPED)} keeps the whole measurement made before"
+        else:
+            said = "" if output else f"; use it with --on {'this' if device is None else DEVICE}"
+        click.echo(f"\nwrote {path}{said}")
     for file in written:
         click.echo(f"wrote {file}")
 
 
+def _sheet(against: str | None, roofline: str | None) -> Machine | None:
+    """Find the data sheet to draw beside the roofline."""
+    if against is None:
+        return None
+    if roofline is None:
+        raise InputError("--against goes with --roofline", hint="name the picture: --roofline FILE")
+    from roofline.hardware import chip
+
+    return chip(against)
+
+
+def _kept(measured: Measurement, path: str) -> str:
+    """Name the file to write: one stopped early does not take the place of one that was not."""
+    import os
+
+    from roofline.errors import RooflineError
+    from roofline.measurement import read_machine_file
+
+    if not measured.conditions.interrupted or not os.path.isfile(path):
+        return path
+    try:
+        whole = not read_machine_file(path).conditions.interrupted
+    except RooflineError:
+        whole = False
+    return path + STOPPED if whole else path
+
+
 def _written(
-    measured: Measurement, chart: str | None, roofline: str | None, against: str | None, csv_file: str | None
+    measured: Measurement, chart: str | None, roofline: str | None, sheet: Machine | None, csv_file: str | None
 ) -> list[str]:
     """Write the pictures and the table that were asked for; list their files."""
-    if against is not None and roofline is None:
-        raise InputError("--against goes with --roofline", hint="name the picture: --roofline FILE")
     if chart is not None:
         from roofline.charts.bandwidth_chart import bandwidth_chart
 
         bandwidth_chart(measured).save(chart)
     if roofline is not None:
         from roofline.charts.measured_chart import measured_chart
-        from roofline.hardware import chip
 
-        measured_chart(measured, sheet=None if against is None else chip(against)).save(roofline)
+        measured_chart(measured, sheet=sheet).save(roofline)
     if csv_file is not None:
         from roofline.measurement.export import write_table
 
@@ -111,7 +149,8 @@ def _measured(quick: bool, library: bool, device: str | None) -> Measurement:
 
         if device is not None:
             found = measure_device(_device(device), quick=quick, progress=progress)
-            return _with_all_reduce(found) if device.startswith("cuda") else found
+            several = device.startswith("cuda") and not found.conditions.interrupted
+            return _with_all_reduce(found) if several else found
         return measure(quick=quick, library=library, progress=progress)
 
 
@@ -125,6 +164,8 @@ def _with_all_reduce(found: Measurement) -> Measurement:
 
     try:
         return replace(found, ceilings=(*found.ceilings, *all_reduce(torch.cuda.device_count())))
+    except KeyboardInterrupt:
+        return replace(found, conditions=replace(found.conditions, interrupted=True))
     except InputError as error:
         missing = (*found.conditions.missing, f"all-reduce: {error.message}")
         return replace(found, conditions=replace(found.conditions, missing=missing))

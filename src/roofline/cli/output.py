@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -30,6 +31,23 @@ def show(renderable: Any, *, whole: bool = False) -> None:
 def show_json(data: Any) -> None:
     """Print plain data as JSON; never a NaN."""
     click.echo(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ()) -> None:
+    """Refuse files that cannot be written before any work is done for them."""
+    import os
+
+    from roofline.errors import InputError
+
+    if any(charts):
+        from roofline.charts.chart import known_path
+
+        for path in filter(None, charts):
+            known_path(path)
+    for path in filter(None, tables):
+        folder = os.path.dirname(path)
+        if folder and not os.path.isdir(folder):
+            raise InputError(f"there is no folder {folder!r} to write {path!r} in", hint="make it first")
 
 
 def show_chart(chart: Any, path: str | None, width: int | None) -> None:

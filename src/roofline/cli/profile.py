@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from roofline.cli.options import TARGET, target_arguments, with_options
-from roofline.cli.output import show, show_json
+from roofline.cli.output import check_files, show, show_json
 
 
 @click.command("profile")
@@ -38,6 +38,7 @@ def command(
     from roofline.measurement import points_of, read_profile
     from roofline.measurement.points_show import imported_table
 
+    check_files((chart, split), (csv_file,))
     machine = target(**target_arguments(options))
     found = read_profile(file)
     points = sorted(points_of(found.runs, machine), key=lambda point: -point.run.seconds)
@@ -52,7 +53,7 @@ def command(
     if split is not None:
         from roofline.charts.split_chart import split_chart
 
-        split_chart(points).save(split)
+        split_chart(points, unpriced=found.unpriced).save(split)
     if as_json:
         show_json(
             {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roofline.cli.options import split_words
-from roofline.cli.output import show, show_json
+from roofline.cli.output import check_files, show, show_json
 from roofline.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def command(
     expressions, sizes = split_words(words)
     if not expressions:
         raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
+    check_files((chart, split), (csv_file,))
     found = this_machine(machine, threads)
     points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold)
     if csv_file is not None:

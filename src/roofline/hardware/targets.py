@@ -33,7 +33,11 @@ _FILE = re.compile(r"(?P<path>.+\.toml)(?:#(?P<name>[^:]*))?(?::(?P<shape>[^/\\]
 #: The most chips one axis of a target may have.
 LARGEST_AXIS = 10**6
 
-THIS = "this"
+#: Targets that are measured: what each stands for, and the command that makes it.
+MEASURED = {
+    "this": ("this machine", "roofline measure"),
+    "this-device": ("an accelerator of this machine", "roofline measure --device cuda` or `--device jax"),
+}
 
 
 def chip(
@@ -105,10 +109,9 @@ def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> 
         return loader.find(_chip_in(layers[-1], in_file["name"]), layers), *_shape(in_file["shape"], text)
     name, _, written = text.partition(":")
     layers = loader.layers_of(files) if files else []
-    if name.strip().lower() == THIS and not any(THIS in layer.chips for layer in layers):
-        raise HardwareError(
-            "no measurement of this machine is known", hint="make one with `roofline measure`, or name a chip"
-        )
+    of, how = MEASURED.get(name.strip().lower(), ("", ""))
+    if of and not any(name.strip().lower() in layer.chips for layer in layers):
+        raise HardwareError(f"no measurement of {of} is known", hint=f"make one with `{how}`, or name a chip")
     return loader.find(name.strip(), layers), *_shape(written if ":" in text else None, text)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from math import floor, log2, prod
 from time import monotonic
 from typing import Protocol
 
@@ -36,8 +37,17 @@ COLD_BYTES = 2**29
 #: Bytes sent over a link.
 MESSAGES = tuple(2**power for power in range(12, 29, 4))
 
+#: A shape that no device is long at, from whose time that of the larger ones is told.
+SMALL_SHAPE = (512, 512, 512)
+
+#: A shape is left out where one product of it would take this many seconds.
+LONG = 0.25
+
 #: Seconds of work in one sample, and samples in each of the interleaved rounds.
 WINDOW, WINDOWS, ROUNDS = 5e-3, 5, 3
+
+#: Seconds of work in one sample of products: full load lowers clocks, after a while.
+SUSTAINED = 2e-2
 
 #: Seconds of work before the first sample, in which clocks settle.
 WARM_UP = 0.2
@@ -104,7 +114,7 @@ class _Probe:
     ``make`` makes the work with its arrays, which are given back after every round: not all fit at once.
     """
 
-    __slots__ = ("amount", "dtype", "kernel", "make", "name", "rounds", "size", "unit")
+    __slots__ = ("amount", "dtype", "failed", "kernel", "make", "name", "repeats", "rounds", "size", "unit")
 
     def __init__(
         self,
@@ -120,11 +130,23 @@ class _Probe:
         self.name, self.unit, self.kernel, self.make, self.amount = name, unit, kernel, make, amount
         self.size, self.dtype = float(size), dtype
         self.rounds: list[list[Sample]] = []
+        self.repeats = 0
+        self.failed = ""
+
+    def sample(self, device: Device) -> None:
+        """Take the samples of one round."""
+        work = self.make()
+        if not self.repeats:
+            self.repeats = _repeats(device, work, SUSTAINED if self.dtype else WINDOW)
+        device.seconds(work, 1)
+        taken = [device.seconds(work, self.repeats) / self.repeats for _ in range(WINDOWS)]
+        by_time = self.unit in ("s", "link")
+        self.rounds.append([Sample(s if by_time else self.amount / s, (1.0,)) for s in taken])
 
 
 def _probes(device: Device, quick: bool) -> Iterator[_Probe]:
     for dtype in device.dtypes():
-        for m, n, k in QUICK_SHAPES if quick else SHAPES:
+        for m, n, k in _shapes(device, dtype, QUICK_SHAPES if quick else SHAPES):
             kernel = f"product of {m} x {k} by {k} x {n}"
             make = partial(device.product, dtype, m, n, k)
             yield _Probe("product", "FLOP/s", kernel, make, 2.0 * m * n * k, dtype=dtype)
@@ -141,13 +163,19 @@ def _probes(device: Device, quick: bool) -> Iterator[_Probe]:
             yield _Probe(link, "link", kernel, partial(send, size), 1.0, size=size)
 
 
+def _shapes(device: Device, dtype: str, shapes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Leave out shapes that take too long here; where all do, the small one is left."""
+    work = device.product(dtype, *SMALL_SHAPE)
+    device.seconds(work, 1)
+    per_flop = device.seconds(work, 1) / prod(SMALL_SHAPE)
+    return [shape for shape in shapes if prod(shape) * per_flop <= LONG] or [SMALL_SHAPE]
+
+
 def _sizes(device: Device, quick: bool) -> list[int]:
     """Sizes of all arrays together, up to a quarter of the memory: two an octave, one when quick."""
-    found, size = [], float(SMALLEST)
-    while size <= min(LARGEST, device.memory / 4):
-        found.append(int(size) // 768 * 768)
-        size *= 2.0 if quick else 2**0.5
-    return found
+    an_octave = 1 if quick else 2
+    count = floor(an_octave * log2(min(LARGEST, device.memory / 4) / SMALLEST)) + 1
+    return [int(SMALLEST * 2 ** (number / an_octave)) // 768 * 768 for number in range(count)]
 
 
 def _warm_up(device: Device, work: Enqueue) -> None:
@@ -155,26 +183,25 @@ def _warm_up(device: Device, work: Enqueue) -> None:
 
 
 def _repeats(device: Device, work: Enqueue, seconds: float) -> int:
-    device.seconds(work, 2)
+    device.seconds(work, 1)
+    if device.seconds(work, 1) >= seconds:
+        return 1
     return max(1, round(seconds / max(device.seconds(work, 4) / 4, 1e-9)))
 
 
 def _sample(device: Device, probes: Sequence[_Probe], progress: Progress | None) -> bool:
-    repeats = {}
+    """Take all rounds; False where Ctrl-C stopped them. What a device cannot do, for want of memory say, is passed."""
     try:
         for number in range(ROUNDS):
             for position, probe in enumerate(probes):
                 if progress is not None:
                     progress((number * len(probes) + position) / (ROUNDS * len(probes)), probe.name)
-                work = probe.make()
-                if position not in repeats:
-                    repeats[position] = _repeats(device, work, WINDOW)
-                times = repeats[position]
-                device.seconds(work, 1)
-                taken = [device.seconds(work, times) / times for _ in range(WINDOWS)]
-                del work
-                by_time = probe.unit in ("s", "link")
-                probe.rounds.append([Sample(s if by_time else probe.amount / s, (1.0,)) for s in taken])
+                if probe.failed:
+                    continue
+                try:
+                    probe.sample(device)
+                except (RuntimeError, MemoryError) as error:
+                    probe.failed = str(error).strip().partition("\n")[0] or "no memory is left"
     except KeyboardInterrupt:
         return False
     return True
@@ -201,7 +228,7 @@ def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
                 products[probe.dtype] = Ceiling("library", "FLOP/s", probe.kernel, 1, summary, probe.dtype)
         else:
             ceilings.append(Ceiling(probe.name, probe.unit, probe.kernel, 1, summary))
-    unread = []
+    unread = _failures(probes)
     for name, points in links.items():
         try:
             ceilings += link_ceilings(name, kernels[name], points)
@@ -210,6 +237,15 @@ def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
     conditions = replace(conditions, missing=(*conditions.missing, *unread))
     drawn = tuple(Curve(name, kernels[name], 1, tuple(points)) for name, points in curves.items())
     return Measurement(conditions, (*products.values(), *ceilings), drawn)
+
+
+def _failures(probes: Sequence[_Probe]) -> list[str]:
+    """Say what could not be run and why: the reason of the first of each name."""
+    found: dict[str, list[str]] = {}
+    for probe in probes:
+        if probe.failed:
+            found.setdefault(f"{probe.name} {probe.dtype}".strip(), []).append(probe.failed)
+    return [f"{name} ({len(why)} of its kernels and sizes): {why[0]}" for name, why in found.items()]
 
 
 def _missing(device: Device) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ long run of work says something.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
@@ -15,6 +16,7 @@ from typing import Any
 from roofline.errors import InputError, MissingExtraError
 from roofline.measurement.accelerator import COLD_BYTES, Enqueue
 
+#: Formats tried, by NumPy's names; one the device cannot multiply is left out.
 FORMATS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 
 #: Bytes of memory assumed where the device does not tell: enough for sizes beyond any cache.
@@ -22,7 +24,10 @@ MEMORY = 8.0 * 2**30
 
 
 class JaxDevice:
-    """A device of ``jax.devices()``."""
+    """A device of this process, of ``jax.local_devices()``: those of other hosts it cannot reach.
+
+    fp32 products run in fp32, not in the TF32 or bfloat16 that JAX takes for them by itself.
+    """
 
     def __init__(self, index: int = 0) -> None:
         try:
@@ -30,7 +35,7 @@ class JaxDevice:
             import jax.numpy as jnp
         except ImportError:
             raise MissingExtraError("jax", "jax") from None
-        found = jax.devices()
+        found = jax.local_devices()
         if index >= len(found):
             raise InputError(f"there is no device {index}", hint=f"JAX sees {len(found)}")
         self.jax: Any = jax
@@ -50,24 +55,27 @@ class JaxDevice:
         return float(told.get("bytes_limit", MEMORY))
 
     def dtypes(self) -> Sequence[str]:
-        """Formats JAX multiplies."""
-        return list(FORMATS)
+        """Formats whose product runs."""
+        return [dtype for dtype in FORMATS if self._runs(dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
         """A product whose result is accumulated as the format's hardware does."""
         wide = self.jnp.int32 if dtype == "int8" else None
-        a, b = self._ones((m, k), FORMATS[dtype]), self._ones((k, n), FORMATS[dtype])
-        call = self.jax.jit(lambda x, y: self.jnp.matmul(x, y, preferred_element_type=wide))
+        precision = self.jax.lax.Precision.HIGHEST if dtype == "fp32" else None
+        a, b = self._any((m, k), FORMATS[dtype]), self._any((k, n), FORMATS[dtype])
+        call = self.jax.jit(lambda x, y: self.jnp.matmul(x, y, precision=precision, preferred_element_type=wide))
         return self._enqueue(call, a, b)
 
     def copy(self, size: int, cold: bool = False) -> Enqueue:
-        """A copy within its memory; adding one keeps the compiler from leaving it out."""
+        """A copy within its memory; adding one keeps the compiler from leaving it out. Cold ones write anew too."""
         call = self.jax.jit(lambda x: x + self.jnp.uint8(1))
         arrays = max(1, COLD_BYTES // (2 * size)) if cold else 1
         turns = cycle([self._ones((size,), "uint8") for _ in range(arrays)])
+        written: deque[Any] = deque(maxlen=arrays)
 
         def enqueue() -> None:
             self._last = call(next(turns))
+            written.append(self._last)
 
         return enqueue
 
@@ -83,7 +91,7 @@ class JaxDevice:
     def links(self) -> dict[str, Callable[[int], Enqueue]]:
         """The host, every other device, and an all-reduce among all of them."""
         found: dict[str, Callable[[int], Enqueue]] = {"from host": self._from_host}
-        devices = self.jax.devices()
+        devices = self.jax.local_devices()
         others = [(number, other) for number, other in enumerate(devices) if other != self.device]
         found |= {f"peer {number}": partial(self._to_peer, other) for number, other in others}
         return found | ({"all-reduce": self._all_reduce} if others else {})
@@ -105,12 +113,28 @@ class JaxDevice:
     def _ones(self, dims: tuple[int, ...], kind: str) -> Any:
         return self.jax.device_put(self.jnp.ones(dims, kind), self.device)
 
+    def _any(self, dims: tuple[int, ...], kind: str) -> Any:
+        """Numbers made up: all alike, they would take less power than any real ones."""
+        random = self.jax.random
+        if kind == "int8":
+            made = random.randint(random.key(0), dims, -128, 128, self.jnp.int8)
+        else:
+            made = random.normal(random.key(0), dims, self.jnp.float32).astype(kind)
+        return self.jax.device_put(made, self.device)
+
+    def _runs(self, dtype: str) -> bool:
+        try:
+            self.seconds(self.product(dtype, 64, 64, 64), 1)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            return False
+        return True
+
     def _to_peer(self, other: Any, size: int) -> Enqueue:
         return self._enqueue(lambda x: self.jax.device_put(x, other), self._ones((size,), "uint8"))
 
     def _all_reduce(self, size: int) -> Enqueue:
         """One array on every device, summed over all of them."""
-        count = len(self.jax.devices())
+        count = len(self.jax.local_devices())
         call = self.jax.pmap(lambda x: self.jax.lax.psum(x, "all"), axis_name="all")
         return self._enqueue(call, call(self.jnp.zeros((count, max(1, size // 4)), "float32")))
 

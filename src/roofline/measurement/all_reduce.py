@@ -34,9 +34,11 @@ def all_reduce(devices: int, backend: str = "nccl", sizes: Sequence[int] = SIZES
     if devices < 2:
         raise InputError("an all-reduce needs two devices", hint=f"there is {devices} here")
     try:
-        from torch import multiprocessing
+        from torch import distributed, multiprocessing
     except ImportError:
         raise MissingExtraError("torch", "torch") from None
+    if not distributed.is_available() or (backend == "nccl" and not distributed.is_nccl_available()):
+        raise InputError(f"this PyTorch is built without {backend}", hint="install one that has it")
     with tempfile.TemporaryDirectory() as folder:
         try:
             multiprocessing.spawn(_work, (devices, backend, tuple(sizes), folder), nprocs=devices)

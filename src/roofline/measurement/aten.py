@@ -13,6 +13,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
@@ -22,6 +23,7 @@ from roofline.ops.convolution import convolution
 from roofline.ops.elementwise import elementwise
 from roofline.ops.embedding import embedding
 from roofline.ops.norm import norm
+from roofline.ops.reduction import reduction
 from roofline.ops.softmax import softmax
 from roofline.work import Op, Tensor
 
@@ -73,13 +75,13 @@ class Seen:
 
 
 def operation(name: str, dims: Sequence[Any], formats: Sequence[str], values: Sequence[Any] = ()) -> Op | None:
-    """Price an operation of the dispatcher; None where it has no rule, or its shapes were not recorded."""
+    """Price an operation of the dispatcher; None where it has no rule, or not the shapes its rule takes."""
     rule = _RULES.get(name.removeprefix("aten::")) if name.startswith("aten::") else None
     if rule is None or not any(_is_shape(shape) and shape for shape in dims):
         return None
     try:
         return rule(Seen(name, dims, formats, values))
-    except InputError:
+    except (InputError, IndexError, TypeError, ValueError):
         return None
 
 
@@ -188,6 +190,32 @@ def _norm(seen: Seen) -> Op:
     function = "rms_norm" if "rms" in seen.name else "layer_norm"
     axes = tuple(range(-max(len(affine[0].dims) if affine else 1, 1), 0))
     return norm(function, x, *affine, axes=axes, name=seen.name)
+
+
+#: Reductions: the dispatcher's name and ours. The places of their dimensions follow the tensor.
+REDUCTIONS = {"sum": "sum", "mean": "mean", "amax": "max", "amin": "min", "logsumexp": "logsumexp", "var": "variance"}
+
+
+@rule(*REDUCTIONS)
+def _reduction(seen: Seen) -> Op:
+    x, axes = seen.tensor(0), seen.value(1, [])
+    axes = [axes] if isinstance(axes, int) and not isinstance(axes, bool) else axes
+    over = axes if isinstance(axes, list | tuple) and axes else range(len(x.dims))
+    ours = REDUCTIONS[seen.name.removeprefix("aten::")]
+    return reduction(ours, x, axes=[int(axis) for axis in over], name=seen.name)
+
+
+#: Updates of an element by others, as optimizers do them: a + f·b·c, a + f·b/c and a + f·(b − a), FLOPs of each.
+UPDATES, UPDATE_FLOPS = ("addcmul", "addcdiv", "lerp"), 3
+
+
+@rule(*UPDATES, *(f"{name}_" for name in UPDATES))
+def _update(seen: Seen) -> Op:
+    reads = [t for place in range(3) if (t := seen.optional(place)) is not None and t.dims]
+    if not reads:
+        raise InputError(f"{seen.name} has no tensors with shapes")
+    sums = elementwise("add", reads, name=seen.name)
+    return replace(sums, work=sums.work * UPDATE_FLOPS)
 
 
 @rule("embedding")

@@ -16,6 +16,7 @@ from roofline.measurement.processor import one_thread_a_core, usable
 from roofline.measurement.workers import Workers
 from roofline.notation.structure import Step
 from roofline.ops.registry import family_of
+from roofline.quantity import format_quantity
 from roofline.work import Op
 
 #: Names of formats in the libraries.
@@ -115,7 +116,12 @@ def executor(library: Library, step: Step, op: Op) -> Call:
         if dtype not in library.formats:
             formats = ", ".join(library.formats)
             raise InputError(f"{name} has no {dtype} to run {step.text or step.function} in", hint=f"it has: {formats}")
-        operands.append(library.make([int(size) for size in tensor.dims], dtype))
+        try:
+            operands.append(library.make([int(size) for size in tensor.dims], dtype))
+        except (MemoryError, RuntimeError) as error:
+            needed = format_quantity(sum(float(one.capacity_bytes) for one in op.reads), "B")
+            wrong = f"{step.text or step.function} does not fit here: its operands need {needed}"
+            raise InputError(wrong, hint="run a smaller one") from error
     return maker(library, step, operands, op)
 
 

@@ -28,6 +28,8 @@ def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | N
     Raises :class:`~roofline.errors.InputError` where there is none.
     """
     path = os.fspath(machine) if machine is not None else own_file("this.toml")
+    if machine is not None and not os.path.isfile(path):
+        raise InputError(f"there is no file {path!r}", hint=f"make it with `roofline measure -o {path}`")
     if not os.path.isfile(path):
         raise InputError("no measurement of this machine is known", hint="make one with `roofline measure`")
     measured = read_machine_file(path)

@@ -51,8 +51,11 @@ def write_machine_file(measured: Measurement, path: str | os.PathLike[str]) -> N
         raise HardwareError(f"cannot write {target!r}: {error.strerror}", hint="name another file: -o FILE") from None
 
 
-def read_machine_file(path: str | os.PathLike[str]) -> Measurement:
-    """Read back what :func:`write_machine_file` wrote under ``[measurement]``."""
+def read_machine_file(path: str | os.PathLike[str], *, device: str | None = None) -> Measurement:
+    """Read back what :func:`write_machine_file` wrote under ``[measurement]``.
+
+    ``device`` is the one to measure where there is no such file, which the error says.
+    """
     import tomllib
 
     name = os.fspath(path)
@@ -60,7 +63,8 @@ def read_machine_file(path: str | os.PathLike[str]) -> Measurement:
         with open(name, "rb") as file:
             data = tomllib.load(file).get("measurement")
     except OSError as error:
-        raise HardwareError(f"cannot read {name!r}: {error.strerror}", hint="make it with `roofline measure`") from None
+        made = "roofline measure" if device is None else f"roofline measure --device {device}"
+        raise HardwareError(f"cannot read {name!r}: {error.strerror}", hint=f"make it with `{made}`") from None
     except ValueError as error:
         raise HardwareError(f"{name}: does not read as TOML: {error}", hint="measure again") from None
     if not isinstance(data, dict):
@@ -137,6 +141,9 @@ def _record(measured: Measurement) -> Iterator[str]:
         yield f"columns = {texts_toml(_SHAPE)}"
         entries = [f"  [{rows:.6g}, {side:.6g}, {numbers_toml(s)[1:-1]}]," for rows, side, s in table.points]
         yield "points = [\n" + "\n".join(entries) + "\n]"
+        unsure = [f"[{place}, {text_toml(said)}]" for place, (*_, s) in enumerate(table.points) for said in s.doubts]
+        if unsure:
+            yield f"doubts = [{', '.join(unsure)}]"
 
 
 def _measurement(data: dict[str, Any]) -> Measurement:
@@ -175,7 +182,13 @@ def _curve(data: dict[str, Any]) -> Curve:
 
 
 def _shapes(data: dict[str, Any]) -> ShapeTable:
-    points = tuple((float(rows), float(side), _summary(figures, ())) for rows, side, *figures in data["points"])
+    doubts: dict[int, list[str]] = {}
+    for place, doubt in data.get("doubts", []):
+        doubts.setdefault(place, []).append(doubt)
+    points = tuple(
+        (float(rows), float(side), _summary(figures, doubts.get(place, ())))
+        for place, (rows, side, *figures) in enumerate(data["points"])
+    )
     return ShapeTable(data["name"], data["dtype"], data["kernel"], data["threads"], points)
 
 

@@ -1,8 +1,9 @@
 """A CSV of Nsight Compute → runs: one a kernel, from the metrics of its roofline section.
 
 ``ncu --csv --page raw --metrics …`` gives a column a metric and a row of units below the header; ``--page details``
-gives a line a metric. Both are read. FLOPs are adds and multiplies once, fused multiply-adds twice, and the operations
-of the tensor cores as their own metric counts them.
+gives a line a metric. Both are read, whatever the program printed before them, with a comma before thousands or
+before decimals. FLOPs are adds and multiplies once, fused multiply-adds twice, and the operations of the tensor cores
+as their own metric counts them.
 
 Source: Nsight Compute documentation, "Metrics Reference" and "Roofline Charts"; C. Yang, arXiv:2009.05257.
 """
@@ -10,15 +11,23 @@ Source: Nsight Compute documentation, "Metrics Reference" and "Roofline Charts";
 from __future__ import annotations
 
 import csv
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from roofline.errors import InputError
+from roofline.measurement.imported import Imported
 from roofline.measurement.runs import Measured
 
 TIME = "gpu__time_duration.sum"
-BYTES = ("dram__bytes.sum", "dram__bytes_read.sum", "dram__bytes_write.sum")
+
+#: Bytes of the main memory: in all, or read and written, by the names of several generations.
+BYTES = (
+    ("dram__bytes.sum",),
+    ("dram__bytes_read.sum", "dram__bytes_write.sum"),
+    ("dram__bytes_op_read.sum", "dram__bytes_op_write.sum"),
+)
 
 #: Instructions of the CUDA cores: dtype by letter, FLOPs for every thread that executes one.
 _CUDA = re.compile(r"s[mp]\w*__sass_thread_inst_executed_op_([dfh])(add|mul|fma)_pred_on\.sum")
@@ -42,6 +51,7 @@ _SECONDS = {
     "second": 1.0,
 }
 _BYTES = {
+    "": 1.0,
     "byte": 1.0,
     "Kbyte": 1e3,
     "Mbyte": 1e6,
@@ -53,77 +63,122 @@ _BYTES = {
     "GB": 1e9,
 }
 
+#: A figure as it is written where a comma separates thousands, and what stands for a metric that is not there.
+_FIGURE = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d+)?([eE][-+]?\d+)?")
+_ABSENT = ("", "n/a", "nan", "(!) n/a")
+
 _HINT = (
     "collect it with: ncu --csv --page raw --metrics gpu__time_duration.sum,dram__bytes.sum,"
     "regex:sm__sass_thread_inst_executed_op_[dfh](add|mul|fma)_pred_on.sum,regex:sm__ops_path_tensor_src_.*"
 )
 
 
-def is_nsight(header: Sequence[str]) -> bool:
-    """Say whether a CSV's header is that of a report of Nsight Compute."""
-    return "Kernel Name" in header
+def holds_nsight(lines: Iterable[str]) -> bool:
+    """Say whether a report of Nsight Compute stands among the lines: a header with its column of kernels."""
+    return any(_is_header(line) for line in lines)
 
 
-def read_nsight(path: str | os.PathLike[str]) -> tuple[Measured, ...]:
-    """Read the kernels of a report; a kernel without a time or bytes is an error that names the metric."""
+def read_nsight(path: str | os.PathLike[str]) -> Imported:
+    """Read the kernels of a report; a kernel without a time or bytes is an error that names the metric.
+
+    A kernel without FLOPs of which nothing reached the main memory has no bound: it is listed with its time.
+    """
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(line for line in file if not line.startswith("==")) if row]
+            lines = ["\n" if line.startswith("==") else line for line in file]
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
         raise InputError(f"{name} is not a CSV file: {error}", hint=_HINT) from None
-    start = next((index for index, row in enumerate(rows) if is_nsight(row)), None)
+    start = next((number for number, line in enumerate(lines) if _is_header(line)), None)
     if start is None:
         raise InputError(f"{name} is no report of Nsight Compute: it has no column 'Kernel Name'", hint=_HINT)
-    header, body = rows[start], rows[start + 1 :]
-    kernels = list(_long(header, body, name) if "Metric Name" in header else _wide(header, body, name))
+    reader = csv.reader(lines[start:])
+    try:
+        header, *body = [(start + reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise InputError(f"{name} is not a CSV file: {error}", hint=_HINT) from None
+    long = "Metric Name" in header[1]
+    kernels = list(_long(header[1], body, name) if long else _wide(header[1], body, name))
     if not kernels:
         raise InputError(f"{name} holds no kernels", hint=_HINT)
-    return tuple(_run(title, metrics, name) for title, metrics in kernels)
+    if _comma_is_decimal(kernels):
+        swap = str.maketrans(",.", ".,")
+        kernels = [(t, {m: (v.translate(swap), unit) for m, (v, unit) in told.items()}) for t, told in kernels]
+    runs = [_run(title, metrics, name) for title, metrics in kernels]
+    idle: dict[str, float] = {}
+    for run in runs:
+        if not run.flops and not run.bytes:
+            idle[run.name] = idle.get(run.name, 0.0) + run.seconds
+    return Imported(tuple(run for run in runs if run.flops or run.bytes), idle)
 
 
 Metrics = Mapping[str, tuple[str, str]]
+Rows = Sequence[tuple[int, Sequence[str]]]
 
 
-def _wide(header: Sequence[str], body: Sequence[Sequence[str]], name: str) -> Iterator[tuple[str, Metrics]]:
+def _is_header(line: str) -> bool:
+    return "Kernel Name" in line and "Kernel Name" in next(csv.reader([line]), [])
+
+
+def _comma_is_decimal(kernels: Sequence[tuple[str, Metrics]]) -> bool:
+    """Say whether a figure is there that only reads where a comma stands before decimals: 1.234.567 or 12,5."""
+    figures = {value for _, metrics in kernels for metric, (value, _) in metrics.items() if _is_counted(metric)}
+    swap = str.maketrans(",.", ".,")
+    return any(not _FIGURE.fullmatch(f) and _FIGURE.fullmatch(f.translate(swap)) is not None for f in figures)
+
+
+def _is_counted(metric: str) -> bool:
+    known = metric == TIME or any(metric in names for names in BYTES)
+    return known or _CUDA.fullmatch(metric) is not None or _TENSOR.fullmatch(metric) is not None
+
+
+def _wide(header: Sequence[str], body: Rows, name: str) -> Iterator[tuple[str, Metrics]]:
     """One kernel a row; the row below the header holds units."""
     if not body:
         return
-    units = body[0]
-    for number, row in enumerate(body[1:], 3):
-        if len(row) != len(header):
-            raise InputError(f"{name}:{number}: {len(row)} values in {len(header)} columns: the report was cut short")
+    (_, units), *rest = body
+    for number, row in rest:
+        _check_width(header, row, f"{name}:{number}")
         told = dict(zip(header, zip(row, units, strict=False), strict=False))
-        yield told["Kernel Name"][0], told
+        yield told["Kernel Name"][0], _present(told)
 
 
-def _long(header: Sequence[str], body: Sequence[Sequence[str]], name: str) -> Iterator[tuple[str, Metrics]]:
+def _long(header: Sequence[str], body: Rows, name: str) -> Iterator[tuple[str, Metrics]]:
     """One metric a row; rows of one ID belong together."""
     for column in ("ID", "Metric Name", "Metric Unit", "Metric Value"):
         if column not in header:
             raise InputError(f"{name}: column {column!r} is missing", hint=_HINT)
     kernels: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {}
-    for number, row in enumerate(body, 2):
-        if len(row) != len(header):
-            raise InputError(f"{name}:{number}: {len(row)} values in {len(header)} columns: the report was cut short")
+    for number, row in body:
+        _check_width(header, row, f"{name}:{number}")
         told = dict(zip(header, row, strict=True))
         metrics = kernels.setdefault(told["ID"], (told["Kernel Name"], {}))[1]
         metrics[told["Metric Name"]] = (told["Metric Value"], told["Metric Unit"])
-    yield from kernels.values()
+    yield from ((title, _present(metrics)) for title, metrics in kernels.values())
+
+
+def _check_width(header: Sequence[str], row: Sequence[str], where: str) -> None:
+    if len(row) != len(header):
+        raise InputError(f"{where}: {len(row)} values in {len(header)} columns: the report was cut short")
+
+
+def _present(metrics: Metrics) -> Metrics:
+    """Leave out metrics that the device has not."""
+    return {metric: told for metric, told in metrics.items() if told[0].strip().lower() not in _ABSENT}
 
 
 def _run(title: str, metrics: Metrics, name: str) -> Measured:
     if TIME not in metrics:
         raise InputError(f"{name}: {title}: the metric {TIME} is missing", hint=_HINT)
     seconds = _figure(metrics, TIME, _SECONDS, name)
-    if seconds <= 0:
+    if not 0 < seconds < math.inf:
         raise InputError(f"{name}: {title}: {TIME} is {metrics[TIME][0]}", hint="a time is above 0")
-    found = [metric for metric in BYTES if metric in metrics]
-    if not found:
-        raise InputError(f"{name}: {title}: the metric {BYTES[0]} is missing", hint=_HINT)
-    moved = sum(_figure(metrics, metric, _BYTES, name) for metric in (found[:1] if found[0] == BYTES[0] else found))
+    found = next((names for names in BYTES if all(metric in metrics for metric in names)), None)
+    if found is None:
+        raise InputError(f"{name}: {title}: the metric {BYTES[0][0]} is missing", hint=_HINT)
+    moved = sum(_figure(metrics, metric, _BYTES, name) for metric in found)
     flops = _flops(metrics, name)
     main = max(flops, key=lambda dtype: flops[dtype], default="fp32")
     return Measured(title, sum(flops.values()), moved, seconds, main)

@@ -14,6 +14,7 @@ from typing import Any
 
 from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
+from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.measurement.runs import Measured
 from roofline.measurement.samples import Summary
@@ -102,7 +103,12 @@ class Point:
 
 
 def points_of(runs: Iterable[Measured], machine: Machine) -> list[Point]:
-    """Put runs beside what a machine allows."""
-    return [
-        Point(run, bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=machine)) for run in runs
-    ]
+    """Put runs beside what a machine allows; one that says it ran on another machine is an error."""
+    found = []
+    for run in runs:
+        if run.on and run.on.lower() not in (machine.key, *machine.aliases):
+            hint = f"ask --on {run.on}, or leave the column out"
+            raise InputError(f"{run.name!r} ran on {run.on!r}, not on {machine.name}", hint=hint)
+        answer = bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=machine)
+        found.append(Point(run, answer))
+    return found

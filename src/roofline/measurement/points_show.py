@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from roofline.measurement.imported import Imported
 from roofline.measurement.points import Point
-from roofline.measurement.torch_trace import Imported
 from roofline.quantity import format_quantity
 
 #: Operations listed with their share of the time.
@@ -51,10 +51,13 @@ def table(points: Sequence[Point], title: str) -> Any:
     return Group(*parts)
 
 
-def split(points: Sequence[Point]) -> list[tuple[str, float, float]]:
-    """Divide the time over operations: name, seconds and share of all, longest first; equal names together."""
-    total = sum(point.run.seconds for point in points)
-    seconds: dict[str, float] = {}
+def split(points: Sequence[Point], unpriced: Mapping[str, float] | None = None) -> list[tuple[str, float, float]]:
+    """Divide the time over operations: name, seconds and share of all, longest first; equal names together.
+
+    ``unpriced`` are seconds of operations without a rule, which took time all the same.
+    """
+    seconds: dict[str, float] = dict(unpriced or {})
+    total = sum(point.run.seconds for point in points) + sum(seconds.values())
     for point in points:
         seconds[point.run.name] = seconds.get(point.run.name, 0.0) + point.run.seconds
     return [(name, time, time / total) for name, time in sorted(seconds.items(), key=lambda item: -item[1])]
@@ -62,7 +65,7 @@ def split(points: Sequence[Point]) -> list[tuple[str, float, float]]:
 
 def _explained(point: Point) -> str:
     shares = [(effect.name, effect.seconds / point.run.seconds) for effect in point.effects]
-    named = [f"{name} {share:.0%}" for name, share in shares if share >= 0.01]
+    named = [f"{name} {share:.0%}" for name, share in shares if share >= 0.01] or ["no effect of 1%"]
     rest = 1 - sum(share for _, share in shares)
     if abs(rest) < 0.01:
         return ", ".join(named)
@@ -80,7 +83,7 @@ def imported_table(points: Sequence[Point], found: Imported, title: str, top: in
     rows.add_column(no_wrap=True)
     rows.add_column(justify="right")
     rows.add_column(justify="right")
-    for name, seconds, share in split(points)[:MOST_SPLIT]:
+    for name, seconds, share in split(points, found.unpriced)[:MOST_SPLIT]:
         rows.add_row(f"  {name}", format_quantity(seconds, "s"), f"{share:.0%}")
     parts += [Text("  time by operation", "dim"), rows]
     if len(points) > top:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import os
 
 from roofline.errors import InputError
-from roofline.measurement.nsight import is_nsight, read_nsight
+from roofline.measurement.imported import Imported
+from roofline.measurement.nsight import holds_nsight, read_nsight
 from roofline.measurement.runs import read_measured
-from roofline.measurement.torch_trace import Imported, read_torch_trace
-
-#: Lines at the head of a file in which a report of Nsight Compute shows itself.
-_HEAD = 40
+from roofline.measurement.torch_trace import read_torch_trace
 
 
 def read_profile(path: str | os.PathLike[str]) -> Imported:
@@ -25,11 +22,7 @@ def read_profile(path: str | os.PathLike[str]) -> Imported:
         if first[:1] in (b"{", b"[") or first[:2] == b"\x1f\x8b":
             return read_torch_trace(name)
         with open(name, encoding="utf-8-sig", errors="replace", newline="") as file:
-            head = [row for row, _ in zip(csv.reader(file), range(_HEAD), strict=False)]
+            nsight = holds_nsight(file)
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from None
-    except csv.Error:
-        head = []
-    if any(is_nsight(row) for row in head):
-        return Imported(read_nsight(name))
-    return Imported(read_measured(name))
+    return read_nsight(name) if nsight else Imported(read_measured(name))

@@ -1,6 +1,7 @@
 """Measured points: what really ran, from a CSV or from tuples, to be drawn beside what the machine allows.
 
-A file has a header and one run a line; amounts may carry units, and ``dtype`` and ``on`` may be left out::
+A file has a header and one run a line; amounts may carry units, and ``dtype`` and ``on`` may be left out. A copy has 0
+FLOPs; what ran within a cache moved 0 bytes::
 
     name,flops,bytes,seconds,dtype
     up projection,137 GFLOP,"201 MB",210 us,bf16
@@ -89,6 +90,11 @@ def _from_file(path: str) -> tuple[Measured, ...]:
 
 def _header(header: list[str], where: str) -> list[str]:
     names = [name.strip().lower() for name in header]
+    apart = next((sign for sign in ";\t" if len(names) == 1 and sign in names[0]), None)
+    if apart is not None:
+        raise InputError(
+            f"{where}: values stand apart by {apart!r}", hint=f"separate them by commas: {','.join(COLUMNS)}"
+        )
     for name in names:
         if name not in (*COLUMNS, *OPTIONAL):
             raise InputError(
@@ -130,6 +136,8 @@ def _point(fields: Mapping[str, Any], where: str) -> Measured:
     if not name:
         raise InputError(f"{where}: the run has no name", hint="name every run; the name stands beside its point")
     amounts = {column: _amount(fields[column], column, where) for column in _UNITS}
+    if not amounts["flops"] and not amounts["bytes"]:
+        raise InputError(f"{where}: the run has neither FLOPs nor bytes", hint="state what it computes or moves")
     dtype = str(fields.get("dtype") or "bf16").strip()
     try:
         dtypes.get(dtype.partition("_acc")[0])
@@ -142,7 +150,7 @@ def _amount(value: Any, column: str, where: str) -> float:
     if isinstance(value, str) and not value.strip():
         raise InputError(f"{where}: {column} is missing", hint=f"give it, in {_UNITS[column]}")
     try:
-        return parse(value, _UNITS[column])
+        return parse(value, _UNITS[column], zero=column != "seconds")
     except InputError as error:
         raise InputError(f"{where}: {column} {error.message}", hint=error.hint) from None
 

@@ -63,6 +63,9 @@ def run(
     sizes = {**(sizes or {}), **more_sizes}
     chosen = library or any_library()
     count = threads or measured.conditions.cores
+    if count > measured.conditions.cores:
+        cores = measured.conditions.cores
+        raise InputError(f"{count} threads have no roof: this machine was measured on {cores}", hint=f"at most {cores}")
     flush = _flusher(chosen, measured) if cold else None
     points = []
     try:
@@ -96,7 +99,11 @@ def time_step(
     """
     library.set_threads(threads)
     call = executor(library, step, op)
-    summary = time_call(call, threads=threads_used(op, threads), flush=flush, rounds=rounds, seconds=seconds)
+    try:
+        summary = time_call(call, threads=threads_used(op, threads), flush=flush, rounds=rounds, seconds=seconds)
+    except (MemoryError, RuntimeError, TypeError) as error:
+        reason = str(error).strip().partition("\n")[0] or "no memory is left"
+        raise InputError(f"{library.name} cannot run {step.text or step.function} here: {reason}") from None
     touched = new_bytes(call, 3 if summary.value < LONG else 1)
     setting = Setting(
         threads=threads,

@@ -2,21 +2,24 @@
 
 An operation counts where its caller does not: of ``linear`` calling ``addmm`` the outermost that has a rule is taken.
 On an accelerator its time is that of the kernels it launched, joined to it by the trace's own correlation numbers;
-on a CPU it is the operation's own.
+on a CPU it is the operation's own. All time is accounted for: what has no rule is listed with its time, and so is what
+a caller without one spends beside the operations it calls, and what no operation launched.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
 from roofline.measurement.aten import operation
+from roofline.measurement.imported import Imported
 from roofline.measurement.runs import Measured
 from roofline.work import Op
 
@@ -27,20 +30,16 @@ DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 FREE = frozenset(
     (  # noqa: SIM905
         "view reshape _reshape_alias as_strided transpose t permute expand squeeze unsqueeze slice select detach alias "
-        "empty empty_like empty_strided resize_ to _to_copy result_type narrow split chunk unbind flatten numpy_T "
-        "contiguous item _local_scalar_dense is_nonzero resolve_conj resolve_neg expand_as view_as size dropout "
-        "lift_fresh zeros ones rand randn randint arange full zeros_like ones_like fill_ zero_ uniform_ normal_ random_"
+        "empty empty_like empty_strided resize to _to_copy result_type narrow split chunk unbind flatten numpy_T "
+        "contiguous item _local_scalar_dense is_nonzero resolve_conj resolve_neg expand_as view_as size lift_fresh"
     ).split()
 )
 
+#: What time is listed as that a caller spends beside the operations it calls, and that of kernels nobody launched.
+AROUND, NOBODY = "around other operations", "kernels of no operation"
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What a profile held: ``runs`` that could be priced, and the seconds of ``unpriced`` operations by name."""
-
-    runs: tuple[Measured, ...]
-    unpriced: dict[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+#: The first bytes of a packed file.
+_PACKED = b"\x1f\x8b"
 
 
 def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
@@ -55,37 +54,45 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
         raise InputError(
             f"{name} holds no operations of PyTorch", hint="export it with torch.profiler's export_chrome_trace"
         )
-    backwards = next((e for e in calls if e["dur"] < 0), None)
-    if backwards is not None:
-        raise InputError(f"{name}: {backwards['name']} took {backwards['dur']} us", hint="a time is not below 0")
-    if not any("Input Dims" in e.get("args", {}) for e in calls):
+    odd = next((e for e in (*calls, *_device_work(events)) if not 0 <= e["dur"] < math.inf), None)
+    if odd is not None:
+        raise InputError(f"{name}: {odd['name']} took {odd['dur']} us", hint="a time is a number, and not below 0")
+    if not any("Input Dims" in _told(e) for e in calls):
         raise InputError(f"{name} holds no shapes", hint="profile with record_shapes=True")
     kernels = _kernel_seconds(events)
     runs: list[Measured] = []
     unpriced: dict[str, float] = {}
-    for call, inside in _outermost(calls):
+    timeless = 0
+    picked, passed = _outermost(calls)
+    for call, inside in picked:
         plain = str(call["name"])
         op = _priced(call)
         seconds = _seconds(call, inside, kernels)
-        if op is None or seconds <= 0:
-            if seconds > 0 and plain.removeprefix("aten::").rstrip("_") not in FREE:
-                unpriced[plain] = unpriced.get(plain, 0.0) + seconds
-            continue
-        runs.append(_run(plain, call, op, seconds))
+        if op is not None and seconds > 0:
+            runs.append(_run(plain, call, op, seconds))
+        elif seconds > 0 and plain.removeprefix("aten::").rstrip("_") not in FREE:
+            unpriced[plain] = unpriced.get(plain, 0.0) + seconds
+        timeless += op is not None and seconds <= 0
+    for called, seconds in _beside(calls, passed, kernels):
+        unpriced[called] = unpriced.get(called, 0.0) + seconds
     if not runs:
         names = ", ".join(sorted(unpriced)[:6])
         raise InputError(f"{name} holds no operation that has a rule", hint=f"it holds: {names}")
-    on = "kernels of the device" if kernels else "operations of the CPU"
-    return Imported(tuple(runs), unpriced, (f"times are those of the {on}",))
+    notes = [f"times are those of the {'kernels of the device' if kernels else 'operations of the CPU'}"]
+    if timeless:
+        notes.append(f"{timeless} operation{'s' * (timeless > 1)} with a rule took no time and stand nowhere")
+    return Imported(tuple(runs), unpriced, tuple(notes))
 
 
 def _events(name: str) -> list[dict[str, Any]]:
     try:
-        opened = gzip.open(name, "rt", encoding="utf-8") if name.endswith(".gz") else open(name, encoding="utf-8")  # noqa: SIM115
-        with opened as file:
-            data = json.load(file)
-    except (OSError, EOFError) as error:
-        raise InputError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
+        with open(name, "rb") as file:
+            content = file.read()
+        data = json.loads(gzip.decompress(content) if content.startswith(_PACKED) else content)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{name} is packed and cut short or damaged: {error}", hint="export it again") from None
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         at = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
         raise InputError(
@@ -97,17 +104,37 @@ def _events(name: str) -> list[dict[str, Any]]:
     return [event for event in found if isinstance(event, dict)]
 
 
+def _told(event: dict[str, Any]) -> dict[str, Any]:
+    """Give what an event tells beside its time; nothing where that is damaged."""
+    told = event.get("args")
+    return told if isinstance(told, dict) else {}
+
+
+def _number(event: dict[str, Any]) -> str | None:
+    """Give the number that joins an operation to its kernels: written with a small letter, or as text, by old ones."""
+    told = _told(event)
+    found = told.get("External id", told.get("external id"))
+    return None if found is None else str(found)
+
+
 def _timed(event: dict[str, Any]) -> bool:
     return all(isinstance(event.get(key), int | float) for key in ("ts", "dur")) and isinstance(event.get("name"), str)
 
 
-def _outermost(calls: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Pick, thread by thread, the outermost calls that are priced or hold nothing priced, with all they contain."""
+Call = tuple[dict[str, Any], list[dict[str, Any]]]
+
+
+def _outermost(calls: Sequence[dict[str, Any]]) -> tuple[list[Call], list[Call]]:
+    """Pick, thread by thread, the outermost calls that are priced or hold nothing priced, with all they contain.
+
+    Second come the calls around these, with all they contain.
+    """
     has_price = {id(call) for call in calls if _priced(call) is not None}
-    picked: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    picked: list[Call] = []
+    passed: list[Call] = []
     threads: dict[Any, list[dict[str, Any]]] = {}
     for call in calls:
-        threads.setdefault((call.get("pid"), call.get("tid")), []).append(call)
+        threads.setdefault((str(call.get("pid")), str(call.get("tid"))), []).append(call)
     for listed in threads.values():
         listed.sort(key=lambda e: (e["ts"], -e["dur"]))
         position = 0
@@ -122,12 +149,40 @@ def _outermost(calls: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], li
                 picked.append((call, inside))
                 position = stop
             else:
+                passed.append((call, inside))
                 position += 1
-    return picked
+    return picked, passed
+
+
+def _beside(
+    calls: Sequence[dict[str, Any]], passed: Sequence[Call], kernels: dict[str | None, float]
+) -> Iterator[tuple[str, float]]:
+    """Give the time of callers without a rule beside what they call: under their name where most of theirs is that."""
+    for call, inside in passed:
+        if kernels:
+            seconds, whole = kernels.get(_number(call), 0.0), 0.0
+        else:
+            seconds, whole = _own_seconds(call, inside), call["dur"] * 1e-6
+        if seconds > 0:
+            yield (str(call["name"]) if seconds > whole / 2 else AROUND), seconds
+    launched = {_number(call) for call in calls}
+    nobody = sum(seconds for number, seconds in kernels.items() if number is None or number not in launched)
+    if nobody > 0:
+        yield NOBODY, nobody
+
+
+def _own_seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> float:
+    """Give the time of a call that none of the calls within it takes."""
+    own, end = float(call["dur"]), float(call["ts"])
+    for event in inside:
+        if event["ts"] >= end:
+            own -= event["dur"]
+            end = event["ts"] + event["dur"]
+    return max(own, 0.0) * 1e-6
 
 
 def _priced(call: dict[str, Any]) -> Op | None:
-    told = call.get("args", {})
+    told = _told(call)
     dims, kinds = told.get("Input Dims", []), told.get("Input type", [])
     if not isinstance(dims, list) or not isinstance(kinds, list):
         return None
@@ -135,21 +190,23 @@ def _priced(call: dict[str, Any]) -> Op | None:
     return operation(str(call["name"]), dims, kinds, values if isinstance(values, list) else [])
 
 
-def _kernel_seconds(events: Sequence[dict[str, Any]]) -> dict[Any, float]:
+def _device_work(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event for event in events if event.get("cat") in DEVICE_WORK and _timed(event)]
+
+
+def _kernel_seconds(events: Sequence[dict[str, Any]]) -> dict[str | None, float]:
     """Seconds of device work by the External id of the operation that launched it."""
-    found: dict[Any, float] = {}
-    for event in events:
-        if event.get("cat") in DEVICE_WORK and _timed(event):
-            key = event.get("args", {}).get("External id")
-            found[key] = found.get(key, 0.0) + event["dur"] * 1e-6
+    found: dict[str | None, float] = {}
+    for event in _device_work(events):
+        found[_number(event)] = found.get(_number(event), 0.0) + event["dur"] * 1e-6
     return found
 
 
-def _seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]], kernels: dict[Any, float]) -> float:
+def _seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]], kernels: dict[str | None, float]) -> float:
     if not kernels:
         return float(call["dur"]) * 1e-6
-    ids = {event.get("args", {}).get("External id") for event in (call, *inside)}
-    return sum(kernels.get(key, 0.0) for key in ids if key is not None)
+    numbers = {_number(event) for event in (call, *inside)}
+    return sum(kernels.get(number, 0.0) for number in numbers if number is not None)
 
 
 def _run(name: str, call: dict[str, Any], op: Op, seconds: float) -> Measured:

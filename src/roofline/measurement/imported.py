@@ -1,0 +1,16 @@
+"""What a profiler's file comes to, whichever profiler it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from roofline.measurement.runs import Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a profile held: ``runs`` that could be priced, and the seconds of ``unpriced`` operations by name."""
+
+    runs: tuple[Measured, ...]
+    unpriced: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,232 @@
+"""Profiles as they come: damaged or unusual traces, reports of other generations and countries, files with zeros."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from made import made
+
+from roofline.charts.plot import plot
+from roofline.charts.split_chart import RULELESS, split_chart
+from roofline.errors import InputError
+from roofline.hardware import chip
+from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
+from roofline.measurement.nsight import TIME
+from roofline.measurement.points_show import split
+from roofline.measurement.runs import write_runs
+from roofline.measurement.torch_trace import AROUND, NOBODY
+
+
+def call(name, ts, dur, dims, **more):
+    told = {"Input Dims": dims, "Input type": ["float"] * len(dims), **more}
+    return {"ph": "X", "cat": "cpu_op", "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1, "args": told}
+
+
+MM = call("aten::mm", 0, 100, [[64, 64], [64, 64]], **{"External id": 1})
+
+#: A call without a rule around one with: most of its time is its own. A wrapper that only calls.
+RECURRENT = [
+    call("aten::recurrent", 0, 1000, [[64, 64]]),
+    call("aten::copy_", 100, 50, [[64, 64], [64, 64]]),
+    call("aten::einsum", 2000, 110, []),
+    call("aten::bmm", 2005, 100, [[1, 64, 64], [1, 64, 64]]),
+    call("aten::cumsum", 3000, 40, [[64]]),
+]
+
+
+@pytest.fixture
+def machine(tmp_path):
+    write_machine_file(made(), tmp_path / "this.toml")
+    return chip("this", files=[tmp_path / "this.toml"])
+
+
+def written(folder, content, name="trace.json"):
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_all_time_of_a_trace_is_accounted_for(tmp_path):
+    """What a caller without a rule does itself is listed; it was lost where something inside it had a rule."""
+    found = read_profile(written(tmp_path, RECURRENT))
+    assert [run.name for run in found.runs] == ["copy_ 64x64", "bmm 1x64x64 1x64x64"]
+    assert found.unpriced == {
+        "aten::recurrent": pytest.approx(950e-6),
+        "aten::cumsum": pytest.approx(40e-6),
+        AROUND: pytest.approx(10e-6),
+    }
+    assert sum(run.seconds for run in found.runs) + sum(found.unpriced.values()) == pytest.approx(1150e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "values", "flops", "moved"),
+    [
+        ("aten::sum", [[8, 16], []], ["", ""], 8 * 16 - 1, 4 * (128 + 1)),
+        ("aten::sum", [[8, 16], []], ["", "[1]"], 8 * 15, 4 * (128 + 8)),
+        ("aten::mean", [[8, 16], []], ["", "[0, 1]"], 8 * 16, 4 * (128 + 1)),
+        ("aten::amax", [[8, 16], []], ["", "-1"], 8 * 15, 4 * (128 + 8)),
+        ("aten::lerp_", [[8, 16], [8, 16], []], ["", "", "0.1"], 3 * 128, 4 * 3 * 128),
+        ("aten::addcmul_", [[8, 16]] * 3, [], 3 * 128, 4 * 4 * 128),
+        ("aten::addcdiv", [[8, 16]] * 3, [], 3 * 128, 4 * 4 * 128),
+    ],
+)
+def test_reductions_and_updates_of_optimizers_have_rules(tmp_path, name, dims, values, flops, moved):
+    one = call(name, 0, 10, dims, **{"Concrete Inputs": values})
+    [run] = read_profile(written(tmp_path, [one])).runs
+    assert (run.flops, run.bytes) == (flops, moved)
+
+
+def test_all_time_of_a_device_is_accounted_for(tmp_path):
+    """Kernels of a call around others, of no call, and joined by the small letters of older traces."""
+    outer = call("aten::recurrent", 0, 1000, [[64, 64]], **{"External id": 7})
+    inner = call("aten::mm", 10, 100, [[64, 64], [64, 64]], **{"External id": "8"})
+    names = ({"External id": 7}, {"external id": 8}, {"External id": 99}, {})
+    kernels = [
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": 5000, "dur": 10 * 2**place, "args": told}
+        for place, told in enumerate(names)
+    ]
+    found = read_profile(written(tmp_path, [outer, inner, *kernels]))
+    assert [(run.name, run.seconds) for run in found.runs] == [("mm 64x64 64x64", pytest.approx(20e-6))]
+    assert found.unpriced == {"aten::recurrent": pytest.approx(10e-6), NOBODY: pytest.approx(120e-6)}
+
+
+def test_the_split_counts_what_has_no_rule(tmp_path, machine):
+    found = read_profile(written(tmp_path, RECURRENT))
+    points = points_of(found.runs, machine)
+    shares = {name: share for name, _, share in split(points, found.unpriced)}
+    assert shares["aten::recurrent"] == pytest.approx(950 / 1150)
+    assert sum(shares.values()) == pytest.approx(1)
+    bars = [bar for bar in split_chart(points, unpriced=found.unpriced).bars if bar.part == RULELESS]
+    assert sum(bar.x1 - bar.x0 for bar in bars) == pytest.approx(1000e-6)
+
+
+@pytest.mark.parametrize("damage", [{"args": None}, {"args": [1]}, {"args": {"Input Dims": [[], [64]]}}])
+def test_a_damaged_event_is_not_priced(tmp_path, damage):
+    found = read_profile(written(tmp_path, [{**MM, **damage, "ts": 500}, MM]))
+    assert len(found.runs) == 1
+    assert found.unpriced == {"aten::mm": pytest.approx(100e-6)}
+
+
+def test_shapes_that_a_rule_does_not_take_have_no_rule(tmp_path):
+    odd = {**MM, "ts": 500, "args": {"Input Dims": [[64], [64, 64]], "Input type": ["float", "float"]}}
+    assert len(read_profile(written(tmp_path, [odd, MM])).runs) == 1
+
+
+@pytest.mark.parametrize("time", ["NaN", "Infinity", "-1"])
+def test_a_time_that_is_none_is_an_error(tmp_path, time):
+    text = json.dumps([MM]).replace('"dur": 100', f'"dur": {time}')
+    with pytest.raises(InputError, match=r"aten::mm took (nan|inf|-1) us; a time is a number, and not below 0"):
+        read_profile(written(tmp_path, text))
+
+
+def test_operations_that_took_no_time_are_told(tmp_path):
+    found = read_profile(written(tmp_path, [MM, {**MM, "ts": 500, "dur": 0}]))
+    assert len(found.runs) == 1
+    assert "1 operation with a rule took no time and stand nowhere" in found.notes
+
+
+def test_a_packed_trace_is_known_by_its_content(tmp_path):
+    whole = gzip.compress(json.dumps([MM]).encode())
+    (tmp_path / "trace.bin").write_bytes(whole)
+    assert len(read_profile(tmp_path / "trace.bin").runs) == 1
+    for broken in (whole[:40], whole[:12] + b"\xff" * 30 + whole[42:]):
+        (tmp_path / "trace.bin").write_bytes(broken)
+        with pytest.raises(InputError, match="is packed and cut short or damaged"):
+            read_profile(tmp_path / "trace.bin")
+
+
+COLUMNS = (
+    "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Section Name", "Metric Name", "Metric Unit",
+    "Metric Value",
+)  # fmt: skip
+HEADER = ",".join(f'"{column}"' for column in COLUMNS)
+
+
+def long_report(*rows):
+    lines = [
+        f'"{number}","1","p","h","{kernel}","s","{metric}","{unit}","{value}"'
+        for number, kernel, metric, unit, value in rows
+    ]
+    return "\n".join([HEADER, *lines]) + "\n"
+
+
+def test_what_the_program_printed_may_stand_before_a_report(tmp_path):
+    report = long_report(("0", "k", TIME, "ns", "1,000"), ("0", "k", "dram__bytes.sum", "byte", "64"))
+    [run] = read_profile(written(tmp_path, 'epoch "1\n' * 60 + "==PROF== done\n" + report, "k.csv")).runs
+    assert (run.name, run.bytes, run.seconds) == ("k", 64, pytest.approx(1e-6))
+
+
+def test_a_report_where_commas_stand_before_decimals(tmp_path):
+    """A European Windows writes 117344 ns as 117.344 and 27595520 bytes as 27.595.520."""
+    rows = [("0", "k", TIME, "ns", "117.344"), ("0", "k", "dram__bytes.sum", "byte", "27.595.520")]
+    [run] = read_profile(written(tmp_path, long_report(*rows), "k.csv")).runs
+    assert (run.seconds, run.bytes) == (pytest.approx(117344e-9), 27595520)
+    rows = [("0", "k", TIME, "us", "12,5"), ("0", "k", "dram__bytes.sum", "Mbyte", "1.234,5")]
+    [run] = read_profile(written(tmp_path, long_report(*rows), "k.csv")).runs
+    assert (run.seconds, run.bytes) == (pytest.approx(12.5e-6), pytest.approx(1234.5e6))
+
+
+def test_metrics_a_device_has_not_are_not_there(tmp_path):
+    """Some devices count reads and writes under other names, without a unit; the rest they call n/a."""
+    rows = [
+        ("0", "k", TIME, "ns", "10,196,000"),
+        ("0", "k", "dram__bytes.sum", "", "n/a"),
+        ("0", "k", "dram__bytes_op_read.sum", "", "53,261,312"),
+        ("0", "k", "dram__bytes_op_write.sum", "", "3,377,920"),
+        ("0", "k", "sm__sass_thread_inst_executed_op_ffma_pred_on.sum", "inst", "1,000"),
+        ("0", "k", "sm__ops_path_tensor_src_fp8_dst_fp32.sum", "", "n/a"),
+    ]
+    [run] = read_profile(written(tmp_path, long_report(*rows), "k.csv")).runs
+    assert (run.bytes, run.flops, run.dtype) == (53261312 + 3377920, 2000, "fp32")
+    with pytest.raises(InputError, match=r"the metric dram__bytes\.sum is missing"):
+        read_profile(written(tmp_path, long_report(*rows[:3]), "k.csv"))
+
+
+def test_a_kernel_that_neither_computes_nor_reaches_memory_is_listed(tmp_path):
+    rows = [
+        ("0", "k", TIME, "us", "5"), ("0", "k", "dram__bytes.sum", "byte", "64"),
+        ("1", "idle", TIME, "us", "2"), ("1", "idle", "dram__bytes.sum", "byte", "0"),
+    ]  # fmt: skip
+    found = read_profile(written(tmp_path, long_report(*rows), "k.csv"))
+    assert [run.name for run in found.runs] == ["k"]
+    assert found.unpriced == {"idle": pytest.approx(2e-6)}
+
+
+def test_an_error_names_the_line_of_the_file(tmp_path):
+    report = "started\n" + long_report(("0", "k", TIME, "ns", "1")) + '"0","1"\n'
+    with pytest.raises(InputError, match=r"k.csv:4: 2 values in 9 columns: the report was cut short"):
+        read_profile(written(tmp_path, report, "k.csv"))
+
+
+def test_what_a_profile_writes_is_read_again(tmp_path, machine):
+    """A copy has no FLOPs: its line was refused when read back."""
+    runs = (Measured("copy", 0.0, 1e9, 1e-3, "fp32"), Measured("in cache", 1e9, 0.0, 1e-3, "fp32"))
+    write_runs(runs, tmp_path / "runs.csv")
+    assert read_profile(tmp_path / "runs.csv").runs == runs
+    assert [point.fraction > 0 for point in points_of(runs, machine)] == [True, True]
+    for run, lacking in zip(runs, ("FLOPs", "bytes"), strict=True):
+        with pytest.raises(InputError, match=f"'{run.name}' has no {lacking}, so no place in a roofline"):
+            plot(on="h100", measured=[run])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name,flops,bytes,seconds\na,0,0,1\n", ":2: the run has neither FLOPs nor bytes; state what it computes"),
+        ("name;flops;bytes;seconds\na;1;1;1\n", ":1: values stand apart by ';'; separate them by commas"),
+        ("name\tflops\tbytes\tseconds\n", r":1: values stand apart by '\\t'; separate them by commas"),
+    ],
+)
+def test_a_plain_file_says_what_is_wrong_with_it(tmp_path, text, said):
+    with pytest.raises(InputError, match=said):
+        read_measured(written(tmp_path, text, "runs.csv"))
+
+
+def test_a_run_of_another_machine_is_not_put_under_this_one(machine):
+    assert len(points_of([Measured("a", 1e9, 1e9, 1.0, on="H100")], chip("h100"))) == 1
+    with pytest.raises(
+        InputError, match=r"'a' ran on 'h100', not on Made-up CPU.*; ask --on h100, or leave the column"
+    ):
+        points_of([Measured("a", 1e9, 1e9, 1.0, on="h100")], machine)
