@@ -38,7 +38,7 @@ from roofline.bounds.crossing import (
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_names, multiple_of
 from roofline.bounds.solution import Solution
-from roofline.bounds.solve_network import Crossing, by_algorithm, network_pairs
+from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.notation import program
 from roofline.ops import formula_names
@@ -183,8 +183,9 @@ class _Search:
     def _in_symbols(self, pairs: Mapping[Any, Any]) -> Solution:
         """Other sizes are open: the closed form of the crossing, and its limit for large sizes."""
         candidates = [(pair, form) for pair, forms in pairs.items() for form in forms or ()]
-        network = {frozenset(pair) for pair in network_pairs(self.symbolic)}
-        candidates.sort(key=lambda candidate: frozenset(candidate[0]) not in network)
+        links = {frozenset(pair) for pair in network_pairs(self.symbolic)}
+        scales = busiest_crossing(self.symbolic, self.x, self.known)
+        candidates.sort(key=lambda found: (frozenset(found[0]) not in links, found[1] != scales))
         if not candidates:
             return self._solution(verdict=f"always {self._kind(self._largest_when_large())}, for large sizes")
         (before, after), form = self._sides(candidates[0][0]), candidates[0][1]
