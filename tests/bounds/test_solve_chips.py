@@ -99,3 +99,9 @@ def test_hops_without_a_latency_are_no_hops_in_no_time() -> None:
     found = comm("AllReduce_X(bf16[B, D] {U_X})", on="mi300x:8", B=1024, D=1024)
     assert (found.row.hops, found.row.hop_time, found.time) == (2, None, found.row.wire_time)
     assert found.bound.incomplete == ("not timed: hops at X (2 hops); AMD MI300X has no figure for it",)
+
+
+@pytest.mark.parametrize("on", ["v5e:8", "v5e"])
+def test_a_mesh_axis_to_be_solved_for_is_to_be_opened(on: str) -> None:
+    with pytest.raises(SizeError, match=r"mesh axis X is fixed here, or not said; open it .* \(--mesh X=X\)"):
+        solve(SPLIT, "X", on=on, B=64, D=64, F=64)

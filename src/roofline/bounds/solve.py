@@ -40,6 +40,7 @@ from roofline.bounds.question_mesh import mesh_names, multiple_of, size_names
 from roofline.bounds.solution import Solution
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.errors import HardwareError, InputError, SizeError, suggest
+from roofline.notation import program
 from roofline.quantity import format_quantity
 from roofline.sizes import is_symbol, symbol
 
@@ -66,6 +67,9 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         raise InputError("nothing to solve for", hint="name one unknown, as in for_='B'")
     asked = question(expression, **arguments)
     names, rates = size_names(asked), _rate_names(asked)
+    if for_ not in names and for_ not in rates and asked.text and for_ in program(asked.text, asked.compute).axes:
+        hint = f"open it on a target without a shape, as in mesh={{{for_!r}: {for_!r}}} (--mesh {for_}={for_})"
+        raise SizeError(f"the size of mesh axis {for_} is fixed here, or not said", hint=hint)
     if for_ not in names and for_ not in rates:
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, [*names, *rates], what="unknowns"))
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
