@@ -1,4 +1,4 @@
-"""Configurations as published: what they leave out, what they hold beside the language model, what would change a cost."""
+"""Configurations as published: what they leave out, what they hold beside the language model, what they change."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The ``quantization_config`` of a ``config.json``: which modules are stored in which format, and which are not.
 
 Understood: ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt`` (FP8,
-NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``bitnet``. Anything else is an error that lists these.
+NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``bitnet``. Anything else is an error that
+lists these.
 
 >>> found = read({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")

@@ -45,14 +45,14 @@ _SAME = {
 _FLAT = ("qwen2_vl", "qwen2_5_vl")
 _OF_BOTH = ("model_type", "vision_config", "architectures", "_name_or_path")
 #: How a tower's output is chosen and brought to the language model: part of the tower, which is a gap if not modelled.
-_JOINING = (
-    "projector_hidden_act multimodal_projector_bias spatial_merge_size vision_feature_layer image_seq_length "
-    "vision_feature_select_strategy vision_aspect_ratio image_grid_pinpoints image_newline_parameter downsample_factor "
-    "use_image_newline_parameter mm_tokens_per_image boi_token_index eoi_token_index projection_dim scale_factor "
-    "text_config projector_hidden_size projector_bias projector_use_layernorm alignment_intermediate_size "
-    "vision_end_token_id adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size "
-    "projector_layernorm_eps downsample_ratio visual_indicator_token_ids vocab_size"
-).split()
+_JOINED = """
+projector_hidden_act multimodal_projector_bias spatial_merge_size vision_feature_layer image_seq_length
+vision_feature_select_strategy vision_aspect_ratio image_grid_pinpoints image_newline_parameter downsample_factor
+use_image_newline_parameter mm_tokens_per_image boi_token_index eoi_token_index projection_dim scale_factor
+text_config projector_hidden_size projector_bias projector_use_layernorm alignment_intermediate_size
+vision_end_token_id adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size
+projector_layernorm_eps downsample_ratio visual_indicator_token_ids vocab_size
+"""
 
 
 @family(*_TEXT)
@@ -72,7 +72,7 @@ def read(fields: Fields) -> Model:
     inner, left = completed(own, sizes=True)
     inner = inner.given(model_type=_SAME.get(named, named))
     model = reader(inner.kind)(inner)
-    fields.ignore(*inner.unread(), *_JOINING)
+    fields.ignore(*inner.unread(), *_JOINED.split())
     seen, gaps = vision(fields, model.width)
     if seen is not None and text.get("use_bidirectional_attention"):
         seen = replace(seen, both_ways=True)
