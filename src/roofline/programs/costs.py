@@ -256,6 +256,18 @@ def _complex(function: str, reads: Tensors) -> PerElement | None:
     return PerElement(2) if function in ("multiply", "divide") and False in parts else COMPLEX.get(function)
 
 
+def fourier(name: str, reads: Tensors, writes: Tensors, *, rows: Size, n: Size, levels: Size, real: bool) -> Op:
+    """Transform ``rows`` of ``n`` complex points, of ``levels`` = log₂ n: 5·n·log₂ n FLOPs.
+
+    Half of it where one side is ``real``. The count is the customary one of the radix-2 algorithm (Van Loan,
+    Computational Frameworks for the FFT, 1992, section 1.4; as FFTW's benchmarks use it), for any n.
+    """
+    flops = rows * 5 * n * levels if not _is_one(n) else 0
+    flops = exact_div(flops, 2) if real else flops
+    amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
+    return vector(name, "fft", reads, writes, flops=amount, elements=rows * n, dims={"n": n})
+
+
 def reduction(
     function: str, reads: Tensors, writes: Tensors, *, elements: Size, results: Size, name: str | None = None
 ) -> Op:
