@@ -182,6 +182,13 @@ def test_a_lazy_module_says_what_it_lacks():
         trace(nn.LazyLinear(4), "fp32[2, 3]")
 
 
+GRID = ("fp32[2, 3, 8, 8]", "fp32[2, 5, 5, 2]")
+
+
+def _sample(mode):
+    return lambda x, grid: F.grid_sample(x, grid, mode=mode, align_corners=False)
+
+
 @pytest.mark.parametrize(("call", "inputs", "flops"), [
     (lambda a, b: a * b, ("complex64[8]", "complex64[8]"), 6 * 8),
     (lambda a, b: a + b, ("complex64[8]", "complex64[8]"), 2 * 8),
@@ -193,9 +200,9 @@ def test_a_lazy_module_says_what_it_lacks():
     (torch.bucketize, ("fp32[100]", "fp32[8]"), 100 * 4),
     (lambda a: F.interpolate(a, size=(4, 4), mode="area"), ("fp32[1, 2, 2, 2]",), 0),
     (lambda a: F.adaptive_avg_pool1d(a, 2), ("fp32[3, 9]",), 3 * (10 - 2)),
-    (lambda a, g: F.grid_sample(a, g, align_corners=False), ("fp32[2, 3, 8, 8]", "fp32[2, 5, 5, 2]"), 2 * 4 * 150),
-    (lambda a, g: F.grid_sample(a, g, mode="nearest", align_corners=False), ("fp32[2, 3, 8, 8]", "fp32[2, 5, 5, 2]"), 0),
-    (lambda a, g: F.grid_sample(a, g, mode="bicubic", align_corners=False), ("fp32[2, 3, 8, 8]", "fp32[2, 5, 5, 2]"), 2 * 16 * 150),
+    (_sample("bilinear"), GRID, 2 * 4 * 150),
+    (_sample("nearest"), GRID, 0),
+    (_sample("bicubic"), GRID, 2 * 16 * 150),
     (lambda a, w: F.conv_tbc(a, w, torch.zeros(8)), ("fp32[10, 2, 4]", "fp32[3, 4, 8]"), 2 * 8 * 2 * 8 * 12 + 128),
     (nn.Bilinear(4, 5, 6, bias=False), ("fp32[3, 4]", "fp32[3, 5]"), 2 * 3 * 6 * (4 * 5 + 5)),
 ])  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -18,7 +18,11 @@ CONSTANT_FACTORIES = frozenset(
 )  # fmt: skip
 
 #: A single random number is taken to be the middle of what it is drawn from, so that code which asks for it goes on.
-MIDDLES = {"rand": lambda args: 0.5, "randn": lambda args: 0.0, "randint": lambda args: sum(_bounds(args)) // 2}
+MIDDLES: dict[str, Callable[[Any], float]] = {
+    "rand": lambda args: 0.5,
+    "randn": lambda args: 0.0,
+    "randint": lambda args: sum(_bounds(args)) // 2,
+}
 
 _RANDOM = frozenset(
     (

@@ -14,8 +14,12 @@ from roofline.work import Op, Work
 
 
 @rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")
-def convolution(call: Call) -> Op:
+def convolution(call: Call) -> Priced:
     """Convolve [B, C, spatial…] with [O, C/groups, taps…]; transposed: [C, O/groups, taps…]."""
+    return _convolved(call)
+
+
+def _convolved(call: Call) -> Op:
     transposed = call.name == "ConvTranspose"
     place = 3 if call.name == "QLinearConv" else 1
     x, weight, out = call.shape(0), call.shape(place), call.writes[0].dims
@@ -51,7 +55,7 @@ def convolution(call: Call) -> Op:
 @rule("DeformConv")
 def deformed(call: Call) -> Priced:
     """A convolution of places that are mixed from four neighbours each, and weighted by a mask where there is one."""
-    op = convolution(replace(call, name="Conv", ins=call.ins[:2]))
+    op = _convolved(replace(call, name="Conv", ins=call.ins[:2]))
     weight, out = call.shape(1), call.writes[0].dims
     taken = out[0] * product(out[2:]) * call.shape(0)[1] * product(weight[2:])
     added = (2 * 4 + call.has(4)) * taken + (call.writes[0].elements if call.has(3) else 0)

@@ -88,7 +88,7 @@ def trilinear(call: Call) -> Priced:
     first, second, third = call.args[:3]
     lacking, summed = [set(dims) for dims in call.args[3:6]], set(call.args[6])
     rank = first.dim() + len(lacking[0])
-    size = {}
+    size: dict[int, Any] = {}
     for tensor, missing in zip((first, second, third), lacking, strict=True):
         size |= dict(zip(sorted(set(range(rank)) - missing), tensor.shape, strict=True))
     kept = set(range(rank)) - summed
