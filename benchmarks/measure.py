@@ -1,7 +1,9 @@
 """Hold the measured ceilings of a CPU against likwid-bench and STREAM, side by side in one run.
 
-A ceiling and its peers are taken in turn, several times over, and the best of each is compared: a ceiling must be at
-least 0.95 of the best peer (0.9 in the first level). Matrix tiles are held against clock times width.
+A ceiling and its peers are taken in turn, several times over. What each reached of the other is taken round by round,
+for a shared machine changes its state between rounds, and the median must be at least 0.95 (0.9 in the first level).
+Matrix tiles are held against clock times width. Cases that are too low then get up to ``--again`` more rounds.
+
 A peer that is not there is said: likwid-bench comes with the Debian package ``likwid``, STREAM's triad is compiled here
 and needs ``cc``. Exits with 1 when a ceiling is too low.
 
@@ -72,17 +74,51 @@ PEER_SECONDS, PEER_RATE = 0.2, 60e9
 
 @dataclass(slots=True)
 class Case:
-    """One ceiling, ours and what to run of the peers; ``found`` keeps the best of each peer.
-
-    ``share`` is that of clock times width, for matrix tiles.
-    """
+    """One ceiling, ours and what to run of the peers; ``found`` keeps what each peer reached, ``ratios`` our share."""
 
     name: str
     probe: Probe
     enough: float
     peers: dict[str, Callable[[], float]]
-    found: dict[str, float] = field(default_factory=dict)
-    share: float = 0.0
+    found: dict[str, list[float]] = field(default_factory=dict)
+    ratios: dict[str, list[float]] = field(default_factory=dict)
+
+    def take(self, clock: Probe) -> None:
+        """Take one round of ours, and right after it each peer, so that both meet the same state of the machine."""
+        sample([clock, self.probe], rounds=1, windows=15, seconds=2.0)
+        hertz, ours = (summarise(probe.rounds[-1:]) for probe in (clock, self.probe))
+        if hertz is None or ours is None:
+            return
+        reached = {peer: run() for peer, run in self.peers.items()}
+        if self.name.startswith("tile") and self.probe.per_cycle:
+            reached["clock x width"] = self.probe.per_cycle * hertz.value
+        for peer, value in reached.items():
+            self.found.setdefault(peer, []).append(value)
+            self.ratios.setdefault(peer, []).append(ours.value / value)
+
+    @property
+    def peer(self) -> str:
+        """The peer that ours falls furthest behind, by the median of all rounds; empty without any."""
+        return min(self.ratios, key=lambda peer: median(self.ratios[peer]), default="")
+
+    @property
+    def low(self) -> bool:
+        """Whether ours falls too far behind a peer."""
+        return bool(self.peer) and median(self.ratios[self.peer]) < self.enough
+
+    def show(self) -> None:
+        """Print our best round with its quartiles, the peer's best, and the median ratio of the rounds."""
+        found = summarise(self.probe.rounds)
+        if found is None:
+            return
+        against = ""
+        if self.peer:
+            best, ratio = max(self.found[self.peer]) / 1e9, median(self.ratios[self.peer])
+            against = f"{best:10.1f}{ratio:7.3f} {'LOW' if self.low else 'ok':4}{self.peer}"
+        print(
+            f"{self.name:32}{found.value / 1e9:10.1f}{found.low / 1e9:10.1f}{found.high / 1e9:10.1f}"
+            f"{found.clean:7.0%}{len(self.probe.rounds):7}{against or f'{chr(32):18}no peer'}"
+        )
 
 
 def likwid(test: str, size: int, threads: int) -> Callable[[], float]:
@@ -171,7 +207,8 @@ def cases(bench: Bench, program: Path | None) -> list[Case]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Take all cases in turn, print them side by side; return 1 where one is too low."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--again", type=int, default=6, help="more rounds of the cases that are too low")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--repeat", type=int, metavar="N", help="measure N times, and hold the runs against each other")
     parser.add_argument("--spin", type=int, metavar="N", help="measure alone and beside N spinning processes")
@@ -194,40 +231,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             for _ in range(chosen.rounds):
                 for case in listed:
-                    sample([clock, case.probe], rounds=1, windows=15, seconds=2.0)
-                    keep_share(case, clock)
-                    for peer, run in case.peers.items():
-                        case.found[peer] = max(case.found.get(peer, 0.0), run())
+                    case.take(clock)
+            for _ in range(chosen.again):
+                for case in listed:
+                    if case.low:
+                        case.take(clock)
         bench.close()
-    print(f"{'':32}{'ours':>10}{'quartiles':>20}{'clean':>7}{'peer':>10}{'ratio':>7}")
-    low = sum(compared(case) for case in listed)
+    print(f"{'':32}{'ours':>10}{'quartiles':>20}{'clean':>7}{'rounds':>7}{'peer':>10}{'ratio':>7}")
+    for case in listed:
+        case.show()
+    low = sum(case.low for case in listed)
     print(f"\nin GFLOP/s or GB/s; {low or 'no'} ceiling{'s' * (low != 1)} too low")
     return int(low > 0)
-
-
-def keep_share(case: Case, clock: Probe) -> None:
-    """Keep the best share of clock x width a tile kernel reached in any round, whose clock was taken just before."""
-    hertz, found = (summarise(probe.rounds[-1:]) for probe in (clock, case.probe))
-    if case.name.startswith("tile") and hertz and found and case.probe.per_cycle:
-        case.share = max(case.share, found.value / (case.probe.per_cycle * hertz.value))
-
-
-def compared(case: Case) -> bool:
-    """Print ours, its quartiles, the best peer, the ratio; say whether ours is low."""
-    found = summarise(case.probe.rounds)
-    if found is None:
-        return False
-    peer, best = max(case.found.items(), key=lambda item: item[1], default=("no peer", 0.0))
-    if case.share:
-        peer, best = "clock x width", found.value / case.share
-    ratio = f"{found.value / best:7.3f}" if best else "       "
-    low = bool(best) and found.value < case.enough * best
-    word = "" if not best else "LOW" if low else "ok"
-    print(
-        f"{case.name:32}{found.value / 1e9:10.1f}{found.low / 1e9:10.1f}{found.high / 1e9:10.1f}{found.clean:7.0%}"
-        f"{best / 1e9:10.1f}{ratio} {word:4}{peer}"
-    )
-    return low
 
 
 def measured(quick: bool) -> Measurement:
@@ -237,7 +252,8 @@ def measured(quick: bool) -> Measurement:
         command = [sys.executable, "-m", "roofline", "measure", "-o", str(file), *(["--quick"] if quick else [])]
         subprocess.run(command, check=True, capture_output=True)
         found = read_machine_file(file)
-    said = "contended" if found.contended else "uncontended"
+    reasons = [warning for warning in found.warnings() if warning.startswith("contended")]
+    said = "; ".join(reasons) or "uncontended"
     memory = getrusage(RUSAGE_CHILDREN).ru_maxrss * 1024
     print(
         f"{found.conditions.seconds:5.1f} s, {found.clean:4.0%} clean, {said}; at most {memory / 2**30:.2f} GiB",

@@ -101,8 +101,13 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
     "did you mean 'v5e'?"
     >>> suggest("xyz", ["hbm", "vmem"], what="levels")
     'levels are: hbm, vmem'
+    >>> suggest("torus", ["ring", "torus2d", "torus3d"], what="topologies")
+    "did you mean 'torus2d' or 'torus3d'?"
     """
     choices = list(known)
+    begun = [choice for choice in choices if word and choice.lower().startswith(word.lower())]
+    if 1 < len(begun) <= 3 and len(word) > 2 and word not in begun:
+        return f"did you mean {' or '.join(map(repr, begun))}?"
     near = did_you_mean(word, choices)
     if near is not None:
         return f"did you mean {near!r}?"

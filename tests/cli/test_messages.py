@@ -57,7 +57,7 @@ MESSAGES = [
     (["solve", MATMUL, "--for", "dtype:x", "--on", "v5e"], "does not name an operand; dtype:0 is the first"),
     (["solve", MATMUL, "--for", "B", "--bandwidth", "3", "--on", "v5e"], "--bandwidth goes with --for intensity"),
     (["advise", MATMUL, "--on", "v5e"], "advice needs plain numbers; give every size one value"),
-    (["sweep", MATMUL, "--on", "v5e", "B=1:4", "D=3"], "size F has no value while B is an array"),
+    (["sweep", MATMUL, "--on", "v5e", "B=1:4", "D=3"], "size F has no value; a table needs numbers, as in F=1024"),
     (["sweep", MATMUL, "--on", "v5e", "B=4:1", "D=3", "F=3"], "size B has an empty range 4:1; as in 1:512"),
     (["sweep", MATMUL, "--on", "v5e", "--columns", "lowr", *SIZES], "no column 'lowr'; did you mean 'lower'?"),
     (["sweep", MATMUL, "--on", "v5e", "-o", "x.xls", *SIZES], "cannot write a table to 'x.xls'"),

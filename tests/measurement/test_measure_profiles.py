@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
+from statistics import median
 
 import pytest
 
@@ -69,9 +70,9 @@ def test_a_real_trace_says_what_the_clock_says(tmp_path):
     found = read_profile(tmp_path / "real.json")
     names = [run.name.split()[0] for run in found.runs]
     assert names == ["matmul", "linear", "bmm"] * 4 + ["scaled_dot_product_attention", "softmax"]
-    for run, clock in zip(found.runs, clocks, strict=False):
-        assert run.seconds <= clock
-    assert sum(run.seconds for run in found.runs[:12]) == pytest.approx(sum(clocks), rel=0.3)
+    shares = [run.seconds / clock for run, clock in zip(found.runs, clocks, strict=False)]
+    assert max(shares) <= 1.01
+    assert median(shares) >= 0.7
     assert [run.flops for run in found.runs[:3]] == [2 * 512 * 768 * 1024] * 2 + [2 * 8 * 128 * 128 * 64]
     assert found.runs[12].flops > 4 * 4 * 8 * 64 * 128 * 129 / 2
     assert found.runs[0].bytes == 4 * (512 * 768 + 768 * 1024 + 512 * 1024)

@@ -75,6 +75,7 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "jamba": (3 * MAMBA[0], 3 * MAMBA[1]),
     "mamba2": (None, 3 * MAMBA2),
     "falcon_h1": (None, 3 * MAMBA2),
+    "falcon_h1 with biases": (None, 3 * MAMBA2),
     "bamba": (None, 2 * MAMBA2),
     "granitemoehybrid": (None, 2 * MAMBA2),
     "lfm2": SHORT,
@@ -84,6 +85,7 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "glm_moe_dsa": INDEXER,
     "deepseek_v32": INDEXER,
     "qwen3_5_text": DELTA,
+    "qwen3_5_text with biases": DELTA,
     "qwen3_5_moe_text": DELTA,
     "qwen3_next": DELTA,
     # the same, and state · C as a product, which is half of our recurrence

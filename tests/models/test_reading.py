@@ -111,7 +111,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     (changed(model_type="dbrx"), "toy has no attn_config or no ffn_config; a dbrx configuration needs both"),
     (changed(model_type="phi", qk_layernorm=True), "toy normalises queries and keys (qk_layernorm); that is not read"),
     (
-        changed(model_type="jamba", num_experts=1),
+        changed(model_type="jamba", num_experts=1, attn_layer_period=None),
         "toy has no layer_types; a hybrid's configuration says which layers attend",
     ),
     (

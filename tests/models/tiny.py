@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.models.small import small
 from tests.models.tiny_more import MORE
+from tests.models.tiny_newer import NEWER
 
 _LATENT: dict[str, Any] = {
     "head_dim": ...,
@@ -220,4 +221,5 @@ TINY: dict[str, dict[str, Any]] = {
         intermediate_size=...,
     ),
     **MORE,
+    **NEWER,
 }

@@ -186,7 +186,6 @@ def test_what_iterates_is_listed_with_its_bytes(call, name):
 @pytest.mark.parametrize(("build", "inputs"), [
     (lambda: nn.Conv2d(4, 8, 3, stride=2, groups=2), [(2, 4, 9, 9)]),
     (lambda: nn.ConvTranspose2d(4, 6, 3, stride=2), [(2, 4, 9, 9)]),
-    (lambda: nn.Bilinear(4, 5, 6), [(3, 4), (3, 5)]),
     (lambda: nn.MultiheadAttention(32, 4, batch_first=True), [(2, 5, 32)] * 3),
 ])  # fmt: skip
 def test_forward_agrees_with_torchs_counter_where_it_is_right(build, inputs):
@@ -194,7 +193,7 @@ def test_forward_agrees_with_torchs_counter_where_it_is_right(build, inputs):
     with FlopCounterMode(display=False) as theirs:
         model(*(torch.zeros(shape) for shape in inputs))
     found = trace(model, *(f"fp32[{', '.join(map(str, shape))}]" for shape in inputs))
-    assert found.flops("unmasked") == theirs.get_total_flops()
+    assert found.flops("unmasked") == theirs.get_total_flops() > 0
 
 
 def test_dropout_is_free_outside_training():

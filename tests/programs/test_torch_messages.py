@@ -17,6 +17,10 @@ def _branches(x):
     return -x
 
 
+def _wider(x):
+    return torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, x, x)
+
+
 CASES = [
     (_branches, ["fp32[4]"], r"test_torch_messages\.py:1\d: the program asks for the value of a tensor .*only shapes"),
     (lambda x: float(x.mean()), ["fp32[4]"], "asks for the value of a tensor .* pass the value as a Python number"),
@@ -41,8 +45,9 @@ CASES = [
         "but 3 were given; give one input for each argument",
     ),
     (nn.LSTM(3, 4), ["fp32[2, 5]"], "Expected 3, got 5; check the inputs' shapes"),
-    (lambda x: torch.cond(x.sum() > 2, torch.sin, torch.cos, (x,)), ["fp32[3]"], "higher-order operation cond has no"),
-    (lambda x: x.to_sparse() @ x, ["fp32[3, 3]"], r"_to_sparse\(fp32\[3, 3\]\) fails: .*register one"),
+    (_wider, ["int8[3, 3]"], "higher-order operation out_dtype has no rule"),
+    (lambda x: x.to_sparse() @ x, ["fp32[3, 3]"], "the shape of the result of _to_sparse depends on values"),
+    (lambda x: torch.histogram(x, 4), ["fp32[9]"], r"histogram\(fp32\[9\]\) fails: .*register one"),
     (lambda x: x * 2, ["int64[3]"], None),
 ]
 

@@ -72,9 +72,11 @@ def question(
         parsed = program(expression, compute)
         where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
         axes = _mesh(parsed, axes, given)
-    known = resolve_sizes(given)
+    names = [] if expression is None else [*parsed.labels, *axes, *_names_in(axes)]
+    known = resolve_sizes(given, names)
     if expression is not None:
-        known = without_helpers(known, given, [*parsed.labels, *axes, *_names_in(axes)])
+        known = without_helpers(known, given, names)
+    tied = {name: value for name, value in given.items() if isinstance(value, str) or name not in known}
     figures = set if link is None else {"link": link, **(set or {})}
     return Question(
         machine=target(where, unit=unit, over=level, set=figures, files=files, achievable=achievable),
@@ -95,6 +97,7 @@ def question(
         uneven=uneven,
         use=tuple(use),
         wrap=wrap,
+        formulas=tied if any(isinstance(value, str) for value in tied.values()) else {},
         density=density if density == 1 else fraction(density, "density", "the share of an AllToAll that is sent"),
     )
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -26,11 +27,18 @@ def symbolic_rate(machine: Machine, key: Key, op: Op | None) -> Rate | None:
     found = rate(machine, key, op)
     if found is None:
         return None
-    name = f"{_LETTER[key.quantity]}_{found.dtype or key.dtype or found.resource}".replace(" ", "_")
+    name = f"{_LETTER[key.quantity]}_{found.dtype or key.dtype or _resource(machine, key, found)}"
+    name = re.sub(r"\W", "_", name)
     units = {unit.name: unit.kind for unit in machine.units}
     if key.quantity == "flops" and units.get(found.resource) != "matrix":
         name += f"_{found.resource}"
     return replace(found, value=rate_symbol(name), plain=found.value)
+
+
+def _resource(machine: Machine, key: Key, found: Rate) -> str:
+    """What a rate is named after: hops share one resource, and those of each link have a latency of their own."""
+    level = machine.mesh.level(key.place) if key.quantity == "hops" and machine.mesh is not None else None
+    return found.resource if level is None else level.link
 
 
 @cache

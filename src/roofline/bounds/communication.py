@@ -24,9 +24,11 @@ from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of
 from roofline.bounds.record import plain
 from roofline.errors import InputError
+from roofline.hardware.rate import rate
 from roofline.notation import program
 from roofline.ops.collective import KINDS
 from roofline.sizes import Size, maximum
+from roofline.work import Work
 
 if TYPE_CHECKING:
     from roofline.ops.collective_choice import Regime
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 class Row:
     """One algorithm: bytes over the busiest link, hops, and the times of both.
 
-    ``limit`` says why the network does not reach them, where it does not.
+    ``hop_time`` is None where the latency of a link is not known. ``limit`` says why the network does not reach these
+    figures, where it does not.
     """
 
     algorithm: str
@@ -44,13 +47,13 @@ class Row:
     sent: Size
     hops: Size
     wire_time: Size
-    hop_time: Size
+    hop_time: Size | None
     limit: str = ""
 
     @property
     def time(self) -> Size:
         """The larger of both: bytes stream while hops pass."""
-        return maximum(self.wire_time, self.hop_time)
+        return self.wire_time if self.hop_time is None else maximum(self.wire_time, self.hop_time)
 
     def to_dict(self) -> dict[str, Any]:
         """The row as plain data in SI units."""
@@ -183,11 +186,12 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> Row:
     """Price the collective by another algorithm, or by the fastest of each size."""
     answer = asked.answer()
     wire = {resource: time for resource, time in answer.times.items() if resource in answer.wire}
-    hops = [use for use in answer.uses if use.quantity == "hops"]
+    work = sum((part.op.work * part.op.repeat for part in answer.ops if part.op.kind == "collective"), Work())
+    known = all(rate(answer.machine, key) is not None for key in work if key.quantity == "hops")
+    hop_time = _sum([use.time for use in answer.uses if use.quantity == "hops"])
     busiest = _largest(list(wire.values()))
     sent = _largest(list(answer.wire.values()))
-    hop_time = _sum([u.time for u in hops])
-    return Row(name, says, sent, _sum([u.amount for u in hops]), busiest, hop_time, limit)
+    return Row(name, says, sent, work.total("hops"), busiest, hop_time if known else None, limit)
 
 
 def _largest(values: list[Size]) -> Size:

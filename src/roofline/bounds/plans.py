@@ -258,6 +258,8 @@ class _Search:
 
     def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: Sequence[RankedPlan]) -> LaidOut:
         """Say what was chosen, and what of the mesh is assumed."""
+        from roofline.ops.sharded.order import any_order
+
         chips = self.mesh.chips
         count = "arrays of chips" if is_array(chips) else f"{chips} chips"
         said = [f"every figure is that of one of {count}: {self.mesh!r}"]
@@ -275,6 +277,8 @@ class _Search:
             said.append(f"plan: {plan.name}, which sends over the fewest mesh axes")
         else:
             said.append(f"plan: {plan.name}")
+        if any_order(self.parsed.steps, plan):
+            said.append("parts of a dimension over several mesh axes may lie in any order: J_XY is taken as J_YX")
         return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes))
 
 

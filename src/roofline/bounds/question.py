@@ -6,7 +6,7 @@ a plain :func:`roofline.bound` of the same question gives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint, footprint
+from roofline.bounds.question_mesh import size_names
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, QuantityError, SizeError, suggest
 from roofline.hardware.machine import Machine
@@ -22,7 +23,7 @@ from roofline.hardware.warm import WARM
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw, tile_bytes
 from roofline.quantity import format_quantity, kind_of, parse
-from roofline.sizes import check, is_array, is_symbol, product
+from roofline.sizes import check, is_array, is_symbol, product, symbol
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ _RATES_TEXT = {
     False: "dense data-sheet peaks and one-way bandwidths",
     True: "the highest rates measured on this machine, in registers and from each memory level",
 }
+
+#: Parts of a question that are no choices of conventions.
+_NOT_CHANGES = frozenset(("machine", "text", "sizes", "formulas"))
 
 _POLICY_TEXT = {
     "each-op": "each operand read once and each result written once",
@@ -49,8 +53,9 @@ class Question:
     """What is asked: a line of notation or raw work, on a machine, at given sizes, under stated conventions.
 
     ``raw`` holds FLOPs, bytes or an intensity instead of an expression. ``sizes`` may hold numbers, arrays or
-    nothing for a name. ``mesh`` gives mesh axes a number or a formula of sizes, ``use`` names axes that plans may use
-    though no tensor is sharded over them.
+    nothing for a name; ``formulas`` are those that were given as text (``F="4*D"``), which follow the others.
+    ``mesh`` gives mesh axes a number or a formula of sizes, ``use`` names axes that plans may use though no tensor is
+    sharded over them.
     """
 
     machine: Machine
@@ -72,6 +77,7 @@ class Question:
     use: tuple[str, ...] = ()
     wrap: bool | None = None
     density: Any = 1
+    formulas: Mapping[str, Any] = field(default_factory=dict)
 
     def ops(self) -> tuple[Op, ...]:
         """Build the operations at these sizes; sizes that are not given become symbols."""
@@ -155,12 +161,15 @@ class Question:
         return replace(self, **changes)
 
     def with_sizes(self, **sizes: Any) -> Question:
-        """Return the question at other sizes."""
-        return replace(self, sizes={**self.sizes, **sizes})
+        """Return the question at other sizes; None opens one. Sizes that are formulas of them follow."""
+        now = {**self.sizes, **sizes}
+        tied = {name: given for name, given in self.formulas.items() if name not in sizes}
+        found = resolve_sizes({**now, **tied}, size_names(self)) if tied else now
+        return replace(self, sizes={name: found[name] for name in now if found.get(name) is not None})
 
     def changes(self) -> dict[str, Any]:
         """List the parts that are not at their default, by name."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in {"machine", "text", "sizes"}}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_CHANGES}
         kept = {k: v for k, v in plain.items() if v not in (None, False, {}, ()) and (k, v) != ("policy", "each-op")}
         kept.pop("count_padding", None)
         for name, usual in (("uneven", "error"), ("density", 1)):
@@ -278,11 +287,13 @@ def _is_float(text: str) -> bool:
     return True
 
 
-def resolve_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Work out sizes that are written as formulas of others.
+def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict[str, Any]:
+    """Work out sizes that are written as formulas of others; one of ``names`` that has no value is a symbol.
 
     >>> resolve_sizes({"D": 4096, "F": "4*D", "G": "F/2"})
     {'D': 4096, 'F': 16384, 'G': 8192}
+    >>> resolve_sizes({"F": "4*D"}, ["D", "F"])
+    {'F': 4*D}
     >>> resolve_sizes({"D": "F", "F": "D"})
     Traceback (most recent call last):
     roofline.errors.SizeError: size D depends on itself (D = F)
@@ -298,7 +309,7 @@ def resolve_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(raw_value, str):
             if name in within:
                 raise SizeError(f"size {name} depends on itself ({name} = {raw_value})")
-            known = _Lookup(given, lambda other: value(other, (*within, name)), name)
+            known = _Lookup(given, lambda other: value(other, (*within, name)), name, names)
             result = formula(raw_value, known)
             raw_value = int(result) if isinstance(result, float) and result.is_integer() else result
         done[name] = raw_value
@@ -320,12 +331,14 @@ def without_helpers(sizes: Mapping[str, Any], given: Mapping[str, Any], labels: 
 class _Lookup(Mapping[str, Any]):
     """Sizes as a mapping that works out formulas when asked."""
 
-    def __init__(self, given: Mapping[str, Any], value: Any, name: str) -> None:
-        self._given, self._value, self._name = given, value, name
+    def __init__(self, given: Mapping[str, Any], value: Any, name: str, names: Collection[str]) -> None:
+        self._given, self._value, self._name, self._names = given, value, name, names
 
     def __getitem__(self, key: str) -> Any:
-        if key not in self._given:
-            hint = suggest(key, self._given, what="sizes")
+        if self._given.get(key) is None:
+            if key in self._names:
+                return symbol(key)
+            hint = suggest(key, dict.fromkeys((*self._names, *self._given)), what="sizes")
             raise SizeError(f"size {self._name} is a formula of {key}, which has no value", hint=hint)
         return self._value(key)
 

@@ -39,6 +39,14 @@ def mesh_names(asked: Question) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for text in formulas for name in formula_names(text)))
 
 
+def size_names(asked: Question) -> list[str]:
+    """Names of the sizes a question has, set or not."""
+    if asked.raw:
+        amounts = [v for k, v in asked.raw.items() if k != "dtype" and isinstance(v, str)]
+        return list(dict.fromkeys(name for text in amounts for name in formula_names(text)))
+    return list(dict.fromkeys((*program(asked.text, asked.compute).labels, *mesh_names(asked))))
+
+
 def multiple_of(asked: Question, label: str) -> int:
     """The multiple that a size must be for its mesh axes to divide it; 1 where their sizes are no plain numbers."""
     mesh = mesh_of(asked).mesh

@@ -34,6 +34,8 @@ def communication_table(found: Communication) -> Any:
     said = Table.grid(padding=(0, 2))
     for index, line in enumerate(bound.assumptions):
         said.add_row(Text("  assumes" if index == 0 else "", "dim"), Text(line, "dim"))
+    for index, line in enumerate(bound.incomplete):
+        said.add_row(Text("  incomplete" if index == 0 else "", "bold yellow"), Text(line))
     return Group(title, Text(), Text(head), Text(), table, Text(), *(Text(line) for line in lines), Text(), said)
 
 
@@ -54,7 +56,7 @@ def _figures(found: Communication) -> Any:
             show(row.sent, "B"),
             show(row.hops, "").strip(),
             show(row.wire_time, "s"),
-            show(row.hop_time, "s"),
+            "" if row.hop_time is None else show(row.hop_time, "s"),
             row.says if not row.limit else f"{row.says} ({row.limit})",
         )
         table.add_row(*(Text(cell, style) for cell in cells))

@@ -16,8 +16,8 @@ D*F*P_bf16/(2*(D*F*W_hbm - D*P_bf16 - F*P_bf16))
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -36,12 +36,11 @@ from roofline.bounds.crossing import (
     validity_of,
 )
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import mesh_names, multiple_of
+from roofline.bounds.question_mesh import mesh_names, multiple_of, size_names
 from roofline.bounds.solution import Solution
-from roofline.bounds.solve_network import Crossing, by_algorithm, network_pairs
+from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.notation import program
-from roofline.ops import formula_names
 from roofline.quantity import format_quantity
 from roofline.sizes import is_symbol, symbol
 
@@ -67,12 +66,14 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     if not for_:
         raise InputError("nothing to solve for", hint="name one unknown, as in for_='B'")
     asked = question(expression, **arguments)
-    names, rates = _size_names(asked), _rate_names(asked)
+    names, rates = size_names(asked), _rate_names(asked)
+    if for_ not in names and for_ not in rates and asked.text and for_ in program(asked.text, asked.compute).axes:
+        hint = f"open it on a target without a shape, as in mesh={{{for_!r}: {for_!r}}} (--mesh {for_}={for_})"
+        raise SizeError(f"the size of mesh axis {for_} is fixed here, or not said", hint=hint)
     if for_ not in names and for_ not in rates:
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, [*names, *rates], what="unknowns"))
-    sizes = {name: value for name, value in asked.sizes.items() if name != for_}
-    beside = mesh_names(asked)
-    symbolic = asked.vary(sizes={name: sizes[name] for name in beside if name in sizes}).answer(symbolic=True)
+    asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
+    symbolic = asked.vary(sizes=_beside(asked)).answer(symbolic=True)
     if symbolic.plan is not None:
         asked = asked.vary(plan=symbolic.plan)
     numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
@@ -82,16 +83,14 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         use = _use_of(symbolic, for_, asked)
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
         numbers.pop(x, None)
-    given = {symbol(name): value for name, value in sizes.items()}
-    return _Search(asked.vary(sizes=sizes), for_, x, unit, symbolic, numbers, given).solution()
+    given = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
+    return _Search(asked, for_, x, unit, symbolic, numbers, given).solution()
 
 
-def _size_names(asked: Question) -> list[str]:
-    """Names of the sizes a question has, set or not."""
-    if asked.raw:
-        amounts = [v for k, v in asked.raw.items() if k != "dtype" and isinstance(v, str)]
-        return list(dict.fromkeys(name for text in amounts for name in formula_names(text)))
-    return list(dict.fromkeys((*program(asked.text, asked.compute).labels, *mesh_names(asked))))
+def _beside(asked: Question) -> dict[str, Any]:
+    """Sizes that stand in a closed form as they are given: those of mesh axes, and formulas of open ones."""
+    names = mesh_names(asked)
+    return {name: value for name, value in asked.sizes.items() if name in names or is_symbol(value)}
 
 
 def _rate_names(asked: Question) -> list[str]:
@@ -116,7 +115,10 @@ def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given."""
+    """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given.
+
+    ``quantities`` says what each resource that was met does.
+    """
 
     asked: Question
     name: str
@@ -125,6 +127,7 @@ class _Search:
     symbolic: Bound
     numbers: Mapping[Any, Any]
     sizes: Mapping[Any, Any]
+    quantities: dict[str, str] = field(default_factory=dict)
 
     @property
     def known(self) -> Mapping[Any, Any]:
@@ -153,6 +156,8 @@ class _Search:
             if (value := positive_number(put_numbers(form, self.known))) is not None
         ]
         flips = flips_among(exact, self.x, [value for value, _ in crossings])
+        if self.name in mesh_names(self.asked) and not self._borne_out(flips, largest_at(exact, self.x, 1.0)):
+            return self._by_bisection()
         if not flips:
             binding = largest_at(exact, self.x, 1.0)
             return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}")
@@ -172,6 +177,19 @@ class _Search:
             flips=tuple(flips),
         )
 
+    def _borne_out(self, flips: Sequence[Flip], first: str) -> bool:
+        """Say whether the numbers of chips that there can be agree with a closed form, whose links are all alike.
+
+        A torus closes at some sizes only, and more chips than a node has go over other links.
+        """
+        at = self._numeric()
+        for chips in (2**k for k in range(FARTHEST.bit_length())):
+            found = at(chips)
+            expected = next((after for value, _, after in reversed(flips) if value <= chips), first)
+            if chips > 1 and found is not None and self._kind(found) != self._kind(expected):
+                return False
+        return True
+
     def _whole(self, value: float) -> int | None:
         """The smallest whole number past a value, one that mesh axes divide, or a number of chips there can be."""
         if self.name in mesh_names(self.asked):
@@ -183,8 +201,9 @@ class _Search:
     def _in_symbols(self, pairs: Mapping[Any, Any]) -> Solution:
         """Other sizes are open: the closed form of the crossing, and its limit for large sizes."""
         candidates = [(pair, form) for pair, forms in pairs.items() for form in forms or ()]
-        network = {frozenset(pair) for pair in network_pairs(self.symbolic)}
-        candidates.sort(key=lambda candidate: frozenset(candidate[0]) not in network)
+        links = {frozenset(pair) for pair in network_pairs(self.symbolic)}
+        scales = busiest_crossing(self.symbolic, self.x, self.known)
+        candidates.sort(key=lambda found: (frozenset(found[0]) not in links, found[1] != scales))
         if not candidates:
             return self._solution(verdict=f"always {self._kind(self._largest_when_large())}, for large sizes")
         (before, after), form = self._sides(candidates[0][0]), candidates[0][1]
@@ -241,9 +260,12 @@ class _Search:
         def at(size: int) -> str | None:
             if size not in found:
                 try:
-                    found[size] = str(self.asked.with_sizes(**{self.name: size}).answer().bound_by)
-                except (SizeError, HardwareError):
+                    answer = self.asked.with_sizes(**{self.name: size}).answer()
+                except (InputError, HardwareError):
                     found[size] = None
+                else:
+                    self.quantities.update((use.resource, use.quantity) for use in answer.uses)
+                    found[size] = str(answer.bound_by)
             return found[size]
 
         return at
@@ -271,9 +293,7 @@ class _Search:
         """Where it starts to scale, for every algorithm of the collectives."""
         if self.unit or not network_pairs(self.symbolic):
             return ()
-        names = mesh_names(self.asked)
-        beside = {name: value for name, value in self.asked.sizes.items() if name in names}
-        return by_algorithm(self.asked.vary(sizes=beside), self.name, self.x, self.sizes)
+        return by_algorithm(self.asked.vary(sizes=_beside(self.asked)), self.name, self.x, self.sizes)
 
     def _intensity_limit(self) -> float | None:
         """FLOP/B as the unknown and the open sizes grow without bound, where that is finite."""
@@ -288,8 +308,10 @@ class _Search:
         return None if ridge is None else positive_number(put_numbers(ridge, self.known))
 
     def _main(self, flips: list[Flip]) -> Flip:
-        """The first flip between kinds of bound (memory to compute), else the first of any."""
-        return next((f for f in flips if self._kind(f[1]) != self._kind(f[2])), flips[0])
+        """The first flip to or from compute-bound, else the first between kinds of bound, else the first of any."""
+        kinds = [(flip, {self._kind(flip[1]), self._kind(flip[2])}) for flip in flips]
+        computing = [flip for flip, both in kinds if len(both) == 2 and BOUND_KINDS["flops"] in both]
+        return next(iter(computing or [flip for flip, both in kinds if len(both) == 2] or flips))
 
     def _sides(self, pair: tuple[str, str]) -> tuple[str, str]:
         """Order two resources: the first binds below the crossing, the second above."""
@@ -305,7 +327,8 @@ class _Search:
         return max(times, key=lambda name: float(put_numbers(times[name], {**large, **self.known})))
 
     def _kind(self, resource: str) -> str:
-        return BOUND_KINDS[next(u.quantity for u in self.symbolic.uses if u.resource == resource)]
+        known = {use.resource: use.quantity for use in self.symbolic.uses}
+        return BOUND_KINDS[known.get(resource) or self.quantities[resource]]
 
     def _words(self, value: float, before: str, after: str) -> str:
         if not self.unit and value <= 1:
@@ -316,12 +339,13 @@ class _Search:
 
 def _halve(at: Any, low: int, high: int) -> list[Flip]:
     """Find where the binding resource changes between two sizes at which it differs."""
-    if at(low) == at(high):
+    before = at(low)
+    if before == at(high):
         return []
     while high - low > 1:
         middle = (low + high) // 2
-        if at(middle) in (at(low), None):
+        if at(middle) in (before, None):
             low = middle
         else:
             high = middle
-    return [(float(high), str(at(low)), str(at(high)))]
+    return [(float(high), str(before), str(at(high)))]

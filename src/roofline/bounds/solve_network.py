@@ -83,10 +83,15 @@ def _rates(answer: Bound) -> dict[Any, float]:
 
 
 def _crossing(answer: Bound, name: str, unknown: str, x: Any, known: Mapping[Any, Any]) -> Crossing | None:
+    form = busiest_crossing(answer, x, known)
+    return None if form is None else Crossing(name, unknown, form, positive_number(put_numbers(form, known)))
+
+
+def busiest_crossing(answer: Bound, x: Any, known: Mapping[Any, Any]) -> Any:
+    """Where the arithmetic of an answer takes as long as the busiest of its links; None where none ever does."""
     math = [answer.times[resource] for resource in dict.fromkeys(a for a, _ in network_pairs(answer))]
     links = [answer.times[resource] for resource in dict.fromkeys(b for _, b in network_pairs(answer))]
-    form = hidden_from(math[0], links, x, known) if math else None
-    return None if form is None else Crossing(name, unknown, form, positive_number(put_numbers(form, known)))
+    return hidden_from(math[0], links, x, known) if math else None
 
 
 def hidden_from(math: Any, links: Sequence[Any], x: Any, known: Mapping[Any, Any]) -> Any:

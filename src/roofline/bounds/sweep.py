@@ -18,6 +18,7 @@ from typing import Any
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.question import Question
+from roofline.bounds.question_mesh import size_names
 from roofline.errors import InputError, SizeError, suggest
 from roofline.quantity import format_quantity
 from roofline.sizes import check, common_shape, is_array
@@ -111,6 +112,8 @@ def _cell(name: str, value: Any) -> str:
     if name == "bound_by":
         return str(value)
     unit = UNITS.get(name.partition(".")[0])
+    if value != value:
+        return ""
     return f"{int(value)}" if unit is None else format_quantity(float(value), unit)
 
 
@@ -127,6 +130,9 @@ def sweep(expression: str | None = None, *, columns: Sequence[str] = DEFAULT_COL
     if plain.get("sizes"):
         plain["sizes"] = {k: v for k, v in plain["sizes"].items() if k not in formulas}
     asked = question(expression, **plain).one_plan()
+    for name in size_names(asked):
+        if asked.sizes.get(name) is None and name not in formulas:
+            raise SizeError(f"size {name} has no value", hint=f"a table needs numbers, as in {name}=1024")
     unknown = [c for c in columns if c not in COLUMNS and not c.startswith("time.")]
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))

@@ -59,7 +59,11 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     front = _front(asked) if _several(asked) or picture["view"] == "front" else None
     found = None if _is_only_fit(asked) else _serve(asked)
     if picture["view"] or picture["file"]:
+        if as_json:
+            raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")
         _draw(found, front, picture)
+        for each in sections(asked, found):
+            show(each.shown())
         return
     more = list(sections(asked, found))
     if as_json:

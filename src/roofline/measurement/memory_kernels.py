@@ -15,19 +15,22 @@ PLACES = 4
 #: Vectors in one turn of the loop: enough to hide the loop, few enough for the smallest working set.
 UNROLLED = 8
 
+#: Vectors in one turn where some are stored, and how many are stored together: what the second level likes best.
+STORED, TOGETHER = 4, 2
+
 
 def memory_kernels(vector_bits: int) -> tuple[Kernel, ...]:
     """Make the four kernels for registers of this width, the cheapest first.
 
     >>> [(kernel.name, kernel.amount, kernel.arrays, kernel.step) for kernel in memory_kernels(512)]
-    [('load', 1.0, 1, 512), ('copy', 2.0, 2, 512), ('triad', 3.0, 3, 512), ('non-temporal triad', 3.0, 3, 512)]
+    [('load', 1.0, 1, 512), ('copy', 2.0, 2, 256), ('triad', 3.0, 3, 256), ('non-temporal triad', 3.0, 3, 256)]
     """
     width = vector_bits // 8
     return (
         _load_kernel(width),
-        _kernel("copy", "a = b", 2, width, _copy),
-        _kernel("triad", "a = b + s·c", 3, width, _triad),
-        _kernel("non-temporal triad", "a = b + s·c, written past the caches", 3, width, _triad_past),
+        _kernel("copy", "a = b", 2, width),
+        _kernel("triad", "a = b + s·c", 3, width),
+        _kernel("non-temporal triad", "a = b + s·c, written past the caches", 3, width, past=True),
     )
 
 
@@ -40,19 +43,24 @@ def fresh_kernel() -> Kernel:
     return Kernel("fresh pages", ir, "first write to every line of new pages", "B/s", 1.0, LINE, 1)
 
 
-def _kernel(name: str, what: str, arrays: int, width: int, lines: object) -> Kernel:
-    step = UNROLLED * width
-    body = "\n".join(lines(n, n * width, width) for n in range(UNROLLED))  # type: ignore[operator]
-    past = "!0 = !{i32 1}" if "nontemporal" in body else ""
-    after = "  fence seq_cst" if past else ""
-    said = f"{what}; {8 * width}-bit vectors, {UNROLLED} a turn"
-    before = f"  %one = insertelement {_vector(width)} undef, float 3.0, i32 0\n" if arrays == 3 else ""
-    if before:
+def _kernel(name: str, what: str, arrays: int, width: int, *, past: bool = False) -> Kernel:
+    """Make a kernel that stores: what it reads, or with three arrays a sum of it, past the caches where so said."""
+    made, value = (_sum, "%t") if arrays == 3 else (_source, "%vb")
+    lines = []
+    for start in range(0, STORED, TOGETHER):
+        some = range(start, start + TOGETHER)
+        lines += [made(n, n * width, width) for n in some]
+        lines += [_write(f"{value}{n}", n, n * width, width, past=past) for n in some]
+    said = f"{what}; {8 * width}-bit vectors, {STORED} a turn"
+    before = ""
+    if arrays == 3:
+        before = f"  %one = insertelement {_vector(width)} undef, float 3.0, i32 0\n"
         lanes = width // 4
         before += f"  %s = shufflevector {_vector(width)} %one, {_vector(width)} undef, <{lanes} x i32> zeroinitializer"
-    return Kernel(
-        name, loop(body, step, before=before, after=after, more=past), said, "B/s", float(arrays), step, arrays
-    )
+    step = STORED * width
+    after, more = ("  fence seq_cst", "!0 = !{i32 1}") if past else ("", "")
+    ir = loop("\n".join(lines), step, before=before, after=after, more=more)
+    return Kernel(name, ir, said, "B/s", float(arrays), step, arrays)
 
 
 def _load_kernel(width: int) -> Kernel:
@@ -66,16 +74,8 @@ def _load_kernel(width: int) -> Kernel:
     return Kernel("load", ir, said, "B/s", 1.0, UNROLLED * width, 1)
 
 
-def _copy(n: int, offset: int, width: int) -> str:
-    return f"{_read('b', n, offset, width)}\n{_write(f'%vb{n}', n, offset, width)}"
-
-
-def _triad(n: int, offset: int, width: int) -> str:
-    return f"{_sum(n, offset, width)}\n{_write(f'%t{n}', n, offset, width)}"
-
-
-def _triad_past(n: int, offset: int, width: int) -> str:
-    return f"{_sum(n, offset, width)}\n{_write(f'%t{n}', n, offset, width, past=True)}"
+def _source(n: int, offset: int, width: int) -> str:
+    return _read("b", n, offset, width)
 
 
 def _sum(n: int, offset: int, width: int) -> str:

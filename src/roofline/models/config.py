@@ -19,7 +19,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.models.description import Model
-from roofline.models.families import reader
+from roofline.models.families import completed, reader
 from roofline.models.fields import Fields
 from roofline.models.quantisation import read as read_quantisation
 
@@ -65,6 +65,7 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     fields = Fields(data, name)
     if not fields.kind:
         raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
+    fields, left = completed(fields)
     model = reader(fields.kind)(fields)
     inner = data.get("text_config")
     text: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
@@ -78,7 +79,7 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
         gaps.append(
             f"the name says {narrow[0]}, the configuration has no quantization_config: weights as {written or 'bf16'}"
         )
-    notes = [*model.notes]
+    notes = [*model.notes, *left]
     if model.extra:
         notes.append(f"{len(model.extra)} multi-token-prediction layers are counted apart (mtp_parameters) and not run")
     dtype = dtypes.get(str(written)).name if written else "bf16"

@@ -39,8 +39,8 @@ rescale_prenorm_residual time_step_floor time_step_limit time_step_max time_step
 use_mamba_kernels chunk_size num_logits_to_keep swiglu_alpha swiglu_limit swiglu_limits swiglu_limits_shared
 use_mrope mrope_section rope_type use_qk_norm quantization_config output_gate_type use_gemma_norm hc_eps
 hc_sinkhorn_iters num_hash_layers indexer_rope_interleave index_share_for_mtp_iteration attn_implementation
-_attn_implementation _attn_implementation_autoset tie_encoder_decoder is_decoder is_encoder_decoder
-add_cross_attention chunk_size_feed_forward cross_attention_hidden_size pruned_heads remove_invalid_values
+_attn_implementation _attn_implementation_autoset tie_encoder_decoder is_decoder chunk_size_feed_forward
+cross_attention_hidden_size remove_invalid_values
 return_dict return_dict_in_generate output_scores prefix torchscript finetuning_task tokenizer_class use_bfloat16
 tf_legacy_loss bad_words_ids begin_suppress_tokens suppress_tokens forced_bos_token_id forced_eos_token_id
 diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty
@@ -87,6 +87,10 @@ class Fields:
         self._asked.update(names)
         found = next((self._data[field] for field in names if self._data.get(field) is not None), 0)
         return 0 if found == 0 and not isinstance(found, bool) else self.size(*names)
+
+    def optional(self, field: str) -> int | None:
+        """A whole number of at least 1, None where it is missing or null."""
+        return self.size(field) if field in self else None
 
     def share(self, field: str) -> float | None:
         """A fraction above 0 and up to 1, None where it is missing."""
@@ -161,6 +165,10 @@ class Fields:
                 f"{field} of {self.name} is {_short(value)}", hint=suggest(str(value), words, what=f"known for {field}")
             )
         return str(value)
+
+    def names(self) -> list[str]:
+        """What the configuration holds."""
+        return list(self._data)
 
     def ignore(self, *names: str) -> None:
         """Take note of fields that change nothing here."""

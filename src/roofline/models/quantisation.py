@@ -1,7 +1,8 @@
 """The ``quantization_config`` of a ``config.json``: which modules are stored in which format, and which are not.
 
 Understood: ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt`` (FP8,
-NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``. Anything else is an error that lists these.
+NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``bitnet``. Anything else is an error that
+lists these.
 
 >>> found = read({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
@@ -181,6 +182,12 @@ def _integer(section: Mapping[str, Any], _: str | None) -> Quantisation:
     return Quantisation(str(section["quant_method"]), Storage(f"int{bits}", "fp16", (1, max(size, 0))), kept=kept)
 
 
+def _bitnet(section: Mapping[str, Any], _: str | None) -> Quantisation:
+    """Three values a weight, four of them packed in a byte, one scale a matrix; activations in 8 bits."""
+    kept = _modules(section.get("modules_to_not_convert") or [])
+    return Quantisation("bitnet", Storage("int2", "bf16", (0, 0), "int8"), kept=kept)
+
+
 _METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
     "fp8": _fp8,
     "compressed-tensors": _compressed,
@@ -188,6 +195,7 @@ _METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
     "mxfp4": _mxfp4,
     "gptq": _integer,
     "awq": _integer,
+    "bitnet": _bitnet,
 }
 
 

@@ -163,7 +163,7 @@ class Splitter:
 def _attention(made: Splitter, block: Any) -> Any:
     heads = made.whole("heads", block.heads)
     kv_heads = made.shared("heads of keys and values", block.kv_heads)
-    if block.norm == "full" and made.ways > 1:
+    if (block.norm == "full" or block.out_norm) and made.ways > 1:
         made.gaps["the norm over all heads: its sums are exchanged between chips, which is not counted"] = None
     if block.selector is not None and made.ways > 1:
         made.said["every chip selects keys by itself"] = None
@@ -195,6 +195,8 @@ def _mamba(made: Splitter, block: Any) -> Any:
 
 
 def _mlp(made: Splitter, block: Any) -> Any:
+    if block.norm and made.ways > 1:
+        made.gaps["the norm over all hidden columns: its sums are exchanged between chips, which is not counted"] = None
     return replace(block, hidden=made.whole("hidden columns", block.hidden))
 
 

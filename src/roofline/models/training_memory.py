@@ -168,7 +168,8 @@ def _linear(op: Op) -> bool:
 
 def _after(tensor: Tensor, ops: Sequence[Op]) -> Tensor:
     """A partial sum is kept as what the collective makes of it."""
-    return next((op.writes[0] for op in ops if op.kind == "collective" and op.reads[0].ident == tensor.ident), tensor)
+    summed = (op for op in ops if op.kind == "collective" and op.reads)
+    return next((op.writes[0] for op in summed if op.reads[0].ident == tensor.ident), tensor)
 
 
 def _once(ops: Sequence[Op], tensors: Sequence[tuple[Op, Tensor]], once: bool = False) -> Size:

@@ -22,7 +22,7 @@ from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
 from roofline.notation.contraction import contract
 from roofline.notation.functions import FUNCTIONS
-from roofline.notation.scope import DEFAULT_DTYPE, NOTHING, Scope, Wanted
+from roofline.notation.scope import DEFAULT_DTYPE, INSIDE, NOTHING, Scope, Wanted
 from roofline.notation.structure import (
     BinaryNode,
     CallNode,
@@ -169,15 +169,22 @@ def _operation(scope: Scope, node: Node, wanted: Wanted, previous: Shape | None)
         return resolve_call(scope, node, [previous], wanted)
     check_words(scope, node)
     defaults = OPERAND_DTYPES.get(node.function, ())
-    operands = _operands(scope, node.arguments, defaults, previous)
+    inside = NOTHING if FUNCTIONS[node.function].suffix == "axes" else INSIDE
+    operands = _operands(scope, node.arguments, defaults, previous, inside)
     return resolve_call(scope, node, operands, wanted)
 
 
-def _operands(scope: Scope, nodes: tuple[Node, ...], defaults: tuple[str, ...], previous: Shape | None) -> list[Shape]:
+def _operands(
+    scope: Scope,
+    nodes: tuple[Node, ...],
+    defaults: tuple[str, ...],
+    previous: Shape | None,
+    inside: Wanted = INSIDE,
+) -> list[Shape]:
     found: dict[int, Shape] = {}
     for position, node in enumerate(nodes):
         if not isinstance(node, TensorNode):
-            found[position] = _operation(scope, node, NOTHING, previous)
+            found[position] = _operation(scope, node, inside, previous)
     for position, node in enumerate(nodes):
         if isinstance(node, TensorNode):
             default = defaults[position] if position < len(defaults) else DEFAULT_DTYPE

@@ -16,10 +16,14 @@ DEFAULT_DTYPE = "bf16"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a statement says about the result of its last operation: its name and what stands after ``->``."""
+    """What a statement says about the result of its last operation: its name and what stands after ``->``.
+
+    ``inside`` is a result that only another operation of the statement uses: its layout is free.
+    """
 
     name: str | None = None
     output: TensorNode | None = None
+    inside: bool = False
 
     @property
     def dims(self) -> bool:
@@ -46,6 +50,8 @@ class Wanted:
 
 
 NOTHING = Wanted()
+
+INSIDE = Wanted(inside=True)
 
 
 class Scope:
@@ -253,6 +259,7 @@ class Scope:
         """Make one step; return its output. What is written after ``->`` goes before ``dtype`` and ``unreduced``."""
         dtype, unreduced = wanted.dtype(dtype), wanted.unreduced(unreduced)
         self._labels_once(axes, wanted.output.span if wanted.dims and wanted.output else span)
+        axes = _first_of_each(axes) if wanted.inside else axes
         self._axes_once(axes, unreduced, span)
         output = Shape(self.ident(wanted.name), dtype, tuple(axes), "step", unreduced)
         output = replace(output, written=wanted.written(output) or self.show(output))
@@ -297,6 +304,20 @@ class Scope:
                 shown = self.show_label(used[shard])
                 hint = "gather or scatter one of them first"
                 raise self.fail(f"the result is a partial sum over {shard}, which shards its {shown}", span, hint)
+
+
+def _first_of_each(axes: Sequence[Axis]) -> list[Axis]:
+    """Let a mesh axis shard one dimension, the first that it stands at.
+
+    >>> [axis.shard for axis in _first_of_each([Axis("S", ("Y",)), Axis("F", ("X", "Y"))])]
+    [('Y',), ('X',)]
+    """
+    taken: set[str] = set()
+    kept = []
+    for axis in axes:
+        kept.append(replace(axis, shard=tuple(name for name in axis.shard if name not in taken)))
+        taken.update(axis.shard)
+    return kept
 
 
 def is_number(label: str) -> bool:

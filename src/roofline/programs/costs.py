@@ -14,12 +14,13 @@ Work(flops/vector/bf16: 2097152)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import gcd
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError
 from roofline.ops.contraction import real_flops
-from roofline.ops.elementwise import PER_ELEMENT
+from roofline.ops.elementwise import COMPLEX, PER_ELEMENT, PerElement
 from roofline.ops.reduction import PER_RESULT, TRANSCENDENTALS
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
 from roofline.programs.counts import written
@@ -182,6 +183,19 @@ def valid_taps(
     return total
 
 
+def adaptive_windows(length: Size, results: Size) -> Size:
+    """Elements of ``results`` windows over ``length``, window i from ⌊i·length/results⌋ to ⌈(i + 1)·length/results⌉.
+
+    Together length + results − gcd(length, results), since only edges at whole numbers do not overlap by one.
+
+    >>> adaptive_windows(9, 2), adaptive_windows(8, 16), adaptive_windows(7, 1)
+    (10, 16, 7)
+    """
+    if isinstance(length, int) and isinstance(results, int):
+        return length + results - gcd(length, results)
+    return length
+
+
 def vector(
     name: str,
     kind: str,
@@ -214,8 +228,11 @@ def elementwise(
     elements: Size | None = None,
     compute: str | None = None,
 ) -> Op:
-    """Apply a function of :data:`~roofline.ops.elementwise.PER_ELEMENT`; one it does not list counts 1 an element."""
-    cost = PER_ELEMENT.get(function)
+    """Apply a function of :data:`~roofline.ops.elementwise.PER_ELEMENT`; one it does not list counts 1 an element.
+
+    Complex numbers cost what :data:`~roofline.ops.elementwise.COMPLEX` says; one times a real number is two products.
+    """
+    cost = _complex(function, reads) or PER_ELEMENT.get(function)
     size = product(writes[0].dims) if elements is None and writes else elements or 0
     each = 1 if cost is None else cost.arithmetic + cost.transcendentals
     return vector(
@@ -231,18 +248,42 @@ def elementwise(
     )
 
 
+def _complex(function: str, reads: Tensors) -> PerElement | None:
+    """The cost of a function where its operands are complex, None where they are not."""
+    parts = {dtypes.get(tensor.dtype).family == "complex" for tensor in reads}
+    if True not in parts:
+        return None
+    return PerElement(2) if function in ("multiply", "divide") and False in parts else COMPLEX.get(function)
+
+
+def fourier(name: str, reads: Tensors, writes: Tensors, *, rows: Size, n: Size, levels: Size, real: bool) -> Op:
+    """Transform ``rows`` of ``n`` complex points, of ``levels`` = log₂ n: 5·n·log₂ n FLOPs.
+
+    Half of it where one side is ``real``. The count is the customary one of the radix-2 algorithm (Van Loan,
+    Computational Frameworks for the FFT, 1992, section 1.4; as FFTW's benchmarks use it), for any n.
+    """
+    flops = rows * 5 * n * levels if not _is_one(n) else 0
+    flops = exact_div(flops, 2) if real else flops
+    amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
+    return vector(name, "fft", reads, writes, flops=amount, elements=rows * n, dims={"n": n})
+
+
 def reduction(
     function: str, reads: Tensors, writes: Tensors, *, elements: Size, results: Size, name: str | None = None
 ) -> Op:
-    """Reduce ``elements`` to ``results``; what :data:`~roofline.ops.reduction.PER_RESULT` does not list is as a sum."""
+    """Reduce ``elements`` to ``results``; what :data:`~roofline.ops.reduction.PER_RESULT` does not list is as a sum.
+
+    A complex sum is two real ones.
+    """
     n = exact_div(elements, results)
     special = TRANSCENDENTALS.get(function)
+    parts = 2 if _complex("add", reads) else 1
     return vector(
         name or function,
         "reduction",
         reads,
         writes,
-        flops=results * PER_RESULT.get(function, PER_RESULT["sum"])(n),
+        flops=parts * results * PER_RESULT.get(function, PER_RESULT["sum"])(n),
         elements=elements,
         transcendentals=0 if special is None else results * special(n),
         dims={"results": results},

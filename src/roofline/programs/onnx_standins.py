@@ -13,8 +13,9 @@ import onnx
 from onnx import TensorProto, helper
 
 DOMAIN = "com.microsoft"
-#: Operators of the runtime that files write in the standard domain.
-UNOFFICIAL = ("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", "SkipLayerNormalization")
+#: Operators of the standard domain that the library does not know the shapes of: the runtime's own, and some norms.
+UNOFFICIAL = ("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", "SkipLayerNormalization",
+              "GroupNormalization", "MeanVarianceNormalization")  # fmt: skip
 Nodes = list[Any]
 
 
@@ -213,7 +214,8 @@ def _average(build: Builder) -> None:
 STANDINS: dict[str, Callable[[Builder], None]] = {
     **dict.fromkeys(
         ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "BiasAdd", "BiasSoftmax", "BiasDropout", "RotaryEmbedding",
-         "GemmaRotaryEmbedding", "GroupNorm", "MoE", "QMoE", "SimplifiedLayerNormalization", "QLinearSigmoid",
+         "GemmaRotaryEmbedding", "GroupNorm", "GroupNormalization", "MeanVarianceNormalization",
+         "MoE", "QMoE", "SimplifiedLayerNormalization", "QLinearSigmoid",
          "QLinearLeakyRelu", "QLinearSoftmax", "QuantizeLinear", "DequantizeLinear"),
         _same(),
     ),

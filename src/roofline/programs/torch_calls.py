@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -16,6 +16,13 @@ CONSTANT_FACTORIES = frozenset(
         "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
     )
 )  # fmt: skip
+
+#: A single random number is taken to be the middle of what it is drawn from, so that code which asks for it goes on.
+MIDDLES: dict[str, Callable[[Any], float]] = {
+    "rand": lambda args: 0.5,
+    "randn": lambda args: 0.0,
+    "randint": lambda args: sum(_bounds(args)) // 2,
+}
 
 _RANDOM = frozenset(
     (
@@ -36,20 +43,27 @@ _FREE = frozenset(
         "lift_fresh", "resize_", "set_", "_assert_async", "_assert_scalar", "_functional_assert_async",
         "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_same_size",
         "_has_compatible_shallow_copy_type", "record_stream", "_local_scalar_dense", "is_pinned", "_backward",
-        "_version", "detach_", "requires_grad_", "_nested_tensor_size", "_fused_sdp_choice", "_fw_primal", 
+        "_version", "detach_", "requires_grad_", "_nested_tensor_size", "_fused_sdp_choice", "_fw_primal",
         "_assert_tensor_metadata", "dense_dim", "_linalg_check_errors", "transpose_", "t_",
-        "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_", "as_strided_",
-        "sparse_dim", "is_coalesced", "_resize_output", "resize_as_", "_print", "_functional_sym_constrain_range",
+       "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_", "as_strided_",
+        "sparse_dim", "is_coalesced", "_has_same_storage_numel", "_resize_output", "resize_as_", "_print",
+        "_functional_sym_constrain_range",
         "_functional_sym_constrain_range_for_size", "sym_constrain_range", "sym_constrain_range_for_size",
     )
 )  # fmt: skip
 _VALUE = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "item"})
 _SHAPE_FROM_VALUES = frozenset(
     (
-        "nonzero", "masked_select", "unique_consecutive", "_unique", "_unique2", "unique_dim",
+        "nonzero", "masked_select", "_to_sparse", "unique_consecutive", "_unique", "_unique2", "unique_dim",
         "repeat_interleave",
     )
 )  # fmt: skip
+
+
+def _bounds(args: Any) -> tuple[int, int]:
+    """The lowest and the highest number of ``randint``."""
+    numbers = [value for value in args if isinstance(value, int)]
+    return (numbers[0] if len(numbers) > 1 else 0), numbers[-1] - 1
 
 
 class Facts(NamedTuple):

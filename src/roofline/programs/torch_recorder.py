@@ -9,7 +9,7 @@ both end with the call.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType
@@ -20,18 +20,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from roofline.errors import InputError, RooflineError
-from roofline.programs import costs
 from roofline.programs.torch_autocast import Autocast
-from roofline.programs.torch_calls import CONSTANT_FACTORIES, Facts, facts_of, opened
+from roofline.programs.torch_calls import CONSTANT_FACTORIES, MIDDLES, Facts, facts_of, opened
 from roofline.programs.torch_place import Place, Places
-from roofline.programs.torch_registry import Call, Priced, find, find_function, find_shape
+from roofline.programs.torch_registry import Call, Priced, find, find_function, find_shape, price
 from roofline.programs.torch_symbols import OpenSizes
 from roofline.programs.torch_tensors import Identities, dtype_name
-from roofline.programs.torch_values import map_tensors, tensors_in
+from roofline.programs.torch_values import LARGEST_CONSTANT, map_tensors, tensors_in
 from roofline.work import Op, Tensor
-
-#: What a program makes out of nothing keeps its values up to this size.
-LARGEST_CONSTANT = 64 * 2**20
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _META = torch.device("meta")
@@ -40,6 +36,8 @@ _OF_ONE_DTYPE = frozenset({"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot"
 _DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "hpu", "xla", "npu"})
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE = torch.Tensor.device.__get__
+#: Functions that are given gradients, and how many arguments come before those.
+_GRADIENTS = {torch.Tensor.backward: 1, torch.autograd.grad: 2}
 
 
 class Recorder:
@@ -53,6 +51,7 @@ class Recorder:
         self.open = OpenSizes(places.line)
         self.ops: list[Op] = []
         self.quiet = 0
+        self.constants = True
         self._spoiled: set[int] = set()
         self._standins: dict[int, Any] = {}
         self._keep: list[Any] = []
@@ -65,6 +64,21 @@ class Recorder:
             yield
         finally:
             self.quiet -= 1
+
+    def on_one_device(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Call a function; one that refuses constants with values beside data gets them, and makes them, without."""
+        before = len(self.ops)
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError as error:
+            if "device" not in str(error) or not self.constants:
+                raise
+        del self.ops[before:]
+        self.constants = False
+        try:
+            return func(*map_tensors(args, self.shape_of), **map_tensors(kwargs, self.shape_of))
+        finally:
+            self.constants = True
 
     def emit(self, priced: Priced, place: Place | None = None) -> None:
         """Write operations down with the place they come from."""
@@ -89,13 +103,13 @@ class Recorder:
 
     def known(self, tensor: Any) -> bool:
         """Whether a tensor has values: it is not data, and nothing unknown was written into it."""
-        if tensor.device.type == "meta":
+        if tensor.is_meta:
             return False
         return not self._spoiled or _address(tensor) not in self._spoiled
 
     def shape_of(self, tensor: Any) -> Any:
         """The stand-in without values for a tensor that has them; views of one storage stay views of one storage."""
-        if tensor.device.type == "meta":
+        if tensor.is_meta:
             return tensor
         if tensor.layout != torch.strided:
             return tensor
@@ -110,9 +124,14 @@ class Recorder:
         made = torch.empty(0, dtype=tensor.dtype, device=_META)
         return made.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
 
+    def chosen(self, index: Any) -> Sequence[Any]:
+        """An index, a mask with values as the places it lets through."""
+        mask = index is not None and index.dtype in (torch.bool, torch.uint8) and self.known(index)
+        return index.nonzero().unbind(1) if mask else (index,)
+
     def spoil(self, tensor: Any) -> None:
         """Forget a tensor's values: data was written into it."""
-        if tensor.device.type != "meta":
+        if not tensor.is_meta:
             self._keep.append(tensor.untyped_storage())
             self._spoiled.add(_address(tensor))
 
@@ -186,17 +205,22 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
     def _on_shapes(self, facts: Facts, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
         """Some values are not known: only shapes go through."""
         recorder = self.recorder
-        if facts.value_asked or (facts.shape_from_values and _by_values(facts, tensors)):
+        if facts.value_asked:
             raise self._needs_values(facts)
         if facts.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
             hint = "give the inputs the dtype of the weights, convert one, or use torch.autocast"
             raise self._refused(facts, tensors, "operands of different dtypes", hint)
+        if facts.name == "index":
+            args = (args[0], [place for item in args[1] for place in recorder.chosen(item)])
+            tensors = tensors_in(args)
         written = [value for value in facts.written(args, kwargs) if value is not None]
         shaped_args, shaped_kwargs = map_tensors((args, _on(kwargs, "meta")), recorder.shape_of)
         made = find_shape(facts.full_name)
         result = made(shaped_args, shaped_kwargs) if made is not None else NotImplemented
         if result is not NotImplemented:
             return result
+        if facts.shape_from_values and _by_values(facts, tensors):
+            raise self._needs_values(facts)
         try:
             result = func(*shaped_args, **shaped_kwargs)
         except RooflineError:
@@ -211,9 +235,14 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         """A tensor out of nothing: a constant keeps its values if it is small."""
         if not facts.takes_device:
             return func(*args, **kwargs)
+        recorder = self.recorder
         guess = func(*args, **_on(kwargs, "meta", force=True))
+        if not recorder.constants:
+            return guess
+        if facts.name in MIDDLES and not (recorder.open and _is_open(guess)) and guess.numel() == 1:
+            return torch.full(guess.shape, MIDDLES[facts.name](args), dtype=guess.dtype)
         constant = facts.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
-        constant = constant and not (self.recorder.open and _is_open(guess))
+        constant = constant and not (recorder.open and _is_open(guess))
         if constant and sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
             return func(*args, **_on(kwargs, "cpu", force=True))
         return guess
@@ -303,6 +332,10 @@ class Called(TorchFunctionMode):  # type: ignore[misc]
         if func is torch.Tensor.to:  # data is where it should be
             args = (args[0], *(args[0].device if _is_device(value) else value for value in args[1:]))
             kwargs = {**kwargs, "device": args[0].device} if kwargs.get("device") is not None else kwargs
+        elif func in _GRADIENTS:  # given as a constant, a gradient has to be where the data is
+            kept = _GRADIENTS[func]
+            args = (*args[:kept], *map_tensors(args[kept:], self.recorder.shape_of))
+            kwargs = {**kwargs, **map_tensors({k: v for k, v in kwargs.items() if "grad" in k}, self.recorder.shape_of)}
         elif _is_device(kwargs.get("device")):
             kwargs = {**kwargs, "device": torch.device("cpu")}
         args, kwargs = self._autocast.arguments(func, args, kwargs)
@@ -314,30 +347,13 @@ class Called(TorchFunctionMode):  # type: ignore[misc]
                 return found
         inner = opened(func) if func not in self._inside else None
         if inner is None:
-            return func(*args, **kwargs)
+            return self.recorder.on_one_device(func, args, kwargs)
         self._inside.add(func)
         try:
             with self:
                 return inner(*args, **kwargs)
         finally:
             self._inside.discard(func)
-
-
-def price(facts: Facts, call: Call) -> Priced:
-    """Apply the rule of an operation; one tagged elementwise or a reduction by PyTorch needs no rule of its own."""
-    chosen: Callable[[Call], Priced] | None = find(facts.full_name)
-    if chosen is not None:
-        return chosen(call)
-    if not call.reads and not call.writes:
-        return None
-    if facts.pointwise:
-        return costs.elementwise(call.name, call.reads, call.writes)
-    if facts.reduction and call.reads and call.writes:
-        elements, results = call.reads[0].elements, call.writes[0].elements
-        return costs.reduction(
-            call.name, call.reads, call.writes, elements=max(elements, results), results=results or 1
-        )
-    return costs.unknown(facts.full_name, call.reads, call.writes)
 
 
 def _plain(value: Any) -> bool:

@@ -21,9 +21,22 @@ from roofline.programs.rule_table import RuleTable
 from roofline.work import Op, Tensor
 
 if TYPE_CHECKING:
+    from roofline.programs.torch_calls import Facts
     from roofline.programs.torch_recorder import Recorder
 
-__all__ = ["Call", "Priced", "costs", "find", "find_function", "find_shape", "function", "load", "rule", "shape"]
+__all__ = [
+    "Call",
+    "Priced",
+    "costs",
+    "find",
+    "find_function",
+    "find_shape",
+    "function",
+    "load",
+    "price",
+    "rule",
+    "shape",
+]
 
 #: What a rule gives: an operation, several, or None for one that costs nothing (a view, an allocation).
 Priced: TypeAlias = "Op | Sequence[Op] | None"
@@ -126,6 +139,25 @@ def find(name: str) -> Rule | None:
 def find_function(called: Any) -> FunctionRule | None:
     """The rule of a function, None where there is none."""
     return _FUNCTIONS.get(called)
+
+
+def price(facts: Facts, call: Call) -> Priced:
+    """Apply the rule of an operation; one tagged elementwise or a reduction by PyTorch needs no rule of its own."""
+    chosen: Callable[[Call], Priced] | None = find(facts.full_name)
+    if chosen is None and facts.full_name.startswith("prims."):  # what gradients of gradients are taken apart into
+        chosen = find(f"aten.{facts.name}")
+    if chosen is not None:
+        return chosen(call)
+    if not call.reads and not call.writes:
+        return None
+    if facts.pointwise:
+        return costs.elementwise(call.name, call.reads, call.writes)
+    if facts.reduction and call.reads and call.writes:
+        elements, results = call.reads[0].elements, call.writes[0].elements
+        return costs.reduction(
+            call.name, call.reads, call.writes, elements=max(elements, results), results=results or 1
+        )
+    return costs.unknown(facts.full_name, call.reads, call.writes)
 
 
 def _full(name: str) -> str:

@@ -13,6 +13,7 @@ from roofline.errors import InputError
 from roofline.programs.specs import Spec
 from roofline.programs.specs import spec as read_spec
 from roofline.programs.torch_symbols import OpenSizes
+from roofline.programs.torch_values import LARGEST_CONSTANT
 from roofline.sizes import Size, is_symbol
 
 TORCH_DTYPES = {
@@ -94,9 +95,17 @@ def standing_in(
                     for name, tensor in table.items():
                         if tensor is None:
                             continue
+                        if torch.nn.parameter.is_lazy(tensor):
+                            raise InputError(
+                                f"{where or type(module).__name__}.{name} has no shape yet: a lazy module takes it "
+                                "from its first input",
+                                hint="run the module once on an example, or say how many features it has",
+                            )
                         undo.append((table, name, tensor))
                         if id(tensor) not in made:
-                            made[id(tensor)] = shape_only(tensor)
+                            made[id(tensor)] = (
+                                tensor.clone() if _is_constant(table, module, tensor) else shape_only(tensor)
+                            )
                             declare(made[id(tensor)], role, f"{where}.{name}" if where else name)
                         table[name] = made[id(tensor)]
         for optimizer in optimizers:
@@ -114,6 +123,14 @@ def standing_in(
                 holder["params"] = value
             else:
                 holder.state = value
+
+
+def _is_constant(table: Any, module: Any, tensor: Any) -> bool:
+    """Whether it is a buffer of whole numbers that has values: sizes, positions, masks, which programs look at."""
+    plain = table is module._buffers and type(tensor) in (torch.Tensor, torch.nn.Buffer)
+    whole = plain and not tensor.is_floating_point() and not tensor.is_complex() and not tensor.is_quantized
+    held = whole and tensor.device.type == "cpu" and tensor.layout == torch.strided
+    return held and tensor.nbytes <= LARGEST_CONSTANT
 
 
 def shape_only(tensor: Any) -> Any:

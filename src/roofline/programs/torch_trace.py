@@ -22,10 +22,12 @@ back, and both context managers that watch end with it.
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
@@ -93,6 +95,7 @@ def trace(
         if recorder.open:
             stack.enter_context(enable_python_dispatcher())
         stack.enter_context(autocast_without_a_device())
+        stack.enter_context(_without_warnings_on_values())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
         stack.enter_context(Called(recorder))
@@ -178,6 +181,17 @@ def _name(program: Any) -> str:
     if isinstance(program, torch.nn.Module):
         return type(program).__name__
     return str(getattr(program, "__name__", type(program).__name__)).strip("<>")
+
+
+@contextmanager
+def _without_warnings_on_values() -> Iterator[None]:
+    """Transformers looks for padding in ids only to warn of it; ids may have no values here."""
+    models = getattr(sys.modules.get("transformers.modeling_utils"), "PreTrainedModel", None)
+    if not hasattr(models, "warn_if_padding_and_no_attention_mask"):
+        yield
+        return
+    with mock.patch.object(models, "warn_if_padding_and_no_attention_mask", return_value=None):
+        yield
 
 
 def _assumptions(recorder: Recorder, backward: bool) -> tuple[str, ...]:

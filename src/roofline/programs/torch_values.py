@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+#: What a program makes out of nothing, and whole numbers that a module holds, keep their values up to this size.
+LARGEST_CONSTANT = 64 * 2**20
+
 
 def tensors_in(value: Any) -> list[Any]:
     """All tensors, in order."""

@@ -37,7 +37,8 @@ class Attention(Block):
     ``value_norm`` normalises values without a scale. ``window`` counts the query itself; ``chunk`` cuts the sequence.
     ``gate`` multiplies the result by a sigmoid: ``head`` (one number for a head) or ``full``, with a matrix of its
     own, or ``query``, where the query's matrix has a second half for it. ``shared_kv`` makes values from the keys'
-    matrix. ``rotary`` is the part of a head that is rotated. ``names`` are the projections' names.
+    matrix. ``rotary`` is the part of a head that is rotated. ``names`` are the projections'
+    names; ``out_norm`` normalises what the last of them is applied to.
     """
 
     inputs: int
@@ -58,6 +59,7 @@ class Attention(Block):
     rotary: int = 0
     causal: bool = True
     selector: BlockSelector | None = None
+    out_norm: bool = False
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
@@ -75,6 +77,8 @@ class Attention(Block):
         if self.norm in ("head", "full"):
             per = (1, 1) if self.norm == "head" else (self.heads, self.kv_heads)
             found += [Weight("q_norm", (per[0] * self.key,), "norm"), Weight("k_norm", (per[1] * self.key,), "norm")]
+        if self.out_norm:
+            found.append(Weight("attn_sub_norm", (self.heads * self.value,), "norm"))
         if self.sinks:
             found.append(Weight("sinks", (self.heads,), "other"))
         if self.gate in ("head", "full"):
@@ -130,6 +134,9 @@ class Attention(Block):
         if gate is not None:
             opened = trace.elementwise("sigmoid", (gate,), "gate")
             out = trace.elementwise("multiply", (out, opened), "gated", like=out)
+        if self.out_norm:
+            width = self.heads * self.value
+            out = trace.norm("rms_norm", out, (weights["attn_sub_norm"],), "attn_sub_norm", step.tokens, width)
         o = self.names[3]
         return trace.linear(weights[o], out, step.tokens, bias=weights.get(f"{o}.bias"))
 

@@ -34,7 +34,10 @@ _FUSED = {"silu": "swiglu", "gelu": "geglu"}
 
 @dataclass(frozen=True, slots=True)
 class Mlp(Block):
-    """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down."""
+    """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down.
+
+    ``norm`` normalises what ``down`` is applied to.
+    """
 
     inputs: int
     hidden: int
@@ -42,6 +45,7 @@ class Mlp(Block):
     activation: str = "silu"
     bias: bool = False
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    norm: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -50,6 +54,8 @@ class Mlp(Block):
         found += [Weight(up, (self.hidden, self.inputs)), Weight(down, (self.inputs, self.hidden))]
         if self.bias:
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
+        if self.norm:
+            found.append(Weight("ffn_sub_norm", (self.hidden,), "norm"))
         return tuple(found)
 
     def run(self, trace: Trace, x: Tensor) -> Tensor:
@@ -63,6 +69,9 @@ class Mlp(Block):
         u = trace.linear(weights[up], x, rows, bias=weights.get(f"{up}.bias"))
         g = trace.linear(weights[gate], x, rows, bias=weights.get(f"{gate}.bias")) if self.gated else None
         hidden = activate(trace, self.activation, u, g, f"{within}.act" if within else "act")
+        if self.norm:
+            part = f"{within}.ffn_sub_norm" if within else "ffn_sub_norm"
+            hidden = trace.norm("rms_norm", hidden, (weights["ffn_sub_norm"],), part, rows, self.hidden)
         return trace.linear(weights[down], hidden, rows, bias=weights.get(f"{down}.bias"))
 
 

@@ -133,6 +133,7 @@ class Mamba(Block):
     conv_bias: bool = True
     state: str = "fp32"
     normed: bool = True
+    out_bias: bool = False
 
     @property
     def inner(self) -> int:
@@ -160,7 +161,9 @@ class Mamba(Block):
         if self.conv_bias:
             found.append(Weight("conv1d.bias", (self.channels,), "bias"))
         if self.bias:
-            found += [Weight("in_proj.bias", (rows,), "bias"), Weight("out_proj.bias", (self.inputs,), "bias")]
+            found.append(Weight("in_proj.bias", (rows,), "bias"))
+        if self.out_bias:
+            found.append(Weight("out_proj.bias", (self.inputs,), "bias"))
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError, suggest
 
@@ -28,6 +28,9 @@ _OTHERS = {
         "reformer", "diffllama", "jetmoe", "olmo_hybrid", "doge", "hgrn",
     ),
 }  # fmt: skip
+
+#: What a configuration of its own has to say.
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
 Reader = Callable[["Fields"], "Model"]
 
@@ -58,6 +61,23 @@ def reader(model_type: str) -> Reader:
             f"no reader for model_type {model_type!r}", hint=suggest(model_type, sorted(readers), what="known types")
         )
     return readers[model_type]
+
+
+def completed(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str]]:
+    """Add what a configuration leaves out and its type has a value of its own for, as transformers does on loading.
+
+    Returned as well is a sentence that says what was added.
+
+    The sizes of the model itself (width, layers, heads, vocabulary) only where ``sizes`` says so: published
+    ``text_config`` sections leave even these out, a configuration of its own that does is cut short.
+    """
+    import json
+
+    with open(os.path.join(os.path.dirname(__file__), "defaults.json"), encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file).get(fields.kind, {})
+    left = {n: value for n, value in found.items() if n not in fields.names() and (sizes or n not in _SIZES)}
+    said = ", ".join(f"{name} {value}" for name, value in left.items())
+    return fields.given(**left), [f"left out, so as transformers takes it for {fields.kind}: {said}"] if left else []
 
 
 def known() -> list[str]:

@@ -19,11 +19,11 @@ from roofline.models.families._parts import (
 from roofline.models.fields import Fields
 
 
-@family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa", "deepseek_v32")
+@family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa", "deepseek_v32", "glm4_moe_lite")
 def read(fields: Fields) -> Model:
     """Read a decoder with latent attention; the first layers have a dense MLP, the rest experts."""
-    fields.ignore("head_dim", "num_key_value_heads", "layer_types")
-    shape = Shape(fields)
+    fields.ignore("layer_types")
+    shape = _shape(fields)
     act = activation(fields, "hidden_act")
     of_token = dense(fields, shape, act, bias=fields.flag("mlp_bias", False))
     experts = routed(fields, shape, act, scored=str(fields.get("scoring_func", "softmax")))
@@ -41,11 +41,17 @@ def read(fields: Fields) -> Model:
 @family("minicpm3")
 def minicpm(fields: Fields) -> Model:
     """Read a MiniCPM 3: latent attention, dense layers alone; scales cost nothing."""
-    fields.ignore("head_dim", "num_key_value_heads", "scale_emb", "scale_depth", "dim_model_base")
-    shape = Shape(fields)
+    fields.ignore("scale_emb", "scale_depth", "dim_model_base")
+    shape = _shape(fields)
     of_token = dense(fields, shape, activation(fields, "hidden_act"), bias=fields.flag("mlp_bias", False))
     layer = decoder_layer(shape.width, _attention(fields, shape, None), of_token)
     return make(fields, shape, [layer] * shape.layers, tied=True)
+
+
+def _shape(fields: Fields) -> Shape:
+    """Heads that need not divide the width, and have latents in place of keys of their own."""
+    fields.ignore("head_dim", "num_key_value_heads")
+    return Shape(fields.given(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None))
 
 
 def _attention(fields: Fields, shape: Shape, selector: Selector | None) -> LatentAttention:

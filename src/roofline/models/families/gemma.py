@@ -11,9 +11,12 @@ from roofline.models.families._parts import Experts, Mlp, Norm, Residual, Shape,
 from roofline.models.fields import Fields
 
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
+#: Types whose queries and keys are not normalised, and whose layers see a window in turn.
+_OLDER = ("gemma2", "vaultgemma")
+_AFTER = ("post_attention_layernorm", "post_feedforward_layernorm")
 
 
-@family("gemma2", "gemma3_text", "gemma4_text")
+@family("gemma2", "gemma3_text", "gemma4_text", "vaultgemma")
 def read(fields: Fields) -> Model:
     """Read the decoder. The embedding is the output head too unless the configuration says otherwise."""
     shape = Shape(fields)
@@ -29,7 +32,7 @@ def read(fields: Fields) -> Model:
     act = activation(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh")
     kinds = layer_types(fields, shape.layers, _KINDS)
     if "layer_types" not in fields:
-        every = fields.size("sliding_window_pattern", default=2 if fields.kind == "gemma2" else 6)
+        every = fields.size("sliding_window_pattern", default=2 if fields.kind in _OLDER else 6)
         kinds = ["full" if (i + 1) % every == 0 else "sliding" for i in range(shape.layers)]
     mlp = Mlp("mlp", width, fields.size("intermediate_size"), activation=act)
     experts = _experts(fields, width, act) if fields.flag("enable_moe_block", False) else None
@@ -47,6 +50,8 @@ def read(fields: Fields) -> Model:
         )
         for kind in kinds
     ]
+    if fields.kind == "vaultgemma":  # norms before each block alone
+        layers = [Layer(tuple(block for block in layer.blocks if block.name not in _AFTER)) for layer in layers]
     return make(fields, shape, layers, tied=True)
 
 
@@ -59,6 +64,7 @@ def _attention(fields: Fields, shape: Shape, kind: str) -> Attention:
     parameters = fields.section("rope_parameters")
     turned = parameters.section("full_attention") if parameters and latest and full else None
     share = (turned.share("partial_rotary_factor") if turned else None) or 1
+    bias = fields.flag("attention_bias", False)
     return Attention(
         "self_attn",
         shape.width,
@@ -66,8 +72,9 @@ def _attention(fields: Fields, shape: Shape, kind: str) -> Attention:
         kv_heads,
         head,
         head,
-        bias=fields.flag("attention_bias", False),
-        norm=None if fields.kind == "gemma2" else "head",
+        bias=bias,
+        out_bias=bias,
+        norm=None if fields.kind in _OLDER else "head",
         value_norm=latest,
         rotary=int(head * share),
         window=None if full else fields.size("sliding_window"),

@@ -170,7 +170,11 @@ def opt(fields: Fields) -> Model:
         raise InputError(
             f"{fields.name} projects its embedding or normalises after its blocks", hint="that is not read"
         )
-    fields.ignore("enable_bias", "layer_norm_elementwise_affine", "_remove_final_layer_norm")
+    for field, usual in (
+        ("enable_bias", True), ("layer_norm_elementwise_affine", True), ("_remove_final_layer_norm", False),
+    ):  # fmt: skip
+        if fields.get(field, usual) != usual:
+            raise InputError(f"{field} of {fields.name} is {fields.get(field)!r}", hint="that is not read")
     act = activation(fields, "activation_function", default="relu")
     mixer = attention(shape, rotary=0, names=("q_proj", "k_proj", "v_proj", "out_proj"), **_BIASED)
     mlp = Mlp("mlp", width, fields.size("ffn_dim"), False, act, True, ("", "fc1", "fc2"))

@@ -18,10 +18,15 @@ from roofline.models.fields import Fields
 
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
 #: Types whose windows count wherever the configuration gives a width; elsewhere ``use_sliding_window`` decides.
-_WINDOWED = ("mistral", "ministral", "phi3")
+_WINDOWED = ("mistral", "ministral", "ministral3", "phi3", "cwm")
+#: Types whose biases of q, k and v leave the output's matrix without one.
+_OWN_BIASES = ("qwen2", "mimo", "seed_oss", "helium")
 
 
-@family("llama", "mistral", "ministral", "qwen2", "qwen3", "mimo", "smollm3", "seed_oss", "granite", "phi3", "gemma")
+@family(
+    "llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3", "mimo", "smollm3", "seed_oss", "granite", "phi3",
+    "gemma", "cwm", "helium",
+)  # fmt: skip
 def read(fields: Fields) -> Model:
     """Read a dense decoder; Qwen2 and MiMo have biases on q, k, v, Qwen3 norms on each head's q and k."""
     shape = Shape(fields)
@@ -30,8 +35,9 @@ def read(fields: Fields) -> Model:
         fields, shape, activation(fields, "hidden_activation", "hidden_act"), bias=fields.flag("mlp_bias", False)
     )
     bias = fields.flag("attention_bias", kind in ("qwen2", "mimo"))
-    out_bias = fields.flag("attention_out_bias", bias and kind in ("llama", "mistral", "granite"))
-    window = fields.get("sliding_window")
+    out_bias = fields.flag("attention_out_bias", bias and kind not in _OWN_BIASES)
+    kinds = _windows(fields, shape.layers)
+    window = fields.optional("sliding_window") if "sliding" in kinds else None
     layers = [
         decoder_layer(
             shape.width,
@@ -45,7 +51,7 @@ def read(fields: Fields) -> Model:
             ),
             mlp,
         )
-        for of, turned in zip(_windows(fields, shape.layers), _rotated(fields, shape.layers), strict=True)
+        for of, turned in zip(kinds, _rotated(fields, shape.layers), strict=True)
     ]
     more = prediction(shape.width, [layers[-1]] * fields.count("num_nextn_predict_layers"))
     return make(fields, shape, layers, tied=kind == "gemma", **more)
@@ -59,6 +65,8 @@ def _windows(fields: Fields, layers: int) -> list[str]:
         return layer_types(fields, layers, _KINDS)
     if not switched or fields.get("sliding_window") is None:
         return ["full"] * layers
+    if fields.kind == "cwm":
+        return ["sliding" if i % 4 else "full" for i in range(layers)]
     first = fields.count("max_window_layers") if fields.kind.startswith("qwen") else 0
     return ["full" if i < first else "sliding" for i in range(layers)]
 

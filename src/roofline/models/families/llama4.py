@@ -44,7 +44,8 @@ def read(fields: Fields) -> Model:
     )
     of_token = dense(fields, shape, act, size="intermediate_size_mlp", name="feed_forward")
     step = fields.size("interleave_moe_layer_step", default=1)
-    sparse = set(fields.listed("moe_layers") or range(step - 1, shape.layers, step))
+    listed = fields.listed("moe_layers")
+    sparse = set(range(step - 1, shape.layers, step) if listed is None else listed)
     layers = [
         decoder_layer(
             shape.width,

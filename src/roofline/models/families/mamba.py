@@ -71,6 +71,7 @@ def _first(fields: Fields, prefix: str = "", name: str = "mixer") -> SelectiveSc
 
 def _second(fields: Fields, name: str, **more: Any) -> Mamba:
     """A Mamba-2 mixer, under either set of names."""
+    bias = fields.flag("mamba_proj_bias", False) or fields.flag("use_bias", False)
     return Mamba(
         name or "mixer",
         fields.size("hidden_size"),
@@ -79,9 +80,9 @@ def _second(fields: Fields, name: str, **more: Any) -> Mamba:
         fields.size("mamba_n_groups", "n_groups", default=1),
         fields.size("mamba_d_state", "state_size"),
         fields.size("mamba_d_conv", "conv_kernel", default=4),
-        fields.flag("mamba_proj_bias", False) or fields.flag("use_bias", False),
+        bias,
         fields.flag("mamba_conv_bias", True) and fields.flag("use_conv_bias", True),
-        **more,
+        **{"out_bias": bias, **more},
     )
 
 
@@ -145,7 +146,10 @@ def hybrid(fields: Fields) -> Model:
     names = ("input_layernorm", "pre_ff_layernorm")
     if fields.kind == "falcon_h1":
         inner = fields.get("mamba_d_ssm")
-        mixer = _second(fields, "mamba", normed=fields.flag("mamba_rms_norm", False))
+        mixer = _second(
+            fields, "mamba", normed=fields.flag("mamba_rms_norm", False),
+            out_bias=fields.flag("projectors_bias", False),
+        )  # fmt: skip
         if inner is not None and inner != mixer.inner:
             raise InputError(f"mamba_d_ssm of {fields.name} is {inner} and its heads make {mixer.inner}")
         both = Parallel("", ((attending,), (mixer,)), inside=True)

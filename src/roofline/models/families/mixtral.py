@@ -44,7 +44,7 @@ def mixtral(fields: Fields) -> Model:
         fields, shape, activation(fields, "hidden_act"), name="block_sparse_moe", **_LOCAL,
         shared=fields.count("shared_intermediate_size"), scored=str(fields.get("scoring_func", "softmax")),
     )  # fmt: skip
-    window = fields.get("sliding_window")
+    window = fields.optional("sliding_window")
     layer = decoder_layer(shape.width, attention(shape, norm=norm, window=window), experts)
     modules = fields.count("num_mtp_modules") if fields.flag("use_mtp", True) else 0
     depth = fields.count("mtp_transformer_layers") or 1
@@ -127,9 +127,11 @@ def qwen_moe(fields: Fields) -> Model:
         shared=fields.count("shared_expert_intermediate_size"), shared_gate=older,
         names=("gate", "experts", "shared_expert"),
     )  # fmt: skip
+    bias = fields.flag("attention_bias", False)
     mixer = attention(
         shape,
-        bias=fields.flag("attention_bias", False) or fields.flag("qkv_bias", older),
+        bias=bias or fields.flag("qkv_bias", older),
+        out_bias=bias and not older,
         norm=None if older else "head",
     )
     layers = [
@@ -149,28 +151,31 @@ def gpt_oss(fields: Fields) -> Model:
         each=("num_experts_per_tok", "experts_per_token"), router_bias=True, expert_bias=True,
         names=("router", "experts", ""),
     )  # fmt: skip
-    window = fields.get("sliding_window")
+    window = fields.optional("sliding_window")
+    kinds = layer_types(fields, shape.layers, _KINDS)
+    if "layer_types" not in fields:
+        kinds = ["full" if number % 2 else "sliding" for number in range(shape.layers)]
     layers = [
         decoder_layer(
             shape.width,
             attention(shape, bias=bias, out_bias=bias, sinks=True, window=window if kind == "sliding" else None),
             experts,
         )
-        for kind in layer_types(fields, shape.layers, _KINDS)
+        for kind in kinds
     ]
     return make(fields, shape, layers)
 
 
-@family("glm4_moe", "dots1")
+@family("glm4_moe", "dots1", "solar_open")
 def glm(fields: Fields) -> Model:
-    """GLM-4.5 and dots.llm1: dense layers first, a shared expert; biases on q, k, v, or norms of each head."""
+    """GLM-4.5, Solar, dots.llm1: dense layers first, a shared expert; biases on q, k, v, or norms of each head."""
     shape = Shape(fields)
     dots = fields.kind == "dots1"
     act = activation(fields, "hidden_act")
     experts = routed(fields, shape, act, scored="sigmoid")
     bias = fields.flag("attention_bias", False)
     norm = "head" if dots or fields.flag("use_qk_norm", False) else None
-    window = fields.get("sliding_window") if dots else None
+    window = fields.optional("sliding_window") if dots else None
     fields.ignore("sliding_window", "max_window_layers")
 
     def layer(kind: str, feed_forward: Block) -> Layer:

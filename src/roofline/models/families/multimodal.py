@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofline.errors import InputError
 from roofline.models.description import Model
-from roofline.models.families import family, reader
+from roofline.models.families import completed, family, reader
 from roofline.models.families._towers import vision
 from roofline.models.fields import Fields
 
@@ -20,9 +20,39 @@ _TEXT = {
     "llama4": ("llama4_text", "language_model.model."),
     "gemma4": ("gemma4_text", "model.language_model."),
     "gemma3": ("gemma3_text", "language_model.model."),
+    "mistral3": ("mistral", "language_model.model."),
+    "paligemma": ("gemma", "language_model.model."),
+    "aya_vision": ("cohere2", "language_model.model."),
+    "cohere2_vision": ("cohere2", "language_model.model."),
+    "lfm2_vl": ("lfm2", "model.language_model."),
+    "qwen2_vl": ("qwen2_vl_text", "model.language_model."),
+    "qwen2_5_vl": ("qwen2_5_vl_text", "model.language_model."),
+    **dict.fromkeys(("llava_onevision", "internvl", "got_ocr2", "ovis2"), ("qwen2", "language_model.model.")),
+    **dict.fromkeys(
+        ("llava", "llava_next", "vipllava", "idefics3", "smolvlm", "voxtral", "deepseek_vl", "perception_lm"),
+        ("llama", "language_model.model."),
+    ),
 }
 #: Types of language parts that are read as another's.
-_SAME = {"qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe", "kimi_k2": "deepseek_v3"}
+_SAME = {
+    "qwen3_vl_text": "qwen3",
+    "qwen3_vl_moe_text": "qwen3_moe",
+    "kimi_k2": "deepseek_v3",
+    "qwen2_vl_text": "qwen2",
+    "qwen2_5_vl_text": "qwen2",
+}
+#: Types whose published configurations hold the language model's fields beside ``vision_config``.
+_FLAT = ("qwen2_vl", "qwen2_5_vl")
+_OF_BOTH = ("model_type", "vision_config", "architectures", "_name_or_path")
+#: How a tower's output is chosen and brought to the language model: part of the tower, which is a gap if not modelled.
+_JOINED = """
+projector_hidden_act multimodal_projector_bias spatial_merge_size vision_feature_layer image_seq_length
+vision_feature_select_strategy vision_aspect_ratio image_grid_pinpoints image_newline_parameter downsample_factor
+use_image_newline_parameter mm_tokens_per_image boi_token_index eoi_token_index projection_dim scale_factor
+text_config projector_hidden_size projector_bias projector_use_layernorm alignment_intermediate_size
+vision_end_token_id adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size
+projector_layernorm_eps downsample_ratio visual_indicator_token_ids vocab_size
+"""
 
 
 @family(*_TEXT)
@@ -30,15 +60,19 @@ def read(fields: Fields) -> Model:
     """Read the language part, and the tower for pictures; what of a tower is not modelled is listed."""
     kind, prefix = _TEXT[fields.kind]
     text = fields.get("text_config")
+    if text is None and fields.kind in _FLAT:
+        text = {name: fields.get(name) for name in fields.names() if name not in _OF_BOTH}
     if not isinstance(text, dict):
         raise InputError(
             f"{fields.name} has no text_config", hint=f"a {fields.kind} configuration holds its language model there"
         )
     named = str(text.get("model_type") or kind)
-    tied = fields.get("tie_word_embeddings", text.get("tie_word_embeddings", fields.kind.startswith("gemma")))
-    inner = Fields({**text, "model_type": _SAME.get(named, named), "tie_word_embeddings": tied}, fields.name)
+    tied = fields.get("tie_word_embeddings", text.get("tie_word_embeddings"))
+    own = Fields({**text, "model_type": named, **({} if tied is None else {"tie_word_embeddings": tied})}, fields.name)
+    inner, left = completed(own, sizes=True)
+    inner = inner.given(model_type=_SAME.get(named, named))
     model = reader(inner.kind)(inner)
-    fields.ignore(*inner.unread(), "text_config", "projector_hidden_act")
+    fields.ignore(*inner.unread(), *_JOINED.split())
     seen, gaps = vision(fields, model.width)
     if seen is not None and text.get("use_bidirectional_attention"):
         seen = replace(seen, both_ways=True)
@@ -46,4 +80,7 @@ def read(fields: Fields) -> Model:
         gaps.append("audio_config is not modelled: only the language part is")
     gaps += [f"text_config.{field} is not understood and not modelled" for field in inner.unread()]
     head = "lm_head" if prefix.startswith("model.") else "language_model.lm_head"
-    return replace(model, family=fields.kind, prefix=prefix, head_name=head, gaps=(*model.gaps, *gaps), vision=seen)
+    return replace(
+        model, family=fields.kind, prefix=prefix, head_name=head, gaps=(*model.gaps, *gaps), vision=seen,
+        notes=(*model.notes, *left),
+    )  # fmt: skip

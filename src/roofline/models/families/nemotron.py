@@ -92,10 +92,13 @@ def _block(fields: Fields, shape: Shape, kind: str) -> Block:
             fields.flag("use_bias", False),
             fields.flag("use_conv_bias", True),
             _STATES[fields.choice("mamba_ssm_cache_dtype", _STATES, "float32")],
+            out_bias=fields.flag("use_bias", False),
         )
     bias = fields.flag("mlp_bias", False)
     if kind == "mlp":
         return Mlp("mixer", width, fields.size("intermediate_size"), gated=False, activation=act, bias=bias)
+    if bias:
+        raise InputError(f"mlp_bias of {fields.name} is true and it has experts", hint="theirs are not read")
     experts = fields.size("n_routed_experts")
     return Experts(
         "mixer",

@@ -75,6 +75,7 @@ def phi(fields: Fields) -> Model:
 def falcon(fields: Fields) -> Model:
     """Read a Falcon: one head of keys for all (7B), groups of them (40B, 180B, 11B), or one for each (RW)."""
     fields.ignore("ffn_hidden_size", "alibi", "n_layer", "n_head", "multi_query", "num_kv_heads", "ff_factor")
+    fields.ignore("parallel_attn", "num_ln_in_parallel_attn")
     shape = Shape(fields)
     newer = fields.flag("new_decoder_architecture", False)
     kv_heads = shape.heads

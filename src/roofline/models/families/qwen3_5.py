@@ -36,11 +36,13 @@ def read(fields: Fields) -> Model:
     kinds = layer_types(fields, shape.layers, _KINDS)
     if "layer_types" not in fields:
         kinds = ["full" if (i + 1) % every == 0 else "linear" for i in range(shape.layers)]
+    bias = fields.flag("attention_bias", False)
     full = attention(
         shape,
         norm="head",
         gate="query" if fields.flag("attn_output_gate", True) else None,
-        bias=fields.flag("attention_bias", False),
+        bias=bias,
+        out_bias=bias,
     )
     linear = DeltaNet(
         "linear_attn",

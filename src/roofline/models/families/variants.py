@@ -16,8 +16,10 @@ from roofline.models.families._parts import (
     attention,
     decoder_layer,
     dense,
+    expert_layers,
     layer_types,
     make,
+    routed,
 )
 from roofline.models.fields import Fields
 
@@ -32,7 +34,7 @@ def norms_after(fields: Fields) -> Model:
     fields.ignore("sliding_window", "sliding_window_pattern")
     bias = fields.flag("attention_bias", False)
     kinds = layer_types(fields, shape.layers, _KINDS)
-    window = fields.get("sliding_window")
+    window = fields.optional("sliding_window")
     if "layer_types" not in fields and window and fields.kind != "olmo2":
         pattern = fields.get("sliding_window_pattern", 4)
         kinds = ["full" if full else "sliding" for full in _pattern(pattern, shape.layers)]
@@ -56,6 +58,45 @@ def _pattern(pattern: Any, layers: int) -> list[bool]:
     if isinstance(pattern, str):
         return [pattern[number % len(pattern)] == "G" for number in range(layers)]
     return [(number + 1) % int(pattern) == 0 for number in range(layers)]
+
+
+@family("exaone_moe")
+def exaone(fields: Fields) -> Model:
+    """Read an EXAONE mixture: EXAONE 4's attention behind norms, dense layers first, shared experts."""
+    shape = Shape(fields)
+    act = activation(fields, "hidden_act")
+    kinds = layer_types(fields, shape.layers, _KINDS)
+    window, pattern = fields.optional("sliding_window"), fields.get("sliding_window_pattern", 4)
+    if "layer_types" not in fields and window:
+        kinds = ["full" if full else "sliding" for full in _pattern(pattern, shape.layers)]
+    width = fields.size("moe_intermediate_size")
+    experts = routed(
+        fields, shape, act, experts=("num_experts",), shared=width * fields.count("num_shared_experts"),
+        scored="sigmoid",
+    )  # fmt: skip
+    mlp = dense(fields, shape, act)
+    layers = [
+        decoder_layer(
+            shape.width,
+            attention(
+                shape, norm="head", window=window if kind == "sliding" else None,
+                rotary=0 if window and kind == "full" else shape.rotary,
+            ),
+            experts if sparse else mlp,
+        )
+        for kind, sparse in zip(kinds, expert_layers(fields, shape.layers), strict=True)
+    ]  # fmt: skip
+    return make(fields, shape, layers)
+
+
+@family("bitnet")
+def bitnet(fields: Fields) -> Model:
+    """Read a BitNet: a norm before each block's last matrix as well, squared ReLU."""
+    shape = Shape(fields)
+    bias = fields.flag("attention_bias", False)
+    mixer = attention(shape, bias=bias, out_bias=bias, out_norm=True)
+    mlp = dense(fields, shape, activation(fields, "hidden_act", default="relu2"), norm=True)
+    return make(fields, shape, [decoder_layer(shape.width, mixer, mlp)] * shape.layers)
 
 
 @family("olmo")
@@ -132,7 +173,7 @@ def ungated(fields: Fields) -> Model:
     half = half and fields.get("rope_parameters") is None
     mixer = attention(
         shape, bias=bias, out_bias=bias, rotary=shape.head // 2 if half else shape.rotary,
-        window=fields.get("sliding_window") if starcoder else None,
+        window=fields.optional("sliding_window") if starcoder else None,
     )  # fmt: skip
     return make(fields, shape, [decoder_layer(shape.width, mixer, mlp, *norm)] * shape.layers, norm, tied=starcoder)
 

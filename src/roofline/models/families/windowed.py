@@ -52,7 +52,7 @@ def mimo(fields: Fields) -> Model:
         fields.size("swa_num_attention_heads", default=shape.heads),
         fields.size("swa_num_key_value_heads", default=shape.kv_heads),
         fields.size("swa_head_dim", default=shape.head),
-        fields.size("swa_v_head_dim", default=shape.head),
+        fields.size("swa_v_head_dim", default=fields.size("v_head_dim", default=shape.head)),
         bias=fields.flag("attention_bias", False),
         rotary=shape.rotary,
         sinks=fields.flag("add_swa_attention_sink_bias", False),

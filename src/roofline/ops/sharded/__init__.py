@@ -7,5 +7,6 @@
     moves.py     from one layout to another: slices and collectives
     choices.py   for one operation: every role its mesh axes may play, and the moves that takes
     plans.py     a choice for every operation of a program, the least to send first
+    order.py     whether a plan leans on the order of the axes of one dimension
     local.py     a plan and sizes → operations with local sizes, and collectives
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from roofline.ops.elementwise import COMPLEX
 from roofline.programs.jax_registry import Call, Priced, costs, rule
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by JAX's name.
@@ -26,12 +25,6 @@ NAMES = {
 def known(call: Call) -> Priced:
     """A function that the notation has too."""
     function = NAMES[call.name]
-    if call.ins and call.ins[-1].dtype.startswith("complex") and function in COMPLEX:
-        size = call.outs[0].size
-        flops = COMPLEX[function].arithmetic * size
-        return costs.vector(
-            call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size
-        )
     return costs.elementwise(function, call.reads, call.writes, name=call.name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.programs import factorizations as counts
 from roofline.programs.jax_registry import Call, Priced, costs, rule
 from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
@@ -48,7 +50,34 @@ def triangular_solve(call: Call) -> Priced:
     return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].size)
 
 
-@rule("eigh", "eig", "svd", "schur", "hessenberg", "tridiagonal", "tridiagonal_solve")
+@rule("hessenberg", "tridiagonal")
+def reduced(call: Call) -> Priced:
+    """Reflections from both sides: 10n³/3, and 4n³/3 for a symmetric matrix, which stays so (sections 7.4.3, 8.3.1)."""
+    n = call.ins[0].shape[-1]
+    return _counted(call, exact_div((10 if call.name == "hessenberg" else 4) * n * n * n, 3))
+
+
+@rule("tridiagonal_solve")
+def band_solve(call: Call) -> Priced:
+    """Elimination down and substitution up: 3 FLOPs a row of the matrix, and 5 for each right-hand side of it."""
+    rows, size = call.ins[0].size, call.outs[0].size
+    flops = 3 * rows + 5 * size
+    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=size)
+
+
+@rule("bcoo_dot_general", "bcsr_dot_general")
+def sparse_product(call: Call) -> Priced:
+    """Every stored element of a sparse matrix meets the columns, or the rows, of a dense one."""
+    (_, right), (batch, _) = call.params["dimension_numbers"]
+    dense = call.ins[-1]
+    if len(call.ins) != (3 if call.name.startswith("bcoo") else 4) or batch or len(call.ins[0].shape) != 1:
+        return costs.unknown(call.name, call.reads, call.writes, "a sparse product in batches")
+    n = exact_div(dense.size, product(dense.shape[d] for d in right))
+    op = costs.matmul(call.name, call.read(0, len(call.ins) - 1), call.writes, m=call.ins[0].size, n=n, k=1)
+    return replace(op, reads=call.reads)
+
+
+@rule("eigh", "eig", "svd", "schur")
 def iterated(call: Call) -> Priced:
     """Worked out until it converges."""
     return costs.unknown(call.name, call.reads, call.writes, counts.ITERATES)
@@ -67,10 +96,7 @@ def transform(call: Call) -> Priced:
     n = product(call.params["fft_lengths"])
     whole = call.ins[0] if call.outs[0].dtype.startswith("complex") else call.outs[0]
     rows = exact_div(whole.size, n)
-    amount = rows * 5 * n * log2(n) if n != 1 else 0
-    flops = exact_div(amount, 2) if real else amount
-    exact = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
-    return costs.vector(call.name, "fft", call.reads, call.writes, flops=exact, elements=whole.size, dims={"n": n})
+    return costs.fourier(call.name, call.reads, call.writes, rows=rows, n=n, levels=log2(n), real=real)
 
 
 def _tall(call: Call) -> tuple[Size, Size]:

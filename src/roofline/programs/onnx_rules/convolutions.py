@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from roofline.programs.costs import valid_taps
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
 from roofline.sizes import product
+from roofline.work import Op, Work
 
 
 @rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")
 def convolution(call: Call) -> Priced:
     """Convolve [B, C, spatial…] with [O, C/groups, taps…]; transposed: [C, O/groups, taps…]."""
+    return _convolved(call)
+
+
+def _convolved(call: Call) -> Op:
     transposed = call.name == "ConvTranspose"
     place = 3 if call.name == "QLinearConv" else 1
     x, weight, out = call.shape(0), call.shape(place), call.writes[0].dims
@@ -44,6 +50,17 @@ def convolution(call: Call) -> Priced:
         bias=call.writes[0].elements if bias else 0,
         note="padded positions of a convolution are counted" if any(low) else "",
     )
+
+
+@rule("DeformConv")
+def deformed(call: Call) -> Priced:
+    """A convolution of places that are mixed from four neighbours each, and weighted by a mask where there is one."""
+    op = _convolved(replace(call, name="Conv", ins=call.ins[:2]))
+    weight, out = call.shape(1), call.writes[0].dims
+    taken = out[0] * product(out[2:]) * call.shape(0)[1] * product(weight[2:])
+    added = (2 * 4 + call.has(4)) * taken + (call.writes[0].elements if call.has(3) else 0)
+    work = op.work + Work.flops("vector", costs.arithmetic(call.read(0)), added)
+    return replace(op, name=call.name, reads=call.reads, work=work, note="")
 
 
 def _low(call: Call, seen: Sequence[Any], slid: Sequence[Any], taps: Sequence[Any], stride: Any, dilation: Any) -> Any:

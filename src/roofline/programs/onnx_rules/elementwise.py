@@ -41,6 +41,13 @@ def gelu(call: Call) -> Priced:
     return costs.elementwise("gelu_tanh" if tanh else "gelu", call.reads, call.writes, name=call.name)
 
 
+@rule("Shrink")
+def shrunk(call: Call) -> Priced:
+    """select(|x| > λ, x ∓ b, 0): two comparisons and a sum."""
+    size = call.writes[0].elements
+    return costs.vector(call.name, "elementwise", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
+
+
 @rule("Cast", "CastLike")
 def cast(call: Call) -> Priced:
     """Convert to another dtype."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.programs.einsum import steps
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
 from roofline.sizes import Size, product
 
@@ -34,22 +35,8 @@ def gemm(call: Call) -> Priced:
 
 @rule("Einsum")
 def einsum(call: Call) -> Priced:
-    """A sum over products of two operands; others are gaps."""
+    """A sum over products, two operands at a time."""
     text = call.get("equation")
-    equation = (text.decode() if isinstance(text, bytes) else text).replace(" ", "")
-    terms, arrow, result = equation.partition("->")
-    words = terms.split(",")
-    if len(words) != 2 or "." in equation or not arrow:
-        return costs.unknown(call.name, call.reads, call.writes, "not two operands with their result")
-    size = {letter: n for place, word in enumerate(words) for letter, n in zip(word, call.shape(place), strict=True)}
-    left, right = (set(word) for word in words)
-    shared = left & right
-    return costs.matmul(
-        call.name,
-        call.read(0, 1),
-        call.writes,
-        m=product(size[x] for x in sorted((left - shared) & set(result))),
-        n=product(size[x] for x in sorted((right - shared) & set(result))),
-        k=product(size[x] for x in sorted((left | right) - set(result))),
-        batch=product(size[x] for x in sorted(shared & set(result))),
-    )
+    equation = text.decode() if isinstance(text, bytes) else text
+    operands = [tensor for tensor in call.ins if tensor is not None]
+    return steps(call.name, equation, operands, call.writes)

@@ -7,7 +7,7 @@ from roofline.sizes import product
 
 
 @rule("Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "OneHot",
-      "EyeLike", "SequenceConstruct", "ConcatFromSequence")  # fmt: skip
+      "EyeLike", "CenterCropPad", "MaxUnpool", "SequenceConstruct", "ConcatFromSequence")  # fmt: skip
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
     return costs.move(call.name, call.reads, call.writes)

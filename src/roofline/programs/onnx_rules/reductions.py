@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
+from roofline.programs import factorizations
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
 from roofline.sizes import exact_div, product
 
@@ -76,6 +77,33 @@ def _norm(call: Call, each: int, statistics: int) -> Priced:
         dims={"statistics": statistics, "affine": affine},
         one_each=size,
     )
+
+
+@rule("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+def loss(call: Call) -> Priced:
+    """One score a row is picked and added up, after a softmax over all of them where it is part of the loss."""
+    scores, rows = product(call.shape(0)), product(call.shape(1))
+    soft = SOFTMAX * scores if call.name.startswith("Softmax") else 0
+    reads = call.reads if soft else (*call.touch(0, rows), *call.reads[1:])
+    roots = scores if soft else 0
+    return costs.vector(
+        call.name,
+        "reduction",
+        reads,
+        call.writes,
+        flops=soft + rows,
+        elements=scores if soft else rows,
+        transcendentals=roots,
+        one_each=rows,
+    )
+
+
+@rule("Det")
+def determinant(call: Call) -> Priced:
+    """An LU factorisation of each matrix, and the product of its diagonal."""
+    *batch, n, _ = call.shape(0)
+    flops = product(batch) * (factorizations.lu(n, n) + n)
+    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.writes[0].elements)
 
 
 @rule("CumSum")

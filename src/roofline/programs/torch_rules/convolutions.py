@@ -1,4 +1,4 @@
-"""Convolutions forward and backward, with groups, transposed; pooling; resampling."""
+"""Convolutions forward and backward, with groups, transposed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import torch.nn.functional as F
-
 from roofline.programs.costs import valid_taps
-from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_registry import Call, Priced, costs, rule
 from roofline.programs.torch_symbols import bare
 from roofline.work import Op, Tensor
 
@@ -43,92 +40,25 @@ def convolution_backward(call: Call) -> Priced:
     return ops
 
 
-@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices", "avg_pool1d", "avg_pool2d",
-      "avg_pool3d", "max_pool2d", "max_pool1d", "max_pool3d", "mkldnn_max_pool2d")  # fmt: skip
-def pool(call: Call) -> Priced:
-    """The largest or the sum of each window: one operation for every element of a window but the first."""
-    size = call.args[1]
-    spatial = int(call.name[call.name.index("pool") + 4])
-    window = prod(size) if len(size) == spatial else size[0] ** spatial
-    results = call.outs[0].numel()
-    return _pooled(call, results, window)
-
-
-@rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_max_pool2d",
-      "adaptive_max_pool3d")  # fmt: skip
-def adaptive_pool(call: Call) -> Priced:
-    """Every element goes into one window."""
-    results = call.outs[0].numel()
-    return _pooled(call, results, max(1, call.args[0].numel() // max(1, results)))
-
-
-@rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
-      "avg_pool3d_backward", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward",
-      "adaptive_max_pool2d_backward")  # fmt: skip
-def pool_backward(call: Call) -> Priced:
-    """Every gradient is added to the elements of its window."""
-    size = call.outs[0].numel()
-    return costs.vector(call.name, "pooling", call.reads, call.writes, flops=size, elements=size, one_each=size)
-
-
-@function(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
-def adaptive_pool_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Adaptive pooling to one element is a mean to PyTorch; here it stays what the user called."""
-    x = args[0]
-    with recorder.silence():
-        out = func(*args, **kwargs)
-    results = out.numel()
-    op = costs.vector(
-        func.__name__,
-        "pooling",
-        [recorder.read(x)],
-        [recorder.wrote(out)],
-        flops=x.numel() - results,
-        elements=results,
-        dims={"results": results, "window": max(1, x.numel() // max(1, results))},
-        one_each=x.numel(),
-    )
-    recorder.emit(op)
-    return out
-
-
-#: Elements of the input that one element of the result is mixed from, by dimension.
-_TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "trilinear": 2, "bicubic": 4}
-
-
-@rule(*(f"{pre}upsample_{kind}{post}" for pre in ("", "_") for post in ("", "_aa", "_backward", "_aa_backward")
-        for kind in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d", "bicubic2d",
-                     "nearest_exact1d", "nearest_exact2d", "nearest_exact3d")))  # fmt: skip
-def resampled(call: Call) -> Priced:
-    """Mix neighbours: a multiply and an add for each, nothing for the nearest."""
-    forward = "backward" not in call.name
-    size = call.outs[0].numel() if forward else call.args[0].numel()
-    kind = call.name.split("upsample_")[1].split("_")[0]
-    spatial = int(next(letter for letter in call.name if letter.isdigit()))
-    taps = _TAPS[kind.rstrip("123d")] ** spatial
-    flops = 0 if taps == 1 else 2 * taps * size
-    return costs.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
-
-
-@rule("grid_sampler_2d", "grid_sampler_3d", "grid_sampler_2d_backward", "col2im")
-def sampled(call: Call) -> Priced:
-    """Mix four (eight) neighbours at stated places."""
-    size = call.outs[0].numel()
-    flops = 16 * size if "sampler" in call.name else size
-    return costs.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
-
-
-def _pooled(call: Call, results: int, window: int) -> Op:
-    return costs.vector(
-        call.name.removesuffix("_with_indices").strip("_"),
-        "pooling",
+@rule("conv_tbc", "conv_tbc_backward")
+def of_steps(call: Call) -> Priced:
+    """Convolve [T, B, C] with [taps, C, O] over T; the gradients are of input and kernel, and a sum for the bias."""
+    backward = call.name.endswith("backward")
+    weight = call.args[2 if backward else 1]
+    taps, inner, outer = weight.shape
+    steps, batch = (call.args[0] if backward else call.outs[0]).shape[:2]
+    op = costs.convolution(
+        call.name,
         call.reads,
         call.writes,
-        flops=results * (window - 1),
-        elements=results,
-        dims={"results": results, "window": window},
-        one_each=call.args[0].numel(),
+        batch=batch * (2 if backward else 1),
+        positions=steps,
+        out_per_group=outer,
+        in_per_group=inner,
+        kernel=taps,
+        bias=batch * steps * outer,
     )
+    return op
 
 
 def _convolution(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
 from roofline.work import Op
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by PyTorch's name.
@@ -54,6 +54,13 @@ OTHERS: dict[str, tuple[int, int, str]] = {
     "_prelu_kernel_backward": (4, 0, "select(x > 0, g, a·g) and select(x > 0, 0, x·g)"),
     "rrelu_with_noise": (2, 0, "select(x > 0, x, a·x)"),
     "xlogy": (1, 1, "x·log(y)"),
+    "soft_margin_loss_backward": (6, 1, "−g·y·z/(1 + z), z = exp(−y·x)"),
+    "fake_quantize_per_tensor_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
+    "fake_quantize_per_channel_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": (7, 0, "the same"),
+    "quantize_per_tensor": (5, 0, "clip(round(x/s) + z)"),
+    "quantize_per_channel": (5, 0, "clip(round(x/s) + z)"),
+    "dequantize": (2, 0, "(x − z)·s"),
     "_fused_dropout": (2, 0, "select(mask, x·1/(1 − p), 0); the random numbers are not counted"),
     "_masked_scale": (2, 0, "x·mask·scale"),
     "_add_relu": (2, 0, "max(a + b, 0)"),
@@ -78,6 +85,8 @@ def known(call: Call) -> Priced:
         function = "gelu_tanh"
     if call.name == "pow" and len(call.args) > 1 and isinstance(call.args[1], int | float):
         function = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(call.args[1], "power")
+    if function in ("multiply", "divide") and call.outs[0].is_complex() and isinstance(call.args[1], int | float):
+        return _counted(call, 2, 0)
     return costs.elementwise(function, call.reads, call.writes, name=call.name)
 
 
@@ -85,6 +94,11 @@ def known(call: Call) -> Priced:
 def other(call: Call) -> Priced:
     """A function that stands in :data:`OTHERS` with its formula."""
     plain, special, _ = OTHERS[call.name]
+    return _counted(call, plain, special)
+
+
+def _counted(call: Call, plain: int, special: int) -> Op:
+    """So many FLOPs and transcendentals for each element of the result."""
     size = call.outs[0].numel()
     return costs.vector(
         call.name,
@@ -96,6 +110,19 @@ def other(call: Call) -> Priced:
         transcendentals=size * special,
         one_each=size,
     )
+
+
+@shape("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
+       "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")  # fmt: skip
+def with_mask(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The same shape, and where it was clipped."""
+    return torch.empty_like(args[0]), torch.empty_like(args[0], dtype=torch.bool)
+
+
+@shape("dequantize")
+def out_of_integers(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Floating point of the same shape."""
+    return torch.empty(args[0].shape, dtype=torch.float32, device="meta")
 
 
 @function(torch.dropout, torch.feature_dropout, torch.alpha_dropout, torch.feature_alpha_dropout)

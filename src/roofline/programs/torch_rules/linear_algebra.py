@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+import torch
+
 from roofline.programs import factorizations as counts
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
 from roofline.programs.torch_symbols import least, most
 from roofline.sizes import Size
 
@@ -68,6 +70,27 @@ def solved(call: Call) -> Priced:
 def iterated(call: Call) -> Priced:
     """Worked out until it converges."""
     return costs.unknown(f"aten.{call.name}", call.reads, call.writes, counts.ITERATES)
+
+
+@shape("geqrf")
+def reflections(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The triangle over the reflections, and a factor for each."""
+    (a,) = args
+    return torch.empty_like(a), a.new_empty((*a.shape[:-2], min(a.shape[-2:])))
+
+
+@shape("linalg_lstsq")
+def least_squares(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The solution and the singular values; what depends on the rank is left empty."""
+    a, b = args[:2]
+    m, n = a.shape[-2:]
+    solution = b.new_empty((*b.shape[:-2], n, b.shape[-1]) if b.dim() == a.dim() else (*b.shape[:-1], n))
+    return (
+        solution,
+        b.new_empty(0),
+        a.new_empty(a.shape[:-2], dtype=torch.int64),
+        a.new_empty((*a.shape[:-2], min(m, n))),
+    )
 
 
 def _order(call: Call) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
+from roofline.programs.einsum import letters, steps
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule
-from roofline.programs.torch_rules.sparse import stored_elements
-from roofline.work import Op
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
+from roofline.programs.torch_rules.sparse import is_sparse, sparse_product
+from roofline.work import Op, Work
 
 
 @rule("mm", "_int_mm", "_scaled_mm", "_scaled_mm_v2", "_weight_int8pack_mm", "_weight_int4pack_mm",
@@ -21,8 +23,8 @@ def mm(call: Call) -> Priced:
     """Multiply [m, k] by [k, n]; scales and biases are read too, and cost a FLOP a result each."""
     a, b = call.args[:2]
     m, n = call.outs[0].shape[-2:]
-    if a.layout != torch.strided:
-        return costs.matmul(call.name, call.read(a, b), call.writes, m=stored_elements(a), n=n, k=1)
+    if is_sparse(a, b):
+        return sparse_product(call, a, b)
     rest = [item for item in call.reads if item not in call.read(a, b)]
     return costs.matmul(call.name, (*call.read(a, b), *rest), call.writes, m=m, n=n, k=a.shape[-1])
 
@@ -39,9 +41,9 @@ def bmm(call: Call) -> Priced:
 def addmm(call: Call) -> Priced:
     """Multiply the second and third arguments, add the first."""
     bias, a, b = call.args[:3]
-    reads = (*call.read(a, b), *call.read(bias))
-    if a.layout != torch.strided:
-        return costs.matmul(call.name, reads[:2], call.writes, m=stored_elements(a), n=b.shape[-1], k=1)
+    if is_sparse(a, b):
+        return sparse_product(call, a, b, bias)
+    reads = (*call.read(a, b), *(call.read(bias) if call.get("beta", 1) != 0 else ()))
     batch = a.shape[0] if a.dim() == 3 else 1
     m, n = a.shape[-2], (b.shape[-1] if b.dim() > 1 else 1)
     return costs.matmul(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
@@ -51,8 +53,8 @@ def addmm(call: Call) -> Priced:
 def mv(call: Call) -> Priced:
     """Multiply [m, k] by [k]."""
     a, b = call.args[:2]
-    if a.layout != torch.strided:
-        return costs.matmul(call.name, call.read(a, b), call.writes, m=stored_elements(a), n=1, k=1)
+    if is_sparse(a):
+        return sparse_product(call, a, b)
     return costs.matmul(call.name, call.read(a, b), call.writes, m=a.shape[0], n=1, k=a.shape[1])
 
 
@@ -68,6 +70,8 @@ def linear(call: Call) -> Priced:
     """Multiply [.., k] by [n, k] transposed, add a bias."""
     x, weight = call.args[:2]
     bias = call.get("bias")
+    if is_sparse(x, weight):
+        return sparse_product(call, x, weight.t(), bias)
     return _linear(call.name, call.read(x, weight, bias), call.writes, x, weight)
 
 
@@ -76,6 +80,26 @@ def matmul(call: Call) -> Priced:
     """Multiply as numpy.matmul does."""
     a, b = call.args[:2]
     return _matmul(call.name, call.read(a, b), call.writes, a, b, call.outs[0])
+
+
+@rule("_trilinear")
+def trilinear(call: Call) -> Priced:
+    """Two products one after the other: the first two operands over what the third does not have, then the third."""
+    first, second, third = call.args[:3]
+    lacking, summed = [set(dims) for dims in call.args[3:6]], set(call.args[6])
+    rank = first.dim() + len(lacking[0])
+    size: dict[int, Any] = {}
+    for tensor, missing in zip((first, second, third), lacking, strict=True):
+        size |= dict(zip(sorted(set(range(rank)) - missing), tensor.shape, strict=True))
+    kept = set(range(rank)) - summed
+    k = prod(size[d] for d in summed & lacking[2])
+    n = prod(size[d] for d in summed - lacking[2])
+    m = prod(size[d] for d in kept)
+    reads = call.read(first, second, third)
+    op = costs.matmul("bilinear", reads[:2], call.writes, m=m, n=n, k=k)
+    macs = m * n * (k + 1)
+    work = Work.flops("matrix", costs.arithmetic(reads), 2 * macs)
+    return replace(op, reads=reads, work=work, options={"macs": macs})
 
 
 @rule("_grouped_mm", "_scaled_grouped_mm")
@@ -94,10 +118,34 @@ def grouped_mm(call: Call) -> Priced:
     return Op(op.name, op.kind, op.work, (*op.reads, *rest), op.writes, op.dims, note=op.note, options=op.options)
 
 
+@shape("_grouped_mm")
+def grouped_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """PyTorch looks at shapes of bf16 alone, though it multiplies other formats too."""
+    a, b, ends, _, wanted = (*args, *(None,) * 5)[:5]
+    ends, wanted = kwargs.get("offs", ends), kwargs.get("out_dtype", wanted)
+    batched = a.dim() == b.dim() == 3
+    fits = a.shape[-1] == b.shape[-2] and (a.shape[0] == b.shape[0] if batched else ends is not None)
+    if not fits or a.dtype != b.dtype or a.dtype not in (torch.float32, torch.float16):
+        return NotImplemented
+    lead: Sequence[int] = ()
+    if a.dim() == b.dim():
+        lead = a.shape[:1] if a.dim() == 3 else ends.shape
+    return torch.empty((*lead, a.shape[-2], b.shape[-1]), dtype=wanted or a.dtype, device="meta")
+
+
+@shape("_weight_int4pack_mm")
+def packed_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """[m, k] by a matrix packed in tiles of 8 columns."""
+    x, packed = args[:2]
+    return x.new_empty((x.shape[0], packed.shape[0] * 8))
+
+
 @function(F.linear)
 def linear_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A linear layer whole."""
+    """A linear layer whole; with a sparse weight it is the products the dispatcher runs."""
     x, weight, bias = _named(args, kwargs, "input", "weight", "bias")
+    if is_sparse(x, weight, bias):
+        return NotImplemented
     with recorder.silence():
         out = func(*args, **kwargs)
     reads = [recorder.read(item) for item in (x, weight, bias) if item is not None]
@@ -124,45 +172,23 @@ def matmul_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: di
 
 @function(torch.einsum)
 def einsum_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A sum over products of two operands whole; more operands go pair by pair as PyTorch orders them."""
+    """A sum over products of one or two operands whole; more go pair by pair as PyTorch orders them."""
     operands = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
-    if len(operands) != 2 or not isinstance(args[0], str) or "." in args[0]:
-        return NotImplemented
-    left, right, result = _letters(args[0])
-    if any(len(set(word)) != len(word) for word in (left, right, result)):
+    if len(operands) > 2 or not isinstance(args[0], str) or is_sparse(*operands):
         return NotImplemented
     with recorder.silence():
         out = func(*args, **kwargs)
-    a, b = operands
-    sizes = dict(zip(left, a.shape, strict=True)) | dict(zip(right, b.shape, strict=True))
-    shared = set(left) & set(right)
-
-    def size(letters: set[str]) -> int:
-        return prod(sizes[letter] for letter in letters)
-
-    op = costs.matmul(
-        "einsum",
-        [recorder.read(a), recorder.read(b)],
-        [recorder.wrote(out)],
-        m=size((set(left) - shared) & set(result)),
-        n=size((set(right) - shared) & set(result)),
-        k=size(shared - set(result)),
-        batch=size(shared & set(result)),
-        note="",
-    )
-    if not shared - set(result):
-        op = costs.elementwise("multiply", op.reads, op.writes, name="einsum")
-    recorder.emit(op)
+    words, _ = letters(args[0], [item.dim() for item in operands])
+    if any(len(set(word)) != len(word) for word in words) or _shares(out, operands):
+        return NotImplemented
+    ops = steps("einsum", args[0], [recorder.read(item) for item in operands], [recorder.wrote(out)])
+    recorder.emit(ops)
     return out
 
 
-def _letters(text: str) -> tuple[str, str, str]:
-    inputs, arrow, result = text.replace(" ", "").partition("->")
-    left, right = inputs.split(",")
-    if not arrow:
-        both = left + right
-        result = "".join(sorted(letter for letter in set(both) if both.count(letter) == 1))
-    return left, right, result
+def _shares(out: Any, operands: Sequence[Any]) -> bool:
+    """Whether a result is a view: letters in another order."""
+    return any(out.untyped_storage()._cdata == item.untyped_storage()._cdata for item in operands)
 
 
 def _linear(name: str, reads: Sequence[Any], writes: Sequence[Any], x: Any, weight: Any) -> Op:

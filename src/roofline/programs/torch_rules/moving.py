@@ -27,8 +27,9 @@ from roofline.work import Op, Tensor
     "_sparse_csr_tensor_unsafe", "_sparse_compressed_tensor_unsafe", "to_sparse", "to_sparse_csr",
     "lift_fresh_copy", "alias_copy", "as_strided_copy", "narrow_copy", "split_with_sizes_copy", "unbind_copy",
     "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward", "max_unpool2d",
+    "masked_scatter_backward",
     "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "max_unpool3d",
-    "_pack_padded_sequence", "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward",
+    "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward",
 )  # fmt: skip
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
@@ -101,12 +102,16 @@ def put(call: Call) -> Priced:
     return _scattered(call, reads, amount, accumulate)
 
 
-@rule("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "masked_scatter", "put")
+@rule("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "masked_scatter", "put",
+      "index_reduce")  # fmt: skip
 def scattered(call: Call) -> Priced:
     """Write values where indices name; adding reads what was there and adds."""
     values = [value for value in call.args[1:] if hasattr(value, "shape")]
     amount = most(*(value.numel() for value in values)) if values else call.outs[0].numel()
-    adds = call.name in ("scatter_add", "scatter_reduce", "index_add") or call.kwargs.get("reduce") is not None
+    adds = (
+        call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce")
+        or call.kwargs.get("reduce") is not None
+    )
     return _scattered(call, call.read(*values), amount, adds)
 
 
@@ -139,19 +144,23 @@ def selected(call: Call) -> Priced:
 _WHOLE = ("sort", "argsort", "msort", "unique_dim", "_unique2", "_unique", "unique_consecutive")
 
 
-@rule(*_WHOLE, "topk", "kthvalue", "median", "nanmedian", "mode", "searchsorted", "bucketize")
+@rule(*_WHOLE, "topk", "kthvalue", "median", "nanmedian", "mode")
 def sorted_(call: Call) -> Priced:
     """Compare: n·⌈log₂ n⌉ for rows of n sorted whole, n for each row of which only the largest are wanted."""
-    x = call.reads[0]
     source = call.args[0]
-    n = source.numel() if "unique" in call.name else source.shape[-1] if source.dim() else 1
+    n = source.numel() if "unique" in call.name else source.shape[call.get("dim", -1)] if source.dim() else 1
     every = call.name in _WHOLE and call.name != "unique_consecutive"
-    levels = most(1, levels_of(n)) if every else 1
-    if call.name in ("searchsorted", "bucketize"):
-        levels = levels_of(n + 1)
-    return costs.vector(
-        call.name, "sort", call.reads, call.writes, flops=x.elements * levels, elements=x.elements, one_each=x.elements
-    )
+    size, levels = source.numel(), most(1, levels_of(n)) if every else 1
+    return costs.vector(call.name, "sort", call.reads, call.writes, flops=size * levels, elements=size, one_each=size)
+
+
+@rule("searchsorted", "bucketize")
+def looked_up(call: Call) -> Priced:
+    """Find the place of each value among n that are sorted: ⌈log₂(n + 1)⌉ comparisons each."""
+    row, values = call.args[:2] if call.name == "searchsorted" else (call.args[1], call.args[0])
+    size = values.numel() if hasattr(values, "numel") else 1
+    flops = size * levels_of(row.shape[-1] + 1)
+    return costs.vector(call.name, "sort", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 def _indexed(target: Any, indices: Any) -> int:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
+from typing import Any
+
+import torch
 
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
 from roofline.programs.torch_symbols import least, most
+from roofline.work import Work
 
 _NAMES = {
     "sum": "sum", "nansum": "sum", "mean": "mean", "prod": "prod", "amax": "max", "amin": "min", "max": "max",
     "min": "min", "argmax": "argmax", "argmin": "argmin", "any": "sum", "all": "sum", "var": "variance",
     "std": "variance", "var_mean": "variance", "std_mean": "variance", "logsumexp": "logsumexp",
     "linalg_vector_norm": "norm", "norm": "norm", "aminmax": "max", "count_nonzero": "sum",
+    "_is_all_true": "sum", "_is_any_true": "sum",
 }  # fmt: skip
 
 
@@ -67,8 +74,6 @@ def picked(call: Call) -> Priced:
     forward = call.name.endswith("forward")
     rows = call.args[1 if forward else 2].numel()
     table = call.reads[0]
-    from dataclasses import replace
-
     reads = (replace(table, touched=least(rows, table.elements)), *call.reads[1:]) if forward else call.reads
     return costs.vector(call.name, "reduction", reads, call.writes, flops=rows, elements=rows, one_each=rows)
 
@@ -82,8 +87,87 @@ def loss(call: Call) -> Priced:
     return costs.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
 
 
-@rule("trace", "diff", "_cdist_forward", "cross", "linalg_cross")
+@rule("multi_margin_loss", "multi_margin_loss_backward", "multilabel_margin_loss_forward",
+      "multilabel_margin_loss_backward")  # fmt: skip
+def margins(call: Call) -> Priced:
+    """max(0, margin − x[y] + x[j]) for each class j, of several labels y for each of those too; then a sum."""
+    scores = call.args[1 if call.name.endswith("backward") else 0]
+    size = scores.numel() * (scores.shape[-1] if "multilabel" in call.name else 1)
+    return costs.vector(call.name, "reduction", call.reads, call.writes, flops=4 * size, elements=size, one_each=size)
+
+
+@rule("trace", "diff", "cross", "linalg_cross")
 def small(call: Call) -> Priced:
-    """Sums of few products: 3 FLOPs for each pair of elements that meet."""
-    size = prod(call.outs[0].shape) * (call.args[0].shape[-1] if call.name == "_cdist_forward" else 1)
+    """Sums of few products: 3 FLOPs for each result."""
+    size = prod(call.outs[0].shape)
     return costs.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
+
+
+@rule("_cdist_forward", "_pdist_forward", "_cdist_backward", "_pdist_backward")
+def distances(call: Call) -> Priced:
+    """Subtract, square (or the like) and add for every pair of rows and every column; its gradient likewise."""
+    backward = call.name.endswith("backward")
+    pairs = call.args[-1] if backward else call.outs[0]
+    size = prod(pairs.shape) * call.args[1 if backward else 0].shape[-1]
+    return costs.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
+
+
+@rule("_euclidean_dist")
+def distances_by_products(call: Call) -> Priced:
+    """√(x² + y² − 2·x·y): a matrix product, the squares of both sides, and 4 FLOPs a pair for the rest."""
+    x, y = call.args[:2]
+    m, n, k = x.shape[-2], y.shape[-2], x.shape[-1]
+    op = costs.matmul(call.name, call.read(x, y), call.writes, m=m, n=n, k=k, batch=prod(x.shape[:-2]))
+    rest = 2 * (x.numel() + y.numel()) + 4 * call.outs[0].numel()
+    return replace(op, work=op.work + Work.flops("vector", costs.arithmetic(call.reads), rest))
+
+
+@rule("renorm", "embedding_renorm")
+def renormed(call: Call) -> Priced:
+    """The norm of each row, and the rows that are too long scaled; of a table the rows that indices name."""
+    table = call.args[0]
+    rows = call.args[1].numel() if call.name == "embedding_renorm" else 0
+    size = rows * table.shape[-1] or table.numel()
+    touched = [replace(t, touched=least(size, t.elements)) for t in (*call.read(table), *call.writes[:1])]
+    reads = (touched[0], *(t for t in call.reads if t not in call.read(table)))
+    return costs.vector(call.name, "reduction", reads, touched[1:], flops=3 * size, elements=size, one_each=size)
+
+
+@rule("_ctc_loss", "_ctc_loss_backward")
+def paths(call: Call) -> Priced:
+    """The sum over all paths through labels and blanks: log(eᵃ + eᵇ + eᶜ) + p for each step and state (Graves 2006).
+
+    A largest of three, 3 differences, 3 exponentials, 2 sums, a logarithm and 2 more sums; the gradient goes the other
+    way in the same manner, and gives every score a difference, an exponential and a product.
+    """
+    backward = call.name.endswith("backward")
+    states = prod((call.get("log_alpha") if backward else call.outs[1]).shape)
+    scores = call.args[1 if backward else 0].numel()
+    flops = 13 * states + (3 * scores if backward else 0)
+    roots = 4 * states + (scores if backward else 0)
+    return costs.vector(
+        call.name.strip("_"),
+        "scan",
+        call.reads,
+        call.writes,
+        flops=flops,
+        elements=states,
+        transcendentals=roots,
+    )
+
+
+@shape("_ctc_loss_backward")
+def scores_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A gradient for every score."""
+    return torch.empty_like(args[1])
+
+
+@shape("_ctc_loss", "ctc_loss")
+def paths_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A loss for each sequence, and a table of steps by states; targets in one row have to say how long they are."""
+    scores, targets, _, lengths = args[:4]
+    if targets.dim() == 1 and isinstance(lengths, torch.Tensor):
+        return NotImplemented
+    longest = max(lengths, default=0) if targets.dim() == 1 else targets.shape[1]
+    table = (scores.shape[1], scores.shape[0], 2 * longest + 1)
+    return tuple(torch.empty(dims, dtype=scores.dtype, device="meta") for dims in (table[:1], table))

@@ -23,18 +23,12 @@ def windowed(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
 
 @rule("_fft_c2c", "_fft_r2c", "_fft_c2r")
 def transform(call: Call) -> Priced:
-    """Transform over some dimensions.
-
-    The count is the customary one of the radix-2 algorithm (Van Loan, Computational Frameworks for the FFT, 1992,
-    section 1.4; as FFTW's benchmarks use it), for any n.
-    """
+    """Transform over some dimensions."""
     x, dims = call.args[0], call.args[1]
     whole = x if call.name != "_fft_c2r" else call.outs[0]
     n = prod(whole.shape[d] for d in dims)
     rows = whole.numel() // max(1, n)
-    flops = rows * 5 * n * log2(n) if n > 1 else 0
-    flops = flops if call.name == "_fft_c2c" else flops / 2
-    amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
-    return costs.vector(
-        call.name.strip("_"), "fft", call.reads, call.writes, flops=amount, elements=whole.numel(), dims={"n": n}
+    real = call.name != "_fft_c2c"
+    return costs.fourier(
+        call.name.strip("_"), call.reads, call.writes, rows=rows, n=n, levels=log2(n) if n > 1 else 0, real=real
     )

@@ -1,0 +1,107 @@
+"""Where it flips on several chips, and for sizes that follow others: every crossing is looked at from both sides."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+
+import pytest
+
+from roofline import bound, comm, shard, solve, sweep
+from roofline.errors import NotationError, RooflineError, SizeError
+
+SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+
+
+@pytest.mark.parametrize("on", ["dgx-h100:16", "dgx-h100:64", "dgx-h100:512", "gb200-superpod:144", "h100:32"])
+def test_a_closed_form_over_several_links_is_that_of_the_busiest(on: str) -> None:
+    found = solve(SPLIT, "D", on=on, plan="AllReduce")
+    value, chips = found.limit, int(on.partition(":")[2])
+    assert value is not None
+    assert next(x.value for x in found.by_algorithm if x.algorithm == "hierarchical") == pytest.approx(value)
+    for multiple, kind in (
+        (floor(value / chips) * chips, "network-bound"),
+        (ceil(value / chips) * chips, "compute-bound"),
+    ):
+        assert bound(SPLIT, on=on, plan="AllReduce", B=2**20, F=2**20, D=multiple).kind == kind
+
+
+def test_hops_of_each_link_have_a_latency_of_their_own() -> None:
+    """One hop within the node and one between nodes: 0.6 and 2.7 µs, in formulas as in numbers."""
+    line, sizes = "bf16[B_X, D_Y] * bf16[D_X, F_Y] -> bf16[B_X, F_Y]", {"B": 8192, "D": 2048, "F": 4096}
+    open_ = bound(line, on="dgx-h100:64", mesh={"Y": 8, "X": 8})
+    number = bound(line, on="dgx-h100:64", mesh={"Y": 8, "X": 8}, plan=open_.plan, sizes=sizes)
+    rates = {use.rate.value: use.rate.plain for use in open_.uses}
+    named = {s: sizes[s.name] for s in open_.upper.free_symbols if s.name in sizes}
+    assert float(open_.upper.subs(named).subs(rates)) == pytest.approx(number.upper, rel=1e-12)
+    assert number.times["hop latency"] == pytest.approx(3.3e-6)
+
+
+@pytest.mark.parametrize(
+    ("on", "depth"),
+    [("v5e", 40_960), ("v5e", 65_536), ("v5p", 65_536), ("h100", 65_536), ("dgx-h100", 65_536), ("mi300x", 2**18)],
+)
+def test_a_number_of_chips_is_right_for_those_that_there_can_be(on: str, depth: int) -> None:
+    """Eight v5e in a line are slower than a closed ring would be; sixteen H100 are two nodes."""
+    sizes = {"B": 8192, "D": depth, "F": 8192}
+    found = solve(SPLIT, "X", on=on, mesh={"X": "X"}, plan="AllReduce", sizes=sizes)
+    for chips in (2**k for k in range(1, 9)):
+        try:
+            kind = bound(SPLIT, on=on, mesh={"X": chips}, plan="AllReduce", sizes=sizes).kind
+        except RooflineError:
+            continue
+        if found.value is None:
+            assert found.verdict == f"always {kind}"
+        else:
+            after = next((name for value, _, name in reversed(found.flips) if chips >= value), found.flips[0][1])
+            assert (kind == "compute-bound") == (after in ("mxu", "tensor")), chips
+
+
+def test_the_crossing_that_is_told_first_is_the_one_to_computing() -> None:
+    line = "In[B, D_Y] * Wi[D, F_Y] * Wo[F_Y, D] -> Out[B, D_Y]"
+    found = solve(line, "D", on="h100:8", mesh={"Y": 8}, B=8192, F="4*D")
+    assert (found.before, found.after) == ("nvlink", "tensor")
+    assert [flip[1] for flip in found.flips] == ["hop latency", "nvlink"]
+
+
+def test_a_size_may_follow_the_one_that_is_solved_for() -> None:
+    found = solve("bf16[B, D] * bf16[D, F]", "D", on="h100", B=512, F="4*D")
+    assert str(found.form) == "5*B*P_bf16/(4*(B*W_hbm - P_bf16))"
+    for size, kind in ((870, "memory-bound"), (872, "compute-bound")):
+        assert bound("bf16[B, D] * bf16[D, F]", on="h100", B=512, D=size, F=4 * size).kind == kind
+    assert found.pick == 872
+    square = solve("bf16[N, K] * bf16[K, M]", "N", on="h100", set={"bf16": 9e14, "hbm": 3e12}, K="N", M="N")
+    assert square.value == pytest.approx(3 * 300)
+    given = solve("bf16[B, D] * bf16[D, F]", "D", on="h100", B=512, D=64, F="4*D")
+    assert given.value == found.value
+
+
+def test_a_size_may_follow_one_that_is_open() -> None:
+    answer = bound("bf16[B, D] * bf16[D, F]", on="h100", F="4*D")
+    assert str(answer.flops) == "8*B*D**2"
+    with pytest.raises(SizeError, match="size F is a formula of E, which has no value; sizes are: B, D, F"):
+        bound("bf16[B, D] * bf16[D, F]", on="h100", F="4*E")
+    with pytest.raises(SizeError, match="size D has no value; a table needs numbers"):
+        sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], F=8)
+    with pytest.raises(SizeError, match="size I has no value; a table needs numbers"):
+        sweep("A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]", on="v5p:4x4x4", K=8192)
+
+
+def test_a_chain_leaves_the_layout_of_what_is_halfway_open() -> None:
+    """Sequence parallelism around a tensor-parallel MLP: S and F are sharded over the same axis."""
+    best = shard("gelu(In[S_Y, D] * Wi[D, F_Y]) * Wo[F_Y, D] -> Out[S_Y, D]", on="v5p", mesh={"Y": 4},
+                 S=8192, D=8192, F=32768).best  # fmt: skip
+    assert best.name == "AllGather_Y(In[S_Y, D]); ReduceScatter_{Y,S}(Out[S, D] {U_Y})"
+    with pytest.raises(NotationError, match="axis Y would shard both S and F of the result"):
+        shard("AllGather_Y(In[S_Y, D] * Wi[D, F_Y])", on="v5p", mesh={"Y": 4})
+
+
+def test_hops_without_a_latency_are_no_hops_in_no_time() -> None:
+    found = comm("AllReduce_X(bf16[B, D] {U_X})", on="mi300x:8", B=1024, D=1024)
+    assert (found.row.hops, found.row.hop_time, found.time) == (2, None, found.row.wire_time)
+    assert found.bound.incomplete == ("not timed: hops at X (2 hops); AMD MI300X has no figure for it",)
+
+
+@pytest.mark.parametrize("on", ["v5e:8", "v5e"])
+def test_a_mesh_axis_to_be_solved_for_is_to_be_opened(on: str) -> None:
+    with pytest.raises(SizeError, match=r"mesh axis X is fixed here, or not said; open it .* \(--mesh X=X\)"):
+        solve(SPLIT, "X", on=on, B=64, D=64, F=64)

@@ -1,0 +1,83 @@
+"""Find what a configuration of each type means where it leaves a field out, and store it.
+
+Run it in an environment of its own with transformers (seconds, no network)::
+
+    PYTHONPATH=src python tests/models/verify_defaults.py
+
+Kept of each type's class in transformers are the values without which the model read is another one, or none. Fields
+that go by two names are left out. The result goes to ``src/roofline/models/families/defaults.json``, which
+``roofline.models.families.completed`` reads.
+"""
+
+import dataclasses
+import json
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+
+RESULT = Path(__file__).resolve().parents[2] / "src" / "roofline" / "models" / "families" / "defaults.json"
+#: Types without sizes of a language model's own, or whose class does not describe what is published.
+LEFT = {"bert", "dbrx", "mpt", "mimo_v2_flash", "falcon", "opt", "gpt2", "gpt_neo", "gpt_bigcode", "gptj", "codegen"}
+#: Fields without which a type's class describes nothing that can be read.
+MORE = {
+    "gemma4_text": {"hidden_size_per_layer_input": 0},
+    "deepseek_v2": {"num_experts_per_tok": 6, "n_routed_experts": 64},
+    "dots1": {"num_experts_per_tok": 6, "n_routed_experts": 64, "n_shared_experts": 2},
+}
+
+
+def seen(kind, data):
+    """What a reader makes of the fields: a figure that changes with whatever changes a cost."""
+    from roofline.errors import RooflineError
+    from roofline.models.families import reader
+    from roofline.models.families.multimodal import _SAME
+    from roofline.models.fields import Fields
+
+    kind = _SAME.get(kind, kind)
+    try:
+        fields = Fields({**data, "model_type": kind}, kind)
+        model = reader(kind)(fields)
+    except RooflineError as error:
+        return str(error)
+    return repr((model.layers, model.before, model.after, model.tied, model.head, model.width, model.vocabulary))
+
+
+def matters(kind, bases, name):
+    """Say whether one of the configurations is read otherwise without the field."""
+    return any(seen(kind, {k: v for k, v in base.items() if k != name}) != seen(kind, base) for base in bases)
+
+
+def main():
+    """Compare what is read with and without each field of each type."""
+    import transformers
+
+    from roofline.models.families import known
+    from roofline.models.families.multimodal import _SAME, _TEXT
+
+    warnings.filterwarnings("ignore")
+    found = {}
+    for kind in sorted({*known(), *_SAME} - set(_TEXT) - LEFT):
+        if kind not in transformers.CONFIG_MAPPING:
+            continue
+        config = transformers.CONFIG_MAPPING[kind]
+        two = {*config.attribute_map, *config.attribute_map.values()}
+        values = {f.name: f.default for f in dataclasses.fields(config) if isinstance(f.default, bool | int | str)}
+        values = {name: value for name, value in values.items() if value != "auto"}
+        # lists that say which layer is what come from the patterns the class itself has
+        built = config().to_dict()
+        listed = {name: built[name] for name in ("layer_types", "layers_block_type") if built.get(name)}
+        whole = {**listed, **values, **MORE.get(kind, {})}
+        # other sizes of the model, from which what is left out does not follow by chance
+        bases = [whole, {**whole, **{name: 3 * values[name] for name in ("hidden_size",) if name in values}}]
+        bases.append({**bases[1], **{name: 2 * values[name] for name in ("num_attention_heads",) if name in values}})
+        bases += [{k: v for k, v in whole.items() if k not in listed}]
+        kept = {name: value for name, value in values.items() if name not in two and matters(kind, bases, name)}
+        found[kind] = kept
+        sys.stdout.write(f"{kind} {kept} {[b for b in map(partial(seen, kind), bases) if len(b) < 200]}\n")
+    lines = ",\n".join(f" {json.dumps(kind)}: {json.dumps(kept)}" for kind, kept in found.items() if kept)
+    RESULT.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Sums over products, from PyTorch and from ONNX alike, against a brute-force count of what each step does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+from roofline.programs import trace
+from roofline.programs.einsum import letters
+
+#: Equation, shapes, multiply-adds, and sums or products beside them.
+CASES = [
+    ("ij,jk->ik", [(8, 9), (9, 10)], 720, 0),
+    ("ij,jk", [(8, 9), (9, 10)], 720, 0),
+    ("...ij,...jk->...ik", [(2, 8, 9), (2, 9, 10)], 1440, 0),
+    ("...ij,jk->...ik", [(2, 3, 8, 9), (9, 10)], 6 * 720, 0),
+    ("bhid,bhjd->bhij", [(2, 3, 5, 7), (2, 3, 6, 7)], 2 * 3 * 5 * 6 * 7, 0),
+    ("i,j->ij", [(8,), (9,)], 0, 72),
+    ("ij,ij->ij", [(8, 9), (8, 9)], 0, 72),
+    ("ijk,jl->l", [(3, 4, 5), (4, 6)], 24, 60 - 4),
+    ("ij->j", [(8, 9)], 0, 72 - 9),
+]
+
+
+def _file(equation, shapes):
+    inputs = [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, list(s)) for i, s in enumerate(shapes)]
+    node = helper.make_node("Einsum", [item.name for item in inputs], ["y"], equation=equation)
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    return helper.make_model(helper.make_graph([node], "g", inputs, [out]))
+
+
+@pytest.mark.parametrize(("equation", "shapes", "macs", "rest"), CASES)
+def test_torch_and_onnx_agree_with_a_count_by_hand(equation, shapes, macs, rest):
+    inputs = [f"fp32[{', '.join(map(str, shape))}]" for shape in shapes]
+    called = trace(lambda *x: torch.einsum(equation, *x), *inputs)
+    filed = trace(_file(equation, shapes), frontend="onnx")
+    for found in (called, filed):
+        assert (found.macs(), found.complete) == (macs, True)
+        assert found.flops("all") == 2 * macs + rest
+    assert called.bytes() == filed.bytes()
+
+
+def test_three_operands_go_from_the_left():
+    found = trace(_file("ab,bc,cd->ad", [(8, 9), (9, 10), (10, 11)]), frontend="onnx")
+    assert found.macs() == 8 * 9 * 10 + 8 * 10 * 11
+    assert found.bytes("minimal") == 4 * (8 * 9 + 9 * 10 + 10 * 11 + 8 * 11)
+
+
+def test_diagonals_and_other_orders():
+    assert trace(_file("iij,j->i", [(4, 4, 5), (5,)]), frontend="onnx").macs() == 20
+    moved = trace(_file("ij->ji", [(4, 5)]), frontend="onnx")
+    assert (moved.flops("all"), moved.bytes()) == (0, 2 * 4 * 20)
+    assert trace(lambda x: torch.einsum("ij->ji", x) + 1, "fp32[4, 5]").flops("all") == 20
+
+
+@pytest.mark.parametrize(("equation", "ranks"), [("ab,bc", (2, 2)), ("b...a,...b", (3, 2)), ("...,...", (2, 3))])
+def test_letters_give_the_shape_torch_gives(equation, ranks):
+    words, result = letters(equation, ranks)
+    sizes = {letter: 2 + place for place, letter in enumerate(sorted({c for word in words for c in word}))}
+    made = torch.einsum(equation, *(torch.zeros([sizes[c] for c in word]) for word in words))
+    assert tuple(made.shape) == tuple(sizes[c] for c in result)

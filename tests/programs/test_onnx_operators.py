@@ -1,0 +1,115 @@
+"""Operators beside the usual ones: each against PyTorch's count of the same, or a count by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from onnx import TensorProto, helper, numpy_helper
+
+from roofline.programs import trace
+from tests.programs.onnx_models import model, value, weight
+
+INT = TensorProto.INT64
+
+
+def _node(kind, inputs, outputs=1, opset=20, constants=None, order=None, dtype=TensorProto.FLOAT, **attributes):
+    """A file of one operator; constants follow the inputs unless an order is given."""
+    constants = constants or {}
+    names = order or [*inputs, *constants]
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(kind, names, results, **attributes)
+    given = [value(name, *dims) if type(dims) is tuple else value(name, *dims[1:], dtype=dims[0])
+             for name, dims in inputs.items()]  # fmt: skip
+    held = [numpy_helper.from_array(np.array(item), name) for name, item in constants.items()]
+    return trace(model([node], given, [value(name, dtype=dtype) for name in results], held, opset), frontend="onnx")
+
+
+@pytest.mark.parametrize(("mode", "theirs"), [("linear", "bilinear"), ("nearest", "nearest"), ("cubic", "bicubic")])
+def test_sampling_at_places_is_what_torch_counts(mode, theirs):
+    ours = _node("GridSample", {"x": (2, 3, 8, 8), "g": (2, 5, 5, 2)}, mode=mode)
+    other = trace(
+        lambda x, g: F.grid_sample(x, g, mode=theirs, align_corners=False), "fp32[2, 3, 8, 8]", "fp32[2, 5, 5, 2]"
+    )
+    assert ours.flops("all") == other.flops("all")
+    assert ours.bytes() == other.bytes()
+
+
+def test_a_grid_is_a_product_for_each_place():
+    sizes = {"size": [2, 3, 8, 8]}
+    ours = _node("AffineGrid", {"theta": (2, 2, 3)}, constants=sizes)
+    other = trace(lambda t: F.affine_grid(t, (2, 3, 8, 8), align_corners=False), "fp32[2, 2, 3]")
+    assert ours.macs() == other.macs() == 2 * 64 * 2 * 3
+    assert ours.bytes() == other.bytes()
+
+
+@pytest.mark.parametrize(("shape", "attributes", "theirs"), [
+    ((2, 64, 1), {"axis": 1}, lambda: trace(torch.fft.rfft, "fp32[2, 64]")),
+    ((2, 64, 1), {"axis": 1, "onesided": 1}, lambda: trace(torch.fft.rfft, "fp32[2, 64]")),
+    ((2, 64, 2), {"axis": 1}, lambda: trace(torch.fft.fft, "complex64[2, 64]")),
+    ((2, 64, 2), {"axis": 1, "inverse": 1}, lambda: trace(torch.fft.ifft, "complex64[2, 64]")),
+])  # fmt: skip
+def test_fourier_transforms_are_what_torch_counts(shape, attributes, theirs):
+    found = _node("DFT", {"x": shape}, opset=17, **attributes)
+    assert found.flops("all") == theirs().flops("all")
+    assert found.complete
+    later = _node("DFT", {"x": shape}, opset=20, constants={"axis": 1}, order=["x", "", "axis"])
+    assert later.flops("all") == _node("DFT", {"x": shape}, opset=17, axis=1).flops("all")
+
+
+def test_windows_of_a_signal_are_weighted_and_transformed():
+    constants = {"step": 8, "length": 16}
+    found = _node("STFT", {"x": (2, 128, 1), "w": (16,)}, constants=constants, order=["x", "step", "w", "length"])
+    frames = 2 * (1 + (128 - 16) // 8)
+    assert found.flops("all") == frames * (16 + 5 * 16 * 4 / 2)
+
+
+def test_a_deformed_convolution_is_one_that_mixes_first():
+    inputs = {"x": (2, 4, 9, 9), "w": (8, 4, 3, 3), "offset": (2, 18, 7, 7), "b": (8,), "mask": (2, 9, 7, 7)}
+    found = _node("DeformConv", inputs)
+    taken = 2 * 49 * 4 * 9
+    assert found.macs() == 2 * 49 * 8 * 4 * 9
+    assert found.flops("all") == 2 * found.macs() + (8 + 1) * taken + 2 * 8 * 49
+    assert found.bytes() == 4 * sum(np.prod(shape) for shape in (*inputs.values(), (2, 8, 7, 7)))
+
+
+@pytest.mark.parametrize(("kind", "inputs", "options", "flops"), [
+    ("Shrink", {"x": (4, 8)}, {}, 3 * 32),
+    ("Det", {"x": (3, 16, 16)}, {}, 3 * (2 * 16**3 / 3 + 16)),
+    ("Col2Im", {"x": (1, 36, 49)}, {"constants": {"image": [9, 9], "block": [3, 3]}}, 36 * 49),
+    ("CenterCropPad", {"x": (4, 8)}, {"constants": {"size": [2, 10]}}, 0),
+    ("NegativeLogLikelihoodLoss", {"x": (4, 10), "t": [INT, 4]}, {}, 4),
+    ("SoftmaxCrossEntropyLoss", {"x": (4, 10), "t": [INT, 4]}, {}, 5 * 40 + 4),
+    ("GroupNormalization", {"x": (2, 4, 8, 8), "s": (4,), "b": (4,)}, {"opset": 21, "num_groups": 2}, 8 * 512),
+    ("MeanVarianceNormalization", {"x": (2, 4, 8, 8)}, {}, 6 * 512),
+    ("RoiAlign", {"x": (1, 3, 8, 8), "r": (4, 4), "b": [INT, 4]},
+     {"output_height": 2, "output_width": 2, "sampling_ratio": 2}, 48 * 4 * 9),
+    ("HannWindow", {}, {"constants": {"n": 16}}, 5 * 16),
+])  # fmt: skip
+def test_counts_by_hand(kind, inputs, options, flops):
+    found = _node(kind, inputs, **options)
+    assert found.flops("all") == pytest.approx(flops)
+    assert found.complete
+
+
+@pytest.mark.parametrize(("kind", "inputs", "options", "reason"), [
+    ("RoiAlign", {"x": (1, 3, 8, 8), "r": (4, 4), "b": [INT, 4]}, {}, "depends on the regions"),
+    ("MaxRoiPool", {"x": (1, 3, 8, 8), "r": (4, 5)}, {"pooled_shape": [2, 2]}, "depends on the regions"),
+    ("NonMaxSuppression", {"b": (1, 20, 4), "s": (1, 3, 20)}, {"dtype": INT}, "depends on the scores"),
+])  # fmt: skip
+def test_what_depends_on_values_says_on_which(kind, inputs, options, reason):
+    (gap,) = _node(kind, inputs, **options).listed_gaps()
+    assert (gap.name, reason in gap.reason) == (kind, True)
+
+
+def test_a_group_norm_inside_a_network_keeps_the_shapes_behind_it():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"]),
+        helper.make_node("GroupNormalization", ["h", "s", "b"], ["n"], num_groups=4),
+        helper.make_node("Conv", ["n", "v"], ["y"]),
+    ]
+    weights = [weight("w", 8, 3, 3, 3), weight("s", 8), weight("b", 8), weight("v", 4, 8, 1, 1)]
+    found = trace(model(nodes, [value("x", "N", 3, 10, 10)], [value("y")], weights, 21), frontend="onnx", batch=2)
+    assert found.macs() == 2 * 64 * (8 * 27 + 4 * 8)
+    assert found.complete

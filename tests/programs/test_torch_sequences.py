@@ -1,0 +1,232 @@
+"""Sparse products, packed sequences, control flow and other programs that decide by values, against counts by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from roofline.errors import InputError
+from roofline.programs import trace
+from roofline.programs.costs import adaptive_windows
+
+COUNTS = st.integers(1, 4)
+LAYOUTS = ("to_sparse", "to_sparse_csr", "to_sparse_csc")
+
+
+def _matrix(m, k, seed):
+    return (torch.rand(m, k, generator=torch.Generator().manual_seed(seed)) > 0.6).float()
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@settings(max_examples=15, deadline=None)
+@given(m=COUNTS, k=COUNTS, n=COUNTS, seed=st.integers(0, 99), layout=st.sampled_from(LAYOUTS))
+def test_products_with_a_sparse_side_on_either_side_or_both(m, k, n, seed, layout):
+    left, right = _matrix(2 * m, 2 * k, seed), _matrix(2 * k, 2 * n, seed + 1)
+    a, b = getattr(left, layout)(), getattr(right, layout)()
+    stored = int(right.sum())
+    assert trace(lambda x: x @ b, f"fp32[{2 * m}, {2 * k}]").macs() == 2 * m * stored
+    assert trace(lambda x: F.linear(x, a), f"fp32[3, {2 * k}]").macs() == 3 * int(left.sum())
+    meetings = sum(
+        int(left[i, j] != 0 and right[j, c] != 0) for i in range(2 * m) for j in range(2 * k) for c in range(2 * n)
+    )
+    assert trace(lambda x: (a @ b) * x, "fp32[]").macs() == meetings
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_blocks_are_stored_whole_and_what_is_added_is_read():
+    dense = torch.zeros(8, 16)
+    dense[0, 0] = dense[5, 9] = dense[7, 15] = 1.0
+    blocks = dense.to_sparse_bsr((2, 4))
+    assert trace(lambda x: blocks @ x, "fp32[16, 5]").macs() == 3 * 8 * 5
+    plain = trace(lambda x: blocks @ x, "fp32[16, 5]")
+    added = trace(lambda b, x: torch.addmm(b, blocks, x), "fp32[8, 5]", "fp32[16, 5]")
+    unread = trace(lambda b, x: torch.addmm(b, blocks, x, beta=0), "fp32[8, 5]", "fp32[16, 5]")
+    assert added.bytes() - plain.bytes() == 4 * 8 * 5
+    assert added.flops("all") - plain.flops("all") == 8 * 5
+    assert unread.bytes() == plain.bytes()
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+def test_grouped_products_in_every_format(dtype):
+    size = {"fp32": 4}.get(dtype, 2)
+    found = trace(
+        lambda x, w, e: torch._grouped_mm(x, w, offs=e), f"{dtype}[24, 32]", f"{dtype}[4, 32, 16]", "int32[4]"
+    )
+    assert found.macs() == 24 * 32 * 16
+    assert found.bytes() == size * (24 * 32 + 4 * 32 * 16 + 24 * 16) + 4 * 4
+    split = trace(lambda x, w, e: torch._grouped_mm(x, w, offs=e), f"{dtype}[24, 32]", f"{dtype}[32, 16]", "int32[4]")
+    assert split.macs() == 24 * 32 * 16
+    assert split.ops[0].writes[0].dims == (4, 24, 16)
+
+
+@settings(max_examples=10, deadline=None)
+@given(lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4), first=st.booleans())
+def test_a_packed_recurrent_layer_counts_the_steps_there_are(lengths, first):
+    lengths, layer = sorted(lengths, reverse=True), nn.LSTM(5, 6, batch_first=first)
+
+    def program(x):
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths), batch_first=first)
+        return nn.utils.rnn.pad_packed_sequence(layer(packed)[0], batch_first=first)
+
+    shape = (len(lengths), 8, 5) if first else (8, len(lengths), 5)
+    found = trace(lambda x: program(x)[0] + 1, f"fp32[{', '.join(map(str, shape))}]")
+    real = program(torch.zeros(shape))[0]
+    assert found.macs() == sum(lengths) * 24 * (5 + 6)
+    assert found.ops[-1].writes[0].dims == tuple(real.shape)
+    packing = next(op for op in found.ops if op.name == "pack_padded_sequence")
+    assert sum(t.traffic_bytes for t in (*packing.reads, *packing.writes)) == 2 * 4 * sum(lengths) * 5
+    trained = trace(lambda x: program(x.requires_grad_())[0].sum().backward(), f"fp32[{', '.join(map(str, shape))}]")
+    assert trained.macs() == 3 * found.macs()
+
+
+def test_branches_and_loops_as_operations():
+    def chosen(x):
+        return torch.cond(x.sum() > 0, lambda x: x @ x, lambda x: x + 1, (x,))
+
+    found = trace(chosen, "fp32[8, 8]")
+    assert (found.macs(), found.complete) == (512, True)
+    assert any("larger branch of torch.cond" in line for line in found.assumptions)
+    settled = trace(lambda x: torch.cond(torch.tensor(False), lambda x: x @ x, lambda x: x + 1, (x,)), "fp32[8, 8]")
+    assert settled.flops("all") == 64
+
+    def counted(x):
+        loop = torch._higher_order_ops.while_loop
+        return loop(lambda i, x: i < 3, lambda i, x: (i + 1, x @ x), (torch.tensor(0), x))
+
+    assert trace(counted, "fp32[8, 8]").macs() == 3 * 512
+    scanned = trace(
+        lambda x, w: torch._higher_order_ops.scan(lambda c, s: (c @ w, (c * s).sum()), x[0], x, dim=0),
+        "fp32[5, 8, 8]",
+        "fp32[8, 8]",
+    )
+    assert scanned.macs() == 5 * 512
+    mapped = trace(lambda x, w: torch._higher_order_ops.map(torch.matmul, x, w), "fp32[5, 8, 8]", "fp32[8, 8]")
+    assert mapped.macs() == 5 * 512
+
+
+def test_a_loop_that_depends_on_data_is_an_error():
+    def program(x):
+        return torch._higher_order_ops.while_loop(lambda x: x.sum() < 0, lambda x: (x @ x,), (x,))
+
+    with pytest.raises(InputError, match=r"test_torch_sequences\.py:\d+: how often this while_loop runs depends on"):
+        trace(program, "fp32[4, 4]")
+
+
+class Dropped(nn.Module):
+    """A layer that training leaves out now and then."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8, bias=False)
+
+    def forward(self, x):
+        return x if self.training and torch.rand([]) < 0.1 else self.layer(x)
+
+
+class Strided(nn.Module):
+    """Looks at a number that it holds as a buffer, and at a mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("step", torch.tensor(2))
+        self.register_buffer("kept", torch.tensor([True, False, True, True]))
+
+    def forward(self, x):
+        return x[:, :: int(self.step)][self.kept] * 2
+
+
+def test_numbers_that_do_not_depend_on_data_are_looked_at():
+    assert trace(Dropped().train(), "fp32[4, 8]").macs() == 4 * 64
+    model = Strided()
+    assert trace(model, "fp32[4, 8]").ops[-1].writes[0].dims == (3, 4)
+    assert model.step.item() == 2
+    with pytest.raises(InputError, match="asks for the value of a tensor"):
+        trace(lambda x: x if x.sum() > 0 else -x, "fp32[4]")
+
+
+def test_gradients_that_are_given_as_constants():
+    def program(a, b):
+        return (a.requires_grad_() @ b).backward(torch.ones(3, 5))
+
+    assert trace(program, "fp32[3, 4]", "fp32[4, 5]").macs() == 2 * 60
+    assert trace(
+        lambda a, b: torch.func.vjp(lambda a: a @ b, a)[1](torch.ones(3, 5)), "fp32[3, 4]", "fp32[4, 5]"
+    ).macs() == 2 * 60  # fmt: skip
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.quantile(0.3, dim=-1),
+    torch.linalg.matrix_rank,
+    lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127),
+    lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).dequantize(),
+])  # fmt: skip
+def test_what_has_no_shapes_of_its_own_is_traced(call):
+    assert trace(call, "fp32[8, 8]").flops("all") > 8
+
+
+def test_an_encoder_with_a_padding_mask():
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0)
+    model = nn.TransformerEncoder(layer, 2).eval()
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    found = trace(lambda x: model(x, src_key_padding_mask=padding), "fp32[2, 5, 16]")
+    pairs = 4 * (5 * 5 + 5 * 3)
+    assert found.macs() == 2 * (2 * 5 * (4 * 256 + 2 * 512) + pairs * 8)
+
+
+def test_a_lazy_module_says_what_it_lacks():
+    with pytest.raises(InputError, match=r"LazyLinear\.weight has no shape yet.*run the module once"):
+        trace(nn.LazyLinear(4), "fp32[2, 3]")
+
+
+GRID = ("fp32[2, 3, 8, 8]", "fp32[2, 5, 5, 2]")
+
+
+def _sample(mode):
+    return lambda x, grid: F.grid_sample(x, grid, mode=mode, align_corners=False)
+
+
+@pytest.mark.parametrize(("call", "inputs", "flops"), [
+    (lambda a, b: a * b, ("complex64[8]", "complex64[8]"), 6 * 8),
+    (lambda a, b: a + b, ("complex64[8]", "complex64[8]"), 2 * 8),
+    (lambda a, b: a * b, ("complex64[8]", "fp32[8]"), 2 * 8),
+    (lambda a: a * 2.0, ("complex64[8]",), 2 * 8),
+    (lambda a: a.sum(), ("complex64[8]",), 2 * 7),
+    (lambda a: a.sort(0), ("fp32[100, 8]",), 800 * 7),
+    (torch.searchsorted, ("fp32[100]", "fp32[8]"), 8 * 7),
+    (torch.bucketize, ("fp32[100]", "fp32[8]"), 100 * 4),
+    (lambda a: F.interpolate(a, size=(4, 4), mode="area"), ("fp32[1, 2, 2, 2]",), 0),
+    (lambda a: F.adaptive_avg_pool1d(a, 2), ("fp32[3, 9]",), 3 * (10 - 2)),
+    (_sample("bilinear"), GRID, 2 * 4 * 150),
+    (_sample("nearest"), GRID, 0),
+    (_sample("bicubic"), GRID, 2 * 16 * 150),
+    (lambda a, w: F.conv_tbc(a, w, torch.zeros(8)), ("fp32[10, 2, 4]", "fp32[3, 4, 8]"), 2 * 8 * 2 * 8 * 12 + 128),
+    (nn.Bilinear(4, 5, 6, bias=False), ("fp32[3, 4]", "fp32[3, 5]"), 2 * 3 * 6 * (4 * 5 + 5)),
+])  # fmt: skip
+def test_counts_by_hand(call, inputs, flops):
+    found = trace(call, *inputs)
+    assert found.flops("all") == flops
+    assert found.complete
+
+
+@given(length=st.integers(1, 40), results=st.integers(1, 40))
+def test_windows_of_adaptive_pooling(length, results):
+    edges = [((i * length) // results, -((-(i + 1) * length) // results)) for i in range(results)]
+    assert adaptive_windows(length, results) == sum(last - first for first, last in edges)
+
+
+def test_paths_through_labels():
+    B, T, C, L = 2, 10, 20, 4
+    full = torch.full((B,), T), torch.full((B,), L)
+
+    def program(scores):
+        return F.ctc_loss(scores, torch.ones(B, L, dtype=torch.long), *full, reduction="none")
+
+    (op,) = (op for op in trace(program, f"fp32[{T}, {B}, {C}]").ops if op.kind == "scan")
+    assert op.work.total("flops") == 13 * B * T * (2 * L + 1)
+    trained = trace(lambda x: program(x.requires_grad_()).sum().backward(), f"fp32[{T}, {B}, {C}]")
+    assert trained.complete
+    assert trained.only(name="ctc_loss_backward").flops("all") == 13 * B * T * (2 * L + 1) + 3 * T * B * C
