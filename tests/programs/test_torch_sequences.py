@@ -148,6 +148,12 @@ def test_numbers_that_do_not_depend_on_data_are_looked_at():
         trace(lambda x: x if x.sum() > 0 else -x, "fp32[4]")
 
 
+def test_what_takes_a_result_is_not_read():
+    plain = trace(lambda a, b: torch.mm(a, b), "fp32[8, 16]", "fp32[16, 4]")
+    into = trace(lambda a, b: torch.mm(a, b, out=torch.empty(8, 4)), "fp32[8, 16]", "fp32[16, 4]")
+    assert (into.flops("all"), into.bytes()) == (plain.flops("all"), plain.bytes())
+
+
 def test_gradients_that_are_given_as_constants():
     def program(a, b):
         return (a.requires_grad_() @ b).backward(torch.ones(3, 5))
