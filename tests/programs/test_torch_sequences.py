@@ -259,3 +259,12 @@ def test_a_linear_layer_that_is_quantised_as_it_runs():
     assert {key.dtype for key, _ in found.ops[0].work.items() if key.place == "matrix"} == {"int8"}
     assert found.ops[0].work.total("flops", "vector") == 3 * 3 * 16 + 2 * 3 * 32
     assert found.only(name="linear_dynamic").bytes() == 4 * 3 * 16 + 16 * 32 + 4 * 32 + 4 * 3 * 32
+
+
+def test_a_linear_layer_on_sequences_of_different_lengths():
+    def program(rows, weight):
+        nested = torch.nested.nested_tensor_from_jagged(rows, torch.tensor([0, 2, 6]), min_seqlen=2, max_seqlen=4)
+        return F.gelu(F.linear(nested, weight)).values()
+
+    found = trace(program, "fp32[6, 8]", "fp32[4, 8]")
+    assert (found.macs(), found.complete) == (6 * 8 * 4, True)
