@@ -113,3 +113,37 @@ def test_a_group_norm_inside_a_network_keeps_the_shapes_behind_it():
     found = trace(model(nodes, [value("x", "N", 3, 10, 10)], [value("y")], weights, 21), frontend="onnx", batch=2)
     assert found.macs() == 2 * 64 * (8 * 27 + 4 * 8)
     assert found.complete
+
+
+def _halved(*dims):
+    """A file that takes the first half of x, rounded up, by arithmetic on its shape: float, divide, ceil, cast."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=1, end=2),
+        helper.make_node("Cast", ["s"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Div", ["f", "two"], ["q"]),
+        helper.make_node("Ceil", ["q"], ["c"]),
+        helper.make_node("Cast", ["c"], ["end"], to=INT),
+        helper.make_node("Slice", ["x", "zero", "end", "axis"], ["h"]),
+        helper.make_node("MatMul", ["h", "w"], ["y"]),
+    ]
+    constants = {"two": np.array([2], "f4"), "zero": np.array([0]), "axis": np.array([1])}
+    held = [numpy_helper.from_array(item, name) for name, item in constants.items()]
+    return model(nodes, [value("x", *dims)], [value("y")], [*held, weight("w", 8, 16)], 20)
+
+
+def test_sizes_that_a_file_works_out_from_shapes_are_numbers():
+    found = trace(_halved(2, 7, 8), frontend="onnx")
+    assert found.macs() == 2 * 4 * 8 * 16
+    assert [op.name for op in found.ops] == ["Cast", "Div", "Ceil", "Cast", "Slice", "MatMul"]
+    assert found.complete
+    again = trace(_halved("B", 7, 8), frontend="onnx", batch=2)
+    assert (again.macs(), again.bytes()) == (found.macs(), found.bytes())
+
+
+def test_behind_an_unknown_operator_gaps_are_listed():
+    nodes = [
+        helper.make_node("Foo", ["x"], ["h"], domain="own"),
+        helper.make_node("MatMul", ["h", "w"], ["y"]),
+    ]
+    found = trace(model(nodes, [value("x", 2, 8)], [value("y")], [weight("w", 8, 16)]), frontend="onnx")
+    assert [gap.name for gap in found.listed_gaps()] == ["Foo", "MatMul"]

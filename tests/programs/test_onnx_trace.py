@@ -160,10 +160,10 @@ def test_attention_whole():
 
 
 def test_an_operator_without_a_rule_is_a_gap():
-    node = helper.make_node("Det", ["x"], ["y"])
-    traced = trace(_model([node], [_value("x", 8, 8)], [_value("y")]), frontend="onnx")
+    node = helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[2, 2])
+    traced = trace(_model([node], [_value("x", 1, 3, 8, 8), _value("r", 4, 5)], [_value("y")]), frontend="onnx")
     (gap,) = traced.listed_gaps()
-    assert (gap.name, gap.bytes) == ("Det", 260)
+    assert (gap.name, gap.bytes) == ("MaxRoiPool", 4 * (192 + 20 + 48))
 
 
 def test_messages(tmp_path):

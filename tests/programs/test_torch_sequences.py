@@ -148,6 +148,12 @@ def test_numbers_that_do_not_depend_on_data_are_looked_at():
         trace(lambda x: x if x.sum() > 0 else -x, "fp32[4]")
 
 
+def test_what_takes_a_result_is_not_read():
+    plain = trace(lambda a, b: torch.mm(a, b), "fp32[8, 16]", "fp32[16, 4]")
+    into = trace(lambda a, b: torch.mm(a, b, out=torch.empty(8, 4)), "fp32[8, 16]", "fp32[16, 4]")
+    assert (into.flops("all"), into.bytes()) == (plain.flops("all"), plain.bytes())
+
+
 def test_gradients_that_are_given_as_constants():
     def program(a, b):
         return (a.requires_grad_() @ b).backward(torch.ones(3, 5))
@@ -230,3 +236,35 @@ def test_paths_through_labels():
     trained = trace(lambda x: program(x.requires_grad_()).sum().backward(), f"fp32[{T}, {B}, {C}]")
     assert trained.complete
     assert trained.only(name="ctc_loss_backward").flops("all") == 13 * B * T * (2 * L + 1) + 3 * T * B * C
+
+
+@pytest.mark.parametrize("given", [
+    {}, {"hop_length": 8, "window": torch.hann_window(12), "win_length": 12}, {"length": 190}, {"normalized": True},
+])  # fmt: skip
+def test_a_signal_put_together_from_its_windows(given):
+    given = {"n_fft": 16, "window": torch.hann_window(16)} | given
+    real = torch.istft(torch.ones(2, 9, 51, dtype=torch.complex64), **given)
+    found = trace(lambda x: torch.istft(x, **given), "complex64[2, 9, 51]")
+    assert found.ops[-1].writes[0].dims == tuple(real.shape)
+    frames, size = 2 * 51 * 16, real.numel()
+    assert found.flops("all") == 2 * 51 * 5 * 16 * 4 / 2 + frames + frames + 16 + frames / 2 + size
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_linear_layer_that_is_quantised_as_it_runs():
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU())
+    packed = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    found = trace(packed, "fp32[3, 16]")
+    assert (found.macs(), found.complete) == (3 * 16 * 32, True)
+    assert {key.dtype for key, _ in found.ops[0].work.items() if key.place == "matrix"} == {"int8"}
+    assert found.ops[0].work.total("flops", "vector") == 3 * 3 * 16 + 2 * 3 * 32
+    assert found.only(name="linear_dynamic").bytes() == 4 * 3 * 16 + 16 * 32 + 4 * 32 + 4 * 3 * 32
+
+
+def test_a_linear_layer_on_sequences_of_different_lengths():
+    def program(rows, weight):
+        nested = torch.nested.nested_tensor_from_jagged(rows, torch.tensor([0, 2, 6]), min_seqlen=2, max_seqlen=4)
+        return F.gelu(F.linear(nested, weight)).values()
+
+    found = trace(program, "fp32[6, 8]", "fp32[4, 8]")
+    assert (found.macs(), found.complete) == (6 * 8 * 4, True)

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
+from roofline.programs.onnx_folding import settled
 from roofline.programs.onnx_standins import restored, standing_in
 from roofline.programs.specs import one_size
 from roofline.sizes import Size, is_symbol, symbol
@@ -66,7 +67,7 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> Any:
     if missing:
         standing.graph.value_info.extend(missing)
         found = _shapes(standing)
-    return restored(found, model)
+    return restored(settled(standing, found, _shapes), model)
 
 
 def _holds(item: Any, given: Mapping[str, Size]) -> bool:
@@ -80,13 +81,19 @@ def _holds(item: Any, given: Mapping[str, Size]) -> bool:
     return bool(item.type.tensor_type.HasField("shape"))
 
 
+def _inferred(model: Any, *, strict: bool) -> Any:
+    return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+
+
 def _shapes(model: Any) -> Any:
     """Infer every shape that the onnx library can."""
     try:
-        return onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        return _inferred(model, strict=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
         lines = [line for line in str(error).strip().splitlines() if line.strip()]
         said = lines[-1] if lines else type(error).__name__
+        if "instead is null" in said:  # behind an operator that the library does not know: what is left are gaps
+            return _inferred(model, strict=False)
         raise InputError(f"the shapes of the ONNX graph do not fit: {said}", hint="check the sizes given") from error
 
 

@@ -74,6 +74,7 @@ class Facts(NamedTuple):
     arguments: tuple[str, ...]
     mutated: tuple[str, ...]
     out_names: tuple[str, ...]
+    only_written: frozenset[str]
     is_view: bool
     free: bool
     pointwise: bool
@@ -88,6 +89,10 @@ class Facts(NamedTuple):
     def may_be_view(self) -> bool:
         """Whether a result that shares storage with an argument is a view of it."""
         return self.full_name.startswith("aten.") and not self.mutated
+
+    def inputs(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The keyword arguments without those that only take a result (``out=``)."""
+        return {name: value for name, value in kwargs.items() if name not in self.only_written}
 
     def written(self, args: Any, kwargs: Any) -> Iterator[Any]:
         """The arguments the operation writes into."""
@@ -127,6 +132,7 @@ def facts_of(func: Any) -> Facts:
         arguments=tuple(item.name for item in schema.arguments),
         mutated=tuple(i.name for i in schema.arguments if i.alias_info is not None and i.alias_info.is_write),
         out_names=outs if any(outs) else (),
+        only_written=frozenset(item.name for item in schema.arguments if item.is_out),
         is_view=bool(func.is_view),
         free=space == "aten" and (name in _FREE or plain in _FREE),
         pointwise=torch.Tag.pointwise in tags,

@@ -70,7 +70,7 @@ class Recorder:
         before = len(self.ops)
         try:
             return func(*args, **kwargs)
-        except RuntimeError as error:
+        except (RuntimeError, AssertionError) as error:
             if "device" not in str(error) or not self.constants:
                 raise
         del self.ops[before:]
@@ -254,7 +254,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             recorder.places.remember()
             return
         identities = recorder.identities
-        read = {id(tensor): identities.read(tensor) for tensor in tensors}
+        read = {id(tensor): identities.read(tensor) for tensor in tensors_in((args, facts.inputs(kwargs)))}
         mutated = {id(tensor) for tensor in tensors_in(list(facts.written(args, kwargs)))}
         role = "gradient" if torch._C._current_graph_task_id() != -1 else "activation"
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
