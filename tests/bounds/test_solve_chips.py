@@ -6,8 +6,8 @@ from math import ceil, floor
 
 import pytest
 
-from roofline import bound, comm, shard, solve, sweep
-from roofline.errors import NotationError, RooflineError, SizeError
+from roofline import bound, comm, scaling, shard, solve, sweep
+from roofline.errors import HardwareError, NotationError, RooflineError, SizeError
 
 SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 
@@ -73,6 +73,8 @@ def test_a_size_may_follow_the_one_that_is_solved_for() -> None:
     assert square.value == pytest.approx(3 * 300)
     given = solve("bf16[B, D] * bf16[D, F]", "D", on="h100", B=512, D=64, F="4*D")
     assert given.value == found.value
+    raw = solve(flops="2*B*D*F", bytes="2*(B*D + D*F + B*F)", for_="D", on="h100", B=512, F="4*D")
+    assert raw.value == pytest.approx(found.value)
 
 
 def test_a_size_may_follow_one_that_is_open() -> None:
@@ -99,6 +101,11 @@ def test_hops_without_a_latency_are_no_hops_in_no_time() -> None:
     found = comm("AllReduce_X(bf16[B, D] {U_X})", on="mi300x:8", B=1024, D=1024)
     assert (found.row.hops, found.row.hop_time, found.time) == (2, None, found.row.wire_time)
     assert found.bound.incomplete == ("not timed: hops at X (2 hops); AMD MI300X has no figure for it",)
+
+
+def test_too_many_axes_of_open_sizes_are_no_shape() -> None:
+    with pytest.raises(HardwareError, match="TPU v5e has no slice of that shape: it has 3 axes; it is a torus of 2"):
+        scaling("mixed", on="v5e", torus_axes={"X": 2}, F=16384)
 
 
 @pytest.mark.parametrize("on", ["v5e:8", "v5e"])

@@ -117,7 +117,7 @@ def test_targets_that_cannot_be(target, message):
         ("h100", None, "NVIDIA H100 SXM5 80GB is one chip; write its shape, as in h100:8, or name its axes"),
         ("gtx-1080-ti", {"X": 2}, "no link from NVIDIA GTX 1080 Ti to other chips is known; give the bandwidth of one"),
         ("v5e:16x16:2", {"X": 2, "Y": 16, "Z": 16}, "the axes X=2, Y=16, Z=16 do not fit 2 slices of v5e:16x16:2"),
-        ("v5e", {"X": np.array([2, 32])}, "TPU v5e has no slice of ?: an axis of 32 is longer than 16"),
+        ("v5e", {"X": np.array([2, 32])}, "TPU v5e has no slice of that shape: an axis of 32 is longer than 16"),
         (
             "mi300x",
             {"X": symbol("n"), "Y": symbol("m")},

@@ -209,7 +209,7 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
     """Refuse a slice the chip cannot have; sizes that are no numbers are checked against the largest axis only."""
     dimensions = sum(TORUS_DIMENSIONS[link.topology] for link in links)
     text = "x".join("?" if is_array(n) or is_symbol(n) else str(n) for n in shape)
-    what = f"{machine.name} has no slice of {text}"
+    what = f"{machine.name} has no slice of {text if text.strip('?x') else 'that shape'}"
     for link in links:
         if link.links is None and link.bandwidth is not None and TORUS_DIMENSIONS[link.topology] > 1:
             hint = "give the bandwidth of one link in a system's file, or name a system with its tiers"
