@@ -82,7 +82,7 @@ def pipelined(
     parts, named = shares(model, machine, ways, costs)
     local = parts[0].share.local(parts[0].share.group(batch))
     wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
-    few = phase == "prefill" and not is_symbol(local) and local < wanted
+    few: Any = phase == "prefill" and not is_symbol(local) and local < wanted
     if is_array(few) and few.any() and not few.all():
 
         def ask(batch: Size, **sizes: Size) -> Bound:
@@ -147,7 +147,9 @@ def _chunks(options: dict[str, Any], pieces: int) -> list[dict[str, Size]]:
     prompt, past = options["prompt"], options.get("past", 0)
     least = min(prompt.ravel().tolist()) if is_array(prompt) else prompt
     if not is_symbol(least) and least < pieces:
-        raise SizeError(f"a prompt of {least:g} tokens makes no {pieces} chunks", hint=f"micro_batches {prompt} at most")
+        raise SizeError(
+            f"a prompt of {least:g} tokens makes no {pieces} chunks", hint=f"micro_batches {prompt} at most"
+        )
     ends = [floor_div(prompt * number, pieces) for number in range(pieces + 1)]
     return [{"prompt": b - a, "past": past + a} for a, b in pairwise(ends)]
 
