@@ -51,6 +51,18 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "vision_config": {"model_type": "pixtral", "hidden_size": 1024, "intermediate_size": 4096, "image_size": 1540,
                           "head_dim": 64, "num_attention_heads": 16, "num_hidden_layers": 2, "patch_size": 14},
     },
+    "glm-4.1v-9b": {
+        "model_type": "glm4v", "image_start_token_id": 151339, "video_end_token_id": 151342,
+        "text_config": {
+            "model_type": "glm4v_text", "attention_bias": True, "head_dim": 128, "hidden_act": "silu",
+            "hidden_size": 4096, "intermediate_size": 13696, "max_position_embeddings": 65536,
+            "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 2, "rope_theta": 10000.0,
+            "tie_word_embeddings": False, "vocab_size": 151552, "partial_rotary_factor": 0.5,
+        },
+        "tie_word_embeddings": False,
+        "vision_config": {"depth": 2, "hidden_size": 1536, "num_heads": 12, "patch_size": 14,
+                          "out_hidden_size": 4096, "intermediate_size": 13696},
+    },
     "glm-4.7-flash": {
         "model_type": "glm4_moe_lite", "attention_bias": False, "hidden_act": "silu", "hidden_size": 2048,
         "intermediate_size": 10240, "kv_lora_rank": 512, "max_position_embeddings": 202752,

@@ -299,3 +299,18 @@ def test_further_answers_on_numbers_load_no_drawing() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("option", [["--output", "8"], ["--draft", "3"], ["--advise"], ["--fit"]])
+def test_several_layouts_and_what_is_about_one(capsys: Capture, option: list[str]) -> None:
+    words = ["llm", "llama-3-8b", "--on", "h100:8", "--prompt", "4096", "--tensor", "2,4", *option]
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"error: {option[0]} is about one configuration; give --tensor one value\n"
+
+
+def test_a_picture_and_json_are_two_answers(capsys: Capture) -> None:
+    words = ["llm", "llama-3-8b", "--on", "h100", "--prompt", "128", "--view", "time"]
+    assert main([*words, "--json"]) == 2
+    assert "--json and a picture are two answers" in capsys.readouterr().err
+    assert main([*words, "--output", "8"]) == 0
+    assert "answers/s" in capsys.readouterr().out

@@ -131,6 +131,22 @@ def test_arrays_over_stages() -> None:
         assert many.latency[index] == pytest.approx(one.latency)
 
 
+def test_arrays_of_prompts_fewer_than_stages() -> None:
+    """Those that are cut into chunks and those that are not, in one call: each as a call of its own gives."""
+    batch, prompt = np.array([1, 2, 3, 8, 16]), np.array([[64], [1000]])
+    many = serve_bound("llama-3-8b", "prefill", on="h100:8", tensor=2, pipeline=4, batch=batch, prompt=prompt)
+    for row, column in np.ndindex(2, 5):
+        sizes = {"batch": int(batch[column]), "prompt": int(prompt[row, 0])}
+        one = serve_bound("llama-3-8b", "prefill", on="h100:8", tensor=2, pipeline=4, **sizes)
+        for name in ("lower", "op_by_op", "upper", "flops"):
+            assert getattr(many, name)[row, column] == pytest.approx(getattr(one, name), rel=1e-12)
+        assert many.footprint is not None
+        assert one.footprint is not None
+        assert many.footprint.total[row, column] == one.footprint.total
+    with pytest.raises(SizeError, match="a prompt of 3 tokens makes no 4 chunks"):
+        serve_bound("llama-3-8b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=np.array([3, 400]))
+
+
 def test_a_table_over_stages_is_an_error() -> None:
     with pytest.raises(Exception, match="a table over the stages of a pipeline is not made"):
         serve_table("llama-3-70b", "decode", on="h100:4", pipeline=4, batch=[1, 2], context=100)

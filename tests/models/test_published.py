@@ -89,3 +89,18 @@ def test_multimodal_sections_that_name_an_unknown_type() -> None:
     data = {"model_type": "llava", "text_config": {"model_type": "rwkv"}, "vision_config": {"hidden_size": 8}}
     with pytest.raises(InputError, match="model_type 'rwkv' has layers that are not modelled"):
         load(data)
+
+
+def test_an_older_name_of_the_language_part() -> None:
+    """InternVL's own code calls it ``llm_config``; what is inside decides the rest."""
+    text = small("qwen2", head_dim=...)
+    inside = {"model_type": "internvl_chat", "llm_config": text, "vision_config": {"hidden_size": 8}, "template": "x"}
+    found = load(inside)
+    assert found.parameters == load(text).parameters
+    assert found.gaps == ("vision_config is not modelled: only the language part is",)
+    with pytest.raises(InputError, match="has no text_config; a kimi_vl configuration holds its language model there"):
+        load({"model_type": "kimi_vl", "hidden_size": 64})
+
+
+def test_numbers_of_tokens_change_no_cost() -> None:
+    assert not load(small("llama", some_new_token_id=3, other_token_index=4)).gaps

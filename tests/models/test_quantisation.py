@@ -92,6 +92,13 @@ def test_the_head_only_where_it_is_listed() -> None:
 SECTIONS: list[tuple[dict[str, Any], str, str, str | None]] = [
     ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "model.layers.0.mlp.up_proj", "linear", "int4"),
     ({"quant_method": "awq", "bits": 4, "group_size": 128}, "lm_head", "head", None),
+    ({"quant_method": "fbgemm_fp8"}, "model.layers.3.mlp.up_proj", "linear", "fp8_e4m3"),
+    (
+        {"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.3.mlp.up_proj"]},
+        "model.layers.3.mlp.up_proj",
+        "linear",
+        None,
+    ),
     ({"quant_method": "fp8"}, "model.layers.0.mlp.gate", "router", None),
     (
         {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.1.mlp"]},
@@ -155,3 +162,25 @@ def test_activations_decide_the_arithmetic() -> None:
 def test_messages(section: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(section)
+
+
+@pytest.mark.parametrize(
+    ("section", "zeros"),
+    [
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, True),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": False}, False),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, False),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": False}, True),
+    ],
+)
+def test_zero_points_lie_beside_scales(section: dict[str, Any], zeros: bool) -> None:
+    """4 bits a weight, and for each 128 of a row a scale of 16 bits, and a zero point of 4 where there is one."""
+    storage = read(section).storage("model.layers.0.mlp.up_proj", "linear")
+    assert storage is not None
+    assert storage.nbytes((256, 512)) == 256 * 512 // 2 + 2 * 256 * 4 + (256 * 4 // 2 if zeros else 0)
+
+
+def test_scales_of_rows() -> None:
+    storage = read({"quant_method": "fbgemm_fp8"}).storage("model.layers.0.mlp.up_proj", "linear")
+    assert storage is not None
+    assert storage.nbytes((256, 512)) == 256 * 512 + 4 * 256

@@ -42,6 +42,11 @@ class Question:
             if hasattr(value, "shape"):
                 raise InputError(f"{option} is about one configuration", hint=f"give --{name} one value")
             found.append(value)
+        several = next((name for name in OPTIONS if isinstance(self.arguments.get(name), list)), None)
+        if several is not None:
+            raise InputError(
+                f"{option} is about one configuration", hint=f"give --{several.replace('_', '-')} one value"
+            )
         return found
 
 

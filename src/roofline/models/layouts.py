@@ -47,6 +47,21 @@ def stacked(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -
     return _stack(answers, shape, full)
 
 
+def apart(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) -> Bound:
+    """Ask for the sizes of some entries, then for those of the rest, and put the answers where they belong."""
+    import numpy as np
+
+    varying = {name: np.asarray(value) for name, value in sizes.items() if is_array(value)}
+    fixed = {name: value for name, value in sizes.items() if name not in varying}
+    shape = common_shape(varying)
+    full = {name: np.broadcast_to(values, shape) for name, values in varying.items()}
+    chosen = np.broadcast_to(some, shape).ravel()
+    answers = []
+    for where in (np.flatnonzero(chosen), np.flatnonzero(~chosen)):
+        answers.append((where.tolist(), ask(**fixed, **{name: values.ravel()[where] for name, values in full.items()})))
+    return _stack(answers, shape, full)
+
+
 def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], varying: Mapping[str, Any]) -> Bound:
     import numpy as np
 
@@ -102,4 +117,4 @@ def _varies(value: Any) -> bool:
     return is_array(value) or isinstance(value, list | tuple | range)
 
 
-__all__ = ["stacked"]
+__all__ = ["apart", "stacked"]

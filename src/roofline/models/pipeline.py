@@ -32,6 +32,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
+from roofline.models.layouts import apart
 from roofline.models.parallelism import BALANCES, Parallelism
 from roofline.models.sharded import Costs, shares
 from roofline.sizes import Size, floor_div, is_array, is_symbol, maximum, minimum
@@ -70,8 +71,8 @@ class Pipelined(Bound):
 def pipelined(
     model: Model, phase: str, machine: Machine, ways: Parallelism, batch: Size, policy: str, overlap: float | None,
     overhead: float | None, options: dict[str, Any],
-) -> Pipelined:  # fmt: skip
-    """Price a step over the stages of a pipeline."""
+) -> Bound:  # fmt: skip
+    """Price a step over the stages of a pipeline; prompts too few for its stages, and others, each in their way."""
     from roofline.models.serving import step_bound
 
     def priced(local: Model, named: Machine, **changed: Any) -> Bound:
@@ -81,7 +82,14 @@ def pipelined(
     parts, named = shares(model, machine, ways, costs)
     local = parts[0].share.local(parts[0].share.group(batch))
     wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
-    pieces = wanted if phase == "prefill" and isinstance(local, int) and local < wanted else 1
+    few: Any = phase == "prefill" and not is_symbol(local) and local < wanted
+    if is_array(few) and few.any() and not few.all():
+
+        def ask(batch: Size, **sizes: Size) -> Bound:
+            return pipelined(model, phase, machine, ways, batch, policy, overlap, overhead, {**options, **sizes})
+
+        return apart(ask, {"batch": batch, **{n: options[n] for n in ("prompt", "past") if n in options}}, few)
+    pieces = wanted if (few.all() if is_array(few) else few) else 1
     turns = 1 if pieces > 1 else minimum(wanted, local)
     parts = tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
     chunks = _chunks(options, pieces) if pieces > 1 else [{}]
@@ -137,8 +145,11 @@ def _ended(times: Sequence[Sequence[Size]]) -> Size:
 def _chunks(options: dict[str, Any], pieces: int) -> list[dict[str, Size]]:
     """The prompt in pieces as even as can be, each after those before it."""
     prompt, past = options["prompt"], options.get("past", 0)
-    if isinstance(prompt, int) and prompt < pieces:
-        raise SizeError(f"a prompt of {prompt} tokens makes no {pieces} chunks", hint=f"micro_batches {prompt} at most")
+    least = min(prompt.ravel().tolist()) if is_array(prompt) else prompt
+    if not is_symbol(least) and least < pieces:
+        raise SizeError(
+            f"a prompt of {least:g} tokens makes no {pieces} chunks", hint=f"micro_batches {prompt} at most"
+        )
     ends = [floor_div(prompt * number, pieces) for number in range(pieces + 1)]
     return [{"prompt": b - a, "past": past + a} for a, b in pairwise(ends)]
 

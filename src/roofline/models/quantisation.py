@@ -1,8 +1,8 @@
 """The ``quantization_config`` of a ``config.json``: which modules are stored in which format, and which are not.
 
 Understood: ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt`` (FP8,
-NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``bitnet``. Anything else is an error that
-lists these.
+NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``bitnet``, ``fbgemm_fp8``. Anything else
+is an error that lists these.
 
 >>> found = read({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
@@ -124,7 +124,8 @@ def _group(group: Mapping[str, Any]) -> Storage:
     if (bits, kind) == (4, "float"):
         return Storage("mxfp4" if size == 32 else "nvfp4", compute=narrow or "")
     if kind == "int" and bits in (2, 4, 8):
-        return Storage(f"int{bits}", "bf16", (1, size), narrow or "")
+        zero = "" if weights.get("symmetric", True) else f"int{bits}"
+        return Storage(f"int{bits}", "bf16", (1, size), narrow or "", zero)
     raise InputError(f"weights of {bits} bits of type {kind!r} are not understood", hint="8 or 4 float, 8, 4 or 2 int")
 
 
@@ -179,7 +180,15 @@ def _integer(section: Mapping[str, Any], _: str | None) -> Quantisation:
     if bits not in (2, 4, 8):
         raise InputError(f"quantisation to {bits!r} bits is not understood", hint="known are 2, 4 and 8")
     kept = _modules(section.get("modules_to_not_convert") or [])
-    return Quantisation(str(section["quant_method"]), Storage(f"int{bits}", "fp16", (1, max(size, 0))), kept=kept)
+    uneven = section.get("zero_point", True) if section["quant_method"] == "awq" else not section.get("sym", True)
+    storage = Storage(f"int{bits}", "fp16", (1, max(size, 0)), zero=f"int{bits}" if uneven else "")
+    return Quantisation(str(section["quant_method"]), storage, kept=kept)
+
+
+def _rows(section: Mapping[str, Any], _: str | None) -> Quantisation:
+    """One scale a row of fp8, tokens scaled as they come."""
+    kept = _modules(section.get("modules_to_not_convert") or [])
+    return Quantisation("fbgemm_fp8", Storage("fp8_e4m3", "fp32", (1, 0), "fp8"), kept=kept)
 
 
 def _bitnet(section: Mapping[str, Any], _: str | None) -> Quantisation:
@@ -196,6 +205,7 @@ _METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
     "gptq": _integer,
     "awq": _integer,
     "bitnet": _bitnet,
+    "fbgemm_fp8": _rows,
 }
 
 

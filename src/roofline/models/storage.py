@@ -19,14 +19,16 @@ class Storage:
     """A weight's format.
 
     ``scale`` is the format of the scales that formats such as mxfp4 do not hold themselves, one for each ``block`` of
-    (rows, columns); zero stands for the whole dimension. ``compute`` is the arithmetic the checkpoint was made for
-    (fp8 where activations are quantised too), or nothing: then the wider operand's.
+    (rows, columns); zero stands for the whole dimension. ``zero`` is the format of a zero point beside each scale,
+    where numbers do not lie evenly around 0. ``compute`` is the arithmetic the checkpoint was made for (fp8 where
+    activations are quantised too), or nothing: then the wider operand's.
     """
 
     dtype: str
     scale: str = ""
     block: tuple[int, int] = (0, 0)
     compute: str = ""
+    zero: str = ""
 
     def scales(self, shape: tuple[int, ...]) -> int:
         """Number of scales beside a weight of ``shape`` (…, rows, columns)."""
@@ -45,5 +47,5 @@ class Storage:
         elements = 1
         for size in shape:
             elements *= size
-        beside = dtypes.get(self.scale).nbytes(self.scales(shape)) if self.scale else 0
-        return dtypes.get(self.dtype).nbytes(elements) + beside
+        beside = (dtypes.get(name).nbytes(self.scales(shape)) for name in (self.scale, self.zero) if name)
+        return dtypes.get(self.dtype).nbytes(elements) + sum(beside)

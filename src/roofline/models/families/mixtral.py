@@ -169,6 +169,9 @@ def gpt_oss(fields: Fields) -> Model:
 @family("glm4_moe", "dots1", "solar_open")
 def glm(fields: Fields) -> Model:
     """GLM-4.5, Solar, dots.llm1: dense layers first, a shared expert; biases on q, k, v, or norms of each head."""
+    if fields.kind == "solar_open":  # experts in every layer, whatever else is said
+        fields.ignore("intermediate_size")
+        fields = fields.given(first_k_dense_replace=0)
     shape = Shape(fields)
     dots = fields.kind == "dots1"
     act = activation(fields, "hidden_act")

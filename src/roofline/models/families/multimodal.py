@@ -25,6 +25,10 @@ _TEXT = {
     "aya_vision": ("cohere2", "language_model.model."),
     "cohere2_vision": ("cohere2", "language_model.model."),
     "lfm2_vl": ("lfm2", "model.language_model."),
+    "glm4v": ("glm4v_text", "model.language_model."),
+    "glm4v_moe": ("glm4v_moe_text", "model.language_model."),
+    "kimi_vl": ("deepseek_v3", "language_model.model."),
+    "internvl_chat": ("qwen2", "language_model.model."),
     "qwen2_vl": ("qwen2_vl_text", "model.language_model."),
     "qwen2_5_vl": ("qwen2_5_vl_text", "model.language_model."),
     **dict.fromkeys(("llava_onevision", "internvl", "got_ocr2", "ovis2"), ("qwen2", "language_model.model.")),
@@ -40,7 +44,11 @@ _SAME = {
     "kimi_k2": "deepseek_v3",
     "qwen2_vl_text": "qwen2",
     "qwen2_5_vl_text": "qwen2",
+    "glm4v_text": "glm4",
+    "glm4v_moe_text": "glm4_moe",
 }
+#: What the code of a type does whatever its configuration says.
+_ALWAYS = {"glm4v_text": {"attention_bias": True}}
 #: Types whose published configurations hold the language model's fields beside ``vision_config``.
 _FLAT = ("qwen2_vl", "qwen2_5_vl")
 _OF_BOTH = ("model_type", "vision_config", "architectures", "_name_or_path")
@@ -50,8 +58,9 @@ projector_hidden_act multimodal_projector_bias spatial_merge_size vision_feature
 vision_feature_select_strategy vision_aspect_ratio image_grid_pinpoints image_newline_parameter downsample_factor
 use_image_newline_parameter mm_tokens_per_image boi_token_index eoi_token_index projection_dim scale_factor
 text_config projector_hidden_size projector_bias projector_use_layernorm alignment_intermediate_size
-vision_end_token_id adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size
-projector_layernorm_eps downsample_ratio visual_indicator_token_ids vocab_size
+adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size projector_layernorm_eps
+downsample_ratio visual_indicator_token_ids vocab_size template ps_version select_layer use_thumbnail
+dynamic_image_size force_image_size min_dynamic_patch max_dynamic_patch pad2square llm_config
 """
 
 
@@ -59,7 +68,7 @@ projector_layernorm_eps downsample_ratio visual_indicator_token_ids vocab_size
 def read(fields: Fields) -> Model:
     """Read the language part, and the tower for pictures; what of a tower is not modelled is listed."""
     kind, prefix = _TEXT[fields.kind]
-    text = fields.get("text_config")
+    text = fields.get("text_config") or fields.get("llm_config")
     if text is None and fields.kind in _FLAT:
         text = {name: fields.get(name) for name in fields.names() if name not in _OF_BOTH}
     if not isinstance(text, dict):
@@ -70,7 +79,7 @@ def read(fields: Fields) -> Model:
     tied = fields.get("tie_word_embeddings", text.get("tie_word_embeddings"))
     own = Fields({**text, "model_type": named, **({} if tied is None else {"tie_word_embeddings": tied})}, fields.name)
     inner, left = completed(own, sizes=True)
-    inner = inner.given(model_type=_SAME.get(named, named))
+    inner = inner.given(model_type=_SAME.get(named, named), **_ALWAYS.get(named, {}))
     model = reader(inner.kind)(inner)
     fields.ignore(*inner.unread(), *_JOINED.split())
     seen, gaps = vision(fields, model.width)
