@@ -32,8 +32,9 @@ QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 3, 6.0
 #: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
 TILE, SHARED = "tile ", 0.9
 
-#: The smallest working set of one thread, and new pages of one thread written in a window.
-SMALLEST, FRESH = 12 * 2**10, 4 * 2**20
+#: The smallest working set of one thread, and new pages of one thread written in a window: as many as a block has that
+#: an allocator hands back each time. Of a few the system may find some in a cache, where they were let go just before.
+SMALLEST, FRESH = 12 * 2**10, 32 * 2**20
 
 
 def measure(*, quick: bool = False, library: bool = True, progress: Progress | None = None) -> Measurement:
