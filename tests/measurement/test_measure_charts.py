@@ -17,7 +17,6 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.measurement import Measured, points_of, write_machine_file
 from roofline.measurement.export import rows
-from roofline.measurement.show import _inside
 
 
 @pytest.fixture
@@ -139,5 +138,6 @@ def test_the_table_shows_what_the_levels_stand_on():
     lifted = replace(found, value=levels[0].bandwidth * 0.9)
     points = (*curve.points[:first], (size, lifted), *curve.points[first + 1 :])
     for level, inner in zip(levels, (None, *levels), strict=False):
-        cell = max(value for _, value in _inside(replace(curve, points=points), level, inner and inner.capacity))
+        told = level.told_by(replace(curve, points=points).values(), inner and inner.capacity)
+        cell = max(value for _, value in told)
         assert cell <= level.bandwidth * 1.001

@@ -7,13 +7,13 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
+from roofline.bounds.question_mesh import names_in
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.structure import Program
-from roofline.ops import formula_names
-from roofline.quantity import kind_of, parse
+from roofline.quantity import parse
 from roofline.sizes import is_array
 
 On = str | Machine | None
@@ -72,7 +72,7 @@ def question(
         parsed = program(expression, compute)
         where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
         axes = _mesh(parsed, axes, given)
-    names = _names_in(raw) if expression is None else [*parsed.labels, *axes, *_names_in(axes)]
+    names = names_in(raw) if expression is None else [*parsed.labels, *axes, *names_in(axes)]
     known = resolve_sizes(given, names)
     if expression is not None:
         known = without_helpers(known, given, names)
@@ -208,12 +208,6 @@ def _mesh(parsed: Program, given: Mapping[str, Any], sizes: dict[str, Any]) -> d
         if isinstance(size, list | tuple | range) or is_array(size):
             sizes[axis], axes[axis] = size, axis
     return {**axes, **{name: name for name in sizes if name in parsed.axes}}
-
-
-def _names_in(amounts: Mapping[str, Any]) -> list[str]:
-    """Names that stand in formulas: the sizes of mesh axes, or amounts of raw work."""
-    texts = [text for what, text in amounts.items() if isinstance(text, str) and what != "dtype"]
-    return [name for text in texts if kind_of(text) is None for name in formula_names(text)]
 
 
 def _tile(tile: Sequence[int]) -> tuple[int, int, int]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.ops import formula, formula_names
+from roofline.quantity import kind_of
 from roofline.sizes import product
 
 if TYPE_CHECKING:
@@ -35,16 +36,20 @@ def mesh_of(asked: Question) -> Machine:
 
 def mesh_names(asked: Question) -> tuple[str, ...]:
     """Names that stand in the sizes of mesh axes: sizes that a question takes beside those of its tensors."""
-    formulas = [size for size in asked.mesh.values() if isinstance(size, str)]
-    return tuple(dict.fromkeys(name for text in formulas for name in formula_names(text)))
+    return tuple(dict.fromkeys(names_in(asked.mesh)))
 
 
 def size_names(asked: Question) -> list[str]:
     """Names of the sizes a question has, set or not."""
     if asked.raw:
-        amounts = [v for k, v in asked.raw.items() if k != "dtype" and isinstance(v, str)]
-        return list(dict.fromkeys(name for text in amounts for name in formula_names(text)))
+        return list(dict.fromkeys(names_in(asked.raw)))
     return list(dict.fromkeys((*program(asked.text, asked.compute).labels, *mesh_names(asked))))
+
+
+def names_in(amounts: Mapping[str, Any]) -> list[str]:
+    """Names that stand in formulas: the sizes of mesh axes, or amounts of raw work."""
+    texts = [text for what, text in amounts.items() if isinstance(text, str) and what != "dtype"]
+    return [name for text in texts if kind_of(text) is None for name in formula_names(text)]
 
 
 def multiple_of(asked: Question, label: str) -> int:

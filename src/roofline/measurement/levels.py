@@ -51,6 +51,12 @@ class Level:
     capacity: float | None
     first: float
 
+    def told_by(self, points: Sequence[tuple[float, float]], inner: float | None) -> list[tuple[float, float]]:
+        """Keep the points of one kernel that tell of this level; the level before holds ``inner`` bytes."""
+        end = self.capacity or math.inf
+        inside = [point for point in points if self.first <= point[0] <= end]
+        return plateau(beyond(inside, inner) if self.capacity is None else inside)
+
 
 def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -> list[Level]:
     """Find the levels of a curve of (working set in bytes, bandwidth in B/s), innermost first.

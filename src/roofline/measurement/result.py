@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from roofline.measurement.levels import Level, beyond, find_levels, held, plateau, typical
+from roofline.measurement.levels import Level, find_levels, held, typical
 from roofline.measurement.samples import ALONE, Summary
 from roofline.measurement.shape_table import ShapeTable
 
@@ -127,16 +127,11 @@ class Measurement:
         kernels, loads = self._kernels(threads, found), self._loads(threads)
         better = []
         for number, level in enumerate(found):
-            end = level.capacity or float("inf")
-            inside = [[point for point in points if level.first <= point[0] <= end] for points in kernels]
-            if level.capacity is None:
-                inner = found[number - 1].capacity if number else None
-                inside = [list(beyond(points, inner)) for points in inside]
-            else:
-                end = held(loads, level, found[number + 1].first)
-            best = max([level.bandwidth, *(value for points in inside for _, value in plateau(points))])
+            inner = found[number - 1].capacity if number else None
+            inside = [value for points in kernels for _, value in level.told_by(points, inner)]
+            end = None if level.capacity is None else held(loads, level, found[number + 1].first)
             name = self._name(level, number)
-            better.append(replace(level, name=name, bandwidth=best, capacity=None if level.capacity is None else end))
+            better.append(replace(level, name=name, bandwidth=max([level.bandwidth, *inside]), capacity=end))
         return better
 
     def _name(self, level: Level, number: int) -> str:
@@ -187,7 +182,7 @@ class Measurement:
     def unconfirmed(self) -> float:
         """Share of the figures that rest on one round which no other came near: the machine did not stay the same."""
         summaries = self.summaries()
-        alone = sum(any(doubt.startswith(ALONE) for doubt in summary.doubts) for summary in summaries)
+        alone = sum(summary.doubted(ALONE) for summary in summaries)
         return alone / len(summaries) if summaries else 0.0
 
     @property
@@ -199,7 +194,7 @@ class Measurement:
     def unsteady(self) -> bool:
         """Whether what stays in registers changed its speed, which only others on the same cores can bring about."""
         known = [c for c in self.ceilings if c.name.startswith(STEADY)]
-        doubted = [c for c in known if any(doubt.startswith(CHANGED) for doubt in c.summary.doubts)]
+        doubted = [c for c in known if c.summary.doubted(CHANGED)]
         return len(doubted) > UNSTEADY * len(known)
 
     def summaries(self) -> list[Summary]:
@@ -249,7 +244,7 @@ class Measurement:
             where = f"{curve.name} on {curve.threads} thread{'s' * (curve.threads > 1)}"
             said += [f"{where}: {doubt} at {_sizes(sizes)}" for doubt, sizes in doubtful.items()]
         summaries = self.summaries()
-        changed = sum(any(doubt.startswith(CHANGED) for doubt in summary.doubts) for summary in summaries)
+        changed = sum(summary.doubted(CHANGED) for summary in summaries)
         if changed:
             said.append(
                 f"{changed} of {len(summaries)} figures fell into two states or changed between rounds; "

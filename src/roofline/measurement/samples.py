@@ -84,6 +84,10 @@ class Summary:
         """Whether others used the machine for most of the time."""
         return self.clean < CONTENDED
 
+    def doubted(self, beginnings: str | tuple[str, ...]) -> bool:
+        """Whether a doubt begins with one of these words."""
+        return any(doubt.startswith(beginnings) for doubt in self.doubts)
+
 
 def summarise(
     rounds: Sequence[Sequence[Sample]], *, theory: float | None = None, smaller_is_better: bool = False
@@ -112,7 +116,7 @@ def summarise(
     value, low, high = median(best), quantile(best, 0.25), quantile(best, 0.75)
     doubts += _doubts(everything, [v for one in kept for v in one], value, theory)
     medians = [median(one) for one in ordered]
-    if len(rounds) > 1 and not confirmed(rounds, smaller_is_better=smaller_is_better):
+    if len(rounds) > 1 and not _near(medians):
         doubts.append(f"{ALONE}: no other came within {CONFIRMED:.0%} of the best")
     if max(medians) > ROUNDS_APART * min(medians):
         doubts.append(f"rounds apart: from {min(medians):.3g} to {max(medians):.3g}")
@@ -127,8 +131,12 @@ def confirmed(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = F
     >>> confirmed([slow, fast]), confirmed([slow, fast, slow, fast])
     (False, True)
     """
-    best, *others = [median(one) for one in _ranked(_clean(rounds), smaller_is_better)] or [0.0]
-    return bool(others) and abs(others[0] - best) <= CONFIRMED * best
+    return _near([median(one) for one in _ranked(_clean(rounds), smaller_is_better)])
+
+
+def _near(medians: Sequence[float]) -> bool:
+    """Whether the second of the medians, the best first, comes near the first."""
+    return len(medians) > 1 and abs(medians[1] - medians[0]) <= CONFIRMED * medians[0]
 
 
 def _clean(rounds: Sequence[Sequence[Sample]]) -> list[list[float]]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from roofline.measurement.levels import Level, beyond, plateau
-from roofline.measurement.result import Ceiling, Curve, Measurement
+from roofline.measurement.result import Ceiling, Measurement
 from roofline.measurement.samples import Summary
 from roofline.quantity import format_number, format_quantity
 
@@ -155,18 +153,11 @@ def _levels(measured: Measurement, threads: int) -> Any:
     levels = measured.levels(threads)
     for number, level in enumerate(levels):
         inner = levels[number - 1].capacity if number else None
-        cells = [max((value for _, value in _inside(curve, level, inner)), default=0.0) for curve in curves]
+        cells = [max((value for _, value in level.told_by(curve.values(), inner)), default=0.0) for curve in curves]
         holds = "" if level.capacity is None else _binary(level.capacity)
         best = format_quantity(level.bandwidth, "B/s")
         rows.add_row(f"  {level.name}", holds, best, *(format_quantity(v, "B/s") if v else "" for v in cells))
     return rows
-
-
-def _inside(curve: Curve, level: Level, inner: float | None) -> Sequence[tuple[float, float]]:
-    """Give the points of a curve that tell of a level, as its own bandwidth is told."""
-    end = level.capacity or float("inf")
-    points = [point for point in curve.values() if level.first <= point[0] <= end]
-    return plateau(points) if level.capacity else beyond(points, inner)
 
 
 def _compact(value: float, unit: str) -> str:
