@@ -69,6 +69,9 @@ int main(int argc, char **argv) {
 """
 
 
+#: Short rounds of ours in one turn, and the seconds they and more of them take at most.
+ROUNDS, OWN_SECONDS = 4, 0.4
+
 #: How long a peer runs, at a rate of the middle levels.
 PEER_SECONDS, PEER_RATE = 0.2, 60e9
 
@@ -86,8 +89,11 @@ class Case:
 
     def take(self, clock: Probe) -> None:
         """Take one round of ours, and right after it each peer, so that both meet the same state of the machine."""
-        sample([clock, self.probe], rounds=1, windows=15, seconds=2.0)
-        hertz, ours = (summarise(probe.rounds[-1:]) for probe in (clock, self.probe))
+        before = [len(probe.rounds) for probe in (clock, self.probe)]
+        sample([clock, self.probe], rounds=ROUNDS, windows=15, seconds=OWN_SECONDS)
+        hertz, ours = (
+            summarise(probe.rounds[number:]) for probe, number in zip((clock, self.probe), before, strict=True)
+        )
         if hertz is None or ours is None:
             return
         reached = {peer: run() for peer, run in self.peers.items()}

@@ -26,8 +26,8 @@ from roofline.measurement.workers import Workers
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
-ROUNDS, WINDOWS, SECONDS = 3, 7, 45.0
-QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 3, 6.0
+ROUNDS, WINDOWS, SECONDS = 3, 15, 45.0
+QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
 #: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
 TILE, SHARED = "tile ", 0.9
@@ -165,6 +165,9 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
         ShapeTable(name, dtype, ceilings[name, dtype, threads].kernel.partition(",")[0], threads, tuple(points))
         for (name, dtype, threads), points in tables.items()
     )
+    ran = [sum(one.ran for one in every) / len(every) for probe in probes if (every := sum(probe.rounds, []))]
+    if ran:
+        conditions = replace(conditions, ran=sum(ran) / len(ran))
     if skipped and not conditions.interrupted:
         late = f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
         conditions = replace(conditions, missing=(*conditions.missing, late))

@@ -3,16 +3,20 @@
 Every kernel is compiled together with the same harness, which times windows of it inside machine code: threads meet,
 read the clock and their own CPU time, run, and read both again. Python's lock plays no part. They meet in two steps:
 until all are there they nap, so that the scheduler does not charge them for waiting and lets them run when it matters;
-then they spin for the few microseconds until all are awake.
+then they spin for the few microseconds until all are awake. Before and after every window each looks whether its core
+is its own (:mod:`roofline.measurement.core_share`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from roofline.errors import MissingExtraError, RooflineError
+from roofline.measurement.core_share import FRONT_END, CoreShare
 from roofline.measurement.kernels import Kernel
 from roofline.measurement.processor import Processor, this_processor
 
@@ -21,20 +25,26 @@ _SIGNATURE = ctypes.CFUNCTYPE(
     None, *([ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 3 + [ctypes.c_void_p])
 )
 
+#: Of a look at the core: no arguments, what it found.
+_LOOK = ctypes.CFUNCTYPE(ctypes.c_int64)
+
+#: The function that looks once at the core.
+LOOK = "front_end"
+
 #: Microseconds of a nap while other threads are not there yet.
 NAP = 50
 
 #: Words of the barrier: two counters on cache lines of their own.
 BARRIER = 16
 
-#: Nanoseconds a window writes: CPU time and clock at its start, clock and CPU time at its end.
-FIELDS = 4
+#: What a window writes: nanoseconds of CPU time and clock at its start, clock and CPU time at its end, and what a look
+#: at the core found before and after it.
+FIELDS = 6
 
-HARNESS = """
+CLOCKS = """
 declare i32 @clock_gettime(i32, i8*)
-declare i32 @usleep(i32)
 
-define internal i64 @now(i32 %which) noinline {{
+define internal i64 @now(i32 %which) noinline {
   %place = alloca [2 x i64], align 16
   %raw = bitcast [2 x i64]* %place to i8*
   %ignored = call i32 @clock_gettime(i32 %which, i8* %raw)
@@ -45,7 +55,12 @@ define internal i64 @now(i32 %which) noinline {{
   %sn = mul i64 %s, 1000000000
   %all = add i64 %sn, %n
   ret i64 %all
-}}
+}
+"""
+
+HARNESS = """
+declare i32 @usleep(i32)
+declare i64 @front_end()
 
 define void @windows(i64* %barrier, i64 %threads, i64 %windows, i64 %repeats, i8* %a, i8* %b, i8* %c,
                      i64 %count, i64 %stride, i64 %span, i64* %out) {{
@@ -75,6 +90,7 @@ spin:
   %waiting = icmp ult i64 %seen, %everyone
   br i1 %waiting, label %spin, label %go
 go:
+  %before = call i64 @front_end()
   %cpu0 = call i64 @now(i32 {cpu})
   %wall0 = call i64 @now(i32 {wall})
   br label %repeat
@@ -95,15 +111,20 @@ repeat:
 done:
   %wall1 = call i64 @now(i32 {wall})
   %cpu1 = call i64 @now(i32 {cpu})
-  %base = mul i64 %w, 4
+  %after = call i64 @front_end()
+  %base = mul i64 %w, {fields}
   %o0 = getelementptr i64, i64* %out, i64 %base
   %o1 = getelementptr i64, i64* %o0, i64 1
   %o2 = getelementptr i64, i64* %o0, i64 2
   %o3 = getelementptr i64, i64* %o0, i64 3
+  %o4 = getelementptr i64, i64* %o0, i64 4
+  %o5 = getelementptr i64, i64* %o0, i64 5
   store i64 %cpu0, i64* %o0
   store i64 %wall0, i64* %o1
   store i64 %wall1, i64* %o2
   store i64 %cpu1, i64* %o3
+  store i64 %before, i64* %o4
+  store i64 %after, i64* %o5
   %left = icmp ult i64 %w.next, %windows
   br i1 %left, label %window, label %end
 end:
@@ -136,13 +157,21 @@ class Compiler:
 
     def function(self, kernel: Kernel) -> Any:
         """Compile a kernel, once, and return its timing harness as a function of ctypes."""
+        self.front_end()
         if kernel.name not in self._compiled:
-            module = self._module(kernel)
-            self._engine.add_module(module)
-            self._engine.finalize_object()
-            address = self._engine.get_function_address(module.name)
-            self._compiled[kernel.name] = _SIGNATURE(address)
+            self._compiled[kernel.name] = _SIGNATURE(self._address(self._module(kernel)))
         return self._compiled[kernel.name]
+
+    def front_end(self) -> Any:
+        """Compile a look at the core by itself, for what is called from Python."""
+        if LOOK not in self._compiled:
+            self._compiled[LOOK] = _LOOK(self._address(self._parsed(LOOK, CLOCKS + FRONT_END.format(wall=_wall()))))
+        return self._compiled[LOOK]
+
+    def _address(self, module: Any) -> int:
+        self._engine.add_module(module)
+        self._engine.finalize_object()
+        return int(self._engine.get_function_address(module.name))
 
     def assembly(self, kernel: Kernel) -> str:
         """Show the machine code of a kernel with its harness, as assembly."""
@@ -151,10 +180,32 @@ class Compiler:
     def _module(self, kernel: Kernel) -> Any:
         name = "windows_" + "".join(c if c.isalnum() else "_" for c in kernel.name)
         pause = 'call void asm sideeffect "pause", ""()' if self.processor.is_x86 else "fence seq_cst"
-        wall = getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)
-        harness = HARNESS.format(pause=pause, nap=NAP, cpu=time.CLOCK_THREAD_CPUTIME_ID, wall=wall)
-        text = kernel.ir + harness.replace("@windows", f"@{name}")
+        harness = HARNESS.format(pause=pause, nap=NAP, cpu=time.CLOCK_THREAD_CPUTIME_ID, wall=_wall(), fields=FIELDS)
+        return self._parsed(name, kernel.ir + CLOCKS + harness.replace("@windows", f"@{name}"))
+
+    def _parsed(self, name: str, text: str) -> Any:
         module = self._llvm.parse_assembly(text)
         module.verify()
         module.name = name
         return module
+
+
+@cache
+def looks_here() -> tuple[Callable[[], int], CoreShare]:
+    """Make what looks at the core of the calling thread, and what tells its share, which is all without llvmlite."""
+    share = CoreShare()
+    try:
+        compiler = Compiler()
+    except RooflineError:
+        return (lambda: 1), share
+
+    def look() -> int:
+        return int(compiler.front_end()())
+
+    share.learn(look)
+    return look, share
+
+
+def _wall() -> int:
+    """The system's number of a clock that nobody sets."""
+    return getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)

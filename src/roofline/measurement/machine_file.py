@@ -105,6 +105,8 @@ def _record(measured: Measurement) -> Iterator[str]:
         yield f"others = {told.others:.4f}"
     if told.ahead:
         yield "ahead = true"
+    if told.ran is not None:
+        yield f"ran = {told.ran:.4f}"
     yield f"contended = {str(measured.contended).lower()}"
     yield f"clean = {measured.clean:.4f}"
     yield f"missing = {texts_toml(told.missing)}"
@@ -160,6 +162,7 @@ def _measurement(data: dict[str, Any]) -> Measurement:
         caches=data.get("caches"),
         others=data.get("others"),
         ahead=data.get("ahead", False),
+        ran=data.get("ran"),
         missing=tuple(data["missing"]),
     )
     ceilings = [

@@ -11,15 +11,15 @@ from typing import Any
 
 from roofline.measurement.compute_kernels import most_per_cycle
 from roofline.measurement.kernels import LINE, Kernel
-from roofline.measurement.machine_code import Compiler
+from roofline.measurement.machine_code import Compiler, looks_here
 from roofline.measurement.samples import Sample
 from roofline.measurement.team import LARGE_PAGE, STAGGER, Buffer, Job, Reading, Team, samples_of
 
 #: Length of a window in seconds: long against reading a clock, short against a turn of the scheduler.
-WINDOW = 2e-3
+WINDOW = 2e-4
 
 #: Length of a window of calls from Python, which must fit into a turn of the scheduler with all threads of a library.
-CALL_WINDOW = 5e-4
+CALL_WINDOW = 2e-4
 
 #: Large working sets are walked in pieces of this many bytes, so that a window ends in time.
 PIECE = 24 * 2**20
@@ -33,14 +33,18 @@ REST = 2e-3
 #: What a window counts at most in which the system took a core away.
 TAKEN_AWAY = 0.9
 
-#: The longest batch of windows of one call, in seconds.
-LONGEST_BATCH = 0.1
+#: About how long the windows of one round take together, and the fewest of a kernel, whose first ones meet caches that
+#: others filled.
+ROUND, LEAST_WINDOWS = 4e-3, 5
+
+#: Windows of new pages in a round: making them takes longer than writing to them.
+FEW_WINDOWS = 3
 
 #: Calls of which the shortest tells how long one takes.
 TRIALS = 3
 
 #: A turn of a kernel must take this long before its time is believed.
-TRUSTED = 2e-4
+TRUSTED = 1e-4
 
 
 @dataclass(slots=True)
@@ -73,6 +77,7 @@ class Bench:
         size = memory // len(team.cores) // LARGE_PAGE * LARGE_PAGE + LARGE_PAGE
         self.buffers = [Buffer(size) for _ in team.cores]
         team.each([buffer.touch for buffer in self.buffers])
+        team.learn(compiler.front_end())
 
     def close(self) -> None:
         """Hand the memory back."""
@@ -122,7 +127,7 @@ class Bench:
 
         def take(windows: int) -> list[Sample]:
             found = []
-            for _ in range(windows):
+            for _ in range(min(windows, FEW_WINDOWS)):
                 new = [Buffer(size, large=False) for _ in range(threads)]
                 jobs = [Job(function, (b.address,) * 3, size, 1) for b in new]
                 found += samples_of(self.team.windows(jobs, 1), float(size * threads))
@@ -134,21 +139,24 @@ class Bench:
 
     def _taker(self, jobs: Callable[[int], list[Job]], amount: Callable[[int], float]) -> Callable[[int], list[Sample]]:
         """Find, at the first call, how often the kernel must run to fill a window."""
-        repeats: list[int] = []
+        known: list[tuple[int, int]] = []
 
         def take(windows: int) -> list[Sample]:
-            if not repeats:
-                repeats.append(self._calibrated(jobs))
-            return samples_of(self.team.windows(jobs(repeats[0]), windows), amount(repeats[0]))
+            if not known:
+                known.append(self._calibrated(jobs))
+            repeats, enough = known[0]
+            return samples_of(self.team.windows(jobs(repeats), min(windows, enough)), amount(repeats))
 
         return take
 
-    def _calibrated(self, jobs: Callable[[int], list[Job]]) -> int:
+    def _calibrated(self, jobs: Callable[[int], list[Job]]) -> tuple[int, int]:
+        """How often the kernel runs in a window, and how many windows make a round."""
         count = 1
         while True:
-            seconds = _least(self.team.windows(jobs(count), 3))
+            seconds = _least(self.team.windows(jobs(count), 5))
             if seconds >= TRUSTED or count >= 2**40:
-                return max(1, math.ceil(count * WINDOW / seconds))
+                repeats = max(1, math.ceil(count * WINDOW / seconds))
+                return repeats, max(LEAST_WINDOWS, int(ROUND * count / (repeats * seconds)))
             count *= max(2, min(64, math.ceil(TRUSTED / max(seconds, 1e-7))))
 
 
@@ -165,7 +173,7 @@ def shortest(call: Callable[[], Any]) -> float:
 
 def _least(readings: Sequence[Sequence[Reading]]) -> float:
     """The shortest time any thread took for any window: all do the same work, and others may be taken away."""
-    return min(end - start for thread in readings for _, start, end, _ in thread) * 1e-9
+    return min(end - start for thread in readings for _, start, end, *_ in thread) * 1e-9
 
 
 def timed(
@@ -184,24 +192,27 @@ def timed(
 
     A window is clean when the system took no thread of the process off a core (an involuntary switch) and the calling
     thread ran: a library's threads may wait for one another by their own design, so its CPU time is held against a part
-    of the best share seen. The CPU time of other threads is no help: the system brings it up to date too rarely for so
+    of the best share seen; and when its core was its own. The CPU time of other threads is no help: the system brings it up to date too rarely for so
     short a window. ``before`` runs ahead of every batch of windows. A call so long that a batch would take over a tenth
     of a second gets fewer.
     """
     repeats: list[int] = []
     longest: list[float] = []
     best_share = [0.0]
+    look, core = looks_here()
 
-    def window(count: int) -> tuple[float, float]:
+    def window(count: int) -> tuple[float, float, float]:
+        looked = look()
         switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, thread_time(), perf_counter()
         for _ in range(count):
             call()
         wall = perf_counter() - start
         share = min(1.0, (thread_time() - cpu) / wall)
+        own = core.of(looked, look())
         taken = getrusage(RUSAGE_SELF).ru_nivcsw > switches
         best_share[0] = max(best_share[0], share)
         relative = min(1.0, share / (OWN_WAITING * best_share[0])) if best_share[0] else 0.0
-        return wall, min(relative, TAKEN_AWAY) if taken else relative
+        return wall, min(relative, TAKEN_AWAY) if taken else relative, own
 
     def take(windows: int) -> list[Sample]:
         if before is not None:
@@ -214,12 +225,12 @@ def timed(
             repeats.append(max(1, math.ceil(CALL_WINDOW / fastest)))
             longest.append(fastest)
         found: list[Sample] = []
-        for _ in range(max(1, min(windows, int(LONGEST_BATCH / longest[0])))):
-            if found and not found[-1].clean:
+        for _ in range(max(1, min(windows, int(ROUND / longest[0])))):
+            if found and not found[-1].ran:
                 sleep(REST)
-            wall, share = window(repeats[0])
+            wall, share, own = window(repeats[0])
             value = wall / repeats[0] if amount is None else amount * repeats[0] / wall
-            found.append(Sample(value, (share,)))
+            found.append(Sample(value, (share,), own))
         return found
 
     return Probe(name, unit, what, threads, take, dtype, smaller_is_better=amount is None, shape=shape)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roofline.measurement.levels import Level, find_levels, held, typical
-from roofline.measurement.samples import ALONE, Summary
+from roofline.measurement.samples import ALONE, SHARED, Summary
 from roofline.measurement.shape_table import ShapeTable
 
 #: Version of the ``[measurement]`` part of a machine file.
@@ -64,7 +64,8 @@ class Conditions:
     """Of which machine, when and how the figures were taken, and who else used it; ``device`` for an accelerator.
 
     ``caches`` is how many levels of caches for data the system reports, ``others`` the share of all cores' time that
-    other processes used meanwhile, each None where the system does not say; ``ahead`` whether it preferred this one.
+    other processes used meanwhile, each None where the system does not say; ``ahead`` whether it preferred this one;
+    ``ran`` the share of all windows in which every thread ran, of which those count that had a core of their own.
     """
 
     processor: str
@@ -80,6 +81,7 @@ class Conditions:
     caches: int | None = None
     others: float | None = None
     ahead: bool = False
+    ran: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +171,25 @@ class Measurement:
 
     @property
     def clean(self) -> float:
-        """Share of all windows that were clean, over everything that was measured."""
+        """Share of all windows that count, over everything that was measured."""
         summaries = self.summaries()
         return sum(s.clean for s in summaries) / len(summaries) if summaries else 1.0
 
     @property
     def contended(self) -> bool:
         """Whether others used the machine: they took its cores away, or part of them from beneath the system."""
-        return self.clean < UNCONTENDED or self.unsteady or self.beside or self.unconfirmed > UNCONFIRMED
+        return self.ran < UNCONTENDED or self.unsteady or self.beside or self.unconfirmed > UNCONFIRMED
+
+    @property
+    def ran(self) -> float:
+        """Share of all windows in which every thread ran."""
+        return self.clean if self.conditions.ran is None else self.conditions.ran
 
     @property
     def unconfirmed(self) -> float:
-        """Share of the figures that rest on one round which no other came near: the machine did not stay the same."""
+        """Share of the figures that rest on one round which no other came near, or on cores that others used too."""
         summaries = self.summaries()
-        alone = sum(summary.doubted(ALONE) for summary in summaries)
+        alone = sum(summary.doubted((ALONE, SHARED)) for summary in summaries)
         return alone / len(summaries) if summaries else 0.0
 
     @property
@@ -217,12 +224,18 @@ class Measurement:
             how = "; this process went before them" if self.conditions.ahead else ""
             said.append(f"contended: others used {used}{how}")
         if self.unconfirmed > UNCONFIRMED:
-            said.append(f"contended: {self.unconfirmed:.0%} of the figures rest on one round that no other came near")
-        if self.clean < UNCONTENDED:
             said.append(
-                f"contended: only {self.clean:.0%} of the windows were clean; figures are the best round's, "
+                f"contended: {self.unconfirmed:.0%} of the figures rest on one round that no other came near, or on cores "
+                "that others used too; quieter times may give higher ones"
+            )
+        if self.ran < UNCONTENDED:
+            said.append(
+                f"contended: only {self.ran:.0%} of the windows were clean; figures are the best round's, "
                 "and quieter times may give higher ones"
             )
+        if self.clean < UNCONTENDED * self.ran:
+            share = 1 - self.clean / self.ran
+            said.append(f"shared cores: others used them in {share:.0%} of the windows, unseen by this system; those do not count")
         if not self.conditions.pinned:
             said.append("this system cannot pin threads to cores: they may have moved")
         said += _doubts(self.ceilings)
@@ -263,7 +276,7 @@ COLD = "cold"
 STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
 
 #: How doubts begin that tell of a machine that changed, or is not all there.
-CHANGED = ("two states", "rounds apart", "shared core", ALONE)
+CHANGED = ("two states", "rounds apart", "shared core", SHARED, ALONE)
 
 #: The largest share of figures no second round confirms, of a machine that was left alone.
 UNCONFIRMED = 0.05

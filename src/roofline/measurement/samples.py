@@ -1,7 +1,7 @@
 """Statistics for a machine that others use too: which samples count, what they say, what makes them doubtful.
 
-A sample is one short window of work. It counts when every thread really ran: CPU time at least 97 % of the wall time.
-Several rounds are interleaved over all kernels, so that a busy second spoils one round and not one kernel; the answer
+A sample is one short window of work. It counts when every thread really ran: CPU time at least 97 % of the wall time,
+on a core that nobody else used (:mod:`roofline.measurement.core_share`). Several rounds are interleaved over all kernels, so that a busy second spoils one round and not one kernel; the answer
 is the median of the best round, with that round's quartiles.
 
 >>> quiet = [Sample(100.0 + i % 3, (1.0, 0.99)) for i in range(9)]
@@ -22,6 +22,8 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from roofline.measurement.core_share import OWN
+
 #: The least share of the wall time that every thread must have run for a window to count.
 CLEAN = 0.97
 
@@ -31,11 +33,20 @@ CONTENDED = 0.5
 #: Two clusters of samples this far apart, each with at least this share of them, are two states of the machine.
 MODES_APART, MODE_SHARE = 0.15, 0.2
 
-#: Rounds whose medians differ by more than this factor met a machine that had changed.
+#: A quarter of the rounds this many times slower than the best met a machine that others used.
 ROUNDS_APART = 1.1
 
-#: How near the best round another must come to confirm it.
-CONFIRMED = 0.03
+#: How near the best round another must come to confirm it: a processor's clock alone moves by steps of 3 to 4 %.
+CONFIRMED = 0.05
+
+#: How many rounds near the best, and what share of all, make a figure that more of them would not change.
+SETTLED, SETTLED_SHARE = 3, 0.5
+
+#: Clean windows that make a round count, or half of the most a round has where these are few.
+ENOUGH = 3
+
+#: How the doubt begins of a figure that was never taken on cores of its own.
+SHARED = "shared cores"
 
 #: How the doubt begins of a figure whose best round no other confirms.
 ALONE = "one round alone"
@@ -48,15 +59,24 @@ IDLE = 0.5
 
 
 class Sample(NamedTuple):
-    """One window: the rate it reached, and for every thread its CPU time as a share of the wall time."""
+    """One window: the rate it reached, and for every thread its CPU time as a share of the wall time.
+
+    ``core`` is the least share a thread had of its core, which others may use unseen by this system.
+    """
 
     value: float
     shares: tuple[float, ...]
+    core: float = 1.0
+
+    @property
+    def ran(self) -> bool:
+        """Whether every thread ran throughout."""
+        return min(self.shares) >= CLEAN
 
     @property
     def clean(self) -> bool:
-        """Whether every thread ran throughout."""
-        return min(self.shares) >= CLEAN
+        """Whether every thread ran throughout, on a core of its own."""
+        return self.ran and self.core >= OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,50 +125,72 @@ def summarise(
     everything = [sample for one in rounds for sample in one]
     if not everything:
         return None
-    kept = _clean(rounds)
     doubts = []
-    if not kept:
-        ranked = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
-        kept = [ranked[: max(1, len(ranked) // 4)]]
+    ordered = _ranked(rounds, smaller_is_better)
+    if not ordered:
+        by_value = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
+        ordered = [_Round(by_value[: max(1, len(by_value) // 4)], True)]
         doubts.append(f"no window in which every thread ran: {'an upper' if smaller_is_better else 'a lower'} limit")
-    ordered = _ranked(kept, smaller_is_better)
-    best = ordered[0]
+    best = ordered[0].values
+    alike = [one for one in ordered if one.own == ordered[0].own]
     value, low, high = median(best), quantile(best, 0.25), quantile(best, 0.75)
-    doubts += _doubts(everything, [v for one in kept for v in one], value, theory)
-    medians = [median(one) for one in ordered]
-    if len(rounds) > 1 and not _near(medians):
+    doubts += _doubts(everything, [value for one in alike for value in one.values], value, theory)
+    if not ordered[0].own:
+        doubts.append(f"{SHARED}: others were busy on them in the best round")
+    medians = [one.median for one in alike]
+    if len(rounds) > 1 and not any(_near(value, one) for one in medians[1:]):
         doubts.append(f"{ALONE}: no other came within {CONFIRMED:.0%} of the best")
-    if max(medians) > ROUNDS_APART * min(medians):
-        doubts.append(f"rounds apart: from {min(medians):.3g} to {max(medians):.3g}")
+    usual = quantile(medians, 0.75 if smaller_is_better else 0.25)
+    if max(usual, value) > ROUNDS_APART * min(usual, value):
+        doubts.append(f"rounds apart: from {value:.3g}, a quarter of them beyond {usual:.3g}")
     clean = sum(sample.clean for sample in everything) / len(everything)
     return Summary(value, low, high, len(best), clean, tuple(doubts))
 
 
-def confirmed(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> bool:
-    """Whether a second round came near the best one, so that it was no accident and the machine was left alone twice.
+def settled(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> bool:
+    """Whether half of the rounds on cores of their own, three at least, came near the best: more would not change it.
 
     >>> slow, fast = ([Sample(value, (1.0,))] * 5 for value in (60.0, 100.0))
-    >>> confirmed([slow, fast]), confirmed([slow, fast, slow, fast])
-    (False, True)
+    >>> settled([fast, fast]), settled([slow, slow, fast] * 3), settled([slow, fast] * 3)
+    (False, False, True)
     """
-    return _near([median(one) for one in _ranked(_clean(rounds), smaller_is_better)])
+    ordered = _ranked(rounds, smaller_is_better)
+    own = [one.median for one in ordered if one.own]
+    near = sum(_near(ordered[0].median, one) for one in own)
+    return near >= max(SETTLED, SETTLED_SHARE * len(own))
 
 
-def _near(medians: Sequence[float]) -> bool:
-    """Whether the second of the medians, the best first, comes near the first."""
-    return len(medians) > 1 and abs(medians[1] - medians[0]) <= CONFIRMED * medians[0]
+def _near(best: float, other: float) -> bool:
+    """Whether another round comes near the best."""
+    return abs(other - best) <= CONFIRMED * best
 
 
-def _clean(rounds: Sequence[Sequence[Sample]]) -> list[list[float]]:
-    """Keep the values of clean samples, round by round, and no round without any."""
-    kept = [[sample.value for sample in one if sample.clean] for one in rounds]
-    return [one for one in kept if one]
+class _Round(NamedTuple):
+    """The values of one round that count, and whether they were taken on cores of their own."""
+
+    values: list[float]
+    own: bool
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
 
 
-def _ranked(rounds: Sequence[list[float]], smaller_is_better: bool) -> list[list[float]]:
-    """Sort rounds by their medians, the best first; those with less than half of the most values do not count."""
-    enough = max(map(len, rounds), default=0) / 2
-    return sorted((one for one in rounds if len(one) >= enough), key=median, reverse=not smaller_is_better)
+def _ranked(rounds: Sequence[Sequence[Sample]], smaller_is_better: bool) -> list[_Round]:
+    """Sort rounds by their medians, the best first; those with too few values do not count.
+
+    Of each the clean windows count; or all in which every thread ran, where too few were clean or these did better:
+    a look before a window and one after it do not tell what came between.
+    """
+    enough = min(ENOUGH, max((sum(sample.ran for sample in one) for one in rounds), default=0) / 2)
+    found = []
+    for one in rounds:
+        clean = _Round([sample.value for sample in one if sample.clean], True)
+        ran = _Round([sample.value for sample in one if sample.ran], len(clean.values) >= enough > 0)
+        counting = [some for some in (clean, ran) if some.values and len(some.values) >= enough]
+        if counting:
+            found.append((min if smaller_is_better else max)(counting, key=lambda some: some.median))
+    return sorted(found, key=lambda some: some.median, reverse=not smaller_is_better)
 
 
 def _doubts(everything: Sequence[Sample], kept: Sequence[float], value: float, theory: float | None) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from time import monotonic
 
 from roofline.measurement.probes import Probe
-from roofline.measurement.samples import confirmed
+from roofline.measurement.samples import settled
 
 #: Called with how much of the work is done (0 to 1) and what is being sampled.
 Progress = Callable[[float, str], None]
@@ -14,11 +15,11 @@ Progress = Callable[[float, str], None]
 #: How many times its budget the first round may take.
 LATEST = 1.1
 
-#: More batches of one probe in one round, where the windows before were not clean; more rounds of one until confirmed.
-ATTEMPTS = 12
+#: The most rounds of a probe that does not settle.
+MOST_ROUNDS = 60
 
 #: Share of a progress bar that the rounds of all probes fill; the rest is for those that need more.
-ROUNDS_SHARE = 0.6
+ROUNDS_SHARE = 0.5
 
 
 def sample(
@@ -26,13 +27,14 @@ def sample(
 ) -> bool:
     """Take ``rounds`` rounds of ``windows`` windows from every probe; return False where it was stopped by Ctrl-C.
 
-    What time a round has left goes to the probes whose windows were not clean, again and again: those who disturbed
-    them may have gone. Behind the clock, one window has to do. When ``seconds`` are over no further round goes on; the
-    first one may take a tenth longer, so that as much as possible has a figure. What time all rounds have left goes to
-    the probes whose best round no other confirms (:func:`roofline.measurement.samples.confirmed`).
+    Behind the clock, one window has to do. When ``seconds`` are over no further round goes on; the first one may take a
+    tenth longer, so that as much as possible has a figure. What time all rounds have left goes to the probes that have
+    not settled (:func:`roofline.measurement.samples.settled`): on a machine left alone none is such, on one that others
+    disturb for milliseconds at a time some of many short rounds meet none of them.
     """
     start = monotonic()
     total = rounds * len(probes)
+    spent = [0.0] * len(probes)
     try:
         for number in range(rounds):
             for probe in probes:
@@ -41,39 +43,32 @@ def sample(
                 done = number * len(probes) + position
                 if progress is not None:
                     progress(ROUNDS_SHARE * done / total, probe.name)
-                spent = monotonic() - start
-                if spent > (seconds if number else LATEST * seconds):
+                began = monotonic()
+                if began - start > (seconds if number else LATEST * seconds):
                     return True
                 due = start + seconds * (done + 1) / total
-                probe.rounds[-1] += probe.take(windows if monotonic() < due else 1)
-            _again(probes, windows, start + seconds * (number + 1) / rounds)
+                probe.rounds[-1] += probe.take(windows if began < due else 1)
+                spent[position] += monotonic() - began
         if rounds > 1:
-            _confirm(probes, windows, start + seconds, progress)
+            _settle(probes, spent, windows, start + seconds, progress)
     except KeyboardInterrupt:
         return False
     return True
 
 
-def _again(probes: Sequence[Probe], windows: int, end: float) -> None:
-    """Take more windows of the probes that have fewer than half of them clean, until a time or so many attempts."""
-    for _ in range(ATTEMPTS):
-        for probe in probes:
-            if sum(one.clean for one in probe.rounds[-1]) * 2 < windows:
-                if monotonic() > end:
-                    return
-                probe.rounds[-1] += probe.take(windows)
-
-
-def _confirm(probes: Sequence[Probe], windows: int, end: float, progress: Progress | None) -> None:
-    """Take more rounds of the probes whose best round stands alone, until a time or so many attempts."""
+def _settle(
+    probes: Sequence[Probe], spent: Sequence[float], windows: int, end: float, progress: Progress | None
+) -> None:
+    """Take more rounds of the probes that have not settled, always of the one that had least time so far."""
     start = monotonic()
-    for _ in range(ATTEMPTS):
-        for probe in probes:
-            if not confirmed(probe.rounds, smaller_is_better=probe.smaller_is_better):
-                now = monotonic()
-                if now > end:
-                    return
-                if progress is not None:
-                    share = (now - start) / (end - start)
-                    progress(ROUNDS_SHARE + (1 - ROUNDS_SHARE) * share, f"{probe.name}, again")
-                probe.rounds.append(probe.take(windows))
+    waiting = [(seconds, position) for position, seconds in enumerate(spent)]
+    heapq.heapify(waiting)
+    while waiting and (now := monotonic()) < end:
+        seconds, position = heapq.heappop(waiting)
+        probe = probes[position]
+        if settled(probe.rounds, smaller_is_better=probe.smaller_is_better) or len(probe.rounds) >= MOST_ROUNDS:
+            continue
+        if progress is not None:
+            progress(ROUNDS_SHARE + (1 - ROUNDS_SHARE) * (now - start) / (end - start), f"{probe.name}, again")
+        probe.rounds.append(probe.take(windows))
+        heapq.heappush(waiting, (seconds + monotonic() - now, position))

@@ -41,6 +41,7 @@ def record(measured: Measurement) -> dict[str, Any]:
         "contended": measured.contended,
         "others": told.others,
         "ahead": told.ahead,
+        "ran": measured.ran,
         "clean": measured.clean,
         "ceilings": [
             {

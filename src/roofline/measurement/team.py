@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
+from roofline.measurement.core_share import CoreShare
 from roofline.measurement.kernels import LINE
 from roofline.measurement.machine_code import BARRIER, FIELDS
 from roofline.measurement.samples import Sample
@@ -21,8 +22,9 @@ from roofline.measurement.samples import Sample
 #: Arrays of one buffer do not start at the same place within a page, where stores would hold up loads.
 STAGGER = 17 * LINE
 
-#: What a window reads: CPU time and clock at its start, clock and CPU time at its end, in nanoseconds.
-Reading = tuple[int, int, int, int]
+#: What a window reads: CPU time and clock at its start, clock and CPU time at its end, in nanoseconds; and what share
+#: of its core the thread had.
+Reading = tuple[int, int, int, int, float]
 
 #: Size of a large page; buffers start on one.
 LARGE_PAGE = 2**21
@@ -69,6 +71,7 @@ class Team:
     def __init__(self, cores: Sequence[int]) -> None:
         self.cores = tuple(cores)
         self.pinned = hasattr(os, "sched_setaffinity")
+        self._core_shares = [CoreShare() for _ in self.cores]
         self._jobs: list[SimpleQueue[Callable[[], None] | None]] = [SimpleQueue() for _ in self.cores]
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
         self._threads = [
@@ -86,6 +89,10 @@ class Team:
             jobs.put(None)
         for thread in self._threads:
             thread.join(timeout=5)
+
+    def learn(self, look: Callable[[], int]) -> None:
+        """Have every thread find out what its core does alone."""
+        self.each([lambda core=core: core.learn(look) for core in self._core_shares])
 
     def each(self, tasks: Sequence[Callable[[], None]]) -> None:
         """Run one task on each of the first threads, at once; raise what one of them raised."""
@@ -105,7 +112,7 @@ class Team:
                 pressed = error
 
     def windows(self, jobs: Sequence[Job], windows: int) -> list[list[Reading]]:
-        """Run ``windows`` windows of a job on each of the first threads; return the four clock readings of each.
+        """Run ``windows`` windows of a job on each of the first threads; return the readings of each.
 
         They come thread by thread.
         """
@@ -119,7 +126,13 @@ class Team:
             )  # fmt: skip
 
         self.each([task(job, out) for job, out in zip(jobs, outs, strict=True)])
-        return [[(out[4 * w], out[4 * w + 1], out[4 * w + 2], out[4 * w + 3]) for w in range(windows)] for out in outs]
+        return [
+            [
+                (*out[FIELDS * w : FIELDS * w + 4], core.of(*out[FIELDS * w + 4 : FIELDS * w + 6]))
+                for w in range(windows)
+            ]
+            for out, core in zip(outs, self._core_shares, strict=False)
+        ]
 
     def _work(self, core: int, jobs: SimpleQueue[Callable[[], None] | None]) -> None:
         if self.pinned:
@@ -140,13 +153,13 @@ def samples_of(readings: Sequence[Sequence[Reading]], amount: float) -> list[Sam
     A thread's wall time runs from the first start, not from its own: one that was taken away at the barrier did not
     run. It ends with the thread's own end, for memory is not always shared evenly.
 
-    >>> samples_of([[(0, 0, 1000, 990)], [(0, 100, 900, 800)]], 1.0)[0].shares
-    (0.99, 0.8888888888888888)
+    >>> samples_of([[(0, 0, 1000, 990, 1.0)], [(0, 100, 900, 800, 0.6)]], 1.0)[0][1:]
+    ((0.99, 0.8888888888888888), 0.6)
     """
     found = []
     for window in zip(*readings, strict=True):
-        first = min(start for _, start, _, _ in window)
-        wall = max(end for _, _, end, _ in window) - first
-        shares = tuple((cpu1 - cpu0) / max(end - first, 1) for cpu0, _, end, cpu1 in window)
-        found.append(Sample(amount / (max(wall, 1) * 1e-9), shares))
+        first = min(start for _, start, *_ in window)
+        wall = max(end for _, _, end, *_ in window) - first
+        shares = tuple((cpu1 - cpu0) / max(end - first, 1) for cpu0, _, end, cpu1, _ in window)
+        found.append(Sample(amount / (max(wall, 1) * 1e-9), shares, min(core for *_, core in window)))
     return found

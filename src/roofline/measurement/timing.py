@@ -31,7 +31,7 @@ from roofline.sizes import is_symbol
 from roofline.work import Op
 
 #: Rounds, windows (or runs with cold caches) in a round, and seconds for one operation.
-ROUNDS, WINDOWS, SECONDS = 3, 7, 4.0
+ROUNDS, WINDOWS, SECONDS = 3, 15, 4.0
 
 #: A call this long is not repeated to count the pages it touches.
 LONG = 0.05
