@@ -23,7 +23,7 @@ from roofline.hardware.own import own_file
 from roofline.measurement import read_machine_file
 from roofline.measurement.effects import Setting, threads_used
 from roofline.measurement.executors import Library, torch_library
-from roofline.measurement.samples import CONTENDED, Summary
+from roofline.measurement.samples import SHARED, Summary
 from roofline.measurement.timing import point_of, time_step
 from roofline.notation import program
 
@@ -31,6 +31,10 @@ FACTOR, ENOUGH = 1.25, 0.6
 
 #: Rounds, each over the whole grid, so that a busy minute spoils one round and not one point; seconds for a point.
 ROUNDS, SECONDS = 3, 0.5
+
+#: How the doubts begin of a time that was never taken undisturbed.
+DISTURBED = (SHARED, "no window")
+
 BYTES = {"fp32": 4, "bf16": 2}
 
 
@@ -86,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         summary, setting = Summary(**known[label]["summary"]), Setting(**known[label]["setting"])
         roof = one if threads_used(op, threads) == 1 else all_threads
         point = point_of(op, roof, measured, setting, summary, "")
-        told, clean = point.explained or 0.0, summary.clean >= CONTENDED
+        told, clean = point.explained or 0.0, own(summary)
         near, bare = (1 / FACTOR <= share <= FACTOR for share in (told, point.fraction))
         hits.setdefault((family, dtype), []).append((near, bare, clean))
         if chosen.verbose:
@@ -97,18 +101,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def keep_better(known: dict[str, Any], label: str, found: dict[str, Any]) -> None:
-    """Keep the better of two rounds of a point: clean before contended, then the faster."""
+    """Keep the better of two rounds of a point: on its own cores before others, then the faster."""
 
     def rank(one: dict[str, Any]) -> tuple[bool, float]:
-        return one["summary"]["clean"] < CONTENDED, one["summary"]["value"]
+        return not own(Summary(**one["summary"])), one["summary"]["value"]
 
     known[label] = min(known.get(label, found), found, key=rank)
+
+
+def own(summary: Summary) -> bool:
+    """Whether a time was taken on cores of its own, by threads that ran."""
+    return not summary.doubted(DISTURBED)
 
 
 def timed(library: Library, line: str, threads: int, machine: Machine) -> dict[str, Any]:
     """Time one round of an operation on warm caches with its output allocated, as plain data."""
     [step], [op] = program(line).steps, question(line, on=machine).ops()
-    setting, summary = time_step(library, step, op, threads, rounds=1, seconds=SECONDS)
+    setting, summary = time_step(library, step, op, threads, rounds=2, seconds=SECONDS)
     return {"setting": asdict(setting), "summary": asdict(summary)}
 
 

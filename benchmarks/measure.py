@@ -98,7 +98,7 @@ class Case:
             return
         reached = {peer: run() for peer, run in self.peers.items()}
         if self.name.startswith("tile") and self.probe.per_cycle:
-            reached["clock x width"] = self.probe.per_cycle * hertz.value
+            reached["clock x width"] = self.probe.per_cycle * (ours.clock or hertz.value)
         for peer, value in reached.items():
             self.found.setdefault(peer, []).append(value)
             self.ratios.setdefault(peer, []).append(ours.value / value)
@@ -274,28 +274,31 @@ def measured(quick: bool) -> Measurement:
     return found
 
 
-def figures(found: Measurement) -> dict[str, tuple[float, bool]]:
-    """Every ceiling and level by name: its figure, and whether smaller is better."""
-    ceilings = {f"{c.label}, {c.threads} thr": (c.value, c.unit == "s") for c in found.ceilings}
-    levels = {f"{e.name}, {n} thr": (e.bandwidth, False) for n in found.thread_counts() for e in found.levels(n)}
+def figures(found: Measurement) -> dict[str, tuple[float, bool, float]]:
+    """Every ceiling and level by name: its figure, whether smaller is better, and at which clock."""
+    usual = found.value("clock") or 1.0
+    ceilings = {
+        f"{c.label}, {c.threads} thr": (c.value, c.unit == "s", c.summary.clock or usual) for c in found.ceilings
+    }
+    levels = {f"{e.name}, {n} thr": (e.bandwidth, False, usual) for n in found.thread_counts() for e in found.levels(n)}
     return {**ceilings, **levels}
 
 
 def repeated(times: int, quick: bool) -> int:
     """Measure several times; print how far the uncontended runs agree; return 1 where they do not.
 
-    Beside each spread stands that of the figures per cycle of each run's own clock, which a cloud's host may change.
+    Beside each spread stands that of the figures per cycle of their own clock, which a cloud's host may change.
     """
     kept = [found for found in (measured(quick) for _ in range(times)) if not found.contended]
-    runs, clocks = [figures(found) for found in kept], [found.value("clock") or 1.0 for found in kept]
+    runs = [figures(found) for found in kept]
     print(f"{len(runs)} of {times} runs say uncontended")
     if len(runs) < 2:
         return 0
     apart = 0
     for name in runs[0]:
-        found = [(run[name], clock) for run, clock in zip(runs, clocks, strict=True) if name in run]
-        values = [value for (value, _), _ in found]
-        a_cycle = [value * clock if smaller else value / clock for (value, smaller), clock in found]
+        found = [run[name] for run in runs if name in run]
+        values = [value for value, *_ in found]
+        a_cycle = [value * clock if smaller else value / clock for value, smaller, clock in found]
         spread, by_clock = (spread_of(one) for one in (values, a_cycle))
         apart += spread > AGREED
         word = " APART" if spread > AGREED else ""
@@ -320,8 +323,8 @@ def beside(spinning: int, quick: bool) -> int:
             spinner.kill()
             spinner.wait()
     low = 0
-    for name, (value, smaller) in figures(found).items():
-        quiet = alone.get(name, (value, smaller))[0]
+    for name, (value, smaller, _) in figures(found).items():
+        quiet = alone.get(name, (value,))[0]
         left = quiet / value if smaller else value / quiet
         low += left < LEFT
         print(f"{name:40}{quiet:12.4g}{value:12.4g}{left:7.2f}{' LOW' if left < LEFT else ''}")

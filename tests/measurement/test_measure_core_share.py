@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.measurement.core_share import BATCH, OWN, CoreShare
-from roofline.measurement.machine_code import looks_here
+from roofline.errors import MissingExtraError
+from roofline.measurement import core_watch
+from roofline.measurement.core_share import BATCH, HALF, OWN, CoreShare, clock
+from roofline.measurement.core_watch import watch
+from roofline.measurement.processor import this_processor
 
 
 @given(st.integers(0, 10**6), st.floats(0.0, 0.9))
@@ -19,7 +22,7 @@ def test_looks_tell_others_on_the_core_however_often_they_are_there(seed, busy):
 
     def look(there):
         odd = 0.8 if chance.random() < 0.0005 else 1.0
-        return int(1e6 * odd * chance.uniform(1.0, 1.01) * (chance.uniform(1.4, 2.6) if there else 1.0))
+        return int(1e6 * odd * chance.uniform(1.0, 1.01) * (chance.uniform(1.4, 2.6) if there else 1.0)) << HALF
 
     core = CoreShare()
     core.learn(lambda: look(chance.random() < busy))
@@ -30,31 +33,57 @@ def test_looks_tell_others_on_the_core_however_often_they_are_there(seed, busy):
 
 def test_nothing_is_judged_before_there_were_enough_looks():
     core = CoreShare()
-    assert core.of(1000) == core.of(5000) == 1.0
+    assert core.of(1000 << HALF) == core.of(5000 << HALF) == 1.0
 
 
 def test_a_look_that_could_not_tell_is_no_proof():
     core = CoreShare()
-    core.learn(lambda: 1000)
-    assert core.of(0, 1000) == 0.0
+    core.learn(lambda: 1000 << HALF)
+    assert core.of(0, 1000 << HALF) == 0.0
+    assert clock(0, 0) is None
 
 
 def test_a_core_that_was_busy_at_first_is_known_later():
     """The first thousands of looks all met somebody; what they call alone does not last."""
     core = CoreShare()
-    core.learn(lambda: 2000)
-    assert core.of(2000) == 1.0
+    alone, shared = 1000 << HALF, 2000 << HALF
+    core.learn(lambda: shared)
+    assert core.of(shared) == 1.0
     for _ in range(2 * BATCH):
-        core.of(1000)
-    assert core.of(1000) == 1.0
-    assert core.of(2000) == 0.5
+        core.of(alone)
+    assert core.of(alone) == 1.0
+    assert core.of(shared) == 0.5
 
 
 def test_looks_on_this_machine_agree_with_themselves():
     """However busy its cores are, the fastest looks are alike: the rest is somebody else's."""
-    look, _ = looks_here()
-    found = sorted(value for value in (look() for _ in range(20_000)) if value)
+    found = sorted(value >> HALF for [value] in (watch(1).look() for _ in range(20_000)) if value)
     if not found:
         pytest.skip("this machine's clock is too coarse for a look")
     fast = found[: max(len(found) // 500, 1)]
     assert fast[-1] < 1.2 * fast[len(fast) // 2]
+
+
+def test_the_clock_of_a_look_is_that_of_a_chain_of_additions():
+    found = sorted(hertz for _ in range(2000) if (hertz := clock(*watch(1).look())) is not None)
+    if not found:
+        pytest.skip("this machine's clock is too coarse for a look")
+    assert 0.5e9 < found[len(found) // 2] < 8e9
+
+
+def test_every_core_of_a_call_is_watched():
+    cores = watch(2)
+    looks = [cores.look() for _ in range(2)]
+    assert {len(one) for one in looks} == {min(2, len(this_processor({}).cores))}
+    assert 0 <= cores.share(*looks) <= 1
+
+
+def test_without_llvmlite_every_core_is_its_own(monkeypatch):
+    def missing():
+        raise MissingExtraError("llvmlite", "measure")
+
+    monkeypatch.setattr(core_watch, "Compiler", missing)
+    cores = core_watch.Watch(2)
+    assert cores.look() == ()
+    assert cores.share((), ()) == 1.0
+    assert cores.clock((), ()) is None

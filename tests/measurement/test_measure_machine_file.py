@@ -95,9 +95,7 @@ def test_windows_on_shared_cores_are_told_and_do_not_make_figures_doubtful(tmp_p
     shared = read_machine_file(path)
     assert not shared.contended
     [said] = [line for line in shared.warnings() if line.startswith("shared cores")]
-    assert said == (
-        "shared cores: others used them in 50% of the windows, unseen by this system; those do not count"
-    )
+    assert said == ("shared cores: others used them in 50% of the windows, unseen by this system; those do not count")
 
 
 @pytest.mark.parametrize("doubt", ["two states: around 1 and 2", "rounds apart: from 1 to 2", "shared core: 0.7 of x"])

@@ -57,8 +57,16 @@ def test_two_states_are_said():
 
 
 def test_a_value_above_theory_is_said():
-    assert summarise([samples([120] * 5)], theory=100).doubts == ("1.20 of what theory allows",)
-    assert summarise([samples([102] * 5)], theory=100).doubts == ()
+    assert summarise([samples([120] * 5)], per_cycle=50, clock=2).doubts == ("1.20 of what theory allows",)
+    assert summarise([samples([102] * 5)], per_cycle=50, clock=2).doubts == ()
+
+
+def test_theory_goes_by_the_clock_of_the_windows_themselves():
+    """Tiles take the clock down: what is 95 % of the clock measured before is all of the one there was."""
+    found = summarise([[Sample(95.0, (1.0,), 1.0, 1.9)] * 5], per_cycle=50, clock=2.0)
+    assert (found.clock, found.doubts) == (1.9, ())
+    beyond = summarise([[Sample(95.0, (1.0,), 1.0, 1.7)] * 5], per_cycle=50, clock=2.0)
+    assert beyond.doubts == ("1.12 of what theory allows",)
 
 
 def test_an_idle_thread_is_named():

@@ -5,9 +5,10 @@ are fetched; a chain of additions, each waiting for the one before, goes at the 
 there. The ratio of their times is a constant of the core while it is alone and nearly twice that while another thread
 is busy on it, be it another program or, on a rented machine, another customer. A look takes a few microseconds.
 
+>>> alone, shared = 1000 << HALF, 2000 << HALF
 >>> core = CoreShare()
->>> core.learn(lambda: 1000)
->>> core.of(1000), core.of(1000, 2000), core.of(0)
+>>> core.learn(lambda: alone)
+>>> core.of(alone), core.of(alone, shared), core.of(0)
 (1.0, 0.5, 0.0)
 """
 
@@ -19,6 +20,10 @@ from collections.abc import Callable
 #: two microseconds on a core of today.
 IDLE_STEPS, IDLE_TURNS, CHAIN_STEPS, CHAIN_TURNS = 240, 120, 64, 84
 
+#: Where the upper half of a look begins, and its lower half.
+HALF = 32
+LOWER = 2**HALF - 1
+
 #: Looks that are judged together, and the share of them that may be faster than a core can be: a clock that changed.
 BATCH, ODD = 2000, 0.003
 
@@ -28,9 +33,10 @@ OWN = 0.9
 _CHAIN = "\n".join(f"  %x{n + 1} = {('add', 'xor')[n % 2]} i64 %x{n}, %first" for n in range(CHAIN_STEPS))
 _IDLE = "\\0A".join(["nop"] * IDLE_STEPS)
 
-#: Machine code that looks once: the time of the run as millionths of the chain's, which is taken before and after it; 0
-#: where these two differ by more than one in so many, since the clock changed or an interrupt came. Needs ``@now``. There
-#: is one copy of it, for where code lies changes how fast it is fetched.
+#: Machine code that looks once: the time of the run as millionths of the chain's in the upper 32 bits, the chain's in
+#: nanoseconds in the lower ones. The chain is taken before and after the run; 0 where these two differ by more than one
+#: in so many, since the clock changed or an interrupt came. Needs ``@now``. There is one copy of it: where code lies
+#: changes how fast it is fetched.
 APART = 32
 FRONT_END = f"""
 @odd = internal global i64 3
@@ -79,11 +85,23 @@ end:
 known:
   %scaled = mul i64 %took, 1000000
   %ratio = udiv i64 %scaled, %least
-  ret i64 %ratio
+  %high = shl i64 %ratio, 32
+  %packed = or i64 %high, %least
+  ret i64 %packed
 unknown:
   ret i64 0
 }}}}
 """
+
+
+def clock(*looks: int) -> float | None:
+    """Tell the clock in Hz at some looks, None where none could tell.
+
+    >>> clock(1 << 32 | 2000, 0)
+    2688000000.0
+    """
+    found = [look & LOWER for look in looks if look]
+    return CHAIN_STEPS * CHAIN_TURNS * 1e9 * len(found) / sum(found) if found else None
 
 
 class CoreShare:
@@ -95,14 +113,15 @@ class CoreShare:
 
     def of(self, *looks: int) -> float:
         """The least share that some looks tell of; none where one could not tell, all before there were enough."""
-        self._looks += [look for look in looks if look]
+        ratios = [look >> HALF for look in looks]
+        self._looks += [ratio for ratio in ratios if ratio]
         if len(self._looks) >= BATCH:
             fast = sorted(self._looks)[int(ODD * len(self._looks))]
             self._fastest = min(self._fastest or fast, fast)
             self._looks.clear()
         if not self._fastest:
             return 1.0
-        return min(1.0, self._fastest / max(looks)) if all(looks) else 0.0
+        return min(1.0, self._fastest / max(ratios)) if all(ratios) else 0.0
 
     def learn(self, look: Callable[[], int]) -> None:
         """Look as often as it takes to know what the core does alone."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
+from statistics import fmean
 from time import monotonic
 
 from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
+from roofline.measurement.core_watch import watch
 from roofline.measurement.exp_kernel import exp_kernel
 from roofline.measurement.kernels import Kernel
 from roofline.measurement.library import library_probes
@@ -26,7 +28,7 @@ from roofline.measurement.workers import Workers
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
-ROUNDS, WINDOWS, SECONDS = 3, 15, 45.0
+ROUNDS, WINDOWS, SECONDS = 3, 15, 50.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
 #: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
@@ -53,10 +55,12 @@ def _measure(quick: bool, library: bool, preferred: bool, progress: Progress | N
     processor = compiler.processor
     missing: list[str] = []
     with Team(processor.cores) as team:
+        counts = tuple(sorted({1, len(processor.cores)}))
+        for count in counts:
+            watch(count)
         workers = Workers(processor.cores)
         bench = Bench(team, compiler, QUICK_MEMORY if quick else MEMORY)
         try:
-            counts = tuple(sorted({1, len(processor.cores)}))
             probes = list(_probes(bench, counts, missing, quick))
             if library:
                 found, lacking = library_probes(counts, workers, quick)
@@ -139,14 +143,21 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
     curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
     tables: dict[tuple[str, str, int], list[tuple[float, float, Summary]]] = {}
     for probe in probes:
-        theory = None if clock is None or probe.per_cycle is None else probe.per_cycle * clock.value
-        summary = summarise(probe.rounds, theory=theory, smaller_is_better=probe.smaller_is_better)
+        summary = summarise(
+            probe.rounds,
+            per_cycle=probe.per_cycle,
+            clock=None if clock is None else clock.value,
+            smaller_is_better=probe.smaller_is_better,
+        )
         if summary is None:
             skipped += 1
             continue
-        if theory is not None and probe.name.startswith(TILE) and summary.value < SHARED * theory:
-            said = f"shared core: {summary.value / theory:.2f} of clock x width"
-            summary = replace(summary, doubts=(*summary.doubts, said))
+        went = summary.clock or (clock and clock.value)
+        if went and probe.per_cycle and probe.name.startswith(TILE):
+            of_theory = summary.value / (probe.per_cycle * went)
+            if of_theory < SHARED:
+                said = f"shared core: {of_theory:.2f} of clock x width"
+                summary = replace(summary, doubts=(*summary.doubts, said))
         name = probe.name
         one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)
         if probe.curve:
@@ -165,9 +176,9 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
         ShapeTable(name, dtype, ceilings[name, dtype, threads].kernel.partition(",")[0], threads, tuple(points))
         for (name, dtype, threads), points in tables.items()
     )
-    ran = [sum(one.ran for one in every) / len(every) for probe in probes if (every := sum(probe.rounds, []))]
+    ran = [fmean(sample.ran for one in probe.rounds for sample in one) for probe in probes if any(probe.rounds)]
     if ran:
-        conditions = replace(conditions, ran=sum(ran) / len(ran))
+        conditions = replace(conditions, ran=fmean(ran))
     if skipped and not conditions.interrupted:
         late = f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
         conditions = replace(conditions, missing=(*conditions.missing, late))

@@ -16,7 +16,7 @@ from roofline.measurement.probes import Probe, shortest, timed
 from roofline.measurement.workers import Workers
 
 #: Rows and columns of the products that are timed: a small one is done before others take a core, a large one steady.
-SIDES = (640, 1152)
+SIDES = (320, 640, 1152)
 
 #: The product that tells which side to take, and the longest to wait for in seconds: few longer ones are undisturbed.
 TRIAL, PATIENCE = 128, 0.05

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from roofline.errors import MissingExtraError, RooflineError
-from roofline.measurement.core_share import FRONT_END, CoreShare
+from roofline.measurement.core_share import FRONT_END
 from roofline.measurement.kernels import Kernel
 from roofline.measurement.processor import Processor, this_processor
 
@@ -188,22 +186,6 @@ class Compiler:
         module.verify()
         module.name = name
         return module
-
-
-@cache
-def looks_here() -> tuple[Callable[[], int], CoreShare]:
-    """Make what looks at the core of the calling thread, and what tells its share, which is all without llvmlite."""
-    share = CoreShare()
-    try:
-        compiler = Compiler()
-    except RooflineError:
-        return (lambda: 1), share
-
-    def look() -> int:
-        return int(compiler.front_end()())
-
-    share.learn(look)
-    return look, share
 
 
 def _wall() -> int:

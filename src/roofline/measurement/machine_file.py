@@ -122,6 +122,8 @@ def _record(measured: Measurement) -> Iterator[str]:
         if ceiling.working_set is not None:
             yield f"working_set = {ceiling.working_set:.0f}"
         yield f"figures = {numbers_toml(ceiling.summary)}"
+        if ceiling.summary.clock is not None:
+            yield f"clock = {ceiling.summary.clock:.6g}"
         if ceiling.summary.doubts:
             yield f"doubts = {texts_toml(ceiling.summary.doubts)}"
     for curve in measured.curves:
@@ -168,7 +170,8 @@ def _measurement(data: dict[str, Any]) -> Measurement:
     ceilings = [
         Ceiling(
             one["name"], one["unit"], one["kernel"], one["threads"],
-            _summary(one["figures"], one.get("doubts", ())), one.get("dtype", ""), one.get("working_set"),
+            _summary(one["figures"], one.get("doubts", ()), one.get("clock")),
+            one.get("dtype", ""), one.get("working_set"),
         )
         for one in data.get("ceiling", [])
     ]  # fmt: skip
@@ -195,6 +198,6 @@ def _shapes(data: dict[str, Any]) -> ShapeTable:
     return ShapeTable(data["name"], data["dtype"], data["kernel"], data["threads"], points)
 
 
-def _summary(figures: Sequence[Any], doubts: Sequence[str]) -> Summary:
+def _summary(figures: Sequence[Any], doubts: Sequence[str], clock: float | None = None) -> Summary:
     value, low, high, samples, clean = figures
-    return Summary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts))
+    return Summary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts), clock)

@@ -10,8 +10,9 @@ from time import perf_counter, sleep, thread_time
 from typing import Any
 
 from roofline.measurement.compute_kernels import most_per_cycle
+from roofline.measurement.core_watch import watch
 from roofline.measurement.kernels import LINE, Kernel
-from roofline.measurement.machine_code import Compiler, looks_here
+from roofline.measurement.machine_code import Compiler
 from roofline.measurement.samples import Sample
 from roofline.measurement.team import LARGE_PAGE, STAGGER, Buffer, Job, Reading, Team, samples_of
 
@@ -33,9 +34,13 @@ REST = 2e-3
 #: What a window counts at most in which the system took a core away.
 TAKEN_AWAY = 0.9
 
-#: About how long the windows of one round take together, and the fewest of a kernel, whose first ones meet caches that
-#: others filled.
-ROUND, LEAST_WINDOWS = 4e-3, 5
+#: About how long the windows of one round take together, and the fewest of a kernel and of calls, whose first ones meet
+#: caches that others filled.
+ROUND, LEAST_WINDOWS, LEAST_CALLS = 4e-3, 5, 3
+
+#: A call on several threads shorter than this goes once before its window: threads that have waited for a tenth of a
+#: millisecond lie down, and waking them takes a fiftieth of one.
+WAKING = 2e-3
 
 #: Windows of new pages in a round: making them takes longer than writing to them.
 FEW_WINDOWS = 3
@@ -192,45 +197,53 @@ def timed(
 
     A window is clean when the system took no thread of the process off a core (an involuntary switch) and the calling
     thread ran: a library's threads may wait for one another by their own design, so its CPU time is held against a part
-    of the best share seen; and when its core was its own. The CPU time of other threads is no help: the system brings it up to date too rarely for so
-    short a window. ``before`` runs ahead of every batch of windows. A call so long that a batch would take over a tenth
-    of a second gets fewer.
+    of the best share seen; and when its cores were its own (:mod:`roofline.measurement.core_watch`). The CPU time of
+    other threads is no help: the system brings it up to date too rarely for so short a window. ``before`` runs ahead of
+    every batch of windows. A call so long that they would take longer than :data:`ROUND` gets fewer, three at least.
     """
     repeats: list[int] = []
     longest: list[float] = []
     best_share = [0.0]
-    look, core = looks_here()
+    cores = watch(threads)
+    looked: tuple[int, ...] = ()
 
-    def window(count: int) -> tuple[float, float, float]:
-        looked = look()
+    def window(count: int) -> Sample:
+        """Take a window of so many calls; its value is the time of one."""
+        nonlocal looked
+        before_it = looked or cores.look()
+        if threads > 1 and longest and longest[0] < WAKING:
+            call()
         switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, thread_time(), perf_counter()
         for _ in range(count):
             call()
         wall = perf_counter() - start
         share = min(1.0, (thread_time() - cpu) / wall)
-        own = core.of(looked, look())
         taken = getrusage(RUSAGE_SELF).ru_nivcsw > switches
         best_share[0] = max(best_share[0], share)
         relative = min(1.0, share / (OWN_WAITING * best_share[0])) if best_share[0] else 0.0
-        return wall, min(relative, TAKEN_AWAY) if taken else relative, own
+        looked = cores.look()
+        relative = min(relative, TAKEN_AWAY) if taken else relative
+        return Sample(wall / count, (relative,), cores.share(before_it, looked), cores.clock(before_it, looked))
 
     def take(windows: int) -> list[Sample]:
+        nonlocal looked
         if before is not None:
             before()
         if not repeats:
             call()
-            fastest = min(window(1)[0] for _ in range(2))
+            fastest = min(window(1).value for _ in range(2))
             if fastest < TRUSTED:
-                fastest = min(window(max(1, int(TRUSTED / fastest)))[0] / max(1, int(TRUSTED / fastest)) for _ in "ab")
+                fastest = min(window(max(1, int(TRUSTED / fastest))).value for _ in range(2))
             repeats.append(max(1, math.ceil(CALL_WINDOW / fastest)))
             longest.append(fastest)
         found: list[Sample] = []
-        for _ in range(max(1, min(windows, int(ROUND / longest[0])))):
+        looked = ()
+        for _ in range(min(windows, max(LEAST_CALLS, int(ROUND / longest[0])))):
             if found and not found[-1].ran:
                 sleep(REST)
-            wall, share, own = window(repeats[0])
-            value = wall / repeats[0] if amount is None else amount * repeats[0] / wall
-            found.append(Sample(value, (share,), own))
+                looked = ()
+            one = window(repeats[0])
+            found.append(one if amount is None else one._replace(value=amount / one.value))
         return found
 
     return Probe(name, unit, what, threads, take, dtype, smaller_is_better=amount is None, shape=shape)

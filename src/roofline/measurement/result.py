@@ -225,8 +225,8 @@ class Measurement:
             said.append(f"contended: others used {used}{how}")
         if self.unconfirmed > UNCONFIRMED:
             said.append(
-                f"contended: {self.unconfirmed:.0%} of the figures rest on one round that no other came near, or on cores "
-                "that others used too; quieter times may give higher ones"
+                f"contended: {self.unconfirmed:.0%} of the figures rest on one round that no other came near, "
+                "or on cores that others used too; quieter times may give higher ones"
             )
         if self.ran < UNCONTENDED:
             said.append(
@@ -234,8 +234,8 @@ class Measurement:
                 "and quieter times may give higher ones"
             )
         if self.clean < UNCONTENDED * self.ran:
-            share = 1 - self.clean / self.ran
-            said.append(f"shared cores: others used them in {share:.0%} of the windows, unseen by this system; those do not count")
+            share = f"{1 - self.clean / self.ran:.0%} of the windows"
+            said.append(f"shared cores: others used them in {share}, unseen by this system; those do not count")
         if not self.conditions.pinned:
             said.append("this system cannot pin threads to cores: they may have moved")
         said += _doubts(self.ceilings)

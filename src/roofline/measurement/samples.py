@@ -1,8 +1,9 @@
 """Statistics for a machine that others use too: which samples count, what they say, what makes them doubtful.
 
 A sample is one short window of work. It counts when every thread really ran: CPU time at least 97 % of the wall time,
-on a core that nobody else used (:mod:`roofline.measurement.core_share`). Several rounds are interleaved over all kernels, so that a busy second spoils one round and not one kernel; the answer
-is the median of the best round, with that round's quartiles.
+on a core that nobody else used (:mod:`roofline.measurement.core_share`). Several rounds are interleaved over all
+kernels, so that a busy second spoils one round and not one kernel; the answer is the median of the best round, with
+that round's quartiles.
 
 >>> quiet = [Sample(100.0 + i % 3, (1.0, 0.99)) for i in range(9)]
 >>> busy = [Sample(60.0, (1.0, 0.55)) for _ in range(9)]
@@ -61,12 +62,14 @@ IDLE = 0.5
 class Sample(NamedTuple):
     """One window: the rate it reached, and for every thread its CPU time as a share of the wall time.
 
-    ``core`` is the least share a thread had of its core, which others may use unseen by this system.
+    ``core`` is the least share a thread had of its core, which others may use unseen by this system, and ``clock`` the
+    Hz it went at, None where that is not known.
     """
 
     value: float
     shares: tuple[float, ...]
     core: float = 1.0
+    clock: float | None = None
 
     @property
     def ran(self) -> bool:
@@ -84,7 +87,8 @@ class Summary:
     """What the samples of one kernel say.
 
     ``value`` is the median of the best round, ``low`` and ``high`` its quartiles, ``samples`` how many windows it
-    rests on, ``clean`` the share of all windows that were clean, ``doubts`` what a reader should know.
+    rests on, ``clean`` the share of all windows that were clean, ``doubts`` what a reader should know, ``clock`` the Hz
+    that the cores went at meanwhile, None where that is not known.
     """
 
     value: float
@@ -93,6 +97,7 @@ class Summary:
     samples: int
     clean: float
     doubts: tuple[str, ...] = ()
+    clock: float | None = None
 
     @property
     def spread(self) -> float:
@@ -110,12 +115,17 @@ class Summary:
 
 
 def summarise(
-    rounds: Sequence[Sequence[Sample]], *, theory: float | None = None, smaller_is_better: bool = False
+    rounds: Sequence[Sequence[Sample]],
+    *,
+    per_cycle: float | None = None,
+    clock: float | None = None,
+    smaller_is_better: bool = False,
 ) -> Summary | None:
     """Summarise the rounds of one kernel; None where nothing was sampled.
 
-    ``theory`` is the most that is possible. ``smaller_is_better`` is for times. Without a clean window the fastest
-    quarter stands in, and it is said.
+    ``per_cycle`` is the most that is possible in a cycle, of ``clock`` where the windows do not tell theirs.
+    ``smaller_is_better`` is for times. Where no window had cores of its own, those in which every thread ran stand in,
+    without one of these the fastest quarter, and it is said.
 
     >>> summarise([[Sample(2.0, (1.0,)), Sample(3.0, (1.0,))], [Sample(5.0, (1.0,))]], smaller_is_better=True).value
     2.5
@@ -129,12 +139,16 @@ def summarise(
     ordered = _ranked(rounds, smaller_is_better)
     if not ordered:
         by_value = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
-        ordered = [_Round(by_value[: max(1, len(by_value) // 4)], True)]
+        ordered = [_Round(by_value[: max(1, len(by_value) // 4)], True, None)]
         doubts.append(f"no window in which every thread ran: {'an upper' if smaller_is_better else 'a lower'} limit")
     best = ordered[0].values
     alike = [one for one in ordered if one.own == ordered[0].own]
     value, low, high = median(best), quantile(best, 0.25), quantile(best, 0.75)
-    doubts += _doubts(everything, [value for one in alike for value in one.values], value, theory)
+    doubts += _doubts(everything, [value for one in alike for value in one.values])
+    went = ordered[0].clock or clock
+    theory = None if per_cycle is None or went is None else per_cycle * went
+    if theory is not None and value > ABOVE_THEORY * theory:
+        doubts.append(f"{value / theory:.2f} of what theory allows")
     if not ordered[0].own:
         doubts.append(f"{SHARED}: others were busy on them in the best round")
     medians = [one.median for one in alike]
@@ -144,7 +158,7 @@ def summarise(
     if max(usual, value) > ROUNDS_APART * min(usual, value):
         doubts.append(f"rounds apart: from {value:.3g}, a quarter of them beyond {usual:.3g}")
     clean = sum(sample.clean for sample in everything) / len(everything)
-    return Summary(value, low, high, len(best), clean, tuple(doubts))
+    return Summary(value, low, high, len(best), clean, tuple(doubts), ordered[0].clock)
 
 
 def settled(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> bool:
@@ -166,10 +180,11 @@ def _near(best: float, other: float) -> bool:
 
 
 class _Round(NamedTuple):
-    """The values of one round that count, and whether they were taken on cores of their own."""
+    """The values of one round that count, whether they were taken on cores of their own, and at which clock."""
 
     values: list[float]
     own: bool
+    clock: float | None
 
     @property
     def median(self) -> float:
@@ -185,21 +200,24 @@ def _ranked(rounds: Sequence[Sequence[Sample]], smaller_is_better: bool) -> list
     enough = min(ENOUGH, max((sum(sample.ran for sample in one) for one in rounds), default=0) / 2)
     found = []
     for one in rounds:
-        clean = _Round([sample.value for sample in one if sample.clean], True)
-        ran = _Round([sample.value for sample in one if sample.ran], len(clean.values) >= enough > 0)
+        clean = _round([sample for sample in one if sample.clean], True)
+        ran = _round([sample for sample in one if sample.ran], len(clean.values) >= enough > 0)
         counting = [some for some in (clean, ran) if some.values and len(some.values) >= enough]
         if counting:
             found.append((min if smaller_is_better else max)(counting, key=lambda some: some.median))
     return sorted(found, key=lambda some: some.median, reverse=not smaller_is_better)
 
 
-def _doubts(everything: Sequence[Sample], kept: Sequence[float], value: float, theory: float | None) -> list[str]:
+def _round(counting: Sequence[Sample], own: bool) -> _Round:
+    clocks = [sample.clock for sample in counting if sample.clock is not None]
+    return _Round([sample.value for sample in counting], own, median(clocks) if clocks else None)
+
+
+def _doubts(everything: Sequence[Sample], kept: Sequence[float]) -> list[str]:
     said = []
     modes = two_modes(kept)
     if modes is not None:
         said.append(f"two states: around {modes[0]:.3g} and {modes[1]:.3g}")
-    if theory is not None and value > ABOVE_THEORY * theory:
-        said.append(f"{value / theory:.2f} of what theory allows")
     for thread in range(len(everything[0].shares)):
         if median(sample.shares[thread] for sample in everything) < IDLE:
             said.append(f"thread {thread} was idle or taken away most of the time")

@@ -11,10 +11,12 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
+from statistics import fmean
 from typing import Any
 
-from roofline.measurement.core_share import CoreShare
+from roofline.measurement.core_share import CoreShare, clock
 from roofline.measurement.kernels import LINE
 from roofline.measurement.machine_code import BARRIER, FIELDS
 from roofline.measurement.samples import Sample
@@ -22,9 +24,9 @@ from roofline.measurement.samples import Sample
 #: Arrays of one buffer do not start at the same place within a page, where stores would hold up loads.
 STAGGER = 17 * LINE
 
-#: What a window reads: CPU time and clock at its start, clock and CPU time at its end, in nanoseconds; and what share
-#: of its core the thread had.
-Reading = tuple[int, int, int, int, float]
+#: What a window reads: CPU time and clock at its start, clock and CPU time at its end, in nanoseconds; what share of
+#: its core the thread had; and at how many Hz it went, None where that is not known.
+Reading = tuple[int, int, int, int, float, float | None]
 
 #: Size of a large page; buffers start on one.
 LARGE_PAGE = 2**21
@@ -92,7 +94,21 @@ class Team:
 
     def learn(self, look: Callable[[], int]) -> None:
         """Have every thread find out what its core does alone."""
-        self.each([lambda core=core: core.learn(look) for core in self._core_shares])
+        self.each([partial(core.learn, look) for core in self._core_shares])
+
+    def look(self, look: Callable[[], int]) -> list[int]:
+        """Have every thread look once at its core."""
+        found = [0] * len(self.cores)
+
+        def task(number: int) -> Callable[[], None]:
+            return lambda: found.__setitem__(number, look())
+
+        self.each([task(number) for number in range(len(self.cores))])
+        return found
+
+    def least_share(self, *looks: Sequence[int]) -> float:
+        """The least share of a core that some looks at all of them tell of."""
+        return min(core.of(*found) for core, found in zip(self._core_shares, zip(*looks, strict=True), strict=True))
 
     def each(self, tasks: Sequence[Callable[[], None]]) -> None:
         """Run one task on each of the first threads, at once; raise what one of them raised."""
@@ -127,10 +143,7 @@ class Team:
 
         self.each([task(job, out) for job, out in zip(jobs, outs, strict=True)])
         return [
-            [
-                (*out[FIELDS * w : FIELDS * w + 4], core.of(*out[FIELDS * w + 4 : FIELDS * w + 6]))
-                for w in range(windows)
-            ]
+            [_reading(out[FIELDS * w : FIELDS * (w + 1)], core) for w in range(windows)]
             for out, core in zip(outs, self._core_shares, strict=False)
         ]
 
@@ -147,19 +160,26 @@ class Team:
                 self._done.put(None)
 
 
+def _reading(fields: Sequence[int], core: CoreShare) -> Reading:
+    cpu0, start, end, cpu1, *looks = fields
+    return cpu0, start, end, cpu1, core.of(*looks), clock(*looks)
+
+
 def samples_of(readings: Sequence[Sequence[Reading]], amount: float) -> list[Sample]:
     """Turn clock readings into samples: ``amount`` done by all threads, from the first start to the last end.
 
     A thread's wall time runs from the first start, not from its own: one that was taken away at the barrier did not
     run. It ends with the thread's own end, for memory is not always shared evenly.
 
-    >>> samples_of([[(0, 0, 1000, 990, 1.0)], [(0, 100, 900, 800, 0.6)]], 1.0)[0][1:]
-    ((0.99, 0.8888888888888888), 0.6)
+    >>> samples_of([[(0, 0, 1000, 990, 1.0, 2e9)], [(0, 100, 900, 800, 0.6, 3e9)]], 1.0)[0][1:]
+    ((0.99, 0.8888888888888888), 0.6, 2500000000.0)
     """
     found = []
     for window in zip(*readings, strict=True):
         first = min(start for _, start, *_ in window)
         wall = max(end for _, _, end, *_ in window) - first
-        shares = tuple((cpu1 - cpu0) / max(end - first, 1) for cpu0, _, end, cpu1, _ in window)
-        found.append(Sample(amount / (max(wall, 1) * 1e-9), shares, min(core for *_, core in window)))
+        shares = tuple((cpu1 - cpu0) / max(end - first, 1) for cpu0, _, end, cpu1, *_ in window)
+        *_, cores, clocks = zip(*window, strict=True)
+        known = [hertz for hertz in clocks if hertz is not None]
+        found.append(Sample(amount / (max(wall, 1) * 1e-9), shares, min(cores), fmean(known) if known else None))
     return found

@@ -15,6 +15,7 @@ from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
 from roofline.hardware.warm import WARM
+from roofline.measurement.core_watch import watch
 from roofline.measurement.effects import Setting, effects, threads_used
 from roofline.measurement.executors import Library, any_library, executor
 from roofline.measurement.here import Here, this_machine
@@ -99,6 +100,7 @@ def time_step(
 
     ``rounds`` of windows are taken in about so many ``seconds``.
     """
+    watch(threads_used(op, threads))
     library.set_threads(threads)
     call = executor(library, step, op)
     try:

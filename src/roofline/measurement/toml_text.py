@@ -28,8 +28,10 @@ def figure_toml(value: float, source: str, date: str, note: str = "") -> str:
 
 
 def spread(summary: Summary) -> str:
-    """Say the quartiles, and on how many windows they rest."""
-    return f"quartiles {summary.low:.4g} to {summary.high:.4g} of {summary.samples} windows, {summary.clean:.0%} clean"
+    """Say the quartiles, on how many windows they rest, and how fast the cores went."""
+    meanwhile = f", at {summary.clock / 1e9:.2f} GHz" if summary.clock else ""
+    windows = f"{summary.samples} windows, {summary.clean:.0%} clean"
+    return f"quartiles {summary.low:.4g} to {summary.high:.4g} of {windows}{meanwhile}"
 
 
 def numbers_toml(summary: Summary) -> str:
