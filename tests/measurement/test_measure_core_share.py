@@ -43,6 +43,14 @@ def test_a_look_that_could_not_tell_is_no_proof():
     assert clock(0, 0) is None
 
 
+def test_a_clock_too_coarse_for_most_looks_leaves_windows_alone():
+    core = CoreShare()
+    for number in range(4 * BATCH):
+        core.of(1000 << HALF if number % 3 == 0 else 0)
+    assert core.of(0, 0) == core.of(0, 1000 << HALF) == 1.0
+    assert core.of(0, 2000 << HALF) == 0.5
+
+
 def test_a_core_that_was_busy_at_first_is_known_later():
     """The first thousands of looks all met somebody; what they call alone does not last."""
     core = CoreShare()

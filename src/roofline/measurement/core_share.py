@@ -110,10 +110,17 @@ class CoreShare:
     def __init__(self) -> None:
         self._looks: list[int] = []
         self._fastest = 0
+        self._told, self._silent = 0, 0
 
     def of(self, *looks: int) -> float:
-        """The least share that some looks tell of; none where one could not tell, all before there were enough."""
+        """The least share that some looks tell of; none where one could not tell, all before there were enough.
+
+        Where a machine's clock is so coarse that most looks tell nothing, those that do not are no sign.
+        """
         ratios = [look >> HALF for look in looks]
+        silent = ratios.count(0)
+        self._silent += silent
+        self._told += len(ratios) - silent
         self._looks += [ratio for ratio in ratios if ratio]
         if len(self._looks) >= BATCH:
             fast = sorted(self._looks)[int(ODD * len(self._looks))]
@@ -121,7 +128,9 @@ class CoreShare:
             self._looks.clear()
         if not self._fastest:
             return 1.0
-        return min(1.0, self._fastest / max(ratios)) if all(ratios) else 0.0
+        if silent and self._silent < self._told:
+            return 0.0
+        return min(1.0, self._fastest / max(ratios)) if any(ratios) else 1.0
 
     def learn(self, look: Callable[[], int]) -> None:
         """Look as often as it takes to know what the core does alone."""
