@@ -287,24 +287,31 @@ def figures(found: Measurement) -> dict[str, tuple[float, bool, float]]:
 def repeated(times: int, quick: bool) -> int:
     """Measure several times; print how far the uncontended runs agree; return 1 where they do not.
 
-    Beside each spread stands that of the figures per cycle of their own clock, which a cloud's host may change.
+    Beside each spread stands that of the figures per cycle of their own clock, which a cloud's host may change. Without
+    two uncontended runs those of all runs are printed, which decide nothing.
     """
-    kept = [found for found in (measured(quick) for _ in range(times)) if not found.contended]
-    runs = [figures(found) for found in kept]
-    print(f"{len(runs)} of {times} runs say uncontended")
-    if len(runs) < 2:
-        return 0
-    apart = 0
+    every = [measured(quick) for _ in range(times)]
+    kept = [found for found in every if not found.contended]
+    print(f"{len(kept)} of {times} runs say uncontended")
+    apart = agreement([figures(found) for found in (kept if len(kept) > 1 else every)])
+    return int(len(kept) > 1 and apart > 0)
+
+
+def agreement(runs: Sequence[dict[str, tuple[float, bool, float]]]) -> int:
+    """Print how far runs agree on every figure, and return how many figures lie apart."""
+    apart, spreads = 0, []
     for name in runs[0]:
         found = [run[name] for run in runs if name in run]
         values = [value for value, *_ in found]
         a_cycle = [value * clock if smaller else value / clock for value, smaller, clock in found]
         spread, by_clock = (spread_of(one) for one in (values, a_cycle))
         apart += spread > AGREED
+        spreads.append(spread)
         word = " APART" if spread > AGREED else ""
         print(f"{name:40}{median(values):12.4g}{spread:8.1%}{by_clock:8.1%} a cycle{word}")
-    print(f"{apart or 'no'} ceiling{'s' * (apart != 1)} whose quartiles are more than {AGREED:.0%} apart")
-    return int(apart > 0)
+    some = f"{apart or 'no'} of {len(runs[0])} figures"
+    print(f"{some} have quartiles more than {AGREED:.0%} apart; half of all lie within {median(spreads):.1%}")
+    return apart
 
 
 def spread_of(values: Sequence[float]) -> float:
