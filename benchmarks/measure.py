@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
@@ -89,11 +89,10 @@ class Case:
 
     def take(self, clock: Probe) -> None:
         """Take one round of ours, and right after it each peer, so that both meet the same state of the machine."""
-        before = [len(probe.rounds) for probe in (clock, self.probe)]
-        sample([clock, self.probe], rounds=ROUNDS, windows=15, seconds=OWN_SECONDS)
-        hertz, ours = (
-            summarise(probe.rounds[number:]) for probe, number in zip((clock, self.probe), before, strict=True)
-        )
+        turn = [replace(probe, rounds=[]) for probe in (clock, self.probe)]
+        sample(turn, rounds=ROUNDS, windows=15, seconds=OWN_SECONDS)
+        hertz, ours = (summarise(probe.rounds) for probe in turn)
+        self.probe.rounds += turn[1].rounds
         if hertz is None or ours is None:
             return
         reached = {peer: run() for peer, run in self.peers.items()}

@@ -65,7 +65,7 @@ def test_a_core_that_was_busy_at_first_is_known_later():
 
 def test_looks_on_this_machine_agree_with_themselves():
     """However busy its cores are, the fastest looks are alike: the rest is somebody else's."""
-    found = sorted(value >> HALF for [value] in (watch(1).look() for _ in range(20_000)) if value)
+    found = sorted(value >> HALF for [value] in (watch().look(1) for _ in range(20_000)) if value)
     if not found:
         pytest.skip("this machine's clock is too coarse for a look")
     fast = found[: max(len(found) // 500, 1)]
@@ -73,17 +73,19 @@ def test_looks_on_this_machine_agree_with_themselves():
 
 
 def test_the_clock_of_a_look_is_that_of_a_chain_of_additions():
-    found = sorted(hertz for _ in range(2000) if (hertz := clock(*watch(1).look())) is not None)
+    found = sorted(hertz for _ in range(2000) if (hertz := clock(*watch().look(1))) is not None)
     if not found:
         pytest.skip("this machine's clock is too coarse for a look")
     assert 0.5e9 < found[len(found) // 2] < 8e9
 
 
 def test_every_core_of_a_call_is_watched():
-    cores = watch(2)
-    looks = [cores.look() for _ in range(2)]
+    watch.cache_clear()
+    cores = watch()
+    looks = [cores.look(2) for _ in range(2)]
     assert {len(one) for one in looks} == {min(2, len(this_processor({}).cores))}
     assert 0 <= cores.share(*looks) <= 1
+    assert len(cores.look(1)) == len(cores.look(core_watch.MOST_WATCHED + 1)) == 1
 
 
 def test_without_llvmlite_every_core_is_its_own(monkeypatch):
@@ -91,7 +93,7 @@ def test_without_llvmlite_every_core_is_its_own(monkeypatch):
         raise MissingExtraError("llvmlite", "measure")
 
     monkeypatch.setattr(core_watch, "Compiler", missing)
-    cores = core_watch.Watch(2)
-    assert cores.look() == ()
+    cores = core_watch.Watch()
+    assert cores.look(2) == ()
     assert cores.share((), ()) == 1.0
     assert cores.clock((), ()) is None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
+import signal
+from time import monotonic
 
 import pytest
 
 pytest.importorskip("llvmlite")
 
+from roofline.measurement import probes
 from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
 from roofline.measurement.exp_kernel import exp_kernel
 from roofline.measurement.machine_code import Compiler
@@ -89,6 +92,54 @@ def test_a_large_set_is_walked_piece_by_piece(compiler, team):
     team.windows([job], 2)
     touched = [ctypes.c_int64.from_address(memory.address + 4096 * n).value for n in range(5)]
     assert touched == [1, 1, 1, 1, 0]
+
+
+def test_a_walk_goes_on_where_it_is_told_to(compiler, team):
+    memory = Buffer(2**20)
+    kernel = fresh_kernel()
+    job = Job(compiler.function(kernel), (memory.address,) * 3, 4096, 2, stride=4096, span=4 * 4096, first=3 * 4096)
+    team.windows([job], 1)
+    touched = [ctypes.c_int64.from_address(memory.address + 4096 * n).value for n in range(5)]
+    assert touched == [1, 0, 0, 1, 0]
+
+
+def test_a_probe_of_a_large_set_walks_all_of_it(compiler, team, monkeypatch):
+    """Every round begins where the last one ended: what it meets again has been out of the caches since."""
+    monkeypatch.setattr(probes, "PIECE", 2**16)
+    monkeypatch.setattr(probes, "WINDOW", 1e-9)
+    bench = probes.Bench(team, compiler, 2**22 * len(team.cores))
+    probe = bench.memory(fresh_kernel(), 1, 2**21)
+    for _ in range(7):
+        probe.take(5)
+    words = range(bench.buffers[0].address, bench.buffers[0].address + 2**21, 2**16)
+    assert all(ctypes.c_int64.from_address(word).value for word in words)
+    bench.close()
+
+
+def test_ctrl_c_within_looks_ends_them_and_loses_nothing(team):
+    """Pressed again and again, also between a result and its return: every look still comes back."""
+    pressed, inside = 0, False
+
+    def press(*_):
+        if inside:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, press)
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.0017)
+    try:
+        end = monotonic() + 1.0
+        while monotonic() < end:
+            try:
+                inside = True
+                assert team.look(lambda: 7, 2) == [7] * min(2, len(team.cores))
+                inside = False
+            except KeyboardInterrupt:
+                inside = False
+                pressed += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert pressed > 3
 
 
 def test_threads_start_together(compiler, team):

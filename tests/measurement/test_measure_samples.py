@@ -151,6 +151,21 @@ def test_a_figure_never_taken_on_its_own_cores_says_so():
     assert found.doubts == (f"{SHARED}: others were busy on them in the best round",)
 
 
+def test_rounds_on_shared_cores_that_were_no_slower_do_no_harm():
+    """What comes from main memory is not slowed by the other thread of its core."""
+    own, shared = samples([100, 100, 100]), on_shared_cores([100.1, 100.2, 100.1])
+    found = summarise([own] * 6 + [shared])
+    assert (found.value, found.doubts) == (100, ())
+    assert settled([own] * 6 + [shared])
+
+
+@given(st.lists(st.tuples(st.floats(90, 110), st.booleans()), min_size=3, max_size=20))
+def test_what_has_settled_is_in_no_doubt(rounds):
+    taken = [[Sample(value, (1.0,), 1.0 if own else 0.5)] * 5 for value, own in rounds]
+    if settled(taken):
+        assert not summarise(taken).doubted((SHARED, ALONE))
+
+
 def test_what_looks_disturbed_but_did_better_counts():
     """A look before a window and one after it do not tell what came between: the better figure was reached."""
     disturbed = summarise([samples([70, 71, 72]) + on_shared_cores([100] * 9)] * 3)

@@ -20,12 +20,12 @@ from collections.abc import Callable
 #: two microseconds on a core of today.
 IDLE_STEPS, IDLE_TURNS, CHAIN_STEPS, CHAIN_TURNS = 240, 120, 64, 84
 
+#: Looks that are judged together, and the share of them that may be faster than a core can be: a clock that changed.
+BATCH, ODD = 2000, 0.003
+
 #: Where the upper half of a look begins, and its lower half.
 HALF = 32
 LOWER = 2**HALF - 1
-
-#: Looks that are judged together, and the share of them that may be faster than a core can be: a clock that changed.
-BATCH, ODD = 2000, 0.003
 
 #: The least share of its fetching that a core has to itself while a window counts.
 OWN = 0.9
@@ -34,9 +34,9 @@ _CHAIN = "\n".join(f"  %x{n + 1} = {('add', 'xor')[n % 2]} i64 %x{n}, %first" fo
 _IDLE = "\\0A".join(["nop"] * IDLE_STEPS)
 
 #: Machine code that looks once: the time of the run as millionths of the chain's in the upper 32 bits, the chain's in
-#: nanoseconds in the lower ones. The chain is taken before and after the run; 0 where these two differ by more than one
-#: in so many, since the clock changed or an interrupt came. Needs ``@now``. There is one copy of it: where code lies
-#: changes how fast it is fetched.
+#: nanoseconds in the lower ones. The chain is taken before and after the run. Where these two differ by more than one
+#: in so many, since the clock changed, an interrupt came or the code was in no cache, it looks once more, then tells
+#: 0. Needs ``@now``. There is one copy of it: where code lies changes how fast it is fetched.
 APART = 32
 FRONT_END = f"""
 @odd = internal global i64 3
@@ -44,6 +44,7 @@ FRONT_END = f"""
 define internal i64 @chain() noinline {{{{
 entry:
   %first = load volatile i64, i64* @odd
+  %before = call i64 @now(i32 {{wall}})
   %begin = call i64 @now(i32 {{wall}})
   br label %turn
 turn:
@@ -56,17 +57,22 @@ turn:
 end:
   store volatile i64 %x{CHAIN_STEPS}, i64* @odd
   %over = call i64 @now(i32 {{wall}})
-  %took = sub i64 %over, %begin
+  %whole = sub i64 %over, %begin
+  %reading = sub i64 %begin, %before
+  %took = sub i64 %whole, %reading
   ret i64 %took
 }}}}
 
 define i64 @front_end() noinline {{{{
 entry:
+  br label %look
+look:
+  %tried = phi i64 [ 0, %entry ], [ 1, %unknown ]
   %one = call i64 @chain()
   %begin = call i64 @now(i32 {{wall}})
   br label %turn
 turn:
-  %n = phi i64 [ 0, %entry ], [ %next, %turn ]
+  %n = phi i64 [ 0, %look ], [ %next, %turn ]
   call void asm sideeffect "{_IDLE}", ""()
   %next = add i64 %n, 1
   %more = icmp ult i64 %next, {IDLE_TURNS}
@@ -87,8 +93,13 @@ known:
   %ratio = udiv i64 %scaled, %least
   %high = shl i64 %ratio, 32
   %packed = or i64 %high, %least
-  ret i64 %packed
+  %fits = icmp ult i64 %ratio, {2 ** (HALF - 1)}
+  %told = select i1 %fits, i64 %packed, i64 0
+  ret i64 %told
 unknown:
+  %first = icmp eq i64 %tried, 0
+  br i1 %first, label %look, label %silent
+silent:
   ret i64 0
 }}}}
 """

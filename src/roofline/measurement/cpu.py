@@ -56,8 +56,7 @@ def _measure(quick: bool, library: bool, preferred: bool, progress: Progress | N
     missing: list[str] = []
     with Team(processor.cores) as team:
         counts = tuple(sorted({1, len(processor.cores)}))
-        for count in counts:
-            watch(count)
+        watch()
         workers = Workers(processor.cores)
         bench = Bench(team, compiler, QUICK_MEMORY if quick else MEMORY)
         try:

@@ -11,6 +11,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, MissingExtraError
+from roofline.measurement.core_watch import watch
 from roofline.measurement.library import setter
 from roofline.measurement.processor import one_thread_a_core, usable
 from roofline.measurement.workers import Workers
@@ -78,6 +79,7 @@ def torch_library() -> Library:
             return torch.ones(*dims, dtype=kind)
         return torch.rand(*dims).to(kind)
 
+    watch()
     workers = Workers(one_thread_a_core(usable()))
     return Library(
         f"torch {torch.__version__}", torch, TORCH, make, lambda count: setter(torch, count, workers)(), workers.free

@@ -18,9 +18,9 @@ from roofline.measurement.core_share import FRONT_END
 from roofline.measurement.kernels import Kernel
 from roofline.measurement.processor import Processor, this_processor
 
-#: Arguments of the compiled harness: barrier, threads, windows, repeats, a, b, c, count, stride, span, out.
+#: Arguments of the compiled harness: barrier, threads, windows, repeats, a, b, c, count, stride, span, first, out.
 _SIGNATURE = ctypes.CFUNCTYPE(
-    None, *([ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 3 + [ctypes.c_void_p])
+    None, *([ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 4 + [ctypes.c_void_p])
 )
 
 #: Of a look at the core: no arguments, what it found.
@@ -61,12 +61,12 @@ declare i32 @usleep(i32)
 declare i64 @front_end()
 
 define void @windows(i64* %barrier, i64 %threads, i64 %windows, i64 %repeats, i8* %a, i8* %b, i8* %c,
-                     i64 %count, i64 %stride, i64 %span, i64* %out) {{
+                     i64 %count, i64 %stride, i64 %span, i64 %first, i64* %out) {{
 entry:
   br label %window
 window:
   %w = phi i64 [ 0, %entry ], [ %w.next, %done ]
-  %start = phi i64 [ 0, %entry ], [ %off.next, %done ]
+  %start = phi i64 [ %first, %entry ], [ %off.next, %done ]
   %w.next = add i64 %w, 1
   %everyone = mul i64 %w.next, %threads
   %arrived = atomicrmw add i64* %barrier, i64 1 seq_cst
@@ -79,6 +79,7 @@ sleep:
   %slept = call i32 @usleep(i32 {nap})
   br label %gather
 ready:
+  %before = call i64 @front_end()
   %line = getelementptr i64, i64* %barrier, i64 8
   %awake = atomicrmw add i64* %line, i64 1 seq_cst
   br label %spin
@@ -88,7 +89,6 @@ spin:
   %waiting = icmp ult i64 %seen, %everyone
   br i1 %waiting, label %spin, label %go
 go:
-  %before = call i64 @front_end()
   %cpu0 = call i64 @now(i32 {cpu})
   %wall0 = call i64 @now(i32 {wall})
   br label %repeat

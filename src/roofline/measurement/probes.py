@@ -38,6 +38,9 @@ TAKEN_AWAY = 0.9
 #: caches that others filled.
 ROUND, LEAST_WINDOWS, LEAST_CALLS = 4e-3, 5, 3
 
+#: A call this long in seconds is a window and a round by itself.
+LONG_CALL = 0.1
+
 #: A call on several threads shorter than this goes once before its window: threads that have waited for a tenth of a
 #: millisecond lie down, and waking them takes a fiftieth of one.
 WAKING = 2e-3
@@ -93,7 +96,7 @@ class Bench:
         """Probe a kernel that stays in registers."""
         function = self.compiler.function(kernel)
 
-        def jobs(repeats: int) -> list[Job]:
+        def jobs(repeats: int, _place: int) -> list[Job]:
             return [Job(function, (b.address, b.address + 4096, b.address), repeats, 1) for b in self.buffers[:threads]]
 
         take = self._taker(jobs, lambda repeats: kernel.amount * repeats * threads)
@@ -113,16 +116,16 @@ class Bench:
         piece = min(each, PIECE // kernel.step * kernel.step)
         gap = -(-each // LINE) * LINE + STAGGER
 
-        def jobs(repeats: int) -> list[Job]:
+        def jobs(repeats: int, place: int) -> list[Job]:
             return [
                 Job(
                     function, [b.address + gap * min(n, kernel.arrays - 1) for n in range(3)], piece, repeats,
-                    stride=piece if piece < each else 0, span=each,
+                    stride=piece if piece < each else 0, span=each, first=place * piece,
                 )
                 for b in self.buffers[:threads]
             ]  # fmt: skip
 
-        take = self._taker(jobs, lambda repeats: kernel.amount * piece * repeats * threads)
+        take = self._taker(jobs, lambda repeats: kernel.amount * piece * repeats * threads, each // piece)
         working_set = float(each * kernel.arrays * threads)
         return Probe(kernel.name, kernel.unit, kernel.what, threads, take, kernel.dtype, working_set, curve)
 
@@ -142,23 +145,30 @@ class Bench:
 
         return Probe(kernel.name, kernel.unit, kernel.what, threads, take, working_set=float(size * threads))
 
-    def _taker(self, jobs: Callable[[int], list[Job]], amount: Callable[[int], float]) -> Callable[[int], list[Sample]]:
-        """Find, at the first call, how often the kernel must run to fill a window."""
+    def _taker(
+        self, jobs: Callable[[int, int], list[Job]], amount: Callable[[int], float], places: int = 1
+    ) -> Callable[[int], list[Sample]]:
+        """Find, at the first call, how often the kernel must run to fill a window; walk on through all places."""
         known: list[tuple[int, int]] = []
+        place = 0
 
         def take(windows: int) -> list[Sample]:
+            nonlocal place
             if not known:
                 known.append(self._calibrated(jobs))
             repeats, enough = known[0]
-            return samples_of(self.team.windows(jobs(repeats), min(windows, enough)), amount(repeats))
+            windows = min(windows, enough)
+            found = samples_of(self.team.windows(jobs(repeats, place), windows), amount(repeats))
+            place = (place + windows * repeats) % places
+            return found
 
         return take
 
-    def _calibrated(self, jobs: Callable[[int], list[Job]]) -> tuple[int, int]:
+    def _calibrated(self, jobs: Callable[[int, int], list[Job]]) -> tuple[int, int]:
         """How often the kernel runs in a window, and how many windows make a round."""
         count = 1
         while True:
-            seconds = _least(self.team.windows(jobs(count), 5))
+            seconds = _least(self.team.windows(jobs(count, 0), 5))
             if seconds >= TRUSTED or count >= 2**40:
                 repeats = max(1, math.ceil(count * WINDOW / seconds))
                 return repeats, max(LEAST_WINDOWS, int(ROUND * count / (repeats * seconds)))
@@ -199,18 +209,19 @@ def timed(
     thread ran: a library's threads may wait for one another by their own design, so its CPU time is held against a part
     of the best share seen; and when its cores were its own (:mod:`roofline.measurement.core_watch`). The CPU time of
     other threads is no help: the system brings it up to date too rarely for so short a window. ``before`` runs ahead of
-    every batch of windows. A call so long that they would take longer than :data:`ROUND` gets fewer, three at least.
+    every batch of windows. A call so long that they would take longer than :data:`ROUND` gets fewer, three at
+    least or one where it is very long.
     """
     repeats: list[int] = []
     longest: list[float] = []
     best_share = [0.0]
-    cores = watch(threads)
+    cores = watch()
     looked: tuple[int, ...] = ()
 
     def window(count: int) -> Sample:
         """Take a window of so many calls; its value is the time of one."""
         nonlocal looked
-        before_it = looked or cores.look()
+        before_it = looked or cores.look(threads)
         if threads > 1 and longest and longest[0] < WAKING:
             call()
         switches, cpu, start = getrusage(RUSAGE_SELF).ru_nivcsw, thread_time(), perf_counter()
@@ -221,7 +232,7 @@ def timed(
         taken = getrusage(RUSAGE_SELF).ru_nivcsw > switches
         best_share[0] = max(best_share[0], share)
         relative = min(1.0, share / (OWN_WAITING * best_share[0])) if best_share[0] else 0.0
-        looked = cores.look()
+        looked = cores.look(threads)
         relative = min(relative, TAKEN_AWAY) if taken else relative
         return Sample(wall / count, (relative,), cores.share(before_it, looked), cores.clock(before_it, looked))
 
@@ -238,7 +249,8 @@ def timed(
             longest.append(fastest)
         found: list[Sample] = []
         looked = ()
-        for _ in range(min(windows, max(LEAST_CALLS, int(ROUND / longest[0])))):
+        least = LEAST_CALLS if longest[0] < LONG_CALL else 1
+        for _ in range(min(windows, max(least, int(ROUND / longest[0])))):
             if found and not found[-1].ran:
                 sleep(REST)
                 looked = ()

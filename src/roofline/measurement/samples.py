@@ -124,8 +124,8 @@ def summarise(
     """Summarise the rounds of one kernel; None where nothing was sampled.
 
     ``per_cycle`` is the most that is possible in a cycle, of ``clock`` where the windows do not tell theirs.
-    ``smaller_is_better`` is for times. Where no window had cores of its own, those in which every thread ran stand in,
-    without one of these the fastest quarter, and it is said.
+    ``smaller_is_better`` is for times. The best round on cores of its own stands where it comes near the best of all;
+    else that one does, for it was reached. Where no thread ran throughout the fastest quarter stands in. Both are said.
 
     >>> summarise([[Sample(2.0, (1.0,)), Sample(3.0, (1.0,))], [Sample(5.0, (1.0,))]], smaller_is_better=True).value
     2.5
@@ -141,24 +141,26 @@ def summarise(
         by_value = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
         ordered = [_Round(by_value[: max(1, len(by_value) // 4)], True, None)]
         doubts.append(f"no window in which every thread ran: {'an upper' if smaller_is_better else 'a lower'} limit")
-    best = ordered[0].values
-    alike = [one for one in ordered if one.own == ordered[0].own]
+    fastest = ordered[0].median
+    own = [one for one in ordered if one.own]
+    alike = own if own and _near(fastest, own[0].median) else ordered
+    best = alike[0].values
     value, low, high = median(best), quantile(best, 0.25), quantile(best, 0.75)
     doubts += _doubts(everything, [value for one in alike for value in one.values])
-    went = ordered[0].clock or clock
+    went = alike[0].clock or clock
     theory = None if per_cycle is None or went is None else per_cycle * went
     if theory is not None and value > ABOVE_THEORY * theory:
         doubts.append(f"{value / theory:.2f} of what theory allows")
-    if not ordered[0].own:
+    if not alike[0].own:
         doubts.append(f"{SHARED}: others were busy on them in the best round")
     medians = [one.median for one in alike]
-    if len(rounds) > 1 and not any(_near(value, one) for one in medians[1:]):
+    if len(rounds) > 1 and sum(_near(fastest, one.median) for one in ordered) < 2:
         doubts.append(f"{ALONE}: no other came within {CONFIRMED:.0%} of the best")
     usual = quantile(medians, 0.75 if smaller_is_better else 0.25)
     if max(usual, value) > ROUNDS_APART * min(usual, value):
         doubts.append(f"rounds apart: from {value:.3g}, a quarter of them beyond {usual:.3g}")
     clean = sum(sample.clean for sample in everything) / len(everything)
-    return Summary(value, low, high, len(best), clean, tuple(doubts), ordered[0].clock)
+    return Summary(value, low, high, len(best), clean, tuple(doubts), alike[0].clock)
 
 
 def settled(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> bool:

@@ -18,6 +18,9 @@ LATEST = 1.1
 #: The most rounds of a probe that does not settle.
 MOST_ROUNDS = 60
 
+#: Up to so many rounds a probe is looked at after each whether it has settled, later after every so many.
+OFTEN, SELDOM = 12, 4
+
 #: Share of a progress bar that the rounds of all probes fill; the rest is for those that need more.
 ROUNDS_SHARE = 0.5
 
@@ -65,8 +68,9 @@ def _settle(
     heapq.heapify(waiting)
     while waiting and (now := monotonic()) < end:
         seconds, position = heapq.heappop(waiting)
-        probe = probes[position]
-        if settled(probe.rounds, smaller_is_better=probe.smaller_is_better) or len(probe.rounds) >= MOST_ROUNDS:
+        probe, taken = probes[position], len(probes[position].rounds)
+        look = taken < OFTEN or taken % SELDOM == 0
+        if taken >= MOST_ROUNDS or (look and settled(probe.rounds, smaller_is_better=probe.smaller_is_better)):
             continue
         if progress is not None:
             progress(ROUNDS_SHARE + (1 - ROUNDS_SHARE) * (now - start) / (end - start), f"{probe.name}, again")

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from statistics import fmean
 from typing import Any
 
@@ -23,6 +23,9 @@ from roofline.measurement.samples import Sample
 
 #: Arrays of one buffer do not start at the same place within a page, where stores would hold up loads.
 STAGGER = 17 * LINE
+
+#: Seconds after which a bell that rang while Ctrl-C was pressed is not waited for any longer.
+LOST = 0.05
 
 #: What a window reads: CPU time and clock at its start, clock and CPU time at its end, in nanoseconds; what share of
 #: its core the thread had; and at how many Hz it went, None where that is not known.
@@ -56,15 +59,53 @@ class Buffer:
 
 
 class Job:
-    """What one thread runs: a compiled function over three arrays, ``count`` at a time, ``repeats`` a window."""
+    """What one thread runs: a compiled function over three arrays, ``count`` at a time, ``repeats`` a window.
 
-    __slots__ = ("arrays", "count", "function", "repeats", "span", "stride")
+    With a ``stride`` it walks over ``span`` bytes, from ``first`` on and round again.
+    """
+
+    __slots__ = ("arrays", "count", "first", "function", "repeats", "span", "stride")
 
     def __init__(
-        self, function: Any, arrays: Sequence[int], count: int, repeats: int, *, stride: int = 0, span: int = 0
+        self,
+        function: Any,
+        arrays: Sequence[int],
+        count: int,
+        repeats: int,
+        *,
+        stride: int = 0,
+        span: int = 0,
+        first: int = 0,
     ) -> None:
         self.function, self.arrays, self.count, self.repeats = function, tuple(arrays), count, repeats
-        self.stride, self.span = stride, span or count
+        self.stride, self.span, self.first = stride, span or count, first
+
+
+class _Batch:
+    """Tasks that threads run at once; a task that was given twice, since Ctrl-C came between, is run once."""
+
+    def __init__(self, tasks: Sequence[Callable[[], None]]) -> None:
+        self.tasks = tasks
+        self.ended: dict[int, BaseException | None] = {}
+        self.bell: SimpleQueue[None] = SimpleQueue()
+
+    @property
+    def done(self) -> bool:
+        """Whether all have ended."""
+        return len(self.ended) == len(self.tasks)
+
+    def run(self, number: int) -> None:
+        """Run one task in the thread that has its number, and keep what it raised."""
+        if number in self.ended:
+            return
+        try:
+            self.tasks[number]()
+        except BaseException as error:
+            self.ended[number] = error
+        else:
+            self.ended[number] = None
+        if self.done:
+            self.bell.put(None)
 
 
 class Team:
@@ -74,8 +115,7 @@ class Team:
         self.cores = tuple(cores)
         self.pinned = hasattr(os, "sched_setaffinity")
         self._core_shares = [CoreShare() for _ in self.cores]
-        self._jobs: list[SimpleQueue[Callable[[], None] | None]] = [SimpleQueue() for _ in self.cores]
-        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._jobs: list[SimpleQueue[tuple[int, _Batch] | None]] = [SimpleQueue() for _ in self.cores]
         self._threads = [
             threading.Thread(target=self._work, args=(core, jobs), daemon=True, name=f"core {core}")
             for core, jobs in zip(self.cores, self._jobs, strict=True)
@@ -96,36 +136,42 @@ class Team:
         """Have every thread find out what its core does alone."""
         self.each([partial(core.learn, look) for core in self._core_shares])
 
-    def look(self, look: Callable[[], int]) -> list[int]:
-        """Have every thread look once at its core."""
-        found = [0] * len(self.cores)
+    def look(self, look: Callable[[], int], threads: int) -> list[int]:
+        """Have the first threads look once at their cores."""
+        found = [0] * min(threads, len(self.cores))
 
         def task(number: int) -> Callable[[], None]:
             return lambda: found.__setitem__(number, look())
 
-        self.each([task(number) for number in range(len(self.cores))])
+        self.each([task(number) for number in range(len(found))])
         return found
 
     def least_share(self, *looks: Sequence[int]) -> float:
-        """The least share of a core that some looks at all of them tell of."""
-        return min(core.of(*found) for core, found in zip(self._core_shares, zip(*looks, strict=True), strict=True))
+        """The least share of a core that some looks at the first of them tell of."""
+        return min(core.of(*found) for core, found in zip(self._core_shares, zip(*looks, strict=True), strict=False))
 
     def each(self, tasks: Sequence[Callable[[], None]]) -> None:
-        """Run one task on each of the first threads, at once; raise what one of them raised."""
-        for jobs, task in zip(self._jobs, tasks, strict=False):
-            jobs.put(task)
-        failed = [error for _ in tasks if (error := self._finished()) is not None]
-        if failed:
-            raise failed[0]
+        """Run one task on each of the first threads, at once; raise what one of them raised.
 
-    def _finished(self) -> BaseException | None:
-        """Wait for one task; Ctrl-C is kept until it is done, for it writes to memory that must still be there."""
+        Ctrl-C is kept until all are done, for they write to memory that must still be there.
+        """
+        batch = _Batch(tasks)
+        given: set[int] = set()
         pressed: KeyboardInterrupt | None = None
-        while True:
+        while not batch.done:
             try:
-                return self._done.get() or pressed
+                for number, jobs in enumerate(self._jobs[: len(tasks)]):
+                    if number not in given:
+                        jobs.put((number, batch))
+                        given.add(number)
+                batch.bell.get(timeout=LOST)
+            except Empty:
+                continue
             except KeyboardInterrupt as error:
                 pressed = error
+        failed = [error for error in (*batch.ended.values(), pressed) if error is not None]
+        if failed:
+            raise failed[0]
 
     def windows(self, jobs: Sequence[Job], windows: int) -> list[list[Reading]]:
         """Run ``windows`` windows of a job on each of the first threads; return the readings of each.
@@ -138,7 +184,7 @@ class Team:
         def task(job: Job, out: Any) -> Callable[[], None]:
             return lambda: job.function(
                 ctypes.addressof(barrier), len(jobs), windows, job.repeats, *job.arrays, job.count,
-                job.stride, job.span, ctypes.addressof(out),
+                job.stride, job.span, job.first, ctypes.addressof(out),
             )  # fmt: skip
 
         self.each([task(job, out) for job, out in zip(jobs, outs, strict=True)])
@@ -147,17 +193,13 @@ class Team:
             for out, core in zip(outs, self._core_shares, strict=False)
         ]
 
-    def _work(self, core: int, jobs: SimpleQueue[Callable[[], None] | None]) -> None:
+    def _work(self, core: int, jobs: SimpleQueue[tuple[int, _Batch] | None]) -> None:
         if self.pinned:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, {core})
-        while (task := jobs.get()) is not None:
-            try:
-                task()
-            except BaseException as error:
-                self._done.put(error)
-            else:
-                self._done.put(None)
+        while (job := jobs.get()) is not None:
+            number, batch = job
+            batch.run(number)
 
 
 def _reading(fields: Sequence[int], core: CoreShare) -> Reading:

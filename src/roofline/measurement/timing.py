@@ -15,7 +15,6 @@ from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
 from roofline.hardware.warm import WARM
-from roofline.measurement.core_watch import watch
 from roofline.measurement.effects import Setting, effects, threads_used
 from roofline.measurement.executors import Library, any_library, executor
 from roofline.measurement.here import Here, this_machine
@@ -100,7 +99,6 @@ def time_step(
 
     ``rounds`` of windows are taken in about so many ``seconds``.
     """
-    watch(threads_used(op, threads))
     library.set_threads(threads)
     call = executor(library, step, op)
     try:
@@ -173,7 +171,8 @@ def time_call(
         probe = timed("", "", call, threads=threads)
     else:
         call()
-        probe = Probe("", "s", "", threads, lambda windows: [_cold(call, flush) for _ in range(windows)])
+        due = seconds / max(rounds, 1)
+        probe = Probe("", "s", "", threads, lambda windows: _cold_round(call, flush, windows, due))
     sample([probe], rounds=rounds, windows=WINDOWS, seconds=seconds)
     found = summarise(probe.rounds, smaller_is_better=True)
     if found is None:
@@ -199,6 +198,15 @@ def new_bytes(call: Callable[[], Any], times: int = 3) -> float:
         call()
         found.append(getrusage(RUSAGE_SELF).ru_minflt - before)
     return float(min(found) * getpagesize())
+
+
+def _cold_round(call: Callable[[], Any], flush: Callable[[], Any], windows: int, seconds: float) -> list[Sample]:
+    """Take some runs with cold caches, one at least, in about so many seconds."""
+    end = perf_counter() + seconds
+    found = [_cold(call, flush)]
+    while len(found) < windows and perf_counter() < end:
+        found.append(_cold(call, flush))
+    return found
 
 
 def _cold(call: Callable[[], Any], flush: Callable[[], Any]) -> Sample:
