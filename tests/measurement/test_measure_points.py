@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import mmap
+from time import sleep
 
 import pytest
 from made import CALL, made
@@ -284,3 +285,14 @@ def test_several_threads_do_at_least_what_one_does(machine):
     assert slow.reached("library", 2, "fp32").value == 128e9
     assert "more was reached on fewer threads: library fp32 on 2 threads, library bf16 on 2 threads" in slow.warnings()
     assert not any("fewer threads" in line for line in made().warnings())
+
+
+def test_long_runs_with_cold_caches_keep_to_their_time():
+    calls = []
+
+    def call():
+        calls.append(1)
+        sleep(0.1)
+
+    assert time_call(call, flush=lambda: None, seconds=0.6).value == pytest.approx(0.1, rel=0.5)
+    assert 4 <= len(calls) <= 9

@@ -28,7 +28,7 @@ from roofline.measurement.workers import Workers
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
-ROUNDS, WINDOWS, SECONDS = 3, 15, 50.0
+ROUNDS, WINDOWS, SECONDS = 3, 15, 48.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
 #: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
