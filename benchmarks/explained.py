@@ -23,7 +23,7 @@ from roofline.hardware.own import own_file
 from roofline.measurement import read_machine_file
 from roofline.measurement.effects import Setting, threads_used
 from roofline.measurement.executors import Library, torch_library
-from roofline.measurement.samples import SHARED, Summary
+from roofline.measurement.samples import HELD_UP, SHARED, Summary
 from roofline.measurement.timing import point_of, time_step
 from roofline.notation import program
 
@@ -31,9 +31,6 @@ FACTOR, ENOUGH = 1.25, 0.6
 
 #: Rounds, each over the whole grid, so that a busy minute spoils one round and not one point; seconds for a point.
 ROUNDS, SECONDS = 3, 0.5
-
-#: How the doubts begin of a time that was never taken undisturbed.
-DISTURBED = (SHARED, "no window")
 
 BYTES = {"fp32": 4, "bf16": 2}
 
@@ -111,7 +108,7 @@ def keep_better(known: dict[str, Any], label: str, found: dict[str, Any]) -> Non
 
 def own(summary: Summary) -> bool:
     """Whether a time was taken on cores of its own, by threads that ran."""
-    return not summary.doubted(DISTURBED)
+    return not summary.doubted((SHARED, HELD_UP))
 
 
 def timed(library: Library, line: str, threads: int, machine: Machine) -> dict[str, Any]:

@@ -136,22 +136,19 @@ def sizes(threads: int, room: int, quick: bool = False) -> list[float]:
 
 def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
     """Summarise what the probes sampled: ceilings, and curves of those that are points of one."""
-    clock = next((s for p in probes if p.unit == "Hz" and (s := summarise(p.rounds))), None)
+    clock = next((s.value for p in probes if p.unit == "Hz" and (s := summarise(p.rounds))), None)
     skipped = 0
     ceilings: dict[tuple[str, str, int], Ceiling] = {}
     curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
     tables: dict[tuple[str, str, int], list[tuple[float, float, Summary]]] = {}
     for probe in probes:
         summary = summarise(
-            probe.rounds,
-            per_cycle=probe.per_cycle,
-            clock=None if clock is None else clock.value,
-            smaller_is_better=probe.smaller_is_better,
+            probe.rounds, per_cycle=probe.per_cycle, clock=clock, smaller_is_better=probe.smaller_is_better
         )
         if summary is None:
             skipped += 1
             continue
-        went = summary.clock or (clock and clock.value)
+        went = summary.clock or clock
         if went and probe.per_cycle and probe.name.startswith(TILE):
             of_theory = summary.value / (probe.per_cycle * went)
             if of_theory < SHARED:

@@ -46,8 +46,8 @@ SETTLED, SETTLED_SHARE = 3, 0.5
 #: Clean windows that make a round count, or half of the most a round has where these are few.
 ENOUGH = 3
 
-#: How the doubt begins of a figure that was never taken on cores of its own.
-SHARED = "shared cores"
+#: How the doubts begin of a figure that was never taken on cores of its own, and of one whose threads never all ran.
+SHARED, HELD_UP = "shared cores", "no window in which every thread ran"
 
 #: How the doubt begins of a figure whose best round no other confirms.
 ALONE = "one round alone"
@@ -140,7 +140,7 @@ def summarise(
     if not ordered:
         by_value = sorted((sample.value for sample in everything), reverse=not smaller_is_better)
         ordered = [_Round(by_value[: max(1, len(by_value) // 4)], True, None)]
-        doubts.append(f"no window in which every thread ran: {'an upper' if smaller_is_better else 'a lower'} limit")
+        doubts.append(f"{HELD_UP}: {'an upper' if smaller_is_better else 'a lower'} limit")
     fastest = ordered[0].median
     own = [one for one in ordered if one.own]
     alike = own if own and _near(fastest, own[0].median) else ordered

@@ -84,9 +84,9 @@ class Job:
 class _Batch:
     """Tasks that threads run at once; a task that was given twice, since Ctrl-C came between, is run once."""
 
-    def __init__(self, tasks: Sequence[Callable[[], None]]) -> None:
+    def __init__(self, tasks: Sequence[Callable[[], Any]]) -> None:
         self.tasks = tasks
-        self.ended: dict[int, BaseException | None] = {}
+        self.ended: dict[int, tuple[Any, BaseException | None]] = {}
         self.bell: SimpleQueue[None] = SimpleQueue()
 
     @property
@@ -95,15 +95,13 @@ class _Batch:
         return len(self.ended) == len(self.tasks)
 
     def run(self, number: int) -> None:
-        """Run one task in the thread that has its number, and keep what it raised."""
+        """Run one task in the thread that has its number, and keep what it returned or raised."""
         if number in self.ended:
             return
         try:
-            self.tasks[number]()
+            self.ended[number] = self.tasks[number](), None
         except BaseException as error:
-            self.ended[number] = error
-        else:
-            self.ended[number] = None
+            self.ended[number] = None, error
         if self.done:
             self.bell.put(None)
 
@@ -138,20 +136,14 @@ class Team:
 
     def look(self, look: Callable[[], int], threads: int) -> list[int]:
         """Have the first threads look once at their cores."""
-        found = [0] * min(threads, len(self.cores))
-
-        def task(number: int) -> Callable[[], None]:
-            return lambda: found.__setitem__(number, look())
-
-        self.each([task(number) for number in range(len(found))])
-        return found
+        return self.each([look] * min(threads, len(self.cores)))
 
     def least_share(self, *looks: Sequence[int]) -> float:
         """The least share of a core that some looks at the first of them tell of."""
         return min(core.of(*found) for core, found in zip(self._core_shares, zip(*looks, strict=True), strict=False))
 
-    def each(self, tasks: Sequence[Callable[[], None]]) -> None:
-        """Run one task on each of the first threads, at once; raise what one of them raised.
+    def each(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Run one task on each of the first threads, at once; return what they did, or raise what one of them raised.
 
         Ctrl-C is kept until all are done, for they write to memory that must still be there.
         """
@@ -169,9 +161,10 @@ class Team:
                 continue
             except KeyboardInterrupt as error:
                 pressed = error
-        failed = [error for error in (*batch.ended.values(), pressed) if error is not None]
+        failed = [error for error in (*(raised for _, raised in batch.ended.values()), pressed) if error is not None]
         if failed:
             raise failed[0]
+        return [batch.ended[number][0] for number in range(len(tasks))]
 
     def windows(self, jobs: Sequence[Job], windows: int) -> list[list[Reading]]:
         """Run ``windows`` windows of a job on each of the first threads; return the readings of each.
