@@ -8,15 +8,18 @@ against clock times width. Cases that are too low get up to ``--again`` more rou
 A peer that is not there is said: likwid-bench comes with the Debian package ``likwid``, STREAM's triad is compiled here
 and needs ``cc``. Exits with 1 when a ceiling is too low.
 
-``--repeat 10`` measures ten times instead: of those whose report says uncontended, the quartiles of every ceiling must
-lie within 5 % of its median. ``--spin 4`` measures beside four spinning processes, and alone before and after: every
-ceiling must stay at least 0.9 of the one alone, and the report must say that the machine was contended.
+``--repeat 10`` measures ten times instead. Of those whose report says uncontended, the quartiles of every ceiling must
+lie within 5 % of its median, at one clock; a figure that its report does not confirm does not count. Without two such
+runs the figures that contended ones confirm are held against each other, which decides nothing. ``--spin 4`` measures
+beside four spinning processes, and alone before and after: every ceiling must stay at least 0.9 of the one alone, and
+the report must say that the machine was contended.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import re
 import shutil
 import subprocess
@@ -27,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
+from typing import NamedTuple
 
 from roofline.measurement import Measurement, read_machine_file
 from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
@@ -273,21 +277,43 @@ def measured(quick: bool) -> Measurement:
     return found
 
 
-def figures(found: Measurement) -> dict[str, tuple[float, bool, float]]:
-    """Every ceiling and level by name: its figure, whether smaller is better, and at which clock."""
+class Figure(NamedTuple):
+    """A ceiling or level of one run: whether smaller is better, at which clock, whether its report confirms it."""
+
+    value: float
+    smaller: bool
+    clock: float
+    confirmed: bool
+
+    @property
+    def per_cycle(self) -> float:
+        """The value at a clock of one."""
+        return self.value * self.clock if self.smaller else self.value / self.clock
+
+
+def figures(found: Measurement) -> dict[str, Figure]:
+    """Every ceiling and level by name; a level is confirmed where most working sets in it are."""
     usual = found.value("clock") or 1.0
-    ceilings = {
-        f"{c.label}, {c.threads} thr": (c.value, c.unit == "s", c.summary.clock or usual) for c in found.ceilings
+    named = {
+        f"{c.label}, {c.threads} thr": Figure(c.value, c.unit == "s", c.summary.clock or usual, c.summary.confirmed)
+        for c in found.ceilings
     }
-    levels = {f"{e.name}, {n} thr": (e.bandwidth, False, usual) for n in found.thread_counts() for e in found.levels(n)}
-    return {**ceilings, **levels}
+    for threads in found.thread_counts():
+        inner = 0.0
+        for level in found.levels(threads):
+            outer = level.capacity or math.inf
+            curves = [curve for curve in found.curves if curve.threads == threads]
+            inside = [one.confirmed for curve in curves for size, one in curve.points if inner < size <= outer]
+            sure = sum(inside) > len(inside) / 2
+            named[f"{level.name}, {threads} thr"] = Figure(level.bandwidth, False, usual, sure)
+            inner = outer
+    return named
 
 
 def repeated(times: int, quick: bool) -> int:
     """Measure several times; print how far the uncontended runs agree; return 1 where they do not.
 
-    Beside each spread stands that of the figures per cycle of their own clock, which a cloud's host may change. Without
-    two uncontended runs those of all runs are printed, which decide nothing.
+    Without two uncontended runs all are held against each other, which decides nothing.
     """
     every = [measured(quick) for _ in range(times)]
     kept = [found for found in every if not found.contended]
@@ -296,20 +322,28 @@ def repeated(times: int, quick: bool) -> int:
     return int(len(kept) > 1 and apart > 0)
 
 
-def agreement(runs: Sequence[dict[str, tuple[float, bool, float]]]) -> int:
-    """Print how far runs agree on every figure, and return how many figures lie apart."""
-    apart, spreads = 0, []
+def agreement(runs: Sequence[dict[str, Figure]]) -> int:
+    """Print how far runs agree on every figure that at least two confirm, and return how many lie apart.
+
+    A cloud's host changes the clock from minute to minute. What a core does goes with it, what memory does hardly: a
+    figure lies apart where it does so both as it is and per cycle of its own clock.
+    """
+    apart, spreads, lone = 0, [], 0
+    print(f"{'':40}{'median':>12}{'runs':>6}{'as it is':>10}{'a cycle':>10}")
     for name in runs[0]:
-        found = [run[name] for run in runs if name in run]
-        values = [value for value, *_ in found]
-        a_cycle = [value * clock if smaller else value / clock for value, smaller, clock in found]
-        spread, by_clock = (spread_of(one) for one in (values, a_cycle))
-        apart += spread > AGREED
-        spreads.append(spread)
-        word = " APART" if spread > AGREED else ""
-        print(f"{name:40}{median(values):12.4g}{spread:8.1%}{by_clock:8.1%} a cycle{word}")
-    some = f"{apart or 'no'} of {len(runs[0])} figures"
-    print(f"{some} have quartiles more than {AGREED:.0%} apart; half of all lie within {median(spreads):.1%}")
+        found = [run[name] for run in runs if name in run and run[name].confirmed]
+        if len(found) < 2:
+            lone += 1
+            print(f"{name:40}{runs[0][name].value:12.4g}{len(found):6}")
+            continue
+        both = [spread_of([figure.value for figure in found]), spread_of([figure.per_cycle for figure in found])]
+        apart += min(both) > AGREED
+        spreads.append(min(both))
+        word = " APART" if min(both) > AGREED else ""
+        print(f"{name:40}{median(f.value for f in found):12.4g}{len(found):6}{both[0]:10.1%}{both[1]:10.1%}{word}")
+    some = f"{apart or 'no'} of {len(spreads)} figures"
+    within = f"; half of all lie within {median(spreads):.1%}" if spreads else ""
+    print(f"{some} have quartiles more than {AGREED:.0%} apart{within}; {lone} were not confirmed twice")
     return apart
 
 
@@ -334,8 +368,8 @@ def beside(spinning: int, quick: bool) -> int:
             spinner.wait()
     second = figures(measured(quick))
     low = drifted = 0
-    for name, (value, smaller, _) in figures(found).items():
-        alone = [run[name][0] for run in (first, second) if name in run] or [value]
+    for name, (value, smaller, *_) in figures(found).items():
+        alone = [run[name].value for run in (first, second) if name in run] or [value]
         quiet = max(alone) if smaller else min(alone)
         drifted += min(alone) < LEFT * max(alone)
         left = quiet / value if smaller else value / quiet

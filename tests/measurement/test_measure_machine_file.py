@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import pytest
 from made import made, summary
+from rich.console import Console
 
 from roofline import bound, chip
 from roofline.errors import HardwareError
 from roofline.hardware.checks import check
 from roofline.measurement import read_machine_file, write_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
-from roofline.measurement.samples import ALONE
+from roofline.measurement.samples import ALONE, SHARED
+from roofline.measurement.show import record, table
 
 
 @pytest.fixture
@@ -112,10 +114,26 @@ def test_figures_that_nothing_confirms_make_a_machine_contended():
     few = replace(found, ceilings=(replace(found.ceilings[0], summary=lonely), *found.ceilings[1:]))
     assert 0 < few.unconfirmed < 0.05
     assert not few.contended
+    assert record(few)["ceilings"][0]["confirmed"] is False
+    assert sum(line["confirmed"] for line in record(few)["ceilings"]) == len(few.ceilings) - 1
     [load, *others] = found.curves
     many = replace(found, curves=(replace(load, points=tuple((size, lonely) for size, _ in load.points)), *others))
     assert many.contended
     assert re.match(r"contended: \d+% of the figures rest on one round that no other came near", many.warnings()[0])
+
+
+def test_a_figure_in_doubt_is_marked(capsys):
+    def shown(measured):
+        Console(width=140).print(table(measured))
+        return capsys.readouterr().out
+
+    found = made()
+    assert "? " not in shown(found)
+    for place, one in enumerate(found.ceilings):
+        lonely = replace(one, summary=replace(one.summary, doubts=(f"{SHARED}: others were busy on them",)))
+        text = shown(replace(found, ceilings=(*found.ceilings[:place], lonely, *found.ceilings[place + 1 :])))
+        assert text.count("? ") == 2
+        assert "? no second round on cores of its own came within 5% of it" in text
 
 
 def test_doubts_of_shapes_come_back(tmp_path):

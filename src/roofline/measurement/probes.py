@@ -22,8 +22,9 @@ WINDOW = 2e-4
 #: Length of a window of calls from Python, which must fit into a turn of the scheduler with all threads of a library.
 CALL_WINDOW = 2e-4
 
-#: Large working sets are walked in pieces of this many bytes, so that a window ends in time.
-PIECE = 24 * 2**20
+#: Large working sets are walked in pieces of this many bytes, so that a window ends in time; each window goes on where
+#: the one before ended, so that what it meets has been out of the caches for the whole walk.
+PIECE = 4 * 2**20
 
 #: Of the best share of CPU time that a calling thread reaches, what an undisturbed window has at least.
 OWN_WAITING = 0.9

@@ -189,8 +189,7 @@ class Measurement:
     def unconfirmed(self) -> float:
         """Share of the figures that rest on one round which no other came near, or on cores that others used too."""
         summaries = self.summaries()
-        alone = sum(summary.doubted((ALONE, SHARED)) for summary in summaries)
-        return alone / len(summaries) if summaries else 0.0
+        return sum(not summary.confirmed for summary in summaries) / len(summaries) if summaries else 0.0
 
     @property
     def beside(self) -> bool:

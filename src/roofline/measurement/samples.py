@@ -28,9 +28,6 @@ from roofline.measurement.core_share import OWN
 #: The least share of the wall time that every thread must have run for a window to count.
 CLEAN = 0.97
 
-#: Below this share of clean windows a measurement was contended.
-CONTENDED = 0.5
-
 #: Two clusters of samples this far apart, each with at least this share of them, are two states of the machine.
 MODES_APART, MODE_SHARE = 0.15, 0.2
 
@@ -41,7 +38,7 @@ ROUNDS_APART = 1.1
 CONFIRMED = 0.05
 
 #: How many rounds near the best, and what share of all, make a figure that more of them would not change.
-SETTLED, SETTLED_SHARE = 3, 0.5
+SETTLED, SETTLED_SHARE = 5, 0.5
 
 #: Clean windows that make a round count, or half of the most a round has where these are few.
 ENOUGH = 3
@@ -105,9 +102,9 @@ class Summary:
         return (self.high - self.low) / self.value if self.value else 0.0
 
     @property
-    def contended(self) -> bool:
-        """Whether others used the machine for most of the time."""
-        return self.clean < CONTENDED
+    def confirmed(self) -> bool:
+        """Whether a second round on cores of their own came near the best: what other runs find again."""
+        return not self.doubted((ALONE, SHARED, HELD_UP))
 
     def doubted(self, beginnings: str | tuple[str, ...]) -> bool:
         """Whether a doubt begins with one of these words."""
@@ -154,7 +151,7 @@ def summarise(
     if not alike[0].own:
         doubts.append(f"{SHARED}: others were busy on them in the best round")
     medians = [one.median for one in alike]
-    if len(rounds) > 1 and sum(_near(fastest, one.median) for one in ordered) < 2:
+    if len(rounds) > 1 and sum(_near(medians[0], other) for other in medians) < 2:
         doubts.append(f"{ALONE}: no other came within {CONFIRMED:.0%} of the best")
     usual = quantile(medians, 0.75 if smaller_is_better else 0.25)
     if max(usual, value) > ROUNDS_APART * min(usual, value):
@@ -164,10 +161,10 @@ def summarise(
 
 
 def settled(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> bool:
-    """Whether half of the rounds on cores of their own, three at least, came near the best: more would not change it.
+    """Whether half of the rounds on cores of their own, five at least, came near the best: more would not change it.
 
     >>> slow, fast = ([Sample(value, (1.0,))] * 5 for value in (60.0, 100.0))
-    >>> settled([fast, fast]), settled([slow, slow, fast] * 3), settled([slow, fast] * 3)
+    >>> settled([fast, fast]), settled([slow, slow, fast] * 5), settled([slow, fast] * 5)
     (False, False, True)
     """
     ordered = _ranked(rounds, smaller_is_better)

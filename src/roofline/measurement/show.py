@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.measurement.result import Ceiling, Measurement
-from roofline.measurement.samples import Summary
+from roofline.measurement.samples import CONFIRMED, Summary
 from roofline.quantity import format_number, format_quantity
+
+#: Before a figure in doubt.
+MARK = "? "
 
 
 def table(measured: Measurement) -> Any:
@@ -22,6 +25,8 @@ def table(measured: Measurement) -> Any:
     if any(_is_function(ceiling) for ceiling in measured.ceilings):
         parts += [Text(), _functions(measured)]
     parts.append(Text())
+    if any(not ceiling.summary.confirmed for ceiling in measured.ceilings):
+        parts.append(Text(f"  {MARK}no second round on cores of its own came within {CONFIRMED:.0%} of it", "dim"))
     parts.append(Text(f"  {measured.clean:.0%} of the windows were clean, {told.seconds:g} s in all", "dim"))
     parts += [Text(f"  {warning}", "yellow") for warning in measured.warnings()]
     return Group(*parts)
@@ -92,6 +97,7 @@ def _summary(summary: Summary) -> dict[str, Any]:
         "high": summary.high,
         "samples": summary.samples,
         "clean": summary.clean,
+        "confirmed": summary.confirmed,
         "doubts": list(summary.doubts),
     }
 
@@ -112,7 +118,7 @@ def _ceilings(measured: Measurement) -> Any:
         found = {c.threads: c for c in measured.ceilings if (c.name, c.dtype) == (name, dtype)}
         most = found[max(found)]
         low, high = (_compact(value, most.unit) for value in (most.summary.low, most.summary.high))
-        cells = [_compact(found[count].value, most.unit) if count in found else "" for count in counts]
+        cells = [_marked(found.get(count)) for count in counts]
         rows.add_row(f"  {most.label}", *cells, f"{low} … {high}", f"{most.summary.clean:.0%}")
     return rows
 
@@ -135,9 +141,9 @@ def _functions(measured: Measurement) -> Any:
     rows.add_column("a call", justify="right", no_wrap=True)
     for name in dict.fromkeys(name.partition(" ")[2] for name, _, _ in found):
         rates = [found.get((f"library {name}", *column)) for column in columns]
-        calls = [c.value for (called, _, _), c in found.items() if called == f"call {name}"]
-        cells = [_compact(rate.value, rate.unit) if rate else "" for rate in rates]
-        rows.add_row(f"  {name}", *cells, format_quantity(min(calls), "s") if calls else "")
+        calls = [c for (called, _, _), c in found.items() if called == f"call {name}"]
+        fastest = min(calls, key=lambda call: call.value, default=None)
+        rows.add_row(f"  {name}", *map(_marked, rates), _marked(fastest))
     return rows
 
 
@@ -159,6 +165,13 @@ def _levels(measured: Measurement, threads: int) -> Any:
         best = format_quantity(level.bandwidth, "B/s")
         rows.add_row(f"  {level.name}", holds, best, *(format_quantity(v, "B/s") if v else "" for v in cells))
     return rows
+
+
+def _marked(ceiling: Ceiling | None) -> str:
+    """Show a figure, with a mark where no second round on its own cores confirms it; nothing where there is none."""
+    if ceiling is None:
+        return ""
+    return f"{'' if ceiling.summary.confirmed else MARK}{_compact(ceiling.value, ceiling.unit)}"
 
 
 def _compact(value: float, unit: str) -> str:
