@@ -156,8 +156,21 @@ def test_tables_say_what_is_odd_and_what_is_missing(machine):
     text = rendered(imported_table(points, Imported((), {"aten::sort": 2.0}), "on x", 1))
     assert "200%" in text
     assert "fast: 2.00 of the roof" in text
-    assert "1 shorter runs are not shown" in text
+    assert "1 shorter run is not shown" in text
     assert "incomplete: no rule for aten::sort 2 s" in text
+
+
+def test_a_dtype_that_was_not_stated_is_said(machine):
+    """Or a run in fp32 is held against a roof of bf16, and nothing tells."""
+    said = "bf16 where no dtype is stated"
+    unstated, stated, copy = points_of(
+        read_measured([("a", 1e9, 2e9, 0.25), ("b", 1e9, 2e9, 0.25, "bf16"), ("copy", 0, 2e9, 0.25)]), machine
+    )
+    assert said in unstated.to_dict()["assumptions"]
+    assert said not in stated.to_dict()["assumptions"] + copy.to_dict()["assumptions"]
+    assert said in rendered(imported_table([unstated], Imported(()), "on x", 1))
+    [again] = points_of(read_measured([unstated.run]), machine)
+    assert said in again.assumptions
 
 
 def test_runs_are_written_and_read_back(tmp_path):

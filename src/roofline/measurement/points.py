@@ -68,6 +68,13 @@ class Point:
         return sum(effect.seconds for effect in self.effects) / self.run.seconds if self.effects else None
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the bound assumes, and the dtype where the run states none."""
+        if self.run.stated or not self.run.flops:
+            return self.bound.assumptions
+        return (f"{self.run.dtype} where no dtype is stated", *self.bound.assumptions)
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """Why this point may be where no point can be: likely reasons for a run above its roof."""
         if self.fraction <= ABOVE:
@@ -99,7 +106,7 @@ class Point:
             "explained": self.explained,
             "effects": [{"name": e.name, "seconds": e.seconds, "why": e.why} for e in self.effects],
             "flags": list(self.flags),
-            "assumptions": list(self.bound.assumptions),
+            "assumptions": list(self.assumptions),
         }
 
 

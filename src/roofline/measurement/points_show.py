@@ -48,7 +48,7 @@ def table(points: Sequence[Point], title: str) -> Any:
     parts += [Text(f"  timed with {said}", "dim") for said in how]
     doubts = [f"  {p.run.name}: {d}" for p in points if p.summary is not None for d in p.summary.doubts]
     parts += [Text(line, "yellow") for line in doubts]
-    assumed = list(dict.fromkeys(said for point in points for said in point.bound.assumptions))
+    assumed = list(dict.fromkeys(said for point in points for said in point.assumptions))
     if assumed:
         rows = Table.grid(padding=(0, 2))
         for number, said in enumerate(assumed):
@@ -92,8 +92,8 @@ def imported_table(points: Sequence[Point], found: Imported, title: str, top: in
     for name, seconds, share in split(points, found.unpriced)[:MOST_SPLIT]:
         rows.add_row(f"  {name}", format_quantity(seconds, "s"), f"{share:.0%}")
     parts += [Text("  time by operation", "dim"), rows]
-    if len(points) > top:
-        parts.append(Text(f"  {len(points) - top} shorter runs are not shown (--top)", "dim"))
+    if (hidden := len(points) - top) > 0:
+        parts.append(Text(f"  {hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown (--top)", "dim"))
     if found.unpriced:
         named = sorted(found.unpriced.items(), key=lambda item: -item[1])
         said = ", ".join(f"{name} {format_quantity(seconds, 's')}" for name, seconds in named[:8])

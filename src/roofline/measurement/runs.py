@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline import dtypes
@@ -25,20 +25,27 @@ from roofline.quantity import parse
 COLUMNS = ("name", "flops", "bytes", "seconds")
 OPTIONAL = ("dtype", "on")
 
+#: The dtype of a run that states none.
+UNSTATED = "bf16"
+
 _UNITS = {"flops": "FLOP", "bytes": "B", "seconds": "s"}
 _EXAMPLE = "write it as name,flops,bytes,seconds and one run a line, such as up projection,137 GFLOP,201 MB,210 us"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: its FLOPs, the bytes it moved, the seconds it took; ``on`` is the key of its machine, if said."""
+    """One run: its FLOPs, the bytes it moved, the seconds it took; ``on`` is the key of its machine, if said.
+
+    ``stated`` tells whether the source named the dtype.
+    """
 
     name: str
     flops: float
     bytes: float
     seconds: float
-    dtype: str = "bf16"
+    dtype: str = UNSTATED
     on: str = ""
+    stated: bool = field(default=True, compare=False, repr=False)
 
     @property
     def intensity(self) -> float:
@@ -118,7 +125,8 @@ def _from_row(names: list[str], row: list[str], where: str) -> Measured:
 
 def _from_value(item: Any, where: str) -> Measured:
     if isinstance(item, Measured):
-        return _point({name: getattr(item, name) for name in (*COLUMNS, *OPTIONAL)}, where)
+        again = _point({name: getattr(item, name) for name in (*COLUMNS, *OPTIONAL)}, where)
+        return replace(again, stated=item.stated)
     if isinstance(item, Mapping):
         missing = next((name for name in COLUMNS if name not in item), None)
         if missing is not None:
@@ -138,12 +146,13 @@ def _point(fields: Mapping[str, Any], where: str) -> Measured:
     amounts = {column: _amount(fields[column], column, where) for column in _UNITS}
     if not amounts["flops"] and not amounts["bytes"]:
         raise InputError(f"{where}: the run has neither FLOPs nor bytes", hint="state what it computes or moves")
-    dtype = str(fields.get("dtype") or "bf16").strip()
+    said = str(fields.get("dtype") or "").strip()
+    dtype = said or UNSTATED
     try:
         dtypes.get(dtype.partition("_acc")[0])
     except InputError as error:
         raise InputError(f"{where}: {error.message}", hint=error.hint) from None
-    return Measured(name, **amounts, dtype=dtype, on=str(fields.get("on") or "").strip())
+    return Measured(name, **amounts, dtype=dtype, on=str(fields.get("on") or "").strip(), stated=bool(said))
 
 
 def _amount(value: Any, column: str, where: str) -> float:
