@@ -24,7 +24,7 @@ from roofline import dtypes
 from roofline.bounds.api import target
 from roofline.bounds.question import resolve_sizes
 from roofline.bounds.question_mesh import axis_size
-from roofline.errors import HardwareError, InputError, NotationError, SizeError, suggest
+from roofline.errors import InputError, NotationError, SizeError, suggest
 from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
 from roofline.notation.structure import TensorNode
@@ -230,21 +230,19 @@ def _axes(
     node: TensorNode, text: str, mesh: dict[str, Any], on: Any, files: Sequence[str], sizes: Mapping[str, Any]
 ) -> tuple[dict[str, Size], tuple[str, ...]]:
     """Sizes of the mesh axes, from the caller or from the target's shape."""
-    axes: dict[str, Size] = {}
+    axes = {axis: axis_size(size, sizes) for axis, size in mesh.items()}
     notes: tuple[str, ...] = ()
     if on is not None:
-        machine = target(on, files=files)
-        if machine.mesh is not None and not mesh:
-            axes = dict(machine.mesh.sizes)
-        elif mesh:
-            from roofline.hardware.network import with_mesh
+        from roofline.hardware.network import shape_axes, with_mesh
 
-            machine = with_mesh(machine, {axis: axis_size(size, sizes) for axis, size in mesh.items()})
+        machine = target(on, files=files)
+        if mesh and machine.links:
+            machine = with_mesh(machine, axes)
+        if machine.mesh is not None:
+            axes, notes = dict(machine.mesh.sizes), machine.mesh.notes
         else:
-            raise HardwareError(f"{machine.name} is one chip", hint=f"write its shape, as in {machine.key}:4")
-        axes, notes = dict(machine.mesh.sizes if machine.mesh else axes), machine.mesh.notes if machine.mesh else ()
-    else:
-        axes = {axis: check(axis, axis_size(size, sizes)) for axis, size in mesh.items()}
+            axes = axes or shape_axes(machine)
+    axes = {axis: check(axis, size) for axis, size in axes.items()}
     for dim in node.dims or ():
         for axis in dim.axes:
             _declared(axis, axes, text, dim.span.start + len(dim.name or str(dim.size)) + 1)
