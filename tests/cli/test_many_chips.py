@@ -118,11 +118,11 @@ def test_a_shape_without_a_known_link_asks_for_the_link_and_still_lays_out(capsy
 
 
 def test_a_result_that_is_not_written_is_shown_as_the_plan_leaves_it(capsys: pytest.CaptureFixture[str]) -> None:
-    line, words = "softmax_V(fp32[B, V_X])", ("--on", "v5e:8", "B=1024", "V=128000")
+    line, words = "cumsum_V(fp32[B, V_X])", ("--on", "v5e:8", "B=1024", "V=128000")
     shown = run(capsys, "bound", line, *words)
-    assert "softmax_V(fp32[1024, 128000_X]) -> fp32[1024_X, 128000]" in shown
+    assert "cumsum_V(fp32[1024, 128000_X]) -> fp32[1024_X, 128000]" in shown
     assert "the layout of the result is not written: the plan leaves it as fp32[B_X, V]" in shown
-    assert run(capsys, "shard", line, *words).startswith("softmax_V(fp32[1024, 128000_X]) -> fp32  on TPU v5e")
+    assert run(capsys, "shard", line, *words).startswith("cumsum_V(fp32[1024, 128000_X]) -> fp32  on TPU v5e")
     written = run(capsys, "bound", f"{line} -> fp32[B, V_X]", *words)
     assert "-> fp32[1024, 128000_X]  on TPU v5e" in written
     assert "not written" not in written

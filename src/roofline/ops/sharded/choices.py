@@ -64,7 +64,8 @@ class Score(NamedTuple):
 class Choice(NamedTuple):
     """One way to do an operation: the moves of its operands, from the layouts given, and those of its raw result.
 
-    ``repeated`` are the mesh axes along which every chip does the same.
+    ``repeated`` are the mesh axes along which every chip does the same, ``exchanged`` those over which ``statistics``
+    numbers of each row are added up on the way.
     """
 
     given: tuple[Layout, ...]
@@ -72,6 +73,8 @@ class Choice(NamedTuple):
     raw: Layout
     after: tuple[Move, ...]
     repeated: tuple[str, ...]
+    exchanged: tuple[str, ...] = ()
+    statistics: int = 0
 
     @property
     def result(self) -> Layout:
@@ -83,14 +86,20 @@ class Choice(NamedTuple):
         """Mesh axes that its collectives go over, its slices, axes along which every chip does the same."""
         made = [move for steps in (*self.before, self.after) for move in steps]
         sent = sum(len(move.axes) for move in made if move.sends)
-        return Score(sent, sum(not move.sends for move in made), len(self.repeated))
+        return Score(sent + len(self.exchanged), sum(not move.sends for move in made), len(self.repeated))
 
     def words(self, inputs: Sequence[str], result: str, show: Callable[[str], str] = str) -> list[str]:
         """Name every move with the tensor it moves."""
-        said = []
+        said: list[str] = []
         for name, layout, steps in zip(inputs, self.given, self.before, strict=True):
             said += describe(name, layout, steps, show)
+        if self.exchanged:
+            said.append(self.exchange())
         return said + describe(result, self.raw, self.after, show)
+
+    def exchange(self) -> str:
+        """Name what adds up the statistics of rows."""
+        return f"{Move('AllReduce', self.exchanged, ()).name()}(statistics)"
 
 
 def describe(name: str, layout: Layout, steps: Sequence[Move], show: Callable[[str], str] = str) -> list[str]:
@@ -161,7 +170,11 @@ def _choice(
         before.append(steps)
     raw = empty(step).put({axis: loop.result if loop else None for axis, loop in roles.items()})
     repeated = tuple(axis for axis, loop in roles.items() if loop is None)
-    return _finished(inputs, before, raw, wanted, repeated, may_split)
+    found = _finished(inputs, before, raw, wanted, repeated, may_split)
+    sharing = {axis: loop.statistics for axis, loop in roles.items() if loop is not None and loop.statistics}
+    if found is None or not sharing:
+        return found
+    return found._replace(exchanged=tuple(sharing), statistics=max(sharing.values()))
 
 
 def _linear(step: Step, inputs: Sequence[Layout], wanted: Layout | None, may_split: MaySplit) -> Iterator[Choice]:
