@@ -84,3 +84,11 @@ def test_what_chips_tell_each_other_is_enough() -> None:
 def test_the_fewest_axes_come_first_without_sizes() -> None:
     steps = program("h = bf16[B, D_X] + bf16[B, D_X]; rms_norm_D(h) -> bf16[B, D_X]").steps
     assert next(plans(steps)).words == ("AllReduce_X(statistics)",)
+
+
+def test_parts_of_a_maximum_are_not_added_up() -> None:
+    line = "a = {0}_D(fp32[B, D_X]); b = {0}_D(fp32[B, D_X]); a + b -> fp32[B]"
+    names = {name: {plan.name for plan in shard(line.format(name), on="h100:8", B=64, D=64)} for name in ("sum", "max")}
+    assert "AllReduce_X(fp32[B] {U_X})" in names["sum"]
+    assert "AllReduce_X(fp32[B] {U_X})" not in names["max"]
+    assert "AllReduce_X(a[B] {U_X}); AllReduce_X(b[B] {U_X})" in names["max"]

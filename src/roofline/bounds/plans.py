@@ -282,7 +282,7 @@ class _Search:
         else:
             said.append(f"plan: {plan.name}")
         settled = self.settled(plan)
-        if settled is not self.parsed:
+        if settled.steps[-1] is not self.parsed.steps[-1]:
             made = settled.steps[-1].output.written
             said.append(f"the layout of the result is not written: the plan leaves it as {made}")
         if any_order(self.parsed.steps, plan):
@@ -291,16 +291,18 @@ class _Search:
         return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes), expression)
 
     def settled(self, plan: Plan) -> Program:
-        """The program with the layout that the plan leaves the last result in, where none is written."""
-        *first, last = self.parsed.steps
-        choice = plan.choices[-1]
-        if last.laid_out or choice is None:
-            return self.parsed
-        result = choice.result
-        axes = tuple(Axis(label, shard) for label, shard in zip(result.labels, result.shards, strict=True))
-        written = last.output.dtype + result.text(self.show)
-        output = replace(last.output, axes=axes, unreduced=result.unreduced, written=written)
-        return replace(self.parsed, steps=(*first, replace(last, output=output, laid_out=True)))
+        """The program with the layouts that the plan leaves results in, where none is written."""
+        steps = []
+        for step, choice in zip(self.parsed.steps, plan.choices, strict=True):
+            if step.laid_out or choice is None:
+                steps.append(step)
+                continue
+            made = choice.result
+            axes = tuple(Axis(label, shard) for label, shard in zip(made.labels, made.shards, strict=True))
+            written = step.output.dtype + made.text(self.show)
+            output = replace(step.output, axes=axes, unreduced=made.unreduced, written=written)
+            steps.append(replace(step, output=output, laid_out=True))
+        return replace(self.parsed, steps=tuple(steps))
 
 
 def _merit(found: Bound | None, estimated: bool) -> tuple[Any, ...]:

@@ -125,11 +125,12 @@ def choices(
     *,
     also: Sequence[str] = (),
     may_split: MaySplit = lambda label, axes: True,
+    sums: bool = True,
 ) -> Iterator[Choice]:
     """List every way to do a step from these layouts; ``wanted`` is what its result must be, None for any layout.
 
     ``also`` names mesh axes that stand in none of the tensors and may be used. ``may_split`` rules out loops, and
-    layouts on the way, that the axes do not divide.
+    layouts on the way, that the axes do not divide. ``sums`` says that what is partial of the operands are sums.
     """
     loops = loops_of(step)
     axes = list(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
@@ -139,7 +140,7 @@ def choices(
         found = _choice(step, inputs, wanted, chosen, may_split, known)
         if found is not None:
             yield found
-    if stays_partial(step):
+    if sums and stays_partial(step):
         yield from _linear(step, inputs, wanted, may_split)
 
 
