@@ -195,7 +195,9 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> Row:
 
 
 def _is_one(size: Size | None) -> bool:
-    return bool((size == 1).all()) if is_array(size) else isinstance(size, int) and size == 1
+    if is_array(size):
+        return bool(size.max() == 1)
+    return isinstance(size, int) and size == 1
 
 
 def _largest(values: list[Size]) -> Size:
