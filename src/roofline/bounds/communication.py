@@ -195,7 +195,7 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> Row:
 
 
 def _is_one(size: Size | None) -> bool:
-    if is_array(size):
+    if size is not None and is_array(size):
         return bool(size.max() == 1)
     return isinstance(size, int) and size == 1
 

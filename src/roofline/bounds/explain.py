@@ -6,7 +6,7 @@ from roofline.bounds.bound import Bound, Use
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_array, is_symbol
 
-_UNITS = {"flops": ("FLOP", "FLOP/s"), "bytes": ("B", "B/s"), "wire": ("B", "B/s"), "hops": ("hops", "1/s")}
+_UNITS = {"flops": ("FLOP", "FLOP/s"), "bytes": ("B", "B/s"), "wire": ("B", "B/s"), "hops": ("hops", "hops/s")}
 
 
 def explain(answer: Bound) -> str:
