@@ -29,7 +29,7 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from roofline.notation.structure import Step
-from roofline.ops.sharded.layout import Layout, State
+from roofline.ops.sharded.layout import UNREDUCED, Layout, State
 from roofline.ops.sharded.loops import Loop, loops_of, stays_partial
 from roofline.ops.sharded.moves import Move, moves
 
@@ -135,13 +135,22 @@ def choices(
     loops = loops_of(step)
     axes = list(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
     known: Known = {}
-    for roles in product((None, *loops), repeat=len(axes)):
+    for roles in product(*((None, *_worth(loops, inputs, axis)) for axis in axes)):
         chosen = dict(zip(axes, roles, strict=True))
         found = _choice(step, inputs, wanted, chosen, may_split, known)
         if found is not None:
             yield found
     if sums and stays_partial(step):
         yield from _linear(step, inputs, wanted, may_split)
+
+
+def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterator[Loop]:
+    """The loops an axis may take: it shares rows unless it shards something else, which is no worse as it is."""
+    for loop in loops:
+        states = [(x.state(axis), label) for x, label in zip(inputs, loop.labels, strict=True)]
+        there = any(state == label is not None for state, label in states)
+        if not loop.statistics or there or all(state in (None, UNREDUCED) for state, _ in states):
+            yield loop
 
 
 def _choice(
