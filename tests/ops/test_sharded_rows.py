@@ -23,7 +23,7 @@ def test_a_softmax_along_a_sharded_dimension_sends_two_numbers_a_row() -> None:
     assert found.plan == "AllReduce_X(statistics)"
     assert sum(found.wire.values()) == 2 * 7 / 8 * 1024 * 2 * 4
     assert found.flops_by == {"cuda/fp32": 5 * 1024 * 128000 // 8}
-    assert any("share each row and add up its statistics, the largest entry and a sum" in x for x in found.assumptions)
+    assert any("share each row and exchange the largest entry and a sum of it, in fp32" in x for x in found.assumptions)
 
 
 def test_norms_send_the_sums_they_need() -> None:
@@ -92,3 +92,10 @@ def test_parts_of_a_maximum_are_not_added_up() -> None:
     assert "AllReduce_X(fp32[B] {U_X})" in names["sum"]
     assert "AllReduce_X(fp32[B] {U_X})" not in names["max"]
     assert "AllReduce_X(a[B] {U_X}); AllReduce_X(b[B] {U_X})" in names["max"]
+
+
+@pytest.mark.parametrize(("function", "statistics", "dtype"), [("argmax", 1, "int32"), ("logsumexp", 1, "fp32")])
+def test_reductions_over_a_sharded_vocabulary_send_a_row_of_each(function: str, statistics: int, dtype: str) -> None:
+    found = best(f"{function}_V(fp32[B, V_X]) -> {dtype}[B]", B=64, V=128256)
+    assert found.name == f"AllReduce_X(statistics); AllReduce_X({dtype}[B] {{U_X}})"
+    assert found.link_bytes == 2 * 7 / 8 * 64 * (statistics + 1) * 4

@@ -27,6 +27,7 @@ from roofline.ops.context import Context
 from roofline.ops.registry import family_of, rule_for
 from roofline.ops.sharded.choices import Choice, describe, moved
 from roofline.ops.sharded.layout import Layout, layout_of, local_size
+from roofline.ops.sharded.loops import STATISTICS
 from roofline.ops.sharded.moves import Move
 from roofline.ops.sharded.plans import Plan, key_of
 from roofline.sizes import Size, is_array, minimum, product
@@ -110,7 +111,7 @@ class _Build:
             end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
             self.held[x.ident, key_of(end.layout)] = end
             parts[end.name] = end
-        self.ops.append(self.whole(self.noted(op, choice), parts))
+        self.ops.append(self.whole(self.noted(op, step, choice), parts))
         if choice.exchanged:
             self.exchange(step, choice, op.writes[0])
         for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
@@ -120,7 +121,7 @@ class _Build:
         self.held[step.output.ident, key_of(choice.result)] = end
 
     def exchange(self, step: Step, choice: Choice, result: Tensor) -> None:
-        """Add up what chips that share a row know of it; rows are those of the result that one chip has."""
+        """Exchange what chips that share a row know of it; rows are those of the result that one chip has."""
         along = step.over if step.function != "attention" else step.output.labels[-1:]
         rows = [n for label, n in zip(step.output.labels, result.dims, strict=True) if label not in along]
         dims = (*rows, choice.statistics)
@@ -220,15 +221,14 @@ class _Build:
         )
         return replace(op, reads=reads)
 
-    def noted(self, op: Op, choice: Choice) -> Op:
+    def noted(self, op: Op, step: Step, choice: Choice) -> Op:
         """Say what every chip does alike, and what chips that share rows tell each other."""
         said = [op.note] if op.note else []
         if choice.repeated:
             said.append(f"{op.name}: every chip along {' and '.join(choice.repeated)} does the same")
         if choice.exchanged:
             share = f"chips along {' and '.join(choice.exchanged)} share each row"
-            what = {1: "a sum", 2: "two sums" if op.kind == "norm" else "the largest entry and a sum"}
-            said.append(f"{op.name}: {share} and add up its statistics, {what[choice.statistics]} in fp32")
+            said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in fp32")
         return replace(op, note="; ".join(said)) if said else op
 
     def named(self, name: str, moves: Sequence[Move]) -> str:

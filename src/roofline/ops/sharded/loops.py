@@ -32,7 +32,7 @@ from roofline.ops.sharded.layout import UNREDUCED, State
 class Loop(NamedTuple):
     """A loop: its label in each operand (None where it does not stand), and what sharding it makes of the result.
 
-    ``statistics`` are the numbers a row that chips add up between them when they share it.
+    ``statistics`` are the numbers a row that chips tell each other when they share it.
     """
 
     labels: tuple[State, ...]
@@ -41,10 +41,23 @@ class Loop(NamedTuple):
 
 
 #: Reductions whose partial results over parts combine by the same reduction.
-_COMBINING = ("sum", "mean", "max", "min", "prod")
+_COMBINING = ("sum", "mean", "max", "min", "prod", "norm")
 
-#: Numbers that tell of a row what it takes to finish it: its largest entry and a sum, or one or two sums.
-_STATISTICS = {"softmax": 2, "log_softmax": 2, "layer_norm": 2, "rms_norm": 1, "attention": 2}
+#: What chips tell each other of a row that they share, by function: with it each finishes its part or a partial result.
+STATISTICS = {
+    "softmax": ("the largest entry", "a sum"),
+    "log_softmax": ("the largest entry", "a sum"),
+    "layer_norm": ("a sum", "a sum of squares"),
+    "rms_norm": ("a sum of squares",),
+    "attention": ("the largest score", "a sum"),
+    "logsumexp": ("the largest entry",),
+    "argmax": ("the largest entry",),
+    "argmin": ("the smallest entry",),
+    "variance": ("a sum",),
+}
+
+#: Reductions of which partial results do not add up, though they combine.
+NO_SUMS = ("max", "min", "prod", "argmax", "argmin", "logsumexp", "norm")
 
 
 def loops_of(step: Step) -> tuple[Loop, ...]:
@@ -75,7 +88,7 @@ def _apart(step: Step) -> list[Loop]:
     Those it works along are loops too where statistics of each row are all it takes.
     """
     loops = _named(step, [x for x in step.output.labels if x not in step.over and _stands(step, x)])
-    statistics = _STATISTICS.get(step.function, 0)
+    statistics = len(STATISTICS.get(step.function, ()))
     return [*loops, *(_named(step, step.over, statistics=statistics) if statistics else ())]
 
 
@@ -84,9 +97,10 @@ def _stands(step: Step, label: str) -> bool:
 
 
 def _reduction(step: Step) -> list[Loop]:
-    summed = step.over if step.function in _COMBINING else ()
+    statistics = len(STATISTICS.get(step.function, ()))
+    summed = step.over if step.function in _COMBINING or statistics else ()
     kept = [x for x in step.inputs[0].labels if x not in step.over]
-    return _named(step, [*kept, *summed], summed)
+    return [*_named(step, kept), *_named(step, summed, summed, statistics)]
 
 
 def _attention(step: Step) -> list[Loop]:
@@ -98,7 +112,7 @@ def _attention(step: Step) -> list[Loop]:
     if not step.options.get("causal") and step.options.get("window") is None and q[-3] not in k:
         loops.append(Loop((q[-3], None, None), q[-3]))
         if k[-3] == v[-3] not in q:
-            loops.append(Loop((None, k[-3], v[-3]), UNREDUCED, _STATISTICS["attention"]))
+            loops.append(Loop((None, k[-3], v[-3]), UNREDUCED, len(STATISTICS["attention"])))
     return [loop for loop in loops if loop.result in (*step.output.labels, UNREDUCED)]
 
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from roofline.notation.structure import Step
 from roofline.ops.sharded.choices import Choice, MaySplit, Score, choices, moved
 from roofline.ops.sharded.layout import Layout, State, layout_of
+from roofline.ops.sharded.loops import NO_SUMS
 
 #: A way to some layouts halfway through a program is followed unless so many others are never worse: so many plans are
 #: the best there are.
@@ -147,7 +148,7 @@ class _Search:
     ) -> None:
         self.steps, self.single, self.also, self.may_split, self.show = steps, single, also, cache(may_split), show
         self.last_use = {x.ident: at for at, step in enumerate(steps) for x in step.inputs}
-        self.no_sums = {step.output.ident for step in steps if step.function in ("max", "min", "prod")}
+        self.no_sums = {step.output.ident for step in steps if step.function in NO_SUMS}
         self.collected = {x.ident for step in steps if step.kind == "collective" for x in step.inputs}
         self._found = found
 
