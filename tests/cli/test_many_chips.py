@@ -129,3 +129,10 @@ def test_a_result_that_is_not_written_is_shown_as_the_plan_leaves_it(capsys: pyt
     assert "-> bf16[1024, 512] {U_X}" in run(
         capsys, "bound", "bf16[B, D_X] * bf16[D_X, F]", "--on", "v5e:8", "B=1024", "D=8192", "F=512"
     )
+
+
+def test_a_layout_of_arrays_shows_ranges(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(capsys, "layout", "bf16[B_X, D]", "--mesh", "X=4,Y=n", "B=64,128", "n=2,4", "D=128")
+    assert "bf16[16 … 32, 128], 4.1 kB … 8.19 kB" in shown
+    assert "over 8 … 16 chips" in shown
+    assert "2 … 4 copies" in shown

@@ -113,14 +113,15 @@ class TensorLayout:
         """The answer as pairs of a word and a sentence."""
         from roofline.bounds.explain import show
 
-        local = ", ".join(map(str, self.local))
+        local = ", ".join(map(_count, self.local))
         lines = [
             ("each chip", f"{self.dtype}[{local}], {show(self.bytes, 'B')}"),
-            ("the tensor", f"{show(self.global_bytes, 'B')} over {self.chips} chips"),
+            ("the tensor", f"{show(self.global_bytes, 'B')} over {_count(self.chips)} chips"),
             ("in all", f"{show(self.total_bytes, 'B')}: {_times(self.copies)}"),
         ]
         if self.layout.unreduced:
-            lines.append(("partial sums", f"{self.partial} of every element, over {', '.join(self.layout.unreduced)}"))
+            over = ", ".join(self.layout.unreduced)
+            lines.append(("partial sums", f"{_count(self.partial)} of every element, over {over}"))
         return lines + [("assumes" if i == 0 else "", said) for i, said in enumerate(self.assumptions)]
 
     def __rich__(self) -> Any:
@@ -136,8 +137,8 @@ class TensorLayout:
     def __repr__(self) -> str:
         from roofline.bounds.explain import show
 
-        local = ", ".join(map(str, self.local))
-        here = f"{self.dtype}[{local}] on each of {self.chips} chips, {show(self.bytes, 'B')}"
+        local = ", ".join(map(_count, self.local))
+        here = f"{self.dtype}[{local}] on each of {_count(self.chips)} chips, {show(self.bytes, 'B')}"
         return f"<Layout: {self.text} is {here}; {show(self.global_bytes, 'B')} in all, {_times(self.copies)}>"
 
 
@@ -259,7 +260,14 @@ def _declared(axis: str, axes: Mapping[str, Size], text: str, position: int) -> 
 
 
 def _times(copies: Size) -> str:
-    return "1 copy" if isinstance(copies, int) and copies == 1 else f"{copies} copies"
+    return "1 copy" if isinstance(copies, int) and copies == 1 else f"{_count(copies)} copies"
+
+
+def _count(size: Size) -> str:
+    """A number as it stands, an array as its range."""
+    if not is_array(size):
+        return str(size)
+    return " … ".join(dict.fromkeys(f"{end:.12g}" for end in (float(size.min()), float(size.max()))))
 
 
 def _mesh_text(mesh: Mapping[str, Size]) -> str:
