@@ -84,3 +84,9 @@ def test_a_larger_batch_divides_over_its_axes() -> None:
     assert size % 4 == 0
     text = "bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]"
     assert bound(text, on="v5e:4", B=size - 4, D=8192, F=8192).kind == line.before.kind != line.after.kind
+
+
+def test_variants_leave_a_result_open_that_is_not_written() -> None:
+    answer = bound("cumsum_V(fp32[B, V_X])", on="v5e:8", B=1024, V=128000)
+    gains = {item.change: item.gain for item in advise(answer)}
+    assert gains["bf16 activations"] == pytest.approx(2)

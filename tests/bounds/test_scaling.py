@@ -93,3 +93,29 @@ def test_messages(name: str, options: dict[str, Any], message: str) -> None:
 def test_arrays_over_several_links_ask_for_one() -> None:
     with pytest.raises(RooflineError, match="the link that binds may differ"):
         scaling("tp", on="dgx-h100:64", unknown="F", mesh={"Y": 64}, B=[8, 16])
+
+
+def test_a_single_axis_of_a_shape_goes_by_the_name_the_condition_wants() -> None:
+    figures = {"bf16": 9.9e14}
+    node = scaling("tp", on="h100:8", set=figures)
+    assert node.value == pytest.approx(8 * 9.9e14 / 4.5e11)
+    assert node.value == scaling("tp", on="h100", mesh={"Y": 8}, set=figures).value
+    ring = scaling("tp", on="v5e:16", set={"bf16": 1.97e14}, algorithm="torus")
+    assert ring.value == pytest.approx(15 / 2 * 1.97e14 / 4.5e10)
+    decoding = scaling("decode-tp", on="h100:8", set={"hbm": 3.35e12}, F=28672, unknown="B")
+    assert decoding.value == pytest.approx(28672 * 4.5e11 / 8 / 3.35e12)
+    with pytest.raises(RooflineError, match="size Y plays no part"):
+        scaling("tp", on="h100:8", Y=4)
+
+
+def test_a_mesh_axis_may_be_a_formula_of_a_size() -> None:
+    assert scaling("tp", on="h100", mesh={"Y": "n"}, n=4).value == scaling("tp", on="h100", mesh={"Y": 4}).value
+
+
+def test_mixed_parallelism_takes_the_chips_of_a_shape() -> None:
+    asked = {"torus_axes": {"X": 2}, "F": 32768, "B": 2_000_000}
+    assert scaling("mixed", on="v5p:16x16x16", **asked).best == scaling("mixed", on="v5p", N=4096, **asked).best
+    with pytest.raises(RooflineError, match="N=64, and v5p:16x16x16 has 4096 chips"):
+        scaling("mixed", on="v5p:16x16x16", N=64, **asked)
+    with pytest.raises(RooflineError, match="the 8 chips of h100:8 are joined by nvlink alone"):
+        scaling("mixed", on="h100:8", F=32768)

@@ -138,3 +138,17 @@ def test_sharp_in_the_library() -> None:
         comm(GATHER, on="h100:8", sharp=True, B=512, D=8)
     with pytest.raises(InputError, match="sharp and the algorithm tree are both asked for; leave one of them out"):
         comm(REDUCE, on="h100:8", sharp=True, algorithm="tree", B=512, D=8)
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_of_chips(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("comm", "AllReduce_X(bf16[B, D] {U_X})", "--on", "h100", "--mesh", "X=n", "n=1,2,4,8", "B=8192", "D=8192")
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["time"] == pytest.approx([0, *(2 * (n - 1) / n * 2**27 / 4.5e11 for n in (2, 4, 8))])
+    assert main([*words[:-3], "n=2,4,8", *words[-2:]]) == 0
+    shown = capsys.readouterr().out
+    assert "298 µs … 522 µs on the network by two-shot" in shown
+    assert "hbm takes 80.1 µs to read and write it" in shown
+    assert main([*words[:-3], "n=1,1", *words[-2:]]) != 0
+    assert "goes over axes of one chip: nothing is sent" in capsys.readouterr().err

@@ -103,3 +103,36 @@ def test_formulas_of_a_collective_are_whole(capsys: pytest.CaptureFixture[str]) 
 def test_messages(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     assert main(list(words)) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_shape_without_a_known_link_asks_for_the_link_and_still_lays_out(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("B=64", "D=64", "F=64")
+    assert main(["bound", SPLIT, "--on", "l4:4", *words]) != 0
+    said = capsys.readouterr().err
+    assert "no link from NVIDIA L4 to other chips is known" in said
+    assert "--link 50GB/s" in said
+    assert "binds" in run(capsys, "bound", SPLIT, "--on", "l4:4", "--link", "32GB/s", *words)
+    for asked in (("--on", "l4:4"), ("--on", "l4", "--mesh", "X=4")):
+        found = json.loads(run(capsys, "layout", "bf16[B_X, D]", *asked, "B=64", "D=64", "--json"))
+        assert (found["mesh"], found["local"]) == ({"X": 4}, [16, 64])
+
+
+def test_a_result_that_is_not_written_is_shown_as_the_plan_leaves_it(capsys: pytest.CaptureFixture[str]) -> None:
+    line, words = "cumsum_V(fp32[B, V_X])", ("--on", "v5e:8", "B=1024", "V=128000")
+    shown = run(capsys, "bound", line, *words)
+    assert "cumsum_V(fp32[1024, 128000_X]) -> fp32[1024_X, 128000]" in shown
+    assert "the layout of the result is not written: the plan leaves it as fp32[B_X, V]" in shown
+    assert run(capsys, "shard", line, *words).startswith("cumsum_V(fp32[1024, 128000_X]) -> fp32  on TPU v5e")
+    written = run(capsys, "bound", f"{line} -> fp32[B, V_X]", *words)
+    assert "-> fp32[1024, 128000_X]  on TPU v5e" in written
+    assert "not written" not in written
+    assert "-> bf16[1024, 512] {U_X}" in run(
+        capsys, "bound", "bf16[B, D_X] * bf16[D_X, F]", "--on", "v5e:8", "B=1024", "D=8192", "F=512"
+    )
+
+
+def test_a_layout_of_arrays_shows_ranges(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(capsys, "layout", "bf16[B_X, D]", "--mesh", "X=4,Y=n", "B=64,128", "n=2,4", "D=128")
+    assert "bf16[16 … 32, 128], 4.1 kB … 8.19 kB" in shown
+    assert "over 8 … 16 chips" in shown
+    assert "2 … 4 copies" in shown

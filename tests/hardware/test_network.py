@@ -331,3 +331,9 @@ def test_tiers():
     assert network(chip("gtx-1080-ti")).chips == 1
     with pytest.raises(HardwareError, match="has no tier 'ib'; its tiers are: nvlink, nic"):
         tiers["ib"]
+
+
+def test_a_link_to_every_other_chip_joins_one_chip_more_than_a_chip_has_links() -> None:
+    assert str(chip("mi355x:8").mesh["X"]) == "X=8 xgmi mesh"
+    with pytest.raises(HardwareError, match="a mesh of 64 chips is larger than mi355x, which joins 8"):
+        chip("mi355x:64")

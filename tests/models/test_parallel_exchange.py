@@ -347,3 +347,11 @@ def test_where_copies_become_compute_bound(layout: dict[str, Any]) -> None:
 
     assert computing(batch)
     assert not computing(batch - 1)
+
+
+def test_a_limit_that_the_length_of_an_axis_sets_says_so() -> None:
+    sizes: dict[str, Any] = {"batch": 32, "context": 8192, "weights": "int8"}
+    found = network_limit(load("llama-3-70b"), "decode", chip("v5e"), **sizes)
+    assert found.says == "the network does not bind up to tensor 16, the most along one axis of the network"
+    node = network_limit(load("llama-3-70b"), "decode", chip("h100"), batch=32, context=8192)
+    assert node.says == "the network does not bind up to tensor 64, the most there can be here"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from roofline.sizes import Size, is_symbol, maximum
+from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -234,4 +234,9 @@ def ratio(a: Size, b: Size) -> Size | None:
         import sympy
 
         return sympy.cancel(a / b)
+    if is_array(b):
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            return a / b
     return a / b

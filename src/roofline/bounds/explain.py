@@ -6,7 +6,7 @@ from roofline.bounds.bound import Bound, Use
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_array, is_symbol
 
-_UNITS = {"flops": ("FLOP", "FLOP/s"), "bytes": ("B", "B/s"), "wire": ("B", "B/s"), "hops": ("hops", "1/s")}
+_UNITS = {"flops": ("FLOP", "FLOP/s"), "bytes": ("B", "B/s"), "wire": ("B", "B/s"), "hops": ("hops", "hops/s")}
 
 
 def explain(answer: Bound) -> str:
@@ -36,12 +36,18 @@ def explain(answer: Bound) -> str:
 
 
 def show(value: Size, unit: str) -> str:
-    """Format a number with its unit, a symbol as its formula, an array as its range."""
+    """Format a number with its unit, a symbol as its formula, an array as its range.
+
+    >>> import numpy as np
+    >>> show(np.array([1.0, 2e3]), "B"), show(np.array([3.0, 3.0]), "s"), show(np.array([np.nan, 2.0]), "s")
+    ('1 B … 2 kB', '3 s', '2 s')
+    """
     if is_symbol(value) and value.free_symbols:
         return f"{value} {'bytes' if unit == 'B' else unit}"
     if is_array(value):
-        low, high = float(value.min()), float(value.max())
-        return f"{format_quantity(low, unit)} … {format_quantity(high, unit)}"
+        known = value[value == value]
+        ends = (known.min(), known.max()) if known.size else (value.min(),)
+        return " … ".join(dict.fromkeys(format_quantity(float(end), unit) for end in ends))
     return format_quantity(float(value), unit)
 
 

@@ -24,7 +24,7 @@ from roofline import dtypes
 from roofline.bounds.api import target
 from roofline.bounds.question import resolve_sizes
 from roofline.bounds.question_mesh import axis_size
-from roofline.errors import HardwareError, InputError, NotationError, SizeError, suggest
+from roofline.errors import InputError, NotationError, SizeError, suggest
 from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
 from roofline.notation.structure import TensorNode
@@ -113,14 +113,15 @@ class TensorLayout:
         """The answer as pairs of a word and a sentence."""
         from roofline.bounds.explain import show
 
-        local = ", ".join(map(str, self.local))
+        local = ", ".join(map(_count, self.local))
         lines = [
             ("each chip", f"{self.dtype}[{local}], {show(self.bytes, 'B')}"),
-            ("the tensor", f"{show(self.global_bytes, 'B')} over {self.chips} chips"),
+            ("the tensor", f"{show(self.global_bytes, 'B')} over {_count(self.chips)} chips"),
             ("in all", f"{show(self.total_bytes, 'B')}: {_times(self.copies)}"),
         ]
         if self.layout.unreduced:
-            lines.append(("partial sums", f"{self.partial} of every element, over {', '.join(self.layout.unreduced)}"))
+            over = ", ".join(self.layout.unreduced)
+            lines.append(("partial sums", f"{_count(self.partial)} of every element, over {over}"))
         return lines + [("assumes" if i == 0 else "", said) for i, said in enumerate(self.assumptions)]
 
     def __rich__(self) -> Any:
@@ -136,8 +137,8 @@ class TensorLayout:
     def __repr__(self) -> str:
         from roofline.bounds.explain import show
 
-        local = ", ".join(map(str, self.local))
-        here = f"{self.dtype}[{local}] on each of {self.chips} chips, {show(self.bytes, 'B')}"
+        local = ", ".join(map(_count, self.local))
+        here = f"{self.dtype}[{local}] on each of {_count(self.chips)} chips, {show(self.bytes, 'B')}"
         return f"<Layout: {self.text} is {here}; {show(self.global_bytes, 'B')} in all, {_times(self.copies)}>"
 
 
@@ -230,21 +231,19 @@ def _axes(
     node: TensorNode, text: str, mesh: dict[str, Any], on: Any, files: Sequence[str], sizes: Mapping[str, Any]
 ) -> tuple[dict[str, Size], tuple[str, ...]]:
     """Sizes of the mesh axes, from the caller or from the target's shape."""
-    axes: dict[str, Size] = {}
+    axes = {axis: axis_size(size, sizes) for axis, size in mesh.items()}
     notes: tuple[str, ...] = ()
     if on is not None:
-        machine = target(on, files=files)
-        if machine.mesh is not None and not mesh:
-            axes = dict(machine.mesh.sizes)
-        elif mesh:
-            from roofline.hardware.network import with_mesh
+        from roofline.hardware.network import shape_axes, with_mesh
 
-            machine = with_mesh(machine, {axis: axis_size(size, sizes) for axis, size in mesh.items()})
+        machine = target(on, files=files)
+        if mesh and machine.links:
+            machine = with_mesh(machine, axes)
+        if machine.mesh is not None:
+            axes, notes = dict(machine.mesh.sizes), machine.mesh.notes
         else:
-            raise HardwareError(f"{machine.name} is one chip", hint=f"write its shape, as in {machine.key}:4")
-        axes, notes = dict(machine.mesh.sizes if machine.mesh else axes), machine.mesh.notes if machine.mesh else ()
-    else:
-        axes = {axis: check(axis, axis_size(size, sizes)) for axis, size in mesh.items()}
+            axes = axes or shape_axes(machine)
+    axes = {axis: check(axis, size) for axis, size in axes.items()}
     for dim in node.dims or ():
         for axis in dim.axes:
             _declared(axis, axes, text, dim.span.start + len(dim.name or str(dim.size)) + 1)
@@ -261,7 +260,14 @@ def _declared(axis: str, axes: Mapping[str, Size], text: str, position: int) -> 
 
 
 def _times(copies: Size) -> str:
-    return "1 copy" if isinstance(copies, int) and copies == 1 else f"{copies} copies"
+    return "1 copy" if isinstance(copies, int) and copies == 1 else f"{_count(copies)} copies"
+
+
+def _count(size: Size) -> str:
+    """A number as it stands, an array as its range."""
+    if not is_array(size):
+        return str(size)
+    return " … ".join(dict.fromkeys(f"{end:.12g}" for end in (float(size.min()), float(size.max()))))
 
 
 def _mesh_text(mesh: Mapping[str, Size]) -> str:

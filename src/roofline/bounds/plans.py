@@ -27,7 +27,7 @@ from roofline.errors import HardwareError, InputError, NotationError
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.scope import is_number
-from roofline.notation.structure import Program
+from roofline.notation.structure import Axis, Program
 from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.sizes import is_array, is_symbol, product
 from roofline.work import Op
@@ -51,13 +51,14 @@ FEWEST = "fewest"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaidOut:
-    """A sharded program on a mesh: the operations of the plan taken, and the machine with the mesh."""
+    """A sharded program on a mesh: the operations of the plan taken, the machine with the mesh, the line as it ends."""
 
     machine: Machine
     ops: tuple[Op, ...]
     name: str
     others: Sequence[RankedPlan] = field(default=())
     said: tuple[str, ...] = ()
+    expression: str = ""
 
 
 def is_sharded(asked: Question) -> bool:
@@ -110,11 +111,14 @@ class _Search:
 
     @classmethod
     def of(cls, asked: Question) -> _Search:
+        from roofline.hardware.network import with_mesh
         from roofline.ops.sharded.layout import check_uneven
 
         check_uneven(asked.uneven)
         parsed = program(asked.text, asked.compute)
         machine = mesh_of(asked)
+        if machine.mesh is None and machine.shape:
+            machine = with_mesh(machine)
         if machine.mesh is None:
             axis = (parsed.axes or asked.use or ("X",))[0]
             hint = f"declare it, as in --mesh {axis}=4, or write a target with a shape, as in {machine.key}:4"
@@ -277,9 +281,28 @@ class _Search:
             said.append(f"plan: {plan.name}, which sends over the fewest mesh axes")
         else:
             said.append(f"plan: {plan.name}")
+        settled = self.settled(plan)
+        if settled.steps[-1] is not self.parsed.steps[-1]:
+            made = settled.steps[-1].output.written
+            said.append(f"the layout of the result is not written: the plan leaves it as {made}")
         if any_order(self.parsed.steps, plan):
             said.append("parts of a dimension over several mesh axes may lie in any order: J_XY is taken as J_YX")
-        return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes))
+        expression = self.asked.written_as(settled)
+        return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes), expression)
+
+    def settled(self, plan: Plan) -> Program:
+        """The program with the layouts that the plan leaves results in, where none is written."""
+        steps = []
+        for step, choice in zip(self.parsed.steps, plan.choices, strict=True):
+            if step.laid_out or choice is None:
+                steps.append(step)
+                continue
+            made = choice.result
+            axes = tuple(Axis(label, shard) for label, shard in zip(made.labels, made.shards, strict=True))
+            written = step.output.dtype + made.text(self.show)
+            output = replace(step.output, axes=axes, unreduced=made.unreduced, written=written)
+            steps.append(replace(step, output=output, laid_out=True))
+        return replace(self.parsed, steps=tuple(steps))
 
 
 def _merit(found: Bound | None, estimated: bool) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from roofline.work import Op
 
 if TYPE_CHECKING:
     from roofline.bounds.plans import LaidOut
+    from roofline.notation.structure import Program
 
 Tile = tuple[int, int, int]
 
@@ -114,7 +115,7 @@ class Question:
         if laid is None:
             return self.price(self.finished(self._ops()), self.machine, symbolic=symbolic)
         found = self.price(self.finished(laid.ops), laid.machine, symbolic=symbolic, said=laid.said)
-        return replace(found, plan=laid.name, plans=laid.others)
+        return replace(found, expression=laid.expression, plan=laid.name, plans=laid.others)
 
     def price(
         self, ops: tuple[Op, ...], machine: Machine, *, symbolic: bool = False, said: Sequence[str] = ()
@@ -147,8 +148,11 @@ class Question:
         """The line in its one-line form, with the sizes that are plain numbers put in."""
         if self.raw:
             return ", ".join(f"{name} {value}" for name, value in self.raw.items() if value is not None)
-        numbers = {k: v for k, v in self.sizes.items() if isinstance(v, int)}
-        return canonical(program(self.text, self.compute), sizes=numbers)
+        return self.written_as(program(self.text, self.compute))
+
+    def written_as(self, parsed: Program) -> str:
+        """A program in its one-line form, with the sizes that are plain numbers put in."""
+        return canonical(parsed, sizes={k: v for k, v in self.sizes.items() if isinstance(v, int)})
 
     def one_plan(self) -> Question:
         """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes."""

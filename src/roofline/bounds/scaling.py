@@ -23,20 +23,24 @@ and 12 (GPUs, experts).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import roots_of
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import mesh_of
+from roofline.bounds.question_mesh import mesh_of, names_in
 from roofline.bounds.scaling_answer import Scaling, worked_out
 from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
+from roofline.hardware.network import Mesh, target_text
 from roofline.notation import program
 from roofline.sizes import check, is_array, product, symbol
+
+if TYPE_CHECKING:
+    from roofline.hardware.machine import Machine
 
 #: The line whose weights are sharded over X and Y and whose batch over X, and those of one and of two dimensions.
 _MIXED = "In:{0}[B_X, D_Y] * Wi:{0}[D_X, F_Y] * Wo:{0}[F_Y, D_X] -> Out:{0}[B_X, D_Y]"
@@ -88,11 +92,10 @@ def scaling(
     _known_axes(several, condition.mesh)
     asked = question(_spread(condition.text.format(dtype), several), on=on, algorithm=algorithm, **arguments)
     wanted = unknown or condition.unknown
-    axes = (
-        dict(mesh) if mesh is not None else {} if asked.machine.mesh else dict.fromkeys(_all(condition.mesh, several))
-    )
+    axes = dict(mesh) if mesh is not None else _axes(asked.machine.mesh, _all(condition.mesh, several))
     asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
-    sizes = _sizes(asked, wanted, [*program(asked.text).labels, *axes])
+    opened = [axis for axis, size in axes.items() if size is None]
+    sizes = _sizes(asked, wanted, [*program(asked.text).labels, *opened, *names_in(asked.mesh)])
     kept = {key: size for key, size in sizes.items() if key in axes}
     symbolic = asked.vary(sizes=kept).answer(symbolic=True)
     _crosses_slices(asked.vary(sizes=kept), condition)
@@ -123,7 +126,7 @@ def _mixed(
     batch_wanted = wanted == "B"
     asked = question(_spread(_MIXED.format(dtype), several), on=on, algorithm=algorithm, **given)
     asked = asked.vary(mesh={axis: axis for axis in _all(("X", "Y"), several)})
-    sizes = _sizes(asked, None, ["B", "D", "F", "N"])
+    sizes = {**_chips(asked.machine, asked.sizes.get("N")), **_sizes(asked, None, ["B", "D", "F", "N"])}
     symbolic = asked.vary(sizes={}).answer(symbolic=True)
     known = {**_numbers(symbolic), **{symbol(key): size for key, size in sizes.items()}}
     x, n = symbol("X"), symbol("N")
@@ -198,6 +201,20 @@ def _known_axes(several: Mapping[str, tuple[str, ...]], axes: tuple[str, ...]) -
             raise InputError(f"torus_axes names {axis!r}, which this condition does not have", hint=hint)
 
 
+def _chips(machine: Machine, given: Any) -> dict[str, Any]:
+    """The number of chips that a target's shape gives; those of one node leave X no link of its own."""
+    if machine.mesh is None:
+        return {}
+    chips = machine.mesh.chips
+    if given is not None and given != chips:
+        raise InputError(f"N={given}, and {target_text(machine)} has {chips} chips", hint="leave one of them out")
+    links = {level.link for axis in machine.mesh for level in axis.levels}
+    if len(links) == 1 and all(level.topology != "torus" for axis in machine.mesh for level in axis.levels):
+        hint = "both axes share it; ask bound about the line, with --mesh X=…,Y=…"
+        raise InputError(f"the {chips} chips of {target_text(machine)} are joined by {links.pop()} alone", hint=hint)
+    return {"N": chips}
+
+
 def _root(equation: Any, wanted: str, sizes: Mapping[str, Any]) -> Any:
     """Where the square of a ratio of times is 1; that of a product of powers has one root."""
     import sympy
@@ -252,6 +269,19 @@ def _spread(text: str, several: Mapping[str, tuple[str, ...]]) -> str:
     for axis, names in several.items():
         text = text.replace(f"_{axis}", f"_{{{','.join(names)}}}")
     return text
+
+
+def _axes(shape: Mesh | None, names: tuple[str, ...]) -> dict[str, Any]:
+    """The mesh axes of a condition: open ones, or those of the target's shape; a single one goes by the name wanted.
+
+    >>> from roofline.hardware import chip
+    >>> _axes(None, ("Y",)), _axes(chip("h100:8").mesh, ("Y",)), _axes(chip("v5e:4x4").mesh, ("Y",))
+    ({'Y': None}, {'Y': 8}, {})
+    """
+    if shape is None:
+        return dict.fromkeys(names)
+    sizes = list(shape.sizes.items())
+    return {names[0]: sizes[0][1]} if len(sizes) == len(names) == 1 and sizes[0][0] != names[0] else {}
 
 
 def _all(axes: tuple[str, ...], several: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

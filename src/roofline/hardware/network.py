@@ -159,19 +159,25 @@ def with_mesh(machine: Machine, axes: Mapping[str, Any] | None = None, *, wrap: 
     from roofline.hardware.network_tiers import links_inside_out
     from roofline.hardware.network_torus import TORUS_DIMENSIONS, torus_axes
 
-    given = _from_shape(machine) if axes is None else dict(axes)
+    given = shape_axes(machine) if axes is None else dict(axes)
     sizes = {name: check(_axis_name(name), size) for name, size in given.items()}
     _same_chips(machine, sizes)
     links = links_inside_out(machine)
     if not links:
-        hint = "give the bandwidth of one, as in link='50 GB/s'"
+        hint = "give the bandwidth of one, as in link='50 GB/s' (--link 50GB/s)"
         raise HardwareError(f"no link from {machine.name} to other chips is known", hint=hint)
     build = torus_axes if links[0].topology in TORUS_DIMENSIONS else switch_axes
     made, notes = build(machine, links, sizes, wrap)
     return replace(machine, mesh=Mesh(made, notes))
 
 
-def _from_shape(machine: Machine) -> dict[str, Size]:
+def shape_axes(machine: Machine) -> dict[str, Size]:
+    """Name the axes of a target's shape, whether or not a link between its chips is known.
+
+    >>> from roofline.hardware import chip
+    >>> shape_axes(chip("v5e:16x16:2")), shape_axes(chip("l4:4"))
+    ({'X': 16, 'Y': 16, 'S': 2}, {'X': 4})
+    """
     if not machine.shape:
         hint = f"write its shape, as in {machine.key}:8, or name its axes, as in mesh X=8"
         raise HardwareError(f"{machine.name} is one chip", hint=hint)

@@ -102,15 +102,13 @@ def _is_one(size: Size) -> bool:
 def _fills_units(links: Sequence[Link], name: str, size: Size, before: Size) -> None:
     """An inner axis must divide a unit or fill whole ones; only the outermost may leave some of it empty."""
     for link in links:
-        span = before * size
-        if link.domain is None or is_symbol(span):
+        span, domain = before * size, domain_of(link)
+        if domain is None or is_symbol(span):
             continue
-        uneven = (link.domain % span != 0) & (span % link.domain != 0)
+        uneven = (domain % span != 0) & (span % domain != 0)
         if bool(uneven.any()) if is_array(uneven) else uneven:
-            hint = f"let the axes inside divide {link.domain} chips or multiply to a multiple of it"
-            raise HardwareError(
-                f"axis {name} does not fill whole units of {link.domain} chips on {link.name}", hint=hint
-            )
+            hint = f"let the axes inside divide {domain} chips or multiply to a multiple of it"
+            raise HardwareError(f"axis {name} does not fill whole units of {domain} chips on {link.name}", hint=hint)
 
 
 def _large_enough(machine: Machine, links: Sequence[Link], sizes: Mapping[str, Size]) -> None:
@@ -125,7 +123,7 @@ def _large_enough(machine: Machine, links: Sequence[Link], sizes: Mapping[str, S
 
 def _about(link: Link) -> list[str]:
     said = []
-    if link.domain is None and link.topology not in ("network", "pair"):
+    if domain_of(link) is None and link.topology != "network":
         said.append(f"how many chips {link.name} joins is not in the catalog: taken to be enough")
     if link.topology == "mesh" and link.links is None:
         said.append(f"{link.name}: only the bandwidth of all links together is known, which is what is counted")

@@ -119,5 +119,16 @@ def links_inside_out(machine: Machine) -> tuple[Link, ...]:
 
 
 def domain_of(link: Link) -> int | None:
-    """Return the most chips a link joins; None where it is not known or there is no limit."""
-    return 2 if link.topology == "pair" and link.domain is None else link.domain
+    """Return the most chips a link joins; None where it is not known or there is no limit.
+
+    A chip with a link to each of the others has no more neighbours than links.
+
+    >>> from roofline.hardware import chip
+    >>> domain_of(chip("mi355x").links[0])
+    8
+    """
+    if link.domain is not None:
+        return link.domain
+    if link.topology == "mesh" and link.links is not None:
+        return link.links + 1
+    return 2 if link.topology == "pair" else None

@@ -24,6 +24,8 @@ from typing import Any
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.hardware.machine import Machine
+from roofline.hardware.network_tiers import links_inside_out
+from roofline.hardware.network_torus import TORUS_DIMENSIONS
 from roofline.models.blocks.experts import Experts
 from roofline.models.description import Model
 
@@ -39,7 +41,7 @@ class Limit:
     """The widest split whose step does not wait for the network, and the narrowest one that does.
 
     ``ways`` is None where even the narrowest waits, ``beyond`` where none does; the shares are the network's time over
-    that of the rest.
+    that of the rest. ``one_axis`` says that wider splits divide the model, and that no one axis of a torus is so long.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class Limit:
     share: float | None
     beyond: int | None
     share_beyond: float | None
+    one_axis: bool = False
 
     @property
     def says(self) -> str:
@@ -55,7 +58,8 @@ class Limit:
         if self.ways is None:
             return f"the network binds however few chips share the work ({what} {self.beyond})"
         if self.beyond is None:
-            return f"the network does not bind up to {what} {self.ways}, the most there can be here"
+            most = "the most along one axis of the network" if self.one_axis else "the most there can be here"
+            return f"the network does not bind up to {what} {self.ways}, {most}"
         return f"the network does not bind up to {what} {self.ways}; from {self.beyond} on it does"
 
     def __repr__(self) -> str:
@@ -81,6 +85,7 @@ def network_limit(
     low: tuple[int | None, float | None] = (None, None)
     beyond = low
     ways = _candidates(model, kind)
+    refused: list[int] = []
     while ways:
         middle = ways[len(ways) // 2]
         try:
@@ -88,12 +93,15 @@ def network_limit(
         except RooflineError:
             # it does not divide, or no such chips are joined
             ways.remove(middle)
+            refused.append(middle)
             continue
         if ratio >= 1:
             beyond, ways = (middle, ratio), [n for n in ways if n < middle]
         else:
             low, ways = (middle, ratio), [n for n in ways if n > middle]
-    return Limit(kind, *low, *beyond)
+    torus = any(link.topology in TORUS_DIMENSIONS for link in links_inside_out(machine)[:1])
+    wider = low[0] is not None and beyond[0] is None and any(n > low[0] for n in refused)
+    return Limit(kind, *low, *beyond, one_axis=torus and wider)
 
 
 def network_share(found: Bound) -> float:

@@ -19,6 +19,11 @@ Without sizes the line reads back as the same program, so what lies between two 
 'gelu(bf16[8, D] * bf16[D, F]) * bf16[F, D] -> bf16[8, D]'
 >>> canonical(program("conv(bf16[B, 32, 32, 3], bf16[5, 5, 3, 8], stride=(2, 2), pad=2x2, dilation=1)"))
 'conv(bf16[B, 32, 32, 3], bf16[5, 5, 3, 8], stride=2, pad=2) -> bf16[B, 16, 16, 8]'
+
+Over several chips a result that was not written takes any layout, so that none is written for it either:
+
+>>> canonical(program("softmax_V(fp32[B, V_X])")), canonical(program("bf16[B, D_X] * bf16[D_X, F]"))
+('softmax_V(fp32[B, V_X]) -> fp32', 'bf16[B, D_X] *_D bf16[D_X, F] -> bf16')
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ _PRODUCTS = ("contract", "multiply")
 def canonical(program: Program, sizes: Mapping[str, Any] | None = None) -> str:
     """Write a program as one line; named sizes that are whole numbers in ``sizes`` are put in."""
     numbers = {name: size for name, size in (sizes or {}).items() if isinstance(size, int)}
-    writer = _Writer({**program.sizes, **numbers}, frozenset(numbers), exact=sizes is None)
+    writer = _Writer({**program.sizes, **numbers}, frozenset(numbers), exact=sizes is None, sharded=bool(program.axes))
     uses: dict[str, int] = {}
     for step in program.steps:
         for shape in step.inputs:
@@ -80,12 +85,16 @@ def _clauses(program: Program) -> str:
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes steps: ``seen`` tensors by name, steps that stand ``inside`` others in their place."""
+    """Writes steps: ``seen`` tensors by name, steps that stand ``inside`` others in their place.
+
+    In a ``sharded`` program a result whose dimensions were not written takes any layout, so none is written.
+    """
 
     sizes: Mapping[str, Any]
     put_in: frozenset[str]
     whole: bool = False
     exact: bool = False
+    sharded: bool = False
     seen: set[str] = field(default_factory=set)
     inside: dict[str, Step] = field(default_factory=dict)
 
@@ -93,7 +102,11 @@ class _Writer:
         """Write one step and its result."""
         output = step.output
         unknown = any(is_number(label) and label not in self.sizes for label in output.labels)
-        return f"{self.value(step)} -> {output.dtype if unknown else self.tensor(output)}"
+        return f"{self.value(step)} -> {output.dtype if unknown or self.open(step) else self.tensor(output)}"
+
+    def open(self, step: Step) -> bool:
+        """Whether the result may be laid out in any way."""
+        return self.sharded and not step.laid_out and step.kind != "collective"
 
     def value(self, step: Step) -> str:
         """Write what a step computes."""
@@ -101,7 +114,7 @@ class _Writer:
             strong = step.function in _PRODUCTS
             left = self.operand(step.inputs[0], "+-/" if strong else "")
             right = self.operand(step.inputs[1], "*+-/" if strong else "+-/")
-            over = _over(step) if self.exact else ""
+            over = _over(step, always=self.open(step)) if self.exact else ""
             return f"{left} {_OPERATORS[step.function]}{over} {right}"
         operands = [self.operand(shape, "") for shape in step.inputs]
         suffix = _suffix(step) if self.exact or not _is_usual(step) else ""
@@ -133,12 +146,12 @@ class _Writer:
         return shape.dtype + show_axes(shape.axes, show, shape.unreduced)
 
 
-def _over(step: Step) -> str:
-    """Name what is contracted where numbers beside it could be taken for it."""
+def _over(step: Step, *, always: bool) -> str:
+    """Name what is contracted where numbers beside it could be taken for it, or where no result is written."""
     labels = step.contracted
     if not labels or any(is_number(label) for label in labels):
         return ""
-    if not any(_NUMBER.search(shape.written) for shape in (*step.inputs, step.output)):
+    if not always and not any(_NUMBER.search(shape.written) for shape in (*step.inputs, step.output)):
         return ""
     return f"_{labels[0]}" if len(labels) == 1 else f"_{{{','.join(labels)}}}"
 

@@ -225,6 +225,11 @@ def crossing(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm
     if not times:
         return None
     longest = maximum(*times.values()) if len(times) > 1 else next(iter(times.values()))
+    if is_array(longest):
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            return latency * unit / longest
     found = latency * unit / longest
     if is_symbol(found):
         import sympy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from roofline.notation.structure import Shape, Step
@@ -15,13 +16,15 @@ class Context(NamedTuple):
     """Sizes by label, and how to count.
 
     ``exact`` counts one add fewer than multiplies. ``count_padding`` counts the positions a convolution pads.
-    ``compute`` is the arithmetic dtype of every operation, where the caller chose one.
+    ``compute`` is the arithmetic dtype of every operation, where the caller chose one. ``ways`` says over how many
+    chips a label of an operand is split, of which ``sizes`` has the part of one.
     """
 
     sizes: Mapping[str, Size]
     exact: bool = False
     count_padding: bool = True
     compute: str | None = None
+    ways: Mapping[str, Size] = MappingProxyType({})
 
     def size(self, labels: Iterable[str]) -> Size:
         """Multiply the sizes of labels; none gives 1."""

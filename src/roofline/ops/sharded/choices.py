@@ -29,7 +29,7 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from roofline.notation.structure import Step
-from roofline.ops.sharded.layout import Layout, State
+from roofline.ops.sharded.layout import UNREDUCED, Layout, State
 from roofline.ops.sharded.loops import Loop, loops_of, stays_partial
 from roofline.ops.sharded.moves import Move, moves
 
@@ -64,7 +64,8 @@ class Score(NamedTuple):
 class Choice(NamedTuple):
     """One way to do an operation: the moves of its operands, from the layouts given, and those of its raw result.
 
-    ``repeated`` are the mesh axes along which every chip does the same.
+    ``repeated`` are the mesh axes along which every chip does the same, ``exchanged`` those over which ``statistics``
+    numbers of each row are added up on the way.
     """
 
     given: tuple[Layout, ...]
@@ -72,6 +73,8 @@ class Choice(NamedTuple):
     raw: Layout
     after: tuple[Move, ...]
     repeated: tuple[str, ...]
+    exchanged: tuple[str, ...] = ()
+    statistics: int = 0
 
     @property
     def result(self) -> Layout:
@@ -83,14 +86,20 @@ class Choice(NamedTuple):
         """Mesh axes that its collectives go over, its slices, axes along which every chip does the same."""
         made = [move for steps in (*self.before, self.after) for move in steps]
         sent = sum(len(move.axes) for move in made if move.sends)
-        return Score(sent, sum(not move.sends for move in made), len(self.repeated))
+        return Score(sent + len(self.exchanged), sum(not move.sends for move in made), len(self.repeated))
 
     def words(self, inputs: Sequence[str], result: str, show: Callable[[str], str] = str) -> list[str]:
         """Name every move with the tensor it moves."""
-        said = []
+        said: list[str] = []
         for name, layout, steps in zip(inputs, self.given, self.before, strict=True):
             said += describe(name, layout, steps, show)
+        if self.exchanged:
+            said.append(self.exchange())
         return said + describe(result, self.raw, self.after, show)
+
+    def exchange(self) -> str:
+        """Name what adds up the statistics of rows."""
+        return f"{Move('AllReduce', self.exchanged, ()).name()}(statistics)"
 
 
 def describe(name: str, layout: Layout, steps: Sequence[Move], show: Callable[[str], str] = str) -> list[str]:
@@ -116,22 +125,32 @@ def choices(
     *,
     also: Sequence[str] = (),
     may_split: MaySplit = lambda label, axes: True,
+    sums: bool = True,
 ) -> Iterator[Choice]:
     """List every way to do a step from these layouts; ``wanted`` is what its result must be, None for any layout.
 
     ``also`` names mesh axes that stand in none of the tensors and may be used. ``may_split`` rules out loops, and
-    layouts on the way, that the axes do not divide.
+    layouts on the way, that the axes do not divide. ``sums`` says that what is partial of the operands are sums.
     """
     loops = loops_of(step)
     axes = list(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
     known: Known = {}
-    for roles in product((None, *loops), repeat=len(axes)):
+    for roles in product(*((None, *_worth(loops, inputs, axis)) for axis in axes)):
         chosen = dict(zip(axes, roles, strict=True))
         found = _choice(step, inputs, wanted, chosen, may_split, known)
         if found is not None:
             yield found
-    if stays_partial(step):
+    if sums and stays_partial(step):
         yield from _linear(step, inputs, wanted, may_split)
+
+
+def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterator[Loop]:
+    """The loops an axis may take: it shares rows unless it shards something else, which is no worse as it is."""
+    for loop in loops:
+        states = [(x.state(axis), label) for x, label in zip(inputs, loop.labels, strict=True)]
+        there = any(state == label is not None for state, label in states)
+        if not loop.statistics or there or all(state in (None, UNREDUCED) for state, _ in states):
+            yield loop
 
 
 def _choice(
@@ -161,7 +180,11 @@ def _choice(
         before.append(steps)
     raw = empty(step).put({axis: loop.result if loop else None for axis, loop in roles.items()})
     repeated = tuple(axis for axis, loop in roles.items() if loop is None)
-    return _finished(inputs, before, raw, wanted, repeated, may_split)
+    found = _finished(inputs, before, raw, wanted, repeated, may_split)
+    sharing = {axis: loop.statistics for axis, loop in roles.items() if loop is not None and loop.statistics}
+    if found is None or not sharing:
+        return found
+    return found._replace(exchanged=tuple(sharing), statistics=max(sharing.values()))
 
 
 def _linear(step: Step, inputs: Sequence[Layout], wanted: Layout | None, may_split: MaySplit) -> Iterator[Choice]:

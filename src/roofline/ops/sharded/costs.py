@@ -128,7 +128,7 @@ class TimeCosts:
         """Price the operation of a choice, without its moves."""
         step = self.steps[at]
         ends = tuple(moved(layout, moves) for layout, moves in zip(choice.given, choice.before, strict=True))
-        bare = Choice(ends, ((),) * len(ends), empty(step), (), choice.repeated)
+        bare = choice._replace(given=ends, before=((),) * len(ends), raw=empty(step), after=())
         return self._once((at, ends), lambda: operations((step,), Plan((bare,), ()), self.sizes, self.place))
 
     def _moved(self, x: Shape, layout: Layout, moves: Sequence[Move]) -> Spent:

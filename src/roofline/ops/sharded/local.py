@@ -27,6 +27,7 @@ from roofline.ops.context import Context
 from roofline.ops.registry import family_of, rule_for
 from roofline.ops.sharded.choices import Choice, describe, moved
 from roofline.ops.sharded.layout import Layout, layout_of, local_size
+from roofline.ops.sharded.loops import STATISTICS
 from roofline.ops.sharded.moves import Move
 from roofline.ops.sharded.plans import Plan, key_of
 from roofline.sizes import Size, is_array, minimum, product
@@ -110,12 +111,29 @@ class _Build:
             end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
             self.held[x.ident, key_of(end.layout)] = end
             parts[end.name] = end
-        self.ops.append(self.whole(self.noted(op, choice.repeated), parts))
+        self.ops.append(self.whole(self.noted(op, step, choice), parts))
+        if choice.exchanged:
+            self.exchange(step, choice, op.writes[0])
         for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
             self.sizes.setdefault(label, size)
         raw = Held(raw_name, choice.raw, choice.raw)
         end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
         self.held[step.output.ident, key_of(choice.result)] = end
+
+    def exchange(self, step: Step, choice: Choice, result: Tensor) -> None:
+        """Exchange what chips that share a row know of it; rows are those of the result that one chip has."""
+        along = step.over if step.function != "attention" else step.output.labels[-1:]
+        rows = [n for label, n in zip(step.output.labels, result.dims, strict=True) if label not in along]
+        dims = (*rows, choice.statistics)
+        self.ops.append(
+            collective(
+                "AllReduce",
+                Tensor(f"statistics of {result.ident}", dims, "fp32"),
+                self.place.mesh.select(choice.exchanged),
+                algorithm=self.place.algorithm,
+                name=choice.exchange(),
+            )
+        )
 
     def written_collective(self, step: Step) -> None:
         """A collective that the program writes."""
@@ -186,8 +204,9 @@ class _Build:
     def context(self, step: Step, inputs: Sequence[Layout]) -> Context:
         """What the rule of an operation is told: the sizes that one chip has."""
         local = {label: self.local(label, layout) for layout in inputs for label in layout.labels}
-        place = self.place
-        return Context({**self.sizes, **local}, place.exact, place.count_padding, place.compute)
+        mesh, place = self.place.mesh.sizes, self.place
+        ways = {label: layout.ways(label, mesh) for layout in inputs for label in layout.labels if layout.over(label)}
+        return Context({**self.sizes, **local}, place.exact, place.count_padding, place.compute, ways)
 
     def whole(self, op: Op, parts: Mapping[str, Held]) -> Op:
         """Say of operands that are slices how much is in memory."""
@@ -202,12 +221,15 @@ class _Build:
         )
         return replace(op, reads=reads)
 
-    def noted(self, op: Op, repeated: Sequence[str]) -> Op:
-        """Say what every chip does alike."""
-        if not repeated:
-            return op
-        said = f"{op.name}: every chip along {' and '.join(repeated)} does the same"
-        return replace(op, note=f"{op.note}; {said}" if op.note else said)
+    def noted(self, op: Op, step: Step, choice: Choice) -> Op:
+        """Say what every chip does alike, and what chips that share rows tell each other."""
+        said = [op.note] if op.note else []
+        if choice.repeated:
+            said.append(f"{op.name}: every chip along {' and '.join(choice.repeated)} does the same")
+        if choice.exchanged:
+            share = f"chips along {' and '.join(choice.exchanged)} share each row"
+            said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in fp32")
+        return replace(op, note="; ".join(said)) if said else op
 
     def named(self, name: str, moves: Sequence[Move]) -> str:
         """Name what the moves of an operand make."""

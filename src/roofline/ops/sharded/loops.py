@@ -5,15 +5,18 @@ that leaves partial sums.
 
 >>> from roofline.notation import program
 >>> for loop in loops_of(program("bf16[B, D] * bf16[D, F]").steps[0]):
-...     print(loop)
-Loop(labels=('B', None), result='B')
-Loop(labels=('D', 'D'), result='{U}')
-Loop(labels=(None, 'F'), result='F')
->>> [loop.result for loop in loops_of(program("softmax_T(bf16[B, N, T])").steps[0])]
-['B', 'N']
+...     print(loop.labels, loop.result)
+('B', None) B
+('D', 'D') {U}
+(None, 'F') F
 
-What is no loop of an operation is whole on every chip: the dimension a softmax works along, a convolution's image, the
-sequence of causal attention.
+A softmax or a norm along a dimension that is sharded exchanges what it knows of each row (its largest entry and a sum),
+and so does attention whose keys are: each chip has a part of them, and the results add up once they are scaled alike.
+
+>>> loops_of(program("softmax_T(bf16[B, N, T])").steps[0])[-1]
+Loop(labels=('T',), result='T', statistics=2)
+
+What is no loop of an operation is whole on every chip: a convolution's image, the sequence of causal attention.
 """
 
 from __future__ import annotations
@@ -27,14 +30,34 @@ from roofline.ops.sharded.layout import UNREDUCED, State
 
 
 class Loop(NamedTuple):
-    """A loop: its label in each operand (None where it does not stand), and what sharding it makes of the result."""
+    """A loop: its label in each operand (None where it does not stand), and what sharding it makes of the result.
+
+    ``statistics`` are the numbers a row that chips tell each other when they share it.
+    """
 
     labels: tuple[State, ...]
     result: State
+    statistics: int = 0
 
 
 #: Reductions whose partial results over parts combine by the same reduction.
-_COMBINING = ("sum", "mean", "max", "min", "prod")
+_COMBINING = ("sum", "mean", "max", "min", "prod", "norm")
+
+#: What chips tell each other of a row that they share, by function: with it each finishes its part or a partial result.
+STATISTICS = {
+    "softmax": ("the largest entry", "a sum"),
+    "log_softmax": ("the largest entry", "a sum"),
+    "layer_norm": ("a sum", "a sum of squares"),
+    "rms_norm": ("a sum of squares",),
+    "attention": ("the largest score", "a sum"),
+    "logsumexp": ("the largest entry",),
+    "argmax": ("the largest entry",),
+    "argmin": ("the smallest entry",),
+    "variance": ("a sum",),
+}
+
+#: Reductions of which partial results do not add up, though they combine.
+NO_SUMS = ("max", "min", "prod", "argmax", "argmin", "logsumexp", "norm")
 
 
 def loops_of(step: Step) -> tuple[Loop, ...]:
@@ -43,12 +66,13 @@ def loops_of(step: Step) -> tuple[Loop, ...]:
     return tuple(_FAMILIES.get(family, _apart)(step))
 
 
-def _named(step: Step, labels: Sequence[str], summed: Sequence[str] = ()) -> list[Loop]:
+def _named(step: Step, labels: Sequence[str], summed: Sequence[str] = (), statistics: int = 0) -> list[Loop]:
     """Loops that go by one name in every tensor they stand in."""
     return [
         Loop(
             tuple(label if label in shape.labels else None for shape in step.inputs),
             UNREDUCED if label in summed else label,
+            statistics,
         )
         for label in dict.fromkeys(labels)
     ]
@@ -59,8 +83,13 @@ def _contraction(step: Step) -> list[Loop]:
 
 
 def _apart(step: Step) -> list[Loop]:
-    """Loops of what treats the entries along a label apart: those of the result that it does not work along."""
-    return _named(step, [x for x in step.output.labels if x not in step.over and _stands(step, x)])
+    """Loops of what treats the entries along a label apart: those of the result that it does not work along.
+
+    Those it works along are loops too where statistics of each row are all it takes.
+    """
+    loops = _named(step, [x for x in step.output.labels if x not in step.over and _stands(step, x)])
+    statistics = len(STATISTICS.get(step.function, ()))
+    return [*loops, *(_named(step, step.over, statistics=statistics) if statistics else ())]
 
 
 def _stands(step: Step, label: str) -> bool:
@@ -68,20 +97,23 @@ def _stands(step: Step, label: str) -> bool:
 
 
 def _reduction(step: Step) -> list[Loop]:
-    summed = step.over if step.function in _COMBINING else ()
+    statistics = len(STATISTICS.get(step.function, ()))
+    summed = step.over if step.function in _COMBINING or statistics else ()
     kept = [x for x in step.inputs[0].labels if x not in step.over]
-    return _named(step, [*kept, *summed], summed)
+    return [*_named(step, kept), *_named(step, summed, summed, statistics)]
 
 
 def _attention(step: Step) -> list[Loop]:
-    """Batch and heads (the fewer heads of keys and values with them); queries where every one sees every key."""
+    """Batch and heads (the fewer heads of keys and values with them); queries and keys where all see all."""
     q, k, v = (shape.labels for shape in step.inputs)
     loops = [Loop((q[-2], k[-2], v[-2]), q[-2])]
     if len(q) == 4:
         loops.append(Loop((q[0], k[0], v[0]), q[0]))
     if not step.options.get("causal") and step.options.get("window") is None and q[-3] not in k:
         loops.append(Loop((q[-3], None, None), q[-3]))
-    return [loop for loop in loops if loop.result in step.output.labels]
+        if k[-3] == v[-3] not in q:
+            loops.append(Loop((None, k[-3], v[-3]), UNREDUCED, len(STATISTICS["attention"])))
+    return [loop for loop in loops if loop.result in (*step.output.labels, UNREDUCED)]
 
 
 def _convolution(step: Step) -> list[Loop]:
@@ -99,8 +131,11 @@ def _pooling(step: Step) -> list[Loop]:
 
 
 def _embedding(step: Step) -> list[Loop]:
+    """The indices, the width, and the rows: each chip looks up those it has and writes zeros for the others."""
     table, indices = step.inputs
-    return _named(step, [x for x in (*indices.labels, table.labels[-1]) if x in step.output.labels])
+    loops = _named(step, [x for x in (*indices.labels, table.labels[-1]) if x in step.output.labels])
+    rows = table.labels[0]
+    return loops if rows in indices.labels else [*loops, Loop((rows, None), UNREDUCED)]
 
 
 _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from roofline.notation.structure import Step
 from roofline.ops.sharded.choices import Choice, MaySplit, Score, choices, moved
 from roofline.ops.sharded.layout import Layout, State, layout_of
+from roofline.ops.sharded.loops import NO_SUMS
 
 #: A way to some layouts halfway through a program is followed unless so many others are never worse: so many plans are
 #: the best there are.
@@ -147,6 +148,7 @@ class _Search:
     ) -> None:
         self.steps, self.single, self.also, self.may_split, self.show = steps, single, also, cache(may_split), show
         self.last_use = {x.ident: at for at, step in enumerate(steps) for x in step.inputs}
+        self.no_sums = {step.output.ident for step in steps if step.function in NO_SUMS}
         self.collected = {x.ident for step in steps if step.kind == "collective" for x in step.inputs}
         self._found = found
 
@@ -187,7 +189,9 @@ class _Search:
         if key not in self._found:
             fixed = step.laid_out or step.output.ident in self.collected
             wanted = layout_of(step.output).without(self.single) if fixed else None
-            self._found[key] = tuple(choices(step, inputs, wanted, also=self.also, may_split=self.may_split))
+            sums = not any(x.ident in self.no_sums for x in step.inputs)
+            found = choices(step, inputs, wanted, also=self.also, may_split=self.may_split, sums=sums)
+            self._found[key] = tuple(found)
         return self._found[key]
 
     @staticmethod

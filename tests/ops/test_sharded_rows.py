@@ -1,0 +1,101 @@
+"""Rows that chips share: statistics of softmax, norms and attention, and tables split by rows, against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline import bound, shard
+from roofline.notation import program
+from roofline.ops.sharded.plans import plans
+
+CHIPS, ROWS, WIDTH = 4, 6, 32
+
+
+def best(line: str, **sizes: int) -> Any:
+    return shard(line, on="h100:8", **sizes).best
+
+
+def test_a_softmax_along_a_sharded_dimension_sends_two_numbers_a_row() -> None:
+    found = bound("softmax_V(fp32[B, V_X]) -> fp32[B, V_X]", on="h100:8", B=1024, V=128000)
+    assert found.plan == "AllReduce_X(statistics)"
+    assert sum(found.wire.values()) == 2 * 7 / 8 * 1024 * 2 * 4
+    assert found.flops_by == {"cuda/fp32": 5 * 1024 * 128000 // 8}
+    assert any("share each row and exchange the largest entry and a sum of it, in fp32" in x for x in found.assumptions)
+
+
+def test_norms_send_the_sums_they_need() -> None:
+    for function, sums in (("rms_norm", 1), ("layer_norm", 2)):
+        found = best(f"{function}_D(bf16[B, D_X]) -> bf16[B, D_X]", B=1024, D=8192)
+        assert (found.name, found.link_bytes) == ("AllReduce_X(statistics)", 2 * 7 / 8 * 1024 * sums * 4)
+
+
+def test_keys_that_are_sharded_stay_where_they_are() -> None:
+    line = "attention(bf16[B, S, N, H], bf16[B, T_X, K, H], bf16[B, T_X, K, H]{}) -> bf16[B, S, N, H]"
+    sizes = {"B": 4, "S": 1, "T": 131072, "N": 64, "K": 8, "H": 128}
+    found = best(line.format(""), **sizes)
+    assert found.name == "AllReduce_X(statistics); AllReduce_X(bf16[B, S, N, H] {U_X})"
+    assert found.link_bytes == 2 * 7 / 8 * (4 * 64 * 2 * 4 + 4 * 64 * 128 * 2)
+    assert found.bound.flops_by["tensor/bf16"] == 2 * 4 * 64 * (131072 // 8) * 2 * 128
+    assert "statistics" not in best(line.format(", causal"), **sizes).name
+
+
+def test_a_table_split_by_rows_gives_partial_sums() -> None:
+    sizes = {"B": 1024, "D": 8192, "V": 128256}
+    found = best("embedding(bf16[V_X, D], int32[B]) -> bf16[B, D]", **sizes)
+    assert (found.name, found.link_bytes) == ("AllReduce_X(bf16[B, D] {U_X})", 2 * 7 / 8 * 1024 * 8192 * 2)
+    lookup = found.bound.ops[0].op
+    assert lookup.reads[0].traffic_bytes == 1024 // 8 * 8192 * 2
+
+
+def test_formulas_and_arrays_agree_with_numbers() -> None:
+    line = "softmax_V(fp32[B, V_X]) -> fp32[B, V_X]"
+    number = bound(line, on="v5e:8", B=1024, V=128000)
+    rows = bound(line, on="v5e:8", B=[1024, 2048], V=128000)
+    form = bound(line, on="v5e:8")
+    assert (number.plan, rows.plan, form.plan) == ("AllReduce_X(statistics)",) * 3
+    assert rows.upper[0] == pytest.approx(number.upper)
+    rates = {use.rate.value: use.rate.plain for use in form.uses}
+    sizes = {each: {"B": 1024, "V": 128000}[each.name] for each in form.upper.free_symbols if each not in rates}
+    assert float(form.upper.subs({**rates, **sizes})) == pytest.approx(number.upper)
+
+
+def test_what_chips_tell_each_other_is_enough() -> None:
+    """Two numbers a row make a softmax and an attention of parts whole, one a root mean square."""
+    random = np.random.default_rng(3)
+    scores, values = random.normal(size=(ROWS, WIDTH)), random.normal(size=(WIDTH, 5))
+    parts = np.split(scores, CHIPS, axis=1)
+    largest = [part.max(axis=1, keepdims=True) for part in parts]
+    sums = [np.exp(part - most).sum(axis=1, keepdims=True) for part, most in zip(parts, largest, strict=True)]
+    most = np.max(largest, axis=0)
+    total = sum(part * np.exp(own - most) for part, own in zip(sums, largest, strict=True))
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    whole = weights / weights.sum(axis=1, keepdims=True)
+    mine = [np.exp(part - most) / total for part in parts]
+    np.testing.assert_allclose(np.concatenate(mine, axis=1), whole)
+    partial = [part @ rows for part, rows in zip(mine, np.split(values, CHIPS), strict=True)]
+    np.testing.assert_allclose(sum(partial), whole @ values)
+    squares = sum((part**2).sum(axis=1) for part in parts)
+    np.testing.assert_allclose(squares / WIDTH, (scores**2).mean(axis=1))
+
+
+def test_the_fewest_axes_come_first_without_sizes() -> None:
+    steps = program("h = bf16[B, D_X] + bf16[B, D_X]; rms_norm_D(h) -> bf16[B, D_X]").steps
+    assert next(plans(steps)).words == ("AllReduce_X(statistics)",)
+
+
+def test_parts_of_a_maximum_are_not_added_up() -> None:
+    line = "a = {0}_D(fp32[B, D_X]); b = {0}_D(fp32[B, D_X]); a + b -> fp32[B]"
+    names = {name: {plan.name for plan in shard(line.format(name), on="h100:8", B=64, D=64)} for name in ("sum", "max")}
+    assert "AllReduce_X(fp32[B] {U_X})" in names["sum"]
+    assert "AllReduce_X(fp32[B] {U_X})" not in names["max"]
+    assert "AllReduce_X(a[B] {U_X}); AllReduce_X(b[B] {U_X})" in names["max"]
+
+
+@pytest.mark.parametrize(("function", "statistics", "dtype"), [("argmax", 1, "int32"), ("logsumexp", 1, "fp32")])
+def test_reductions_over_a_sharded_vocabulary_send_a_row_of_each(function: str, statistics: int, dtype: str) -> None:
+    found = best(f"{function}_V(fp32[B, V_X]) -> {dtype}[B]", B=64, V=128256)
+    assert found.name == f"AllReduce_X(statistics); AllReduce_X({dtype}[B] {{U_X}})"
+    assert found.link_bytes == 2 * 7 / 8 * 64 * (statistics + 1) * 4
