@@ -221,11 +221,47 @@ def test_a_sparse_peak_in_a_file_is_doubted(tmp_path: Path) -> None:
         ({"overlap": "x"}, "overlap 'x' is not a fraction"),
         ({"set": "hbm=3"}, "set is 'hbm=3'; give figures by name"),
         ({"tile": 3}, "a tile is three sizes, not 3"),
+        ({"tile": (8, 8, 8), "policy": "fused"}, "tile= goes with policy='tiled', not 'fused'"),
     ],
 )
 def test_arguments_of_the_wrong_kind(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         bound(MATMUL, **{"on": "h100", **wrong}, **SIZES)
+
+
+@pytest.mark.parametrize(
+    ("idle", "message"),
+    [
+        (
+            {"compute": "fp8"},
+            "compute= says nothing about raw work, which has no tensors; its arithmetic dtype is dtype=",
+        ),
+        ({"policy": "minimal"}, "policy= says nothing about raw work"),
+        ({"tile": (8, 8, 8)}, "tile= says nothing about raw work"),
+        ({"exact": True}, "exact= says nothing about raw work"),
+        ({"pad": True}, "pad= says nothing about raw work"),
+        ({"count_padding": False}, "count_padding= says nothing about raw work"),
+        ({"mesh": {"X": 4}}, "mesh= says nothing about raw work"),
+        ({"D": 8}, "size D stands nowhere in the raw work; sizes are: B"),
+    ],
+)
+def test_raw_work_refuses_what_it_cannot_heed(idle: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        bound(flops="2*B*1e9", bytes=1e9, on="v5e", B=64, **idle)
+    assert bound(flops="2*B*1e9", bytes=1e9, on="v5e", B="C/2", C=128).flops == 128e9
+
+
+def test_one_measured_level_makes_no_measured_machine() -> None:
+    said = bound(MATMUL, on="h100", over="l2", **SIZES).assumptions
+    assert "dense data-sheet peaks and one-way bandwidths" in said
+    assert "the bandwidth of l2 is a measured one" in said
+    reached = bound(MATMUL, on="h100", over="l2", achievable=True, **SIZES).assumptions
+    assert "no measured fraction for l2: the measured figure stands" in reached
+
+
+def test_padding_names_the_unit_without_a_tile() -> None:
+    with pytest.raises(InputError, match="TPU v5e has no tile size for vpu, on which this runs"):
+        bound(MATMUL, on="v5e", pad=True, unit="vector", **SIZES)
 
 
 def test_messages() -> None:

@@ -111,6 +111,33 @@ def test_ratios_of_given_sizes_stay_in_the_limit() -> None:
     assert open_keys.limit == pytest.approx(ridge / 32)
 
 
+def test_the_size_to_take_is_one_that_can_be() -> None:
+    line = "attention(bf16[B, S, N, H], bf16[B, T, K, H], bf16[B, T, K, H])"
+    found = solve(line, "N", on="h100", B=1, S=1, T=8192, K=8, H=128)
+    assert found.pick % 8 == 0  # query heads share key heads evenly
+    assert 0 <= found.pick - found.value < 8
+    assert found.at_pick().kind == "compute-bound"
+
+
+def test_an_open_size_leaves_the_crossing_that_matters() -> None:
+    """Not that of two units of which memory binds over both, nor one that a third time exceeds."""
+    line, sizes = "attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, H])", {"B": 1, "S": 1, "H": 128}
+    found, at = solve(line, "peak", on="v5e", N=8, **sizes), solve(line, "peak", on="v5e", N=8, T=10**9, **sizes)
+    assert (found.before, found.after) == (at.before, at.after) == ("mxu", "hbm")
+    thin = "h = bf16[B, D] * bf16[D, F]; gelu(h)"
+    opened = solve(thin, "bandwidth", on="v5e", B=64, D=1)
+    assert (opened.before, opened.after) == ("hbm", "vpu")
+    known = solve(thin, "bandwidth", on="v5e", B=64, D=1, F=10**6)
+    assert (known.before, known.after) == ("hbm", "vpu")
+
+
+def test_no_closed_form_is_not_always() -> None:
+    line = "attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, H], causal)"
+    found = solve(line, "S", on="a100", B=100, N=16)
+    assert found.verdict == "compute-bound for large sizes; no closed form: give H, T for a number"
+    assert solve(line, "S", on="a100", B=100, N=16, H=100, T=8192).pick == 158
+
+
 def test_raw_formulas_have_unknowns_too() -> None:
     found = solve(None, "B", flops="2*B*D*F", bytes="2*(B*D + D*F + B*F)", on="h100", D=8192, F=8192)
     assert found.value == pytest.approx(solve(MATMUL, "B", on="h100", D=8192, F=8192).value, rel=1e-12)

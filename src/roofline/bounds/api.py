@@ -8,7 +8,7 @@ from typing import Any
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
 from roofline.bounds.question_mesh import names_in
-from roofline.errors import InputError
+from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.notation import program
@@ -66,6 +66,11 @@ def question(
         raise InputError(
             "dtype= goes with raw work", hint="in an expression each tensor names its own, as in 'fp8[B, D]'"
         )
+    if raw:
+        idle = {"policy": policy, "tile": tile, "exact": exact, "pad": pad, "compute": compute, "mesh": mesh}
+        _no_tensors({**idle, "count_padding": not count_padding})
+    if tile is not None and policy not in (None, "tiled"):
+        raise InputError(f"tile= goes with policy='tiled', not {policy!r}", hint="give one of the two")
     where, level = on, over
     given, axes = _all_sizes(sizes, named), dict(mesh or {})
     if expression is not None:
@@ -74,8 +79,9 @@ def question(
         axes = _mesh(parsed, axes, given)
     names = names_in(raw) if expression is None else [*parsed.labels, *axes, *names_in(axes)]
     known = resolve_sizes(given, names)
-    if expression is not None:
-        known = without_helpers(known, given, names)
+    known = without_helpers(known, given, names)
+    if raw:
+        _stand_somewhere(known, names, " ".join(map(str, raw.values())))
     tied = {name: value for name, value in given.items() if isinstance(value, str) or name not in known}
     figures = set if link is None else {"link": link, **(set or {})}
     return Question(
@@ -192,6 +198,22 @@ def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None, unit: str | 
     given = {"flops": flops, "bytes": bytes, "intensity": intensity}
     amounts = {name: value for name, value in given.items() if value is not None}
     return {**amounts, "dtype": dtype or "bf16"} if amounts else {}
+
+
+def _no_tensors(options: Mapping[str, Any]) -> None:
+    """Refuse options about tensors beside raw work, which has none."""
+    said = next((name for name, value in options.items() if value), None)
+    if said is not None:
+        hint = "its arithmetic dtype is dtype=" if said == "compute" else "leave it out, or give an expression"
+        raise InputError(f"{said}= says nothing about raw work, which has no tensors", hint=hint)
+
+
+def _stand_somewhere(sizes: Mapping[str, Any], names: Sequence[str], text: str) -> None:
+    """Refuse a size that no amount of raw work is a formula of; one in a broken formula is let be, to be told there."""
+    idle = next((name for name in sizes if name not in names and name not in text), None)
+    if idle is not None:
+        hint = suggest(idle, names, what="sizes") if names else "all its amounts are written as numbers"
+        raise SizeError(f"size {idle} stands nowhere in the raw work", hint=hint)
 
 
 def _all_sizes(sizes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:

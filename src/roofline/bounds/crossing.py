@@ -11,6 +11,9 @@ from roofline.sizes import is_symbol
 
 Flip = tuple[float, str, str]
 
+#: A size past every other, where a minimum or maximum has settled.
+VERY_LARGE = 10**40
+
 
 def roots_of(a: Any, b: Any, x: Any) -> list[Any] | None:
     """Solve a = b for x in symbols; None where the equation is no polynomial of degree one or two.
@@ -77,11 +80,30 @@ def limit_of(form: Any, numbers: Mapping[Any, Any], sizes: Mapping[Any, Any] | N
         t = sympy.Symbol("t", positive=True)
         grown = dict.fromkeys(still_open, t) | (known if still_open else {s: v * t for s, v in known.items()})
         try:
-            limit = sympy.limit(sympy.cancel(form.subs(grown)), t, sympy.oo)
+            limit = sympy.limit(sympy.cancel(_for_large(form.subs(grown), t)), t, sympy.oo)
         except (NotImplementedError, ValueError):
             return None, None
     value = positive_number(put_numbers(limit, numbers))
     return (limit, value) if value is not None else (None, None)
+
+
+def _for_large(form: Any, t: Any) -> Any:
+    """Put in the place of each minimum and maximum the part it is for large ``t``: limits of those are slow.
+
+    >>> import sympy
+    >>> t = sympy.Symbol("t", positive=True)
+    >>> _for_large(sympy.Min(t, 512) + sympy.Max(0, t - 3), t)
+    t + 509
+    """
+    import sympy
+
+    def chosen(found: Any) -> Any:
+        at = {part: part.subs(t, VERY_LARGE) for part in found.args}
+        if any(value.free_symbols for value in at.values()):
+            return found
+        return (min if isinstance(found, sympy.Min) else max)(at, key=lambda part: at[part])
+
+    return form.replace(lambda part: isinstance(part, sympy.Min | sympy.Max), chosen)
 
 
 def validity_of(form: Any) -> Any:

@@ -47,6 +47,9 @@ from roofline.sizes import is_symbol, symbol
 #: The largest size tried when a flip is looked for numerically.
 FARTHEST = 2**50
 
+#: What stands for a size that is open, where a closed form is to hold for large sizes.
+LARGE = 10**9
+
 #: How many numbers of chips are tried for one that a slice can have and that divides the sizes.
 MOST_TRIED = 256
 
@@ -137,11 +140,10 @@ class _Search:
     def solution(self) -> Solution:
         times = self.symbolic.times
         exact = {name: put_numbers(time, self.known) for name, time in times.items()}
-        open_symbols = set().union(*(free_symbols(time) for time in exact.values())) - {self.x}
         pairs = {
             (a, b): roots_of(times[a], times[b], self.x) for i, a in enumerate(times) for b in list(times)[i + 1 :]
         }
-        if open_symbols:
+        if self._open():
             return self._in_symbols(pairs)
         if not self.unit and any(forms is None for forms in pairs.values()):
             return self._by_bisection()
@@ -196,16 +198,23 @@ class _Search:
             at, first = self._numeric(), max(1, math.ceil(value * (1 - 1e-12)))
             return next((n for n in range(first, min(4 * first, first + MOST_TRIED)) if at(n) is not None), None)
         multiple = multiple_of(self.asked, self.name) if self.symbolic.plan is not None else 1
-        return max(1, math.ceil(value * (1 - 1e-12) / multiple)) * multiple
+        first = max(1, math.ceil(value * (1 - 1e-12) / multiple)) * multiple
+        at, tried = self._numeric(), range(first, first + MOST_TRIED * multiple, multiple)
+        return next((n for n in tried if at(n) is not None), None)
 
     def _in_symbols(self, pairs: Mapping[Any, Any]) -> Solution:
         """Other sizes are open: the closed form of the crossing, and its limit for large sizes."""
         candidates = [(pair, form) for pair, forms in pairs.items() for form in forms or ()]
         links = {frozenset(pair) for pair in network_pairs(self.symbolic)}
         scales = busiest_crossing(self.symbolic, self.x, self.known)
-        candidates.sort(key=lambda found: (frozenset(found[0]) not in links, found[1] != scales))
+        candidates.sort(
+            key=lambda found: (frozenset(found[0]) not in links, found[1] != scales, self._matters_less(*found))
+        )
         if not candidates:
-            return self._solution(verdict=f"always {self._kind(self._largest_when_large())}, for large sizes")
+            kind, left = self._kind(self._largest_when_large()), ", ".join(sorted(map(str, self._open())))
+            if None not in pairs.values():
+                return self._solution(verdict=f"always {kind}, for large sizes")
+            return self._solution(verdict=f"{kind} for large sizes; no closed form: give {left} for a number")
         (before, after), form = self._sides(candidates[0][0]), candidates[0][1]
         on_mesh = bool({symbol(name) for name in mesh_names(self.asked)} & free_symbols(form))
         fixed = bool(self.unit) or on_mesh
@@ -228,6 +237,22 @@ class _Search:
             limit=limit,
             limit_form=limit_form,
         )
+
+    def _matters_less(self, pair: tuple[str, str], form: Any) -> tuple[bool, bool]:
+        """Order crossings, the one to answer with first: of times that no third exceeds, between kinds of bound."""
+        times = self.symbolic.times
+        large = {**dict.fromkeys(self._open(), LARGE), **self.known}
+        value = positive_number(put_numbers(form, large))
+        if value is None:
+            return True, True
+        at = {name: float(put_numbers(time, {**large, self.x: value})) for name, time in times.items()}
+        longest = max(at[name] for name in pair) >= max(at.values()) * (1 - 1e-9)
+        return not longest, self._kind(pair[0]) == self._kind(pair[1])
+
+    def _open(self) -> set[Any]:
+        """Sizes that are not given, the unknown aside."""
+        every = (free_symbols(put_numbers(time, self.known)) for time in self.symbolic.times.values())
+        return set().union(*every) - {self.x}
 
     def _by_bisection(self) -> Solution:
         """Look at powers of two, then halve each stretch in which the binding resource changes."""
@@ -323,7 +348,7 @@ class _Search:
 
     def _largest_when_large(self) -> str:
         times = self.symbolic.times
-        large = {s: 10**9 for time in times.values() for s in free_symbols(time)}
+        large = {s: LARGE for time in times.values() for s in free_symbols(time)}
         return max(times, key=lambda name: float(put_numbers(times[name], {**large, **self.known})))
 
     def _kind(self, resource: str) -> str:
