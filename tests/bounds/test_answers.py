@@ -154,6 +154,13 @@ def test_a_sweep_is_the_bounds_of_its_rows() -> None:
         assert table["F"][index] == 2 * table["D"][index]
 
 
+def test_a_sweep_says_what_it_could_not_time() -> None:
+    grid = sweep("fp64[B, D] * fp64[D, F]", on="v5e", B=[1, 2], D=64, F=64)
+    assert grid.incomplete == ("not timed: flops on matrix in fp64; TPU v5e has no figure for it",)
+    assert grid.to_dict()["incomplete"] == list(grid.incomplete)
+    assert "no bf16 peak on TPU v5e: runs as fp32 on vpu" in sweep("gelu(bf16[B])", on="v5e", B=[1, 2]).assumptions
+
+
 def test_a_sweep_over_blocks_is_in_order() -> None:
     table = sweep("bf16[B, D] * bf16[D, D2]", on="v5e", B=range(1, 301), D=range(1, 201), D2=64, columns=("flops",))
     assert len(table) == 60_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline import bound, solve, solve_dtypes, zones
+from roofline import bound, chip, solve, solve_dtypes, zones
 from roofline.errors import InputError, SizeError
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
@@ -152,6 +152,18 @@ def test_dtypes_flip_at_the_format_that_saves_enough() -> None:
         assert row.bound.lower == fresh.lower
 
 
+def test_dtypes_leave_each_step_its_arithmetic() -> None:
+    line = "h = fp8[B, D] * {}[D, F] -> bf16[B, F]; h * bf16[F, D]"
+    found = solve_dtypes(line.format("fp8"), 1, on="h100", B=4096, D=4096, F=4096)
+    rows = {row.dtype: row.bound for row in found.rows}
+    for name in ("fp8", "nvfp4", "mxfp4"):
+        fresh = bound(line.format(name), on="h100", B=4096, D=4096, F=4096)
+        assert rows[name].times == pytest.approx(fresh.times)
+        assert rows[name].bytes == fresh.bytes
+    with pytest.raises(InputError, match="its steps compute in bf16 and fp8; say compute="):
+        solve_dtypes(line.format("fp8").replace("[B", "[B_X"), 1, on="h100:8", B=4096, D=4096, F=4096)
+
+
 @given(st.floats(1e9, 1e13), st.floats(1e9, 1e13), st.floats(0.1, 1e5))
 @settings(max_examples=50, deadline=None)
 def test_zones_agree_with_bounds(first: float, second: float, intensity: float) -> None:
@@ -160,6 +172,16 @@ def test_zones_agree_with_bounds(first: float, second: float, intensity: float) 
     expected = {"red": {"memory-bound"}, "green": {"compute-bound"}, "yellow": {"memory-bound", "compute-bound"}}
     margin = min(abs(intensity / r - 1) for r in found.ridges)
     assert margin < 1e-9 or kinds == expected[found.zone(intensity)]
+
+
+def test_what_could_not_be_timed_is_said() -> None:
+    line, bare = "fp64[B, D] * fp64[D, F]", chip("v5e")
+    found = solve(line, "B", on=bare, D=4096, F=4096)
+    assert found.verdict == "always memory-bound, for what could be timed"
+    assert found.to_dict()["incomplete"] == list(found.incomplete)
+    assert "not timed: flops on matrix in fp64" in found.incomplete[0]
+    formats = solve_dtypes(line, 1, on=bare, B=8, D=4096, F=4096)
+    assert "not timed: flops on matrix in fp64" in formats.to_dict()["incomplete"][0]
 
 
 def test_messages() -> None:

@@ -162,7 +162,8 @@ class _Search:
             return self._by_bisection()
         if not flips:
             binding = largest_at(exact, self.x, 1.0)
-            return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}")
+            timed = ", for what could be timed" if self.symbolic.incomplete else ""
+            return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}{timed}")
         value, before, after = self._main(flips)
         form = min(crossings, key=lambda crossing: abs(crossing[0] - value))[1]
         limit_form, limit = limit_of(form, self.numbers, self.sizes) if not self.unit else (None, None)
@@ -305,6 +306,8 @@ class _Search:
             ridge=self._ridge(),
             by_algorithm=self._by_algorithm(),
             collectives=self._collectives(),
+            assumptions=self.symbolic.assumptions,
+            incomplete=self.symbolic.incomplete,
             **{**blank, **fields},
         )
 

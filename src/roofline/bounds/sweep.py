@@ -43,12 +43,17 @@ DEFAULT_COLUMNS = ("lower", "upper", "attainable", "intensity", "bound_by")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays."""
+    """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays.
+
+    ``assumptions`` and ``incomplete`` say what was assumed and not timed in it.
+    """
 
     question: Question
     names: tuple[str, ...]
     columns: Mapping[str, Any]
     shape: tuple[int, ...]
+    assumptions: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -82,6 +87,8 @@ class Sweep:
             "expression": self.question.expression,
             "target": self.question.machine.name,
             "columns": {name: self.plain(name) for name in self.columns},
+            "assumptions": list(self.assumptions),
+            "incomplete": list(self.incomplete),
         }
 
     def rows(self, most: int) -> list[list[str]]:
@@ -138,8 +145,9 @@ def sweep(expression: str | None = None, *, columns: Sequence[str] = DEFAULT_COL
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
     axes = {name: _axis(name, value) for name, value in asked.sizes.items()}
     grid = _Grid(axes, formulas)
-    found = _evaluate(asked, grid, columns)
-    return Sweep(asked, tuple(grid.names), found, tuple(len(a) for a in axes.values() if len(a) > 1) or (1,))
+    found, said = _evaluate(asked, grid, columns)
+    shape = tuple(len(a) for a in axes.values() if len(a) > 1) or (1,)
+    return Sweep(asked, tuple(grid.names), found, shape, **said)
 
 
 # Arguments of a question that may be text without being a size.
@@ -257,14 +265,18 @@ class _Grid:
         return resolve_sizes({**sizes, **self.formulas}) if self.formulas else sizes
 
 
-def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> dict[str, Any]:
+def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of a grid, and what its answers say about themselves."""
     import numpy as np
 
     table: dict[str, Any] = {name: np.empty(grid.rows) for name in grid.names}
     codes: Any = None
     binding: tuple[str, ...] = ()
+    said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
     for where, sizes in grid.blocks():
         answer = asked.vary(sizes=sizes).answer()
+        for name, lines in said.items():
+            lines.update(dict.fromkeys(getattr(answer, name)))
         for name in grid.names:
             table[name][where] = sizes[name]
         for column, value in _values(answer, columns):
@@ -276,7 +288,7 @@ def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> dict[str,
                 table.setdefault(column, np.empty(grid.rows))[where] = value
     if codes is not None:
         table["bound_by"] = Codes(codes, binding)
-    return table
+    return table, {name: tuple(lines) for name, lines in said.items()}
 
 
 def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
