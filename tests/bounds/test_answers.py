@@ -194,6 +194,18 @@ def test_arrays_that_do_not_fit_together() -> None:
         bound(MATMUL, on="v5e", B=np.arange(1, 3), D=4)
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_without_flops_have_no_ridge() -> None:
+    found = bound("sum_D(bf16[B, D])", on="h100", B=4, D=np.array([1, 2])).to_dict()
+    assert found["critical_intensity"][0] is None
+    assert found["critical_intensity"][1] == bound("sum_D(bf16[B, D])", on="h100", B=4, D=2).critical_intensity
+
+
+def test_arrays_of_warm_data_say_what_the_level_s_name_means() -> None:
+    found = bound(MATMUL, on="h100", over="warm", **{**SIZES, "B": np.array([8, 64])})
+    assert "hbm stands for the level that holds the data, at the rate of that level" in found.assumptions
+
+
 def test_arrays_keep_their_shape() -> None:
     answer = bound(MATMUL, on="v5e", B=np.arange(1, 4)[:, None], D=np.arange(1, 3), F=4)
     assert answer.lower.shape == (3, 2)

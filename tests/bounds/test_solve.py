@@ -174,6 +174,17 @@ def test_zones_agree_with_bounds(first: float, second: float, intensity: float) 
     assert margin < 1e-9 or kinds == expected[found.zone(intensity)]
 
 
+def test_warm_data_flips_where_its_level_binds() -> None:
+    found = solve(MATMUL, "B", on="h100", over="warm", D=1024, F=1024)
+    kinds = [bound(MATMUL, on="h100", over="warm", B=b, D=1024, F=1024).kind for b in (found.pick - 1, found.pick)]
+    assert kinds == ["memory-bound", "compute-bound"]
+    assert found.pick < 100
+    with pytest.raises(InputError, match=r"the bandwidth of warm data follows the sizes.*give F a number"):
+        solve(MATMUL, "B", on="h100", over="warm", D=1024)
+    with pytest.raises(InputError, match="the bandwidth of warm data follows the sizes"):
+        solve(MATMUL, "hbm", on="h100", over="warm", B=8, D=1024, F=1024)
+
+
 def test_what_could_not_be_timed_is_said() -> None:
     line, bare = "fp64[B, D] * fp64[D, F]", chip("v5e")
     found = solve(line, "B", on=bare, D=4096, F=4096)

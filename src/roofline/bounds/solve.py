@@ -40,6 +40,7 @@ from roofline.bounds.question_mesh import mesh_names, multiple_of, size_names
 from roofline.bounds.solution import Solution
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.errors import HardwareError, InputError, SizeError, suggest
+from roofline.hardware.warm import WARM
 from roofline.notation import program
 from roofline.quantity import format_quantity
 from roofline.sizes import is_symbol, symbol
@@ -143,6 +144,13 @@ class _Search:
         pairs = {
             (a, b): roots_of(times[a], times[b], self.x) for i, a in enumerate(times) for b in list(times)[i + 1 :]
         }
+        if self.asked.machine.over == WARM and self.asked.text:
+            if self.unit or self._open():
+                hint = (
+                    f"solve for a size, and give {', '.join(sorted(map(str, self._open()))) or 'the others'} a number"
+                )
+                raise InputError("the bandwidth of warm data follows the sizes, so there is no closed form", hint=hint)
+            return self._by_bisection()
         if self._open():
             return self._in_symbols(pairs)
         if not self.unit and any(forms is None for forms in pairs.values()):
