@@ -161,6 +161,13 @@ def test_a_sweep_says_what_it_could_not_time() -> None:
     assert "no bf16 peak on TPU v5e: runs as fp32 on vpu" in sweep("gelu(bf16[B])", on="v5e", B=[1, 2]).assumptions
 
 
+def test_a_sweep_may_vary_what_only_formulas_name() -> None:
+    grid = sweep("bf16[B, D] * bf16[D, F]", on="v5e", columns="lower, bytes", B=[1, 2], D="64*n", F="4*D", n=[1, 3])
+    assert grid["D"].tolist() == [64, 192, 64, 192]
+    assert list(grid.columns) == ["B", "n", "D", "F", "lower", "bytes"]
+    assert grid.row(3).lower == grid["lower"][3] == bound("bf16[2, 192] @ bf16[192, 768]", on="v5e").lower
+
+
 def test_a_sweep_over_blocks_is_in_order() -> None:
     table = sweep("bf16[B, D] * bf16[D, D2]", on="v5e", B=range(1, 301), D=range(1, 201), D2=64, columns=("flops",))
     assert len(table) == 60_000
@@ -240,6 +247,9 @@ def test_a_sparse_peak_in_a_file_is_doubted(tmp_path: Path) -> None:
         ({"overlap": "x"}, "overlap 'x' is not a fraction"),
         ({"set": "hbm=3"}, "set is 'hbm=3'; give figures by name"),
         ({"tile": 3}, "a tile is three sizes, not 3"),
+        ({"polcy": "fused"}, "there is no argument 'polcy'; did you mean 'policy'?"),
+        ({"overlp": 0.5}, "there is no argument 'overlp'; did you mean 'overlap'?"),
+        ({"Q": "D"}, "size Q stands nowhere in the question; sizes are: B, D, F"),
         ({"tile": (8, 8, 8), "policy": "fused"}, "tile= goes with policy='tiled', not 'fused'"),
     ],
 )

@@ -198,6 +198,8 @@ def test_what_could_not_be_timed_is_said() -> None:
 def test_messages() -> None:
     with pytest.raises(SizeError, match="nothing here is called 'Q'"):
         solve(MATMUL, "Q", on="v5e")
+    with pytest.raises(InputError, match="D has several values, and an answer is for one set of sizes"):
+        solve(MATMUL, "B", on="v5e", D=[1024, 2048], F=64)
     with pytest.raises(InputError, match="nothing to solve for"):
         solve(MATMUL, on="v5e")
     with pytest.raises(InputError, match="'vmem' plays no part in this on TPU v5e; what plays a part: mxu, bf16, hbm"):

@@ -61,6 +61,7 @@ MESSAGES = [
     (["sweep", MATMUL, "--on", "v5e", "B=4:1", "D=3", "F=3"], "size B has an empty range 4:1; as in 1:512"),
     (["plot", MATMUL, "--on", "v5e", "--vary", "B=1:4", "--vary", "D=1:3", "F=4"], "--vary is given 2 times; one size"),
     (["bound", "einsum('bd,df->bf')", "--on", "v5e"], "an einsum is written with its labels, as in bf16[B, D] *"),
+    (["bound", MATMUL, "--on", "v5e", "--set", "hbm=1e12", "--set", "hbm=2e12", *SIZES], "--set hbm is given twice"),
     (["sweep", MATMUL, "--on", "v5e", "--columns", "lowr", *SIZES], "no column 'lowr'; did you mean 'lower'?"),
     (["sweep", MATMUL, "--on", "v5e", "-o", "x.xls", *SIZES], "cannot write a table to 'x.xls'"),
     (["sweep", MATMUL, "--on", "v5e", "-o", "no/x.csv", *SIZES], "the folder no does not exist"),

@@ -8,11 +8,12 @@ from typing import Any
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
 from roofline.bounds.question_mesh import names_in
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, did_you_mean, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.structure import Program
+from roofline.ops import formula_names
 from roofline.quantity import parse
 from roofline.sizes import is_array
 
@@ -78,6 +79,7 @@ def question(
         where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
         axes = _mesh(parsed, axes, given)
     names = names_in(raw) if expression is None else [*parsed.labels, *axes, *names_in(axes)]
+    _no_slip(named, names, given)
     known = resolve_sizes(given, names)
     known = without_helpers(known, given, names)
     if raw:
@@ -206,6 +208,17 @@ def _no_tensors(options: Mapping[str, Any]) -> None:
     if said is not None:
         hint = "its arithmetic dtype is dtype=" if said == "compute" else "leave it out, or give an expression"
         raise InputError(f"{said}= says nothing about raw work, which has no tensors", hint=hint)
+
+
+def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Refuse a keyword that is no size of the question and nearly one of its arguments: ``polcy="fused"``."""
+    helpers = {name for value in given.values() if isinstance(value, str) for name in formula_names(value)}
+    for word in named.keys() - {*names, *helpers}:
+        near = did_you_mean(word, question.__kwdefaults__ or ()) if len(word) > 2 else None
+        if near is not None:
+            raise InputError(f"there is no argument {word!r}", hint=f"did you mean {near!r}?")
+        if isinstance(named[word], str):
+            raise SizeError(f"size {word} stands nowhere in the question", hint=suggest(word, names, what="sizes"))
 
 
 def _stand_somewhere(sizes: Mapping[str, Any], names: Sequence[str], text: str) -> None:

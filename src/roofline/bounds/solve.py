@@ -35,7 +35,7 @@ from roofline.bounds.crossing import (
     roots_of,
     validity_of,
 )
-from roofline.bounds.question import Question
+from roofline.bounds.question import Question, has_arrays
 from roofline.bounds.question_mesh import mesh_names, multiple_of, size_names
 from roofline.bounds.solution import Solution
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
@@ -77,6 +77,10 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     if for_ not in names and for_ not in rates:
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, [*names, *rates], what="unknowns"))
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
+    several = next((name for name in asked.sizes if has_arrays({name: asked.sizes[name]})), None)
+    if several is not None:
+        hint = "ask at one value after another, or draw a curve for each with roofline plot"
+        raise InputError(f"{several} has several values, and an answer is for one set of sizes", hint=hint)
     symbolic = asked.vary(sizes=_beside(asked)).answer(symbolic=True)
     if symbolic.plan is not None:
         asked = asked.vary(plan=symbolic.plan)

@@ -17,7 +17,7 @@ from typing import Any
 
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, Codes
-from roofline.bounds.question import Question
+from roofline.bounds.question import Question, without_helpers
 from roofline.bounds.question_mesh import size_names
 from roofline.errors import InputError, SizeError, suggest
 from roofline.quantity import format_quantity
@@ -77,8 +77,8 @@ class Sweep:
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
-        sizes = {name: int(self.columns[name][index]) for name in self.names}
-        return self.question.with_sizes(**sizes).answer()
+        own = [name for name in size_names(self.question) if name in self.names]
+        return self.question.vary(sizes={name: int(self.columns[name][index]) for name in own}).answer()
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/sweep/1``): equal-length lists, codes decoded."""
@@ -124,12 +124,13 @@ def _cell(name: str, value: Any) -> str:
     return f"{int(value)}" if unit is None else format_quantity(float(value), unit)
 
 
-def sweep(expression: str | None = None, *, columns: Sequence[str] = DEFAULT_COLUMNS, **arguments: Any) -> Sweep:
+def sweep(expression: str | None = None, *, columns: str | Sequence[str] = DEFAULT_COLUMNS, **arguments: Any) -> Sweep:
     """Evaluate the grid of all combinations of the sizes given as lists, ranges or arrays.
 
     A size given as text is a formula of the others (``F="4*D"``) and adds no dimension. The rest is as in
     :func:`roofline.bound`. A size left out is an error: a table needs numbers.
     """
+    columns = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
     formulas: dict[str, str] = {}
     for source in (arguments, arguments.get("sizes") or {}):
         formulas |= {k: v for k, v in source.items() if isinstance(v, str) and k not in _NOT_SIZES}
@@ -273,8 +274,9 @@ def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dic
     codes: Any = None
     binding: tuple[str, ...] = ()
     said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
+    own = size_names(asked)
     for where, sizes in grid.blocks():
-        answer = asked.vary(sizes=sizes).answer()
+        answer = asked.vary(sizes=without_helpers(sizes, grid.formulas, own)).answer()
         for name, lines in said.items():
             lines.update(dict.fromkeys(getattr(answer, name)))
         for name in grid.names:

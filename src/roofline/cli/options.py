@@ -183,6 +183,8 @@ def parse_set(items: Sequence[str]) -> dict[str, str]:
         name, equals, value = item.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise InputError(f"--set {item!r} is not FIGURE=VALUE", hint="for instance --set hbm=8.2e11")
+        if name.strip() in found:
+            raise InputError(f"--set {name.strip()} is given twice", hint="give it once")
         found[name.strip()] = value.strip()
     return found
 

@@ -31,8 +31,9 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     from roofline.bounds.sweep import DEFAULT_COLUMNS, sweep
 
     expressions, sizes = split_words(words)
-    names = tuple(n.strip() for n in columns.split(",")) if columns else DEFAULT_COLUMNS
-    found = sweep(one_expression(expressions), columns=names, sizes=sizes, **question_arguments(options))
+    found = sweep(
+        one_expression(expressions), columns=columns or DEFAULT_COLUMNS, sizes=sizes, **question_arguments(options)
+    )
     if output:
         found.save(output)
         click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))
