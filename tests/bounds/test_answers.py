@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import roofline
 from roofline import bound, chip, sweep
@@ -123,6 +125,18 @@ def test_json_is_plain_and_complete() -> None:
     formulas = bound(MATMUL, on="v5e").to_dict()["formulas"]
     assert formulas["flops"] == "2*B*D*F"
     assert formulas["intensity"] == "B*D*F/(B*D + B*F + D*F)"
+
+
+def test_formulas_are_shown_whole() -> None:
+    page = Console(width=100, record=True, file=StringIO())
+    answer = bound("h = bf16[B, T, D] * bf16[D, F]; softmax(h)", on="h100")
+    page.print(answer)
+    text = page.export_text()
+    assert "…" not in text
+    for part in answer.ops:
+        assert part.op.name in text
+        assert f"at best {part.lower} s" in text
+    assert all(f"  {name}  " in text for name in ("tensor", "hbm", "cuda"))
 
 
 def test_html_names_what_binds() -> None:

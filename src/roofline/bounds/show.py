@@ -112,14 +112,18 @@ def _is_rate_only(answer: Bound) -> bool:
 
 
 def _resources(answer: Bound) -> Any:
-    """A row a resource: amount, rate, time, and a bar that gives way first where the terminal is narrow."""
+    """A row a resource: amount, rate, time, and a bar that gives way first where the terminal is narrow.
+
+    Formulas are long: they go over several lines.
+    """
     from rich.bar import Bar
     from rich.table import Table
     from rich.text import Text
 
     rows = Table.grid(padding=(0, 2))
+    wrapped = (2, 4, 5) if is_symbol(answer.lower) else (5,)
     for column in range(7):
-        rows.add_column(justify="right" if column in (2, 3, 4) else "left", no_wrap=column != 5)
+        rows.add_column(justify="right" if column in (2, 3, 4) else "left", no_wrap=column not in wrapped)
     rows.columns[5].max_width = BAR
     plain = not is_symbol(answer.lower) and not is_array(answer.lower)
     for cells, time, name in _resource_cells(answer):
@@ -167,6 +171,11 @@ class _OperationsTable:
 
         rows = [self._cells(part) for part in self.answer.ops]
         head = ("FLOPs", "bytes", "FLOP/B", "at best", "bound by")
+        if is_symbol(self.answer.lower):
+            for name, *formulas in rows:
+                yield Text(name)
+                yield _listed("", [f"{what:<7} {one}" for what, one in zip(head, formulas, strict=True) if one], "")
+            return
         taken = sum(max(len(row[i + 1]) for row in (*rows, ("", *head))) + 2 for i in range(len(head)))
         room = max(12, options.max_width - taken - 2)
         table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
