@@ -98,6 +98,12 @@ def test_a_size_with_several_values_has_a_point_for_each():
     assert chart.points[1].x == bound("bf16[B, D] * bf16[D, F]", on="v5e", B=64, D=4096, F=4096).intensity
 
 
+def test_sizes_in_names_are_whole_numbers():
+    chart = plot("bf16[B, D] * bf16[D, F]", "softmax(bf16[B, D])", on="h100", B=[1, 64], D=4096, F=4096)
+    assert "softmax(bf16[B, D]), B = 64:" in chart.to_text()
+    assert "64.0" not in chart.to_text()
+
+
 def test_two_bandwidths_colour_three_regions():
     chart = two_bandwidths()
     assert [(r.color, round(r.x1, 1)) for r in chart.regions[:2]] == [("red", 240.2), ("yellow", 480.5)]
