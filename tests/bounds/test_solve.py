@@ -87,6 +87,19 @@ def test_tiles_and_windows_go_to_bisection() -> None:
     assert (low, high) == ("memory-bound", "compute-bound")
 
 
+@pytest.mark.parametrize(("unknown", "sizes"), [("F", {"B": 600, "D": 4096}), ("D", {"B": 300, "F": 4096})])
+def test_a_flip_to_and_fro_is_told_to_its_last(unknown: str, sizes: dict[str, int]) -> None:
+    found = solve(MATMUL, unknown, on="v5e", pad=True, **sizes)
+    each = bound(MATMUL, on="v5e", pad=True, **sizes, **{unknown: range(1, 4000)}).bound_by.decode()
+    changes = [size for size in range(2, 4000) if each[size - 1] != each[size - 2]]
+    assert [int(value) for value, _, _ in found.flips] == changes
+    assert found.pick == changes[-1]
+    assert set(each[found.pick - 1 :]) == {"mxu"}
+    assert found.verdict.startswith(
+        f"memory-bound below {changes[0]}, one or the other to {changes[-1]}, compute-bound"
+    )
+
+
 def test_attention_flips_from_memory_to_compute() -> None:
     line = "attention(bf16[8, T, 32, 128], bf16[8, S, 32, 128], bf16[8, S, 32, 128], full)"
     found = solve(line, "T", on="v5e", set={"hbm": 8.2e11}, S=4096)

@@ -7,9 +7,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from roofline.errors import HardwareError, InputError
 from roofline.sizes import is_symbol
 
 Flip = tuple[float, str, str]
+
+#: Whole numbers that are looked at one by one: with tiles a resource may bind now and then before it binds for good.
+EACH = 2**14
 
 #: A size past every other, where a minimum or maximum has settled.
 VERY_LARGE = 10**40
@@ -56,6 +60,37 @@ def flips_among(times: Mapping[str, Any], x: Any, crossings: Sequence[float]) ->
 def largest_at(times: Mapping[str, Any], x: Any, at: float) -> str:
     """Name the largest of the times where ``x`` has this value."""
     return max(times, key=lambda name: float(put_numbers(times[name], {x: at})))
+
+
+def every_change(bound_at: Any) -> list[Flip] | None:
+    """List every change of the binding resource over the whole numbers to :data:`EACH`.
+
+    ``bound_at`` takes an array of sizes and returns what binds there; None where it takes no array.
+    """
+    import numpy as np
+
+    try:
+        found = bound_at(np.arange(1, EACH + 1))
+    except (InputError, HardwareError):
+        return None
+    if isinstance(found, str):
+        return []
+    places = np.flatnonzero(np.diff(found.codes)) + 1
+    return [(float(i + 1), found.names[found.codes[i - 1]], found.names[found.codes[i]]) for i in places.tolist()]
+
+
+def halved(at: Any, low: int, high: int) -> list[Flip]:
+    """Find where the binding resource changes between two sizes at which it differs."""
+    before = at(low)
+    if before == at(high):
+        return []
+    while high - low > 1:
+        middle = (low + high) // 2
+        if at(middle) in (before, None):
+            low = middle
+        else:
+            high = middle
+    return [(float(high), str(before), str(at(high)))]
 
 
 def limit_of(form: Any, numbers: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None) -> tuple[Any, float | None]:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from roofline.bounds.solve_dtypes import DTypeSolution
 
 BAR = 24
+
+#: Flips listed of one solution.
+MOST_FLIPS = 6
+
 _AMOUNT = {"flops": "FLOP", "bytes": "B", "wire": "B", "hops": "hops"}
 _RATE = {"flops": "FLOP/s", "bytes": "B/s", "wire": "B/s", "hops": "hops/s"}
 
@@ -303,7 +307,8 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
             ("intensity", f"→ {format_number(found.intensity_limit)} FLOP/B as {found.unknown} grows{against}")
         )
     if len(found.flips) > 1:
-        steps = "; ".join(f"{a} → {b} at {format_number(v)}" for v, a, b in found.flips)
+        steps = "; ".join(f"{a} → {b} at {format_number(v)}" for v, a, b in found.flips[:MOST_FLIPS])
+        steps += f"; … ({len(found.flips)} in all)" if len(found.flips) > MOST_FLIPS else ""
         lines.append(("changes", steps))
     if found.method != "closed form":
         lines.append(("found by", found.method))

@@ -25,9 +25,12 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import BOUND_KINDS, Bound, Use
 from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import (
+    EACH,
     Flip,
+    every_change,
     flips_among,
     free_symbols,
+    halved,
     largest_at,
     limit_of,
     positive_number,
@@ -39,6 +42,7 @@ from roofline.bounds.question import Question, has_arrays
 from roofline.bounds.question_mesh import mesh_names, multiple_of, size_names
 from roofline.bounds.solution import Solution
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
+from roofline.bounds.sweep import bound_arrays
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.hardware.warm import WARM
 from roofline.notation import program
@@ -268,14 +272,16 @@ class _Search:
         return set().union(*every) - {self.x}
 
     def _by_bisection(self) -> Solution:
-        """Look at powers of two, then halve each stretch in which the binding resource changes."""
+        """Look at each size up to some thousands; beyond, at powers of two, and halve stretches with a change."""
         at = self._numeric()
         marks = [mark for mark in (2**k for k in range(FARTHEST.bit_length())) if at(mark) is not None]
         if not marks:
             raise SizeError(f"no value of {self.name} fits the other sizes", hint="check the sizes that are given")
-        flips: list[Flip] = []
+        warm = self.asked.machine.over == WARM
+        each = None if warm else every_change(lambda s: bound_arrays(self.asked.with_sizes(**{self.name: s})).bound_by)
+        flips: list[Flip] = each or []
         for low, high in pairwise(marks):
-            flips += _halve(at, low, high)
+            flips += halved(at, low, high) if each is None or low >= EACH else []
         binding = str(at(marks[0]))
         if not flips:
             verdict = f"always {self._kind(binding)}"
@@ -286,7 +292,7 @@ class _Search:
             pick=int(value),
             before=before,
             after=after,
-            verdict=self._words(value, before, after),
+            verdict=self._words(value, before, after, flips),
             flips=tuple(flips),
             method="bisection",
         )
@@ -348,9 +354,14 @@ class _Search:
         return None if ridge is None else positive_number(put_numbers(ridge, self.known))
 
     def _main(self, flips: list[Flip]) -> Flip:
-        """The first flip to or from compute-bound, else the first between kinds of bound, else the first of any."""
+        """The first flip to or from compute-bound, else the first between kinds of bound, else the first of any.
+
+        Where tiles make it flip to and fro, that from which on it is compute-bound for good.
+        """
         kinds = [(flip, {self._kind(flip[1]), self._kind(flip[2])}) for flip in flips]
         computing = [flip for flip, both in kinds if len(both) == 2 and BOUND_KINDS["flops"] in both]
+        if len(computing) > 2 and self._kind(computing[-1][2]) == BOUND_KINDS["flops"]:
+            return computing[-1]  # now and then before, for good from there
         return next(iter(computing or [flip for flip, both in kinds if len(both) == 2] or flips))
 
     def _sides(self, pair: tuple[str, str]) -> tuple[str, str]:
@@ -370,22 +381,12 @@ class _Search:
         known = {use.resource: use.quantity for use in self.symbolic.uses}
         return BOUND_KINDS[known.get(resource) or self.quantities[resource]]
 
-    def _words(self, value: float, before: str, after: str) -> str:
+    def _words(self, value: float, before: str, after: str, flips: Sequence[Flip] = ()) -> str:
         if not self.unit and value <= 1:
             return f"always {self._kind(after)}"
         at = format_quantity(value, self.unit) if self.unit else f"{value:.6g}"
+        earlier = [flip for flip, _, then in flips if self._kind(then) == self._kind(after)]
+        if earlier and earlier[0] < value:
+            both = f"{self._kind(before)} below {earlier[0]:.6g}, one or the other to {at}"
+            return f"{both}, {self._kind(after)} from {self.name} = {at}"
         return f"{self._kind(before)} below, {self._kind(after)} from {self.name} = {at}"
-
-
-def _halve(at: Any, low: int, high: int) -> list[Flip]:
-    """Find where the binding resource changes between two sizes at which it differs."""
-    before = at(low)
-    if before == at(high):
-        return []
-    while high - low > 1:
-        middle = (low + high) // 2
-        if at(middle) in (before, None):
-            low = middle
-        else:
-            high = middle
-    return [(float(high), str(before), str(at(high)))]
