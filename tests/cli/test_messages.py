@@ -62,6 +62,7 @@ MESSAGES = [
     (["plot", MATMUL, "--on", "v5e", "--vary", "B=1:4", "--vary", "D=1:3", "F=4"], "--vary is given 2 times; one size"),
     (["bound", "einsum('bd,df->bf')", "--on", "v5e"], "an einsum is written with its labels, as in bf16[B, D] *"),
     (["bound", MATMUL, "--on", "v5e", "--set", "hbm=1e12", "--set", "hbm=2e12", *SIZES], "--set hbm is given twice"),
+    (["bound", MATMUL, "--on", "v5e", "F=round_up(D, 256)", "D=3"], "a formula of sizes is made with max, min, ceil"),
     (["sweep", MATMUL, "--on", "v5e", "--columns", "lowr", *SIZES], "no column 'lowr'; did you mean 'lower'?"),
     (["sweep", MATMUL, "--on", "v5e", "-o", "x.xls", *SIZES], "cannot write a table to 'x.xls'"),
     (["sweep", MATMUL, "--on", "v5e", "-o", "no/x.csv", *SIZES], "the folder no does not exist"),

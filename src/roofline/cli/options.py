@@ -310,7 +310,10 @@ def one_expression(expressions: Sequence[str]) -> str | None:
     """Check that at most one expression was given."""
     if len(expressions) > 1:
         shown = ", ".join(repr(e) for e in expressions)
-        raise InputError(
-            f"one expression at a time, not {len(expressions)}: {shown}", hint="quote an expression as one word"
-        )
+        hint = "quote an expression as one word"
+        if any(_SIZE.fullmatch(e) for e in expressions):
+            from roofline.ops.formula import FUNCTIONS
+
+            hint += f"; a formula of sizes is made with {', '.join(FUNCTIONS)}"
+        raise InputError(f"one expression at a time, not {len(expressions)}: {shown}", hint=hint)
     return expressions[0] if expressions else None
