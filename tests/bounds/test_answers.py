@@ -292,6 +292,9 @@ def test_raw_work_refuses_what_it_cannot_heed(idle: dict[str, Any], message: str
     with pytest.raises(InputError, match=re.escape(message)):
         bound(flops="2*B*1e9", bytes=1e9, on="v5e", B=64, **idle)
     assert bound(flops="2*B*1e9", bytes=1e9, on="v5e", B="C/2", C=128).flops == 128e9
+    assert bound(flops="2*B*1e9", bytes=1e9, on="v5e", sizes={"B": 64, "S": 8}).flops == 128e9  # sizes of several
+    with pytest.raises(InputError, match="size S stands nowhere in the raw work; all its amounts are written as num"):
+        bound(flops=1e9, bytes=1e9, on="v5e", sizes={"S": 8})
 
 
 def test_one_measured_level_makes_no_measured_machine() -> None:

@@ -83,7 +83,7 @@ def question(
     known = resolve_sizes(given, names)
     known = without_helpers(known, given, names)
     if raw:
-        _stand_somewhere(known, names, " ".join(map(str, raw.values())))
+        _stand_somewhere(named if names else known, names, " ".join(map(str, (*raw.values(), *given.values()))))
     tied = {name: value for name, value in given.items() if isinstance(value, str) or name not in known}
     figures = set if link is None else {"link": link, **(set or {})}
     return Question(
@@ -222,7 +222,10 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
 
 
 def _stand_somewhere(sizes: Mapping[str, Any], names: Sequence[str], text: str) -> None:
-    """Refuse a size that no amount of raw work is a formula of; one in a broken formula is let be, to be told there."""
+    """Refuse a size that no amount of raw work is a formula of; one in a broken formula is let be, to be told there.
+
+    A mapping of sizes may serve several questions, so that one of its sizes at least is to stand somewhere.
+    """
     idle = next((name for name in sizes if name not in names and name not in text), None)
     if idle is not None:
         hint = suggest(idle, names, what="sizes") if names else "all its amounts are written as numbers"
