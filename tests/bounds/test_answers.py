@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import roofline
 from roofline import bound, chip, sweep
@@ -125,6 +127,18 @@ def test_json_is_plain_and_complete() -> None:
     assert formulas["intensity"] == "B*D*F/(B*D + B*F + D*F)"
 
 
+def test_formulas_are_shown_whole() -> None:
+    page = Console(width=100, record=True, file=StringIO())
+    answer = bound("h = bf16[B, T, D] * bf16[D, F]; softmax(h)", on="h100")
+    page.print(answer)
+    text = page.export_text()
+    assert "…" not in text
+    for part in answer.ops:
+        assert part.op.name in text
+        assert f"at best {part.lower} s" in text
+    assert all(f"  {name}  " in text for name in ("tensor", "hbm", "cuda"))
+
+
 def test_html_names_what_binds() -> None:
     page = bound(MATMUL, on="v5e", **SIZES)._repr_html_()
     assert "<td>hbm</td>" in page
@@ -152,6 +166,20 @@ def test_a_sweep_is_the_bounds_of_its_rows() -> None:
         assert table["time.mxu"][index] == pytest.approx(row.times["mxu"], rel=1e-12)
         assert table["bound_by"][index] == row.bound_by
         assert table["F"][index] == 2 * table["D"][index]
+
+
+def test_a_sweep_says_what_it_could_not_time() -> None:
+    grid = sweep("fp64[B, D] * fp64[D, F]", on="v5e", B=[1, 2], D=64, F=64)
+    assert grid.incomplete == ("not timed: flops on matrix in fp64; TPU v5e has no figure for it",)
+    assert grid.to_dict()["incomplete"] == list(grid.incomplete)
+    assert "no bf16 peak on TPU v5e: runs as fp32 on vpu" in sweep("gelu(bf16[B])", on="v5e", B=[1, 2]).assumptions
+
+
+def test_a_sweep_may_vary_what_only_formulas_name() -> None:
+    grid = sweep("bf16[B, D] * bf16[D, F]", on="v5e", columns="lower, bytes", B=[1, 2], D="64*n", F="4*D", n=[1, 3])
+    assert grid["D"].tolist() == [64, 192, 64, 192]
+    assert list(grid.columns) == ["B", "n", "D", "F", "lower", "bytes"]
+    assert grid.row(3).lower == grid["lower"][3] == bound("bf16[2, 192] @ bf16[192, 768]", on="v5e").lower
 
 
 def test_a_sweep_over_blocks_is_in_order() -> None:
@@ -185,6 +213,18 @@ def test_arrays_that_do_not_fit_together() -> None:
         bound(MATMUL, on="v5e", B=np.where(np.arange(30_000) == 20_001, 0, 8), D=8, F=8)
     with pytest.raises(SizeError, match="size F has no value while B is an array"):
         bound(MATMUL, on="v5e", B=np.arange(1, 3), D=4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_without_flops_have_no_ridge() -> None:
+    found = bound("sum_D(bf16[B, D])", on="h100", B=4, D=np.array([1, 2])).to_dict()
+    assert found["critical_intensity"][0] is None
+    assert found["critical_intensity"][1] == bound("sum_D(bf16[B, D])", on="h100", B=4, D=2).critical_intensity
+
+
+def test_arrays_of_warm_data_say_what_the_level_s_name_means() -> None:
+    found = bound(MATMUL, on="h100", over="warm", **{**SIZES, "B": np.array([8, 64])})
+    assert "hbm stands for the level that holds the data, at the rate of that level" in found.assumptions
 
 
 def test_arrays_keep_their_shape() -> None:
@@ -221,11 +261,53 @@ def test_a_sparse_peak_in_a_file_is_doubted(tmp_path: Path) -> None:
         ({"overlap": "x"}, "overlap 'x' is not a fraction"),
         ({"set": "hbm=3"}, "set is 'hbm=3'; give figures by name"),
         ({"tile": 3}, "a tile is three sizes, not 3"),
+        ({"polcy": "fused"}, "there is no argument 'polcy'; did you mean 'policy'?"),
+        ({"overlp": 0.5}, "there is no argument 'overlp'; did you mean 'overlap'?"),
+        ({"Q": "D"}, "size Q stands nowhere in the question; sizes are: B, D, F"),
+        ({"tile": (8, 8, 8), "policy": "fused"}, "tile= goes with policy='tiled', not 'fused'"),
     ],
 )
 def test_arguments_of_the_wrong_kind(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         bound(MATMUL, **{"on": "h100", **wrong}, **SIZES)
+
+
+@pytest.mark.parametrize(
+    ("idle", "message"),
+    [
+        (
+            {"compute": "fp8"},
+            "compute= says nothing about raw work, which has no tensors; its arithmetic dtype is dtype=",
+        ),
+        ({"policy": "minimal"}, "policy= says nothing about raw work"),
+        ({"tile": (8, 8, 8)}, "tile= says nothing about raw work"),
+        ({"exact": True}, "exact= says nothing about raw work"),
+        ({"pad": True}, "pad= says nothing about raw work"),
+        ({"count_padding": False}, "count_padding= says nothing about raw work"),
+        ({"mesh": {"X": 4}}, "mesh= says nothing about raw work"),
+        ({"D": 8}, "size D stands nowhere in the raw work; sizes are: B"),
+    ],
+)
+def test_raw_work_refuses_what_it_cannot_heed(idle: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        bound(flops="2*B*1e9", bytes=1e9, on="v5e", B=64, **idle)
+    assert bound(flops="2*B*1e9", bytes=1e9, on="v5e", B="C/2", C=128).flops == 128e9
+    assert bound(flops="2*B*1e9", bytes=1e9, on="v5e", sizes={"B": 64, "S": 8}).flops == 128e9  # sizes of several
+    with pytest.raises(InputError, match="size S stands nowhere in the raw work; all its amounts are written as num"):
+        bound(flops=1e9, bytes=1e9, on="v5e", sizes={"S": 8})
+
+
+def test_one_measured_level_makes_no_measured_machine() -> None:
+    said = bound(MATMUL, on="h100", over="l2", **SIZES).assumptions
+    assert "dense data-sheet peaks and one-way bandwidths" in said
+    assert "the bandwidth of l2 is a measured one" in said
+    reached = bound(MATMUL, on="h100", over="l2", achievable=True, **SIZES).assumptions
+    assert "no measured fraction for l2: the measured figure stands" in reached
+
+
+def test_padding_names_the_unit_without_a_tile() -> None:
+    with pytest.raises(InputError, match="TPU v5e has no tile size for vpu, on which this runs"):
+        bound(MATMUL, on="v5e", pad=True, unit="vector", **SIZES)
 
 
 def test_messages() -> None:

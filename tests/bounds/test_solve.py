@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline import bound, solve, solve_dtypes, zones
+from roofline import bound, chip, solve, solve_dtypes, zones
 from roofline.errors import InputError, SizeError
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
@@ -87,6 +87,19 @@ def test_tiles_and_windows_go_to_bisection() -> None:
     assert (low, high) == ("memory-bound", "compute-bound")
 
 
+@pytest.mark.parametrize(("unknown", "sizes"), [("F", {"B": 600, "D": 4096}), ("D", {"B": 300, "F": 4096})])
+def test_a_flip_to_and_fro_is_told_to_its_last(unknown: str, sizes: dict[str, int]) -> None:
+    found = solve(MATMUL, unknown, on="v5e", pad=True, **sizes)
+    each = bound(MATMUL, on="v5e", pad=True, **sizes, **{unknown: range(1, 4000)}).bound_by.decode()
+    changes = [size for size in range(2, 4000) if each[size - 1] != each[size - 2]]
+    assert [int(value) for value, _, _ in found.flips] == changes
+    assert found.pick == changes[-1]
+    assert set(each[found.pick - 1 :]) == {"mxu"}
+    assert found.verdict.startswith(
+        f"memory-bound below {changes[0]}, one or the other to {changes[-1]}, compute-bound"
+    )
+
+
 def test_attention_flips_from_memory_to_compute() -> None:
     line = "attention(bf16[8, T, 32, 128], bf16[8, S, 32, 128], bf16[8, S, 32, 128], full)"
     found = solve(line, "T", on="v5e", set={"hbm": 8.2e11}, S=4096)
@@ -111,6 +124,33 @@ def test_ratios_of_given_sizes_stay_in_the_limit() -> None:
     assert open_keys.limit == pytest.approx(ridge / 32)
 
 
+def test_the_size_to_take_is_one_that_can_be() -> None:
+    line = "attention(bf16[B, S, N, H], bf16[B, T, K, H], bf16[B, T, K, H])"
+    found = solve(line, "N", on="h100", B=1, S=1, T=8192, K=8, H=128)
+    assert found.pick % 8 == 0  # query heads share key heads evenly
+    assert 0 <= found.pick - found.value < 8
+    assert found.at_pick().kind == "compute-bound"
+
+
+def test_an_open_size_leaves_the_crossing_that_matters() -> None:
+    """Not that of two units of which memory binds over both, nor one that a third time exceeds."""
+    line, sizes = "attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, H])", {"B": 1, "S": 1, "H": 128}
+    found, at = solve(line, "peak", on="v5e", N=8, **sizes), solve(line, "peak", on="v5e", N=8, T=10**9, **sizes)
+    assert (found.before, found.after) == (at.before, at.after) == ("mxu", "hbm")
+    thin = "h = bf16[B, D] * bf16[D, F]; gelu(h)"
+    opened = solve(thin, "bandwidth", on="v5e", B=64, D=1)
+    assert (opened.before, opened.after) == ("hbm", "vpu")
+    known = solve(thin, "bandwidth", on="v5e", B=64, D=1, F=10**6)
+    assert (known.before, known.after) == ("hbm", "vpu")
+
+
+def test_no_closed_form_is_not_always() -> None:
+    line = "attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, H], causal)"
+    found = solve(line, "S", on="a100", B=100, N=16)
+    assert found.verdict == "compute-bound for large sizes; no closed form: give H, T for a number"
+    assert solve(line, "S", on="a100", B=100, N=16, H=100, T=8192).pick == 158
+
+
 def test_raw_formulas_have_unknowns_too() -> None:
     found = solve(None, "B", flops="2*B*D*F", bytes="2*(B*D + D*F + B*F)", on="h100", D=8192, F=8192)
     assert found.value == pytest.approx(solve(MATMUL, "B", on="h100", D=8192, F=8192).value, rel=1e-12)
@@ -125,6 +165,18 @@ def test_dtypes_flip_at_the_format_that_saves_enough() -> None:
         assert row.bound.lower == fresh.lower
 
 
+def test_dtypes_leave_each_step_its_arithmetic() -> None:
+    line = "h = fp8[B, D] * {}[D, F] -> bf16[B, F]; h * bf16[F, D]"
+    found = solve_dtypes(line.format("fp8"), 1, on="h100", B=4096, D=4096, F=4096)
+    rows = {row.dtype: row.bound for row in found.rows}
+    for name in ("fp8", "nvfp4", "mxfp4"):
+        fresh = bound(line.format(name), on="h100", B=4096, D=4096, F=4096)
+        assert rows[name].times == pytest.approx(fresh.times)
+        assert rows[name].bytes == fresh.bytes
+    with pytest.raises(InputError, match="its steps compute in bf16 and fp8; say compute="):
+        solve_dtypes(line.format("fp8").replace("[B", "[B_X"), 1, on="h100:8", B=4096, D=4096, F=4096)
+
+
 @given(st.floats(1e9, 1e13), st.floats(1e9, 1e13), st.floats(0.1, 1e5))
 @settings(max_examples=50, deadline=None)
 def test_zones_agree_with_bounds(first: float, second: float, intensity: float) -> None:
@@ -135,9 +187,32 @@ def test_zones_agree_with_bounds(first: float, second: float, intensity: float) 
     assert margin < 1e-9 or kinds == expected[found.zone(intensity)]
 
 
+def test_warm_data_flips_where_its_level_binds() -> None:
+    found = solve(MATMUL, "B", on="h100", over="warm", D=1024, F=1024)
+    kinds = [bound(MATMUL, on="h100", over="warm", B=b, D=1024, F=1024).kind for b in (found.pick - 1, found.pick)]
+    assert kinds == ["memory-bound", "compute-bound"]
+    assert found.pick < 100
+    with pytest.raises(InputError, match=r"the bandwidth of warm data follows the sizes.*give F a number"):
+        solve(MATMUL, "B", on="h100", over="warm", D=1024)
+    with pytest.raises(InputError, match="the bandwidth of warm data follows the sizes"):
+        solve(MATMUL, "hbm", on="h100", over="warm", B=8, D=1024, F=1024)
+
+
+def test_what_could_not_be_timed_is_said() -> None:
+    line, bare = "fp64[B, D] * fp64[D, F]", chip("v5e")
+    found = solve(line, "B", on=bare, D=4096, F=4096)
+    assert found.verdict == "always memory-bound, for what could be timed"
+    assert found.to_dict()["incomplete"] == list(found.incomplete)
+    assert "not timed: flops on matrix in fp64" in found.incomplete[0]
+    formats = solve_dtypes(line, 1, on=bare, B=8, D=4096, F=4096)
+    assert "not timed: flops on matrix in fp64" in formats.to_dict()["incomplete"][0]
+
+
 def test_messages() -> None:
     with pytest.raises(SizeError, match="nothing here is called 'Q'"):
         solve(MATMUL, "Q", on="v5e")
+    with pytest.raises(InputError, match="D has several values, and an answer is for one set of sizes"):
+        solve(MATMUL, "B", on="v5e", D=[1024, 2048], F=64)
     with pytest.raises(InputError, match="nothing to solve for"):
         solve(MATMUL, on="v5e")
     with pytest.raises(InputError, match="'vmem' plays no part in this on TPU v5e; what plays a part: mxu, bf16, hbm"):

@@ -98,6 +98,22 @@ def test_a_size_with_several_values_has_a_point_for_each():
     assert chart.points[1].x == bound("bf16[B, D] * bf16[D, F]", on="v5e", B=64, D=4096, F=4096).intensity
 
 
+def test_warm_points_lie_under_the_levels_that_hold_their_data():
+    chart = plot("bf16[B, D] * bf16[D, F]", on="h100", over="warm", B=[1, 16, 1024], D=1024, F=16384)
+    slopes = {"hbm": 3.35232e12, "l2": 5.5e12, "smem": 33.5e12}
+    for point in chart.points:
+        answer = bound("bf16[B, D] * bf16[D, F]", on="h100", over="warm", B=int(point.label[4:]), D=1024, F=16384)
+        (level,) = answer.bytes
+        assert point.y <= point.x * slopes[level] * 1.01
+        assert f" {level} " in chart.to_text()
+
+
+def test_sizes_in_names_are_whole_numbers():
+    chart = plot("bf16[B, D] * bf16[D, F]", "softmax(bf16[B, D])", on="h100", B=[1, 64], D=4096, F=4096)
+    assert "softmax(bf16[B, D]), B = 64:" in chart.to_text()
+    assert "64.0" not in chart.to_text()
+
+
 def test_two_bandwidths_colour_three_regions():
     chart = two_bandwidths()
     assert [(r.color, round(r.x1, 1)) for r in chart.regions[:2]] == [("red", 240.2), ("yellow", 480.5)]

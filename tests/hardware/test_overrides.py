@@ -115,6 +115,12 @@ def test_a_doubled_figure_is_kept_and_noted():
     assert not any("twice" in n for n in chip("h100", bf16=1.9e15).warnings)
 
 
+def test_a_figure_without_its_unit_is_doubted():
+    said = "given hbm.bandwidth is below a thousandth of the catalog's figure: is its unit missing?"
+    assert override(chip("v5e"), {"hbm": 819}).warnings[-1] == said
+    assert said not in override(chip("v5e"), {"hbm": "1 GB/s"}).warnings
+
+
 def test_the_last_of_two_wins_and_is_listed_once():
     machine = override(chip("v5e"), {"hbm": 1e12, "memory": 2e12})
     assert machine.memories[0].bandwidth.value == 2e12

@@ -8,11 +8,12 @@ from typing import Any
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
 from roofline.bounds.question_mesh import names_in
-from roofline.errors import InputError
+from roofline.errors import InputError, SizeError, did_you_mean, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.structure import Program
+from roofline.ops import formula_names
 from roofline.quantity import parse
 from roofline.sizes import is_array
 
@@ -66,6 +67,11 @@ def question(
         raise InputError(
             "dtype= goes with raw work", hint="in an expression each tensor names its own, as in 'fp8[B, D]'"
         )
+    if raw:
+        idle = {"policy": policy, "tile": tile, "exact": exact, "pad": pad, "compute": compute, "mesh": mesh}
+        _no_tensors({**idle, "count_padding": not count_padding})
+    if tile is not None and policy not in (None, "tiled"):
+        raise InputError(f"tile= goes with policy='tiled', not {policy!r}", hint="give one of the two")
     where, level = on, over
     given, axes = _all_sizes(sizes, named), dict(mesh or {})
     if expression is not None:
@@ -73,9 +79,11 @@ def question(
         where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
         axes = _mesh(parsed, axes, given)
     names = names_in(raw) if expression is None else [*parsed.labels, *axes, *names_in(axes)]
+    _no_slip(named, names, given)
     known = resolve_sizes(given, names)
-    if expression is not None:
-        known = without_helpers(known, given, names)
+    known = without_helpers(known, given, names)
+    if raw:
+        _stand_somewhere(named if names else known, names, " ".join(map(str, (*raw.values(), *given.values()))))
     tied = {name: value for name, value in given.items() if isinstance(value, str) or name not in known}
     figures = set if link is None else {"link": link, **(set or {})}
     return Question(
@@ -192,6 +200,36 @@ def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None, unit: str | 
     given = {"flops": flops, "bytes": bytes, "intensity": intensity}
     amounts = {name: value for name, value in given.items() if value is not None}
     return {**amounts, "dtype": dtype or "bf16"} if amounts else {}
+
+
+def _no_tensors(options: Mapping[str, Any]) -> None:
+    """Refuse options about tensors beside raw work, which has none."""
+    said = next((name for name, value in options.items() if value), None)
+    if said is not None:
+        hint = "its arithmetic dtype is dtype=" if said == "compute" else "leave it out, or give an expression"
+        raise InputError(f"{said}= says nothing about raw work, which has no tensors", hint=hint)
+
+
+def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Refuse a keyword that is no size of the question and nearly one of its arguments: ``polcy="fused"``."""
+    helpers = {name for value in given.values() if isinstance(value, str) for name in formula_names(value)}
+    for word in named.keys() - {*names, *helpers}:
+        near = did_you_mean(word, question.__kwdefaults__ or ()) if len(word) > 2 else None
+        if near is not None:
+            raise InputError(f"there is no argument {word!r}", hint=f"did you mean {near!r}?")
+        if isinstance(named[word], str):
+            raise SizeError(f"size {word} stands nowhere in the question", hint=suggest(word, names, what="sizes"))
+
+
+def _stand_somewhere(sizes: Mapping[str, Any], names: Sequence[str], text: str) -> None:
+    """Refuse a size that no amount of raw work is a formula of; one in a broken formula is let be, to be told there.
+
+    A mapping of sizes may serve several questions, so that one of its sizes at least is to stand somewhere.
+    """
+    idle = next((name for name in sizes if name not in names and name not in text), None)
+    if idle is not None:
+        hint = suggest(idle, names, what="sizes") if names else "all its amounts are written as numbers"
+        raise SizeError(f"size {idle} stands nowhere in the raw work", hint=hint)
 
 
 def _all_sizes(sizes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:

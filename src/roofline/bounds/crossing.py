@@ -7,9 +7,16 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from roofline.errors import HardwareError, InputError
 from roofline.sizes import is_symbol
 
 Flip = tuple[float, str, str]
+
+#: Whole numbers that are looked at one by one: with tiles a resource may bind now and then before it binds for good.
+EACH = 2**14
+
+#: A size past every other, where a minimum or maximum has settled.
+VERY_LARGE = 10**40
 
 
 def roots_of(a: Any, b: Any, x: Any) -> list[Any] | None:
@@ -55,6 +62,37 @@ def largest_at(times: Mapping[str, Any], x: Any, at: float) -> str:
     return max(times, key=lambda name: float(put_numbers(times[name], {x: at})))
 
 
+def every_change(bound_at: Any) -> list[Flip] | None:
+    """List every change of the binding resource over the whole numbers to :data:`EACH`.
+
+    ``bound_at`` takes an array of sizes and returns what binds there; None where it takes no array.
+    """
+    import numpy as np
+
+    try:
+        found = bound_at(np.arange(1, EACH + 1))
+    except (InputError, HardwareError):
+        return None
+    if isinstance(found, str):
+        return []
+    places = np.flatnonzero(np.diff(found.codes)) + 1
+    return [(float(i + 1), found.names[found.codes[i - 1]], found.names[found.codes[i]]) for i in places.tolist()]
+
+
+def halved(at: Any, low: int, high: int) -> list[Flip]:
+    """Find where the binding resource changes between two sizes at which it differs."""
+    before = at(low)
+    if before == at(high):
+        return []
+    while high - low > 1:
+        middle = (low + high) // 2
+        if at(middle) in (before, None):
+            low = middle
+        else:
+            high = middle
+    return [(float(high), str(before), str(at(high)))]
+
+
 def limit_of(form: Any, numbers: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None) -> tuple[Any, float | None]:
     """Let the sizes in a closed form that are open grow without bound; its limit in symbols and in numbers.
 
@@ -77,11 +115,30 @@ def limit_of(form: Any, numbers: Mapping[Any, Any], sizes: Mapping[Any, Any] | N
         t = sympy.Symbol("t", positive=True)
         grown = dict.fromkeys(still_open, t) | (known if still_open else {s: v * t for s, v in known.items()})
         try:
-            limit = sympy.limit(sympy.cancel(form.subs(grown)), t, sympy.oo)
+            limit = sympy.limit(sympy.cancel(_for_large(form.subs(grown), t)), t, sympy.oo)
         except (NotImplementedError, ValueError):
             return None, None
     value = positive_number(put_numbers(limit, numbers))
     return (limit, value) if value is not None else (None, None)
+
+
+def _for_large(form: Any, t: Any) -> Any:
+    """Put in the place of each minimum and maximum the part it is for large ``t``: limits of those are slow.
+
+    >>> import sympy
+    >>> t = sympy.Symbol("t", positive=True)
+    >>> _for_large(sympy.Min(t, 512) + sympy.Max(0, t - 3), t)
+    t + 509
+    """
+    import sympy
+
+    def chosen(found: Any) -> Any:
+        at = {part: part.subs(t, VERY_LARGE) for part in found.args}
+        if any(value.free_symbols for value in at.values()):
+            return found
+        return (min if isinstance(found, sympy.Min) else max)(at, key=lambda part: at[part])
+
+    return form.replace(lambda part: isinstance(part, sympy.Min | sympy.Max), chosen)
 
 
 def validity_of(form: Any) -> Any:

@@ -153,6 +153,11 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
     """FLOP/B at which computing takes as long as moving: (flops ÷ T_math) ÷ (bytes ÷ T_comms)."""
     if compute is None or (isinstance(loaded, int | float) and loaded == 0):
         return None
+    if is_array(compute):
+        import numpy as np
+
+        with np.errstate(invalid="ignore"):  # rows without FLOPs have no ridge
+            return (flops / compute) / (loaded / memory)
     return (flops / compute) / (loaded / memory)
 
 

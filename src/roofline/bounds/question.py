@@ -196,9 +196,10 @@ class Question:
     def _tile_of_unit(self, dtype: str) -> tuple[int, int]:
         unit = unit_for(self.machine, "matrix", dtype)
         if unit is None or unit.tile is None:
+            what = f"for {unit.name}, on which this runs" if unit and unit.kind == "vector" else "for its matrix unit"
             raise InputError(
-                f"{self.machine.name} has no tile size for its matrix unit",
-                hint="padding is known for TPUs; give tile figures in a machine file",
+                f"{self.machine.name} has no tile size {what}",
+                hint="padding is known for TPUs' matrix units; give tile figures in a machine file",
             )
         return unit.tile
 
@@ -210,9 +211,11 @@ class Question:
         return replace(footprint(ops), level=where.name, capacity=capacity)
 
     def _assumptions(self, ops: Sequence[Op], needed: Footprint | None, more: Sequence[str] = ()) -> list[str]:
-        where = "whichever level holds it all" if self.machine.over == WARM else data_level(self.machine).name
-        bandwidth = data_level(self.machine).bandwidth
-        measured = bandwidth is not None and bandwidth.basis == "measured"
+        level = data_level(self.machine)
+        where = "whichever level holds it all" if self.machine.over == WARM else level.name
+        bandwidth = level.bandwidth
+        is_measured = bandwidth is not None and bandwidth.basis == "measured"
+        measured = is_measured and any(f.basis == "measured" for u in self.machine.units for f in u.peaks.values())
         said = ["exact FLOPs: one add fewer than multiplies per output" if self.exact else "2 FLOPs per multiply-add"]
         if any(dtypes.get(t.dtype).family == "complex" for op in ops for t in op.reads):
             said.append("8 real FLOPs per complex multiply-add, 4 where one factor is real")
@@ -221,6 +224,8 @@ class Question:
             if self.machine.use_achievable
             else _RATES_TEXT[measured]
         )
+        if is_measured and not measured:
+            said.append(f"the bandwidth of {level.name} is a measured one")
         if not self.raw:
             said.append(f"{_POLICY_TEXT[self.policy]}; data starts in {where}")
             said += program(self.text, self.compute).assumptions

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from roofline.bounds.solve_dtypes import DTypeSolution
 
 BAR = 24
+
+#: Flips listed of one solution.
+MOST_FLIPS = 6
+
 _AMOUNT = {"flops": "FLOP", "bytes": "B", "wire": "B", "hops": "hops"}
 _RATE = {"flops": "FLOP/s", "bytes": "B/s", "wire": "B/s", "hops": "hops/s"}
 
@@ -112,14 +116,18 @@ def _is_rate_only(answer: Bound) -> bool:
 
 
 def _resources(answer: Bound) -> Any:
-    """A row a resource: amount, rate, time, and a bar that gives way first where the terminal is narrow."""
+    """A row a resource: amount, rate, time, and a bar that gives way first where the terminal is narrow.
+
+    Formulas are long: they go over several lines.
+    """
     from rich.bar import Bar
     from rich.table import Table
     from rich.text import Text
 
     rows = Table.grid(padding=(0, 2))
+    wrapped = (2, 4, 5) if is_symbol(answer.lower) else (5,)
     for column in range(7):
-        rows.add_column(justify="right" if column in (2, 3, 4) else "left", no_wrap=column != 5)
+        rows.add_column(justify="right" if column in (2, 3, 4) else "left", no_wrap=column not in wrapped)
     rows.columns[5].max_width = BAR
     plain = not is_symbol(answer.lower) and not is_array(answer.lower)
     for cells, time, name in _resource_cells(answer):
@@ -167,6 +175,11 @@ class _OperationsTable:
 
         rows = [self._cells(part) for part in self.answer.ops]
         head = ("FLOPs", "bytes", "FLOP/B", "at best", "bound by")
+        if is_symbol(self.answer.lower):
+            for name, *formulas in rows:
+                yield Text(name)
+                yield _listed("", [f"{what:<7} {one}" for what, one in zip(head, formulas, strict=True) if one], "")
+            return
         taken = sum(max(len(row[i + 1]) for row in (*rows, ("", *head))) + 2 for i in range(len(head)))
         room = max(12, options.max_width - taken - 2)
         table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
@@ -263,7 +276,12 @@ def dtype_lines(found: DTypeSolution) -> list[tuple[str, str]]:
     flip = found.flips_at
     said = f"flips at {flip}" if flip else f"{found.rows[0].bound.kind} in every format"
     pairs = [(r.dtype, f"{show(r.bound.lower, 's')}, {r.bound.kind} ({r.bound.bound_by})") for r in found.rows]
-    return [("answer", said), *pairs]
+    missing = dict.fromkeys(line for row in found.rows for line in row.bound.incomplete)
+    return [("answer", said), *pairs, *_not_timed(tuple(missing))]
+
+
+def _not_timed(lines: Sequence[str]) -> list[tuple[str, str]]:
+    return [("incomplete" if i == 0 else "", line) for i, line in enumerate(lines)]
 
 
 def solution_lines(found: Solution) -> list[tuple[str, str]]:
@@ -289,7 +307,8 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
             ("intensity", f"→ {format_number(found.intensity_limit)} FLOP/B as {found.unknown} grows{against}")
         )
     if len(found.flips) > 1:
-        steps = "; ".join(f"{a} → {b} at {format_number(v)}" for v, a, b in found.flips)
+        steps = "; ".join(f"{a} → {b} at {format_number(v)}" for v, a, b in found.flips[:MOST_FLIPS])
+        steps += f"; … ({len(found.flips)} in all)" if len(found.flips) > MOST_FLIPS else ""
         lines.append(("changes", steps))
     if found.method != "closed form":
         lines.append(("found by", found.method))
@@ -297,6 +316,7 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
         lines.append(("plan", str(found.question.plan)))
     if found.collectives:
         lines.append(("algorithm", "; ".join(found.collectives)))
+    lines += _not_timed(found.incomplete)
     lines += [("math = comms" if i == 0 else "", str(crossing)) for i, crossing in enumerate(found.by_algorithm)]
     return lines
 

@@ -31,6 +31,7 @@ class Solution:
         ``method``   ``closed form`` or ``bisection``
         ``collectives``   on several chips: by which algorithm each collective goes in this answer
         ``by_algorithm``   on several chips: where T_math = T_comms for every algorithm of the collectives
+        ``assumptions``, ``incomplete``   what was assumed, and what could not be timed
         ``unit``     of ``value``: empty for a size, else B/s or FLOP/s
     """
 
@@ -52,6 +53,8 @@ class Solution:
     collectives: tuple[str, ...] = ()
     method: str = "closed form"
     unit: str = ""
+    assumptions: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
     def at_pick(self) -> Bound | None:
         """The bound at the whole number to take, where the unknown is a size."""
@@ -80,6 +83,8 @@ class Solution:
             "ridge": self.ridge,
             "flips": [{"value": v, "before": a, "after": b} for v, a, b in self.flips],
             "method": self.method,
+            "assumptions": list(self.assumptions),
+            "incomplete": list(self.incomplete),
             **({"collectives": list(self.collectives)} if self.collectives else {}),
             **({"by_algorithm": [found.to_dict() for found in self.by_algorithm]} if self.by_algorithm else {}),
         }

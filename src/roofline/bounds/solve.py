@@ -25,9 +25,12 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import BOUND_KINDS, Bound, Use
 from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import (
+    EACH,
     Flip,
+    every_change,
     flips_among,
     free_symbols,
+    halved,
     largest_at,
     limit_of,
     positive_number,
@@ -35,17 +38,22 @@ from roofline.bounds.crossing import (
     roots_of,
     validity_of,
 )
-from roofline.bounds.question import Question
+from roofline.bounds.question import Question, has_arrays
 from roofline.bounds.question_mesh import mesh_names, multiple_of, size_names
 from roofline.bounds.solution import Solution
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
+from roofline.bounds.sweep import bound_arrays
 from roofline.errors import HardwareError, InputError, SizeError, suggest
+from roofline.hardware.warm import WARM
 from roofline.notation import program
 from roofline.quantity import format_quantity
 from roofline.sizes import is_symbol, symbol
 
 #: The largest size tried when a flip is looked for numerically.
 FARTHEST = 2**50
+
+#: What stands for a size that is open, where a closed form is to hold for large sizes.
+LARGE = 10**9
 
 #: How many numbers of chips are tried for one that a slice can have and that divides the sizes.
 MOST_TRIED = 256
@@ -73,6 +81,10 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     if for_ not in names and for_ not in rates:
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, [*names, *rates], what="unknowns"))
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
+    several = next((name for name in asked.sizes if has_arrays({name: asked.sizes[name]})), None)
+    if several is not None:
+        hint = "ask at one value after another, or draw a curve for each with roofline plot"
+        raise InputError(f"{several} has several values, and an answer is for one set of sizes", hint=hint)
     symbolic = asked.vary(sizes=_beside(asked)).answer(symbolic=True)
     if symbolic.plan is not None:
         asked = asked.vary(plan=symbolic.plan)
@@ -137,11 +149,17 @@ class _Search:
     def solution(self) -> Solution:
         times = self.symbolic.times
         exact = {name: put_numbers(time, self.known) for name, time in times.items()}
-        open_symbols = set().union(*(free_symbols(time) for time in exact.values())) - {self.x}
         pairs = {
             (a, b): roots_of(times[a], times[b], self.x) for i, a in enumerate(times) for b in list(times)[i + 1 :]
         }
-        if open_symbols:
+        if self.asked.machine.over == WARM and self.asked.text:
+            if self.unit or self._open():
+                hint = (
+                    f"solve for a size, and give {', '.join(sorted(map(str, self._open()))) or 'the others'} a number"
+                )
+                raise InputError("the bandwidth of warm data follows the sizes, so there is no closed form", hint=hint)
+            return self._by_bisection()
+        if self._open():
             return self._in_symbols(pairs)
         if not self.unit and any(forms is None for forms in pairs.values()):
             return self._by_bisection()
@@ -160,7 +178,8 @@ class _Search:
             return self._by_bisection()
         if not flips:
             binding = largest_at(exact, self.x, 1.0)
-            return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}")
+            timed = ", for what could be timed" if self.symbolic.incomplete else ""
+            return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}{timed}")
         value, before, after = self._main(flips)
         form = min(crossings, key=lambda crossing: abs(crossing[0] - value))[1]
         limit_form, limit = limit_of(form, self.numbers, self.sizes) if not self.unit else (None, None)
@@ -196,16 +215,23 @@ class _Search:
             at, first = self._numeric(), max(1, math.ceil(value * (1 - 1e-12)))
             return next((n for n in range(first, min(4 * first, first + MOST_TRIED)) if at(n) is not None), None)
         multiple = multiple_of(self.asked, self.name) if self.symbolic.plan is not None else 1
-        return max(1, math.ceil(value * (1 - 1e-12) / multiple)) * multiple
+        first = max(1, math.ceil(value * (1 - 1e-12) / multiple)) * multiple
+        at, tried = self._numeric(), range(first, first + MOST_TRIED * multiple, multiple)
+        return next((n for n in tried if at(n) is not None), None)
 
     def _in_symbols(self, pairs: Mapping[Any, Any]) -> Solution:
         """Other sizes are open: the closed form of the crossing, and its limit for large sizes."""
         candidates = [(pair, form) for pair, forms in pairs.items() for form in forms or ()]
         links = {frozenset(pair) for pair in network_pairs(self.symbolic)}
         scales = busiest_crossing(self.symbolic, self.x, self.known)
-        candidates.sort(key=lambda found: (frozenset(found[0]) not in links, found[1] != scales))
+        candidates.sort(
+            key=lambda found: (frozenset(found[0]) not in links, found[1] != scales, self._matters_less(*found))
+        )
         if not candidates:
-            return self._solution(verdict=f"always {self._kind(self._largest_when_large())}, for large sizes")
+            kind, left = self._kind(self._largest_when_large()), ", ".join(sorted(map(str, self._open())))
+            if None not in pairs.values():
+                return self._solution(verdict=f"always {kind}, for large sizes")
+            return self._solution(verdict=f"{kind} for large sizes; no closed form: give {left} for a number")
         (before, after), form = self._sides(candidates[0][0]), candidates[0][1]
         on_mesh = bool({symbol(name) for name in mesh_names(self.asked)} & free_symbols(form))
         fixed = bool(self.unit) or on_mesh
@@ -229,15 +255,33 @@ class _Search:
             limit_form=limit_form,
         )
 
+    def _matters_less(self, pair: tuple[str, str], form: Any) -> tuple[bool, bool]:
+        """Order crossings, the one to answer with first: of times that no third exceeds, between kinds of bound."""
+        times = self.symbolic.times
+        large = {**dict.fromkeys(self._open(), LARGE), **self.known}
+        value = positive_number(put_numbers(form, large))
+        if value is None:
+            return True, True
+        at = {name: float(put_numbers(time, {**large, self.x: value})) for name, time in times.items()}
+        longest = max(at[name] for name in pair) >= max(at.values()) * (1 - 1e-9)
+        return not longest, self._kind(pair[0]) == self._kind(pair[1])
+
+    def _open(self) -> set[Any]:
+        """Sizes that are not given, the unknown aside."""
+        every = (free_symbols(put_numbers(time, self.known)) for time in self.symbolic.times.values())
+        return set().union(*every) - {self.x}
+
     def _by_bisection(self) -> Solution:
-        """Look at powers of two, then halve each stretch in which the binding resource changes."""
+        """Look at each size up to some thousands; beyond, at powers of two, and halve stretches with a change."""
         at = self._numeric()
         marks = [mark for mark in (2**k for k in range(FARTHEST.bit_length())) if at(mark) is not None]
         if not marks:
             raise SizeError(f"no value of {self.name} fits the other sizes", hint="check the sizes that are given")
-        flips: list[Flip] = []
+        warm = self.asked.machine.over == WARM
+        each = None if warm else every_change(lambda s: bound_arrays(self.asked.with_sizes(**{self.name: s})).bound_by)
+        flips: list[Flip] = each or []
         for low, high in pairwise(marks):
-            flips += _halve(at, low, high)
+            flips += halved(at, low, high) if each is None or low >= EACH else []
         binding = str(at(marks[0]))
         if not flips:
             verdict = f"always {self._kind(binding)}"
@@ -248,7 +292,7 @@ class _Search:
             pick=int(value),
             before=before,
             after=after,
-            verdict=self._words(value, before, after),
+            verdict=self._words(value, before, after, flips),
             flips=tuple(flips),
             method="bisection",
         )
@@ -280,6 +324,8 @@ class _Search:
             ridge=self._ridge(),
             by_algorithm=self._by_algorithm(),
             collectives=self._collectives(),
+            assumptions=self.symbolic.assumptions,
+            incomplete=self.symbolic.incomplete,
             **{**blank, **fields},
         )
 
@@ -308,9 +354,14 @@ class _Search:
         return None if ridge is None else positive_number(put_numbers(ridge, self.known))
 
     def _main(self, flips: list[Flip]) -> Flip:
-        """The first flip to or from compute-bound, else the first between kinds of bound, else the first of any."""
+        """The first flip to or from compute-bound, else the first between kinds of bound, else the first of any.
+
+        Where tiles make it flip to and fro, that from which on it is compute-bound for good.
+        """
         kinds = [(flip, {self._kind(flip[1]), self._kind(flip[2])}) for flip in flips]
         computing = [flip for flip, both in kinds if len(both) == 2 and BOUND_KINDS["flops"] in both]
+        if len(computing) > 2 and self._kind(computing[-1][2]) == BOUND_KINDS["flops"]:
+            return computing[-1]  # now and then before, for good from there
         return next(iter(computing or [flip for flip, both in kinds if len(both) == 2] or flips))
 
     def _sides(self, pair: tuple[str, str]) -> tuple[str, str]:
@@ -323,29 +374,19 @@ class _Search:
 
     def _largest_when_large(self) -> str:
         times = self.symbolic.times
-        large = {s: 10**9 for time in times.values() for s in free_symbols(time)}
+        large = {s: LARGE for time in times.values() for s in free_symbols(time)}
         return max(times, key=lambda name: float(put_numbers(times[name], {**large, **self.known})))
 
     def _kind(self, resource: str) -> str:
         known = {use.resource: use.quantity for use in self.symbolic.uses}
         return BOUND_KINDS[known.get(resource) or self.quantities[resource]]
 
-    def _words(self, value: float, before: str, after: str) -> str:
+    def _words(self, value: float, before: str, after: str, flips: Sequence[Flip] = ()) -> str:
         if not self.unit and value <= 1:
             return f"always {self._kind(after)}"
         at = format_quantity(value, self.unit) if self.unit else f"{value:.6g}"
+        earlier = [flip for flip, _, then in flips if self._kind(then) == self._kind(after)]
+        if earlier and earlier[0] < value:
+            both = f"{self._kind(before)} below {earlier[0]:.6g}, one or the other to {at}"
+            return f"{both}, {self._kind(after)} from {self.name} = {at}"
         return f"{self._kind(before)} below, {self._kind(after)} from {self.name} = {at}"
-
-
-def _halve(at: Any, low: int, high: int) -> list[Flip]:
-    """Find where the binding resource changes between two sizes at which it differs."""
-    before = at(low)
-    if before == at(high):
-        return []
-    while high - low > 1:
-        middle = (low + high) // 2
-        if at(middle) in (before, None):
-            low = middle
-        else:
-            high = middle
-    return [(float(high), str(before), str(at(high)))]

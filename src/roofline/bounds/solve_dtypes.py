@@ -9,12 +9,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
+from roofline.bounds.plans import is_sharded
 from roofline.bounds.question import Question
 from roofline.bounds.variants import operands, retype
 from roofline.errors import InputError
@@ -71,6 +72,7 @@ class DTypeSolution:
                 {"dtype": r.dtype, "lower": r.bound.lower, "bound_by": r.bound.bound_by, "kind": r.bound.kind}
                 for r in self.rows
             ],
+            "incomplete": list(dict.fromkeys(line for row in self.rows for line in row.bound.incomplete)),
         }
 
 
@@ -80,15 +82,29 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
     Sizes must be plain numbers.
     """
     asked = question(expression, **arguments)
-    asked = asked.vary(compute=asked.compute or program(expression).steps[0].compute)
+    kinds = {asked.compute} if asked.compute else {step.compute for step in program(expression).steps}
+    asked = asked.vary(compute=kinds.pop()) if len(kinds) == 1 else asked
+    if asked.compute is None and is_sharded(asked):
+        raise InputError(
+            f"its steps compute in {' and '.join(sorted(kinds))}", hint="say compute=, or ask step by step"
+        )
     inputs = operands(asked)
     if not 0 <= operand < len(inputs):
         names = ", ".join(f"{o.position} ({o.written})" for o in inputs)
         raise InputError(f"there is no operand {operand}", hint=f"operands are: {names}")
     rows = []
     for name in sorted(FORMATS, key=lambda n: -dtypes.get(n).bits_per_element):
-        answer = retype(asked, {operand: name}).answer()
+        answer = retype(asked, {operand: name}).answer() if asked.compute else _kept(asked, inputs[operand].ident, name)
         if answer.kind is None:
             raise InputError("a choice of dtypes needs plain numbers", hint="give every size one value")
         rows.append(Row(name, answer))
     return DTypeSolution(asked, inputs[operand].written, tuple(rows))
+
+
+def _kept(asked: Question, ident: str, name: str) -> Bound:
+    """Answer with one operand stored in another format, where each step keeps an arithmetic dtype of its own."""
+    ops = [
+        replace(op, reads=tuple(replace(t, dtype=name) if t.ident == ident else t for t in op.reads))
+        for op in asked.ops()
+    ]
+    return asked.price(tuple(ops), asked.machine)

@@ -17,7 +17,7 @@ from typing import Any
 
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, Codes
-from roofline.bounds.question import Question
+from roofline.bounds.question import Question, without_helpers
 from roofline.bounds.question_mesh import size_names
 from roofline.errors import InputError, SizeError, suggest
 from roofline.quantity import format_quantity
@@ -43,12 +43,17 @@ DEFAULT_COLUMNS = ("lower", "upper", "attainable", "intensity", "bound_by")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays."""
+    """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays.
+
+    ``assumptions`` and ``incomplete`` say what was assumed and not timed in it.
+    """
 
     question: Question
     names: tuple[str, ...]
     columns: Mapping[str, Any]
     shape: tuple[int, ...]
+    assumptions: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -72,8 +77,8 @@ class Sweep:
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
-        sizes = {name: int(self.columns[name][index]) for name in self.names}
-        return self.question.with_sizes(**sizes).answer()
+        own = [name for name in size_names(self.question) if name in self.names]
+        return self.question.vary(sizes={name: int(self.columns[name][index]) for name in own}).answer()
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/sweep/1``): equal-length lists, codes decoded."""
@@ -82,6 +87,8 @@ class Sweep:
             "expression": self.question.expression,
             "target": self.question.machine.name,
             "columns": {name: self.plain(name) for name in self.columns},
+            "assumptions": list(self.assumptions),
+            "incomplete": list(self.incomplete),
         }
 
     def rows(self, most: int) -> list[list[str]]:
@@ -117,12 +124,13 @@ def _cell(name: str, value: Any) -> str:
     return f"{int(value)}" if unit is None else format_quantity(float(value), unit)
 
 
-def sweep(expression: str | None = None, *, columns: Sequence[str] = DEFAULT_COLUMNS, **arguments: Any) -> Sweep:
+def sweep(expression: str | None = None, *, columns: str | Sequence[str] = DEFAULT_COLUMNS, **arguments: Any) -> Sweep:
     """Evaluate the grid of all combinations of the sizes given as lists, ranges or arrays.
 
     A size given as text is a formula of the others (``F="4*D"``) and adds no dimension. The rest is as in
     :func:`roofline.bound`. A size left out is an error: a table needs numbers.
     """
+    columns = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
     formulas: dict[str, str] = {}
     for source in (arguments, arguments.get("sizes") or {}):
         formulas |= {k: v for k, v in source.items() if isinstance(v, str) and k not in _NOT_SIZES}
@@ -138,8 +146,9 @@ def sweep(expression: str | None = None, *, columns: Sequence[str] = DEFAULT_COL
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
     axes = {name: _axis(name, value) for name, value in asked.sizes.items()}
     grid = _Grid(axes, formulas)
-    found = _evaluate(asked, grid, columns)
-    return Sweep(asked, tuple(grid.names), found, tuple(len(a) for a in axes.values() if len(a) > 1) or (1,))
+    found, said = _evaluate(asked, grid, columns)
+    shape = tuple(len(a) for a in axes.values() if len(a) > 1) or (1,)
+    return Sweep(asked, tuple(grid.names), found, shape, **said)
 
 
 # Arguments of a question that may be text without being a size.
@@ -257,14 +266,19 @@ class _Grid:
         return resolve_sizes({**sizes, **self.formulas}) if self.formulas else sizes
 
 
-def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> dict[str, Any]:
+def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of a grid, and what its answers say about themselves."""
     import numpy as np
 
     table: dict[str, Any] = {name: np.empty(grid.rows) for name in grid.names}
     codes: Any = None
     binding: tuple[str, ...] = ()
+    said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
+    own = size_names(asked)
     for where, sizes in grid.blocks():
-        answer = asked.vary(sizes=sizes).answer()
+        answer = asked.vary(sizes=without_helpers(sizes, grid.formulas, own)).answer()
+        for name, lines in said.items():
+            lines.update(dict.fromkeys(getattr(answer, name)))
         for name in grid.names:
             table[name][where] = sizes[name]
         for column, value in _values(answer, columns):
@@ -276,7 +290,7 @@ def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> dict[str,
                 table.setdefault(column, np.empty(grid.rows))[where] = value
     if codes is not None:
         table["bound_by"] = Codes(codes, binding)
-    return table
+    return table, {name: tuple(lines) for name, lines in said.items()}
 
 
 def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -158,7 +158,7 @@ class _Asked:
                 hint = f"give fewer values to {', '.join(several)}, or draw over one: vary={next(iter(several))!r}"
                 raise SizeError(f"{len(combinations)} points are more than a chart can hold ({MOST_POINTS})", hint=hint)
             for values in combinations:
-                picked = dict(zip(several, values, strict=True))
+                picked = {k: int(v) if float(v).is_integer() else v for k, v in zip(several, values, strict=True)}
                 varied = [f"{k} = {v}" for k, v in picked.items()]
                 final = resolve_sizes({**sizes, **picked})
                 answer = question(line, on=machine, sizes=final, **self.choices_on(machine)).answer()

@@ -18,6 +18,7 @@ from roofline.charts.size_axes import NEUTRAL
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level, level, rate, ridge
+from roofline.hardware.warm import WARM
 from roofline.work import Key
 
 
@@ -84,9 +85,11 @@ def machine_roof(
     """Gather a machine's roof: the dtypes and levels asked for, and what ``answers`` on it compute in.
 
     A dtype is ``bf16`` (on the unit that runs matmuls) or ``vector/fp32`` (on that unit). Without any, bf16; without
-    a level, the one data comes from. What this machine has no figure for is left out.
+    a level, the one data comes from, and of warm data those it lies in. What this machine has no figure for is left
+    out.
     """
-    found = [c for wanted in dtypes if (c := _ceiling(machine, wanted)) is not None]
+    answers = tuple(answers)
+    found = [c for dtype in dtypes if (c := _ceiling(machine, dtype)) is not None]
     for answer in answers:
         for use in answer.uses:
             if use.quantity == "flops":
@@ -94,7 +97,9 @@ def machine_roof(
     if not found and not dtypes:
         found = [c for c in [_ceiling(machine, "bf16")] if c is not None]
     ceilings = {(c.unit, c.dtype): c for c in reversed(found)}
-    slopes = {s.level: s for name in levels or ("main",) if (s := _slope(machine, name)) is not None}
+    lying = [use.resource for answer in answers for use in answer.uses if use.quantity == "bytes"]
+    wanted = levels or ("main", *(lying if machine.over == WARM else ()))
+    slopes = {s.level: s for name in wanted if (s := _slope(machine, name)) is not None}
     return Roof(machine, tuple(slopes.values()), tuple(sorted(ceilings.values(), key=lambda c: -c.peak)))
 
 

@@ -183,6 +183,8 @@ def parse_set(items: Sequence[str]) -> dict[str, str]:
         name, equals, value = item.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise InputError(f"--set {item!r} is not FIGURE=VALUE", hint="for instance --set hbm=8.2e11")
+        if name.strip() in found:
+            raise InputError(f"--set {name.strip()} is given twice", hint="give it once")
         found[name.strip()] = value.strip()
     return found
 
@@ -308,7 +310,10 @@ def one_expression(expressions: Sequence[str]) -> str | None:
     """Check that at most one expression was given."""
     if len(expressions) > 1:
         shown = ", ".join(repr(e) for e in expressions)
-        raise InputError(
-            f"one expression at a time, not {len(expressions)}: {shown}", hint="quote an expression as one word"
-        )
+        hint = "quote an expression as one word"
+        if any(_SIZE.fullmatch(e) for e in expressions):
+            from roofline.ops.formula import FUNCTIONS
+
+            hint += f"; a formula of sizes is made with {', '.join(FUNCTIONS)}"
+        raise InputError(f"one expression at a time, not {len(expressions)}: {shown}", hint=hint)
     return expressions[0] if expressions else None

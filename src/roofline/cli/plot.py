@@ -13,7 +13,9 @@ from roofline.errors import InputError
 
 @click.command("plot")
 @click.argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
-@click.option("--vary", metavar="SIZE[=VALUES]", help="The size along the horizontal axis: B, or B=1:511.")
+@click.option(
+    "--vary", multiple=True, metavar="SIZE[=VALUES]", help="The size along the horizontal axis: B, or B=1:511."
+)
 @click.option("--kind", type=click.Choice(["roofline", "throughput", "time"]), help="What to draw; found by itself.")
 @click.option("--on", "targets", multiple=True, metavar="TARGET", help="A machine, or several: --on h100 --on a100.")
 @with_options(TARGET[1:], MESH, WORK)
@@ -29,7 +31,7 @@ from roofline.errors import InputError
 @click.option("--json", "as_json", is_flag=True, help="Print what is drawn as JSON: every line and point.")
 def command(
     words: tuple[str, ...],
-    vary: str | None,
+    vary: tuple[str, ...],
     output: str | None,
     width: int | None,
     as_json: bool,
@@ -67,10 +69,14 @@ def command(
         show_chart(chart, output, width)
 
 
-def _vary(text: str | None, sizes: dict[str, Any]) -> str | None:
+def _vary(texts: tuple[str, ...], sizes: dict[str, Any]) -> str | None:
     """Read ``--vary B=1:511`` into the sizes and return the name."""
-    if text is None:
+    if not texts:
         return None
+    if len(texts) > 1:
+        hint = "one size goes along the axis; several values of another, as in D=1024,4096, are curves"
+        raise InputError(f"--vary is given {len(texts)} times", hint=hint)
+    text = texts[0]
     _, given = split_words([text]) if "=" in text else ([], {text: None})
     if not given:
         raise InputError(f"--vary {text!r} is not a size", hint="for instance --vary B=1:511")

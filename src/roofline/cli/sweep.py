@@ -31,11 +31,12 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     from roofline.bounds.sweep import DEFAULT_COLUMNS, sweep
 
     expressions, sizes = split_words(words)
-    names = tuple(n.strip() for n in columns.split(",")) if columns else DEFAULT_COLUMNS
-    found = sweep(one_expression(expressions), columns=names, sizes=sizes, **question_arguments(options))
+    found = sweep(
+        one_expression(expressions), columns=columns or DEFAULT_COLUMNS, sizes=sizes, **question_arguments(options)
+    )
     if output:
         found.save(output)
-        click.echo(f"wrote {len(found)} rows to {output}")
+        click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))
     elif as_json:
         if len(found) > MOST_JSON:
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
@@ -47,6 +48,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
 def _table(found: Any) -> Any:
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
     for name in found.columns:
@@ -54,4 +56,9 @@ def _table(found: Any) -> Any:
     for row in found.rows(SHOWN):
         table.add_row(*row)
     rest = len(found) - SHOWN
-    return Group(table, f"… and {rest} more rows; -o FILE writes them all") if rest > 0 else table
+    more = [f"… and {rest} more rows; -o FILE writes them all"] if rest > 0 else []
+    return Group(table, *more, *(Text(line, style="bold yellow") for line in _not_timed(found)))
+
+
+def _not_timed(found: Any) -> list[str]:
+    return [f"incomplete  {line}" for line in found.incomplete]

@@ -49,7 +49,8 @@ _SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", 
 def override(machine: Machine, overrides: Mapping[str, Any]) -> Machine:
     """Return the machine with the figures of ``overrides``, each listed in ``given``.
 
-    A figure exactly twice the catalog's is kept, with a note: it is likely a sparse peak or a duplex bandwidth.
+    A figure exactly twice the catalog's is kept, with a note: it is likely a sparse peak or a duplex bandwidth. So is
+    one below a thousandth of it, which likely lacks its unit.
     """
     for key, value in _flat(overrides):
         machine = _set(machine, key, value)
@@ -244,6 +245,8 @@ def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Mach
     warnings = machine.warnings
     if old is not None and old.basis != "given" and abs(new.value / (2 * old.value) - 1) <= 0.01:
         warnings = (*warnings, f"given {path} is exactly twice the catalog's figure: a sparse (or duplex) figure?")
+    if old is not None and old.basis != "given" and new.value * 1000 <= old.value:
+        warnings = (*warnings, f"given {path} is below a thousandth of the catalog's figure: is its unit missing?")
     return replace(machine, given=given, warnings=warnings)
 
 

@@ -107,7 +107,8 @@ def _rate(
     value = figure.value
     if machine.use_achievable:
         if fraction is None:
-            said = f"no measured fraction for {what}: the data-sheet figure stands"
+            which = "measured" if figure.basis == "measured" else "data-sheet"
+            said = f"no measured fraction for {what}: the {which} figure stands"
         else:
             value = value * fraction.value
             said = f"{what}: {fraction.value:.3g} of the data-sheet figure, as measured"

@@ -53,7 +53,8 @@ def warm_bandwidth(machine: Machine, main: Memory, op: Op | None) -> tuple[str, 
     if touched is None or is_symbol(touched):
         return main.name, main.bandwidth.value, "not known to be warm, without the sizes of tensors"
     if is_array(touched):
-        return main.name, _for_arrays(machine, main, touched), ""
+        said = f"{main.name} stands for the level that holds the data, at the rate of that level"
+        return main.name, _for_arrays(machine, main, touched), said
     at = resting_level(machine, main, touched)
     speed = on_curve(main.curve, float(touched)) if main.curve else (at.bandwidth or main.bandwidth).value
     return at.name, max(speed, main.bandwidth.value), ""
