@@ -192,11 +192,11 @@ def _cost(asked: Question, found: Any) -> Section:
     ):
         if phase is not None:
             made = phase.sizes["batch"] * tokens
-            costs[name] = token_cost(time=phase.lower, tokens=made, chips=found.ways.chips, price=price, power=power)
-    if any(hasattr(cost.chip_hours, "shape") for cost in costs.values()):
-        for name, cost in costs.items():
-            said.append(f"{name}: the least of the configurations")
-            costs[name] = token_cost(time=cost.chip_hours.min() * 3600 / 1e6, tokens=1, price=price, power=power)
+            costs[name] = token_cost(time=phase.lower, tokens=made, chips=found.chips, price=price, power=power)
+    for name, cost in costs.items():
+        if hasattr(cost.chip_hours, "shape"):
+            costs[name], among = cost.least(found.memory)
+            said.append(f"{name}: the least of the configurations{among}")
     return _lines("cost", "cost", {k: v.to_dict() for k, v in costs.items()}, cost_lines(costs, said))
 
 

@@ -222,7 +222,7 @@ def disaggregate(
 
 
 def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
-    return Parallelism.on(machine, **taken(dict(options))).chips
+    return Parallelism.on(machine, **taken(dict(options))).chips * machine.pooled
 
 
 def _link(machine: Machine) -> float | None:

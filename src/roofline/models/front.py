@@ -165,7 +165,7 @@ def latency_throughput(
             local["expert"] = ways
         answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local)
         answers.append(answer)
-        chips = pool if pool > 1 else Parallelism.on(answer.machine, **taken(local)).chips
+        chips = Parallelism.on(answer.machine, **taken(local)).chips * on_these.pooled
         choices += _rows(answer, ways, chips, form)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     return Front(

@@ -34,20 +34,23 @@ def summary_table(found: Sequence[Summary]) -> Any:
     rows.add_column("model", overflow="fold")
     active = [short_count(each.active) if each.active < each.parameters * 0.9 else "" for each in found]
     some = ("active",) if any(active) else ()
-    for name in ("parameters", *some, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken"):
+    # models that take no prompt of the usual length are asked for their own
+    prompts = ("prompt",) if any(each.prompt != first.prompt for each in found) else ()
+    for name in ("parameters", *some, *prompts, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken"):
         rows.add_column(name, justify="right", no_wrap=True)
     for each, used in zip(found, active, strict=True):
         rows.add_row(
             each.model.name,
             short_count(each.parameters),
             *([used] if some else []),
+            *([f"{each.prompt:,}"] if prompts else []),
             format_quantity(each.flops, "FLOP"),
             format_quantity(float(each.memory.total), "B"),
             format_quantity(float(each.bytes), "B"),
             format_number(each.intensity),
             format_quantity(each.kv_per_token, "B"),
         )
-    title = Text.assemble(("prefill", "bold"), f" of {first.batch} x {first.prompt} tokens")
+    title = Text.assemble(("prefill", "bold"), f" of {first.batch} x {'prompt' if prompts else first.prompt} tokens")
     said = [
         "memory: weights, keys and values, activations" + ("; active: parameters one token uses" if some else ""),
         f"bytes moved: {POLICY_TEXT[first.policy]}",
