@@ -165,6 +165,10 @@ def test_activations_decide_the_arithmetic() -> None:
     [
         ({"quant_method": "gptq", "bits": 5}, "quantisation to 5 bits is not understood; known are 2, 4 and 8"),
         ({"quant_method": "fp8", "expert_dtype": "fp5"}, "expert_dtype 'fp5' is not understood; known are fp8 and fp4"),
+        ({"quant_method": "fp8", "weight_block_size": 128}, "the fp8 section is not of its usual form"),
+        ({"quant_method": "compressed-tensors", "config_groups": [1]}, "section is not of its usual form"),
+        ({"quant_method": ["fp8"]}, "quantisation method .* is not understood"),
+        ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP6"}, "keys and values of the form 'FP6' are not understood"),
         ({"quant_method": "bitsandbytes"}, "section says neither load_in_8bit nor load_in_4bit"),
         ({"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"}, "auto-round to 'mx_fp' is not understood"),
         ({"quant_method": "compressed-tensors"}, "the quantisation section has no config_groups"),

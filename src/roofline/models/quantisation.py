@@ -81,11 +81,14 @@ def read(section: Mapping[str, Any], expert_dtype: str | None = None) -> Quantis
     algorithm = str(section.get("quant_algo") or "").upper()
     if algorithm and method == "fp8":
         method = "modelopt"
-    if method not in _METHODS:
+    if not isinstance(method, str) or method not in _METHODS:
         raise InputError(
             f"quantisation method {method!r} is not understood", hint=suggest(str(method), _METHODS, what="methods")
         )
-    return _METHODS[method](section, expert_dtype)
+    try:
+        return _METHODS[method](section, expert_dtype)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise InputError(f"the {method} section is not of its usual form: {error}", hint="is it cut short?") from error
 
 
 def _fp8(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
@@ -238,12 +241,16 @@ _METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
 
 def _kv(section: Mapping[str, Any]) -> str | None:
     scheme = section.get("kv_cache_scheme") or section.get("kv_cache_quant_algo")
-    if isinstance(scheme, str):
-        return {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8"}.get(scheme.upper())
-    if not isinstance(scheme, Mapping):
+    if scheme is None or scheme is False or str(scheme).upper() in ("", "AUTO", "NONE", "{}"):
         return None
-    known: dict[tuple[Any, Any], str] = {(8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8"}
-    return known.get((scheme.get("num_bits"), scheme.get("type")))
+    known: dict[Any, str] = {
+        (8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8", (4, "int"): "int4",
+        "FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8", "INT4": "int4",
+    }  # fmt: skip
+    asked = scheme.upper() if isinstance(scheme, str) else (scheme.get("num_bits"), scheme.get("type"))
+    if asked not in known:
+        raise InputError(f"keys and values of the form {scheme!r} are not understood", hint="FP8, NVFP4, INT8 or INT4")
+    return known[asked]
 
 
 def _modules(patterns: Iterable[str]) -> Modules:

@@ -135,17 +135,19 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
 
 def off_matrix_unit(phase: Bound, option: str) -> list[str]:
     """Say where matrix products run beside the matrix unit as it takes no such format, and what would use it."""
-    usual = rate(phase.machine, Key("flops", "matrix", "bf16"))
+    matrix = {unit.name for unit in phase.machine.units if unit.kind == "matrix"}
+    runs = {name: rate(phase.machine, Key("flops", "matrix", name)) for name in ("bf16", "fp16")}
+    usual = next(((name, found.resource) for name, found in runs.items() if found and found.resource in matrix), None)
     products = next((part for part in phase.ops if part.op.kind == "contraction"), None)
     if usual is None or products is None:
         return []
     formats = {key.dtype for key, _ in products.op.work.items() if key.quantity == "flops" and key.place == "matrix"}
     found = {rate(phase.machine, Key("flops", "matrix", name)) for name in formats} - {None}
-    other = next((each.resource for each in found if each and each.resource != usual.resource), None)
+    other = next((each.resource for each in found if each and each.resource not in matrix), None)
     if other is None:
         return []
     names = ", ".join(sorted(formats))
-    return [f"matrix products run on {other}: {usual.resource} takes no {names}; {option} bf16 would run on it"]
+    return [f"matrix products run on {other}: {usual[1]} takes no {names}; {option} {usual[0]} would run on it"]
 
 
 def several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
