@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from roofline.cli import main
 from roofline.models import disaggregate, pool
 from tests.models.test_commands import Capture, as_json, run
 
@@ -61,3 +62,34 @@ def test_what_does_not_fit_is_no_price(capsys: Capture) -> None:
     assert "the least of the configurations that fit" in run(capsys, *SEVENTY, *words, "--price", "2")
     none = run(capsys, *SEVENTY, "--on", "h200", "--batch", "64,1000", "--price", "2")
     assert "the least of the configurations, none of which fits" in none
+
+
+@pytest.mark.parametrize(
+    ("words", "form", "said"),
+    [
+        ((), "lower", "at the floor: a real run takes longer"),
+        (("--form", "upper"), "upper", "if nothing overlaps"),
+        (("--overlap", "0.5", "--overhead", "5us"), "estimate", "by the stated overlap and overhead"),
+    ],
+)
+def test_the_time_that_is_priced(words: tuple[str, ...], form: str, said: str, capsys: Capture) -> None:
+    asked = ("llm", "llama-3-8b", "--on", "h100", "--context", "1000", "--batch", "16", "--price", "3", *words)
+    found = as_json(capsys, *asked)
+    hours = found["decode"][form] / 16 * 1e6 / 3600
+    assert found["cost"]["output"]["dollars"] == pytest.approx(3 * hours)
+    assert said in run(capsys, *asked)
+
+
+def test_an_estimate_is_said_to_be_one(capsys: Capture) -> None:
+    words = ("llm", "llama-3-8b", "--on", "h100", "--overhead", "50us", "--prompt", "1000", "--batch", "8")
+    more = ("--context", "1000", "--output", "10", "--chunk", "100", "--draft", "2")
+    text = " ".join(run(capsys, *words, *more).split())
+    assert text.count("by the stated overlap and overhead") == 5  # two steps, an answer, chunks, drafts
+    assert "if all overlaps" not in text
+    found = as_json(capsys, *words, *more)
+    assert {found[key]["form"] for key in ("generation", "chunked", "speculation")} == {"estimate"}
+    assert found["generation"]["time_to_first_token"] == found["prefill"]["estimate"]
+    front = run(capsys, *words[:-4], "--context", "1000", "--batch", "1,8")
+    assert "decode after 1,000 tokens, by the stated overlap and overhead" in front
+    assert main([*words, "--output", "9", "--form", "upper"]) == 2
+    assert "form upper and a stated overhead are two answers" in capsys.readouterr().err

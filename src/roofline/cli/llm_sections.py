@@ -170,14 +170,17 @@ _ESTIMATE = ("overlap", "overhead")
 
 def _cost(asked: Question, found: Any) -> Section:
     from roofline.models.cost import chip_power, token_cost
-    from roofline.models.serving_show import cost_lines
+    from roofline.models.generating import form_of, timed
+    from roofline.models.serving_show import FORM_TEXT, cost_lines
     from roofline.quantity import parse
 
     if found is None:
         raise InputError("--price and --power need a step to price", hint="give --prompt or --context")
     price, text = asked.wanted["price"], asked.wanted["power"]
     machine = (found.decode or found.prefill).machine
-    said = ["at the floor: a real run takes longer and costs as many times more"]
+    form = form_of(asked.wanted["form"], asked.arguments)
+    floor = "at the floor: a real run takes longer and costs as many times more"
+    said = [floor if form == "lower" else FORM_TEXT[form]]
     power = None
     if text is not None:
         power = chip_power(machine) if text.lower() == "tdp" else parse(text, "W")
@@ -192,7 +195,8 @@ def _cost(asked: Question, found: Any) -> Section:
     ):
         if phase is not None:
             made = phase.sizes["batch"] * tokens
-            costs[name] = token_cost(time=phase.lower, tokens=made, chips=found.chips, price=price, power=power)
+            time = timed(phase, form)
+            costs[name] = token_cost(time=time, tokens=made, chips=found.chips, price=price, power=power)
     for name, cost in costs.items():
         if hasattr(cost.chip_hours, "shape"):
             costs[name], among = cost.least(found.memory)
