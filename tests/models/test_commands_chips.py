@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roofline.cli import main
-from roofline.models import disaggregate, pool
+from roofline.models import disaggregate, pool, serve_bound
 from tests.models.test_commands import Capture, as_json, run
 
 SEVENTY = ("llm", "llama-3-70b", "--context", "8191")
@@ -93,3 +93,25 @@ def test_an_estimate_is_said_to_be_one(capsys: Capture) -> None:
     assert "decode after 1,000 tokens, by the stated overlap and overhead" in front
     assert main([*words, "--output", "9", "--form", "upper"]) == 2
     assert "form upper and a stated overhead are two answers" in capsys.readouterr().err
+
+
+def test_what_would_fit_in_place_of_a_pool_is_in_chips(capsys: Capture) -> None:
+    words = ("llm", "llama-3-405b", "--batch", "8", "--context", "4096")
+    alone, pooled = (as_json(capsys, *words, "--on", "h100", *more, "--fit") for more in ((), ("--pool", "2")))
+    assert pooled["fewest"] == alone["fewest"]
+    assert alone["fewest"]["chips"] == 10
+    for found in (alone, pooled):
+        assert "10 such chips by memory, 16 that split it" in found["memory"]["instead"]
+    nine = as_json(capsys, *words, "--on", "h100", "--pool", "9")
+    assert nine["memory"]["instead"].endswith("or 9 x NVIDIA H100 NVL 94GB")
+
+
+def test_another_chip_in_place_of_those_of_a_pool() -> None:
+    from roofline.hardware import chip
+    from roofline.models import advise_step
+
+    arguments: dict[str, Any] = {"batch": 8, "context": 4096}
+    lines = advise_step("llama-3-70b", "decode", on=pool(chip("h100"), 8), **arguments)
+    other = next(line for line in lines if line.change == "NVIDIA B200 SXM")
+    times = [serve_bound("llama-3-70b", "decode", on=pool(chip(n), 8), **arguments).lower for n in ("h100", "b200")]
+    assert other.gain == pytest.approx(times[0] / times[1])

@@ -126,7 +126,8 @@ def _or_none(name: str, value: Any) -> int:
 
 
 def plain_chip(machine: Machine) -> Machine:
-    """One chip of a target of several."""
+    """One chip of a target of several, or of a pool."""
+    machine = machine.alone or machine
     return replace(machine, shape=(), slices=1, mesh=None) if machine.shape else machine
 
 
