@@ -115,3 +115,20 @@ def test_another_chip_in_place_of_those_of_a_pool() -> None:
     other = next(line for line in lines if line.change == "NVIDIA B200 SXM")
     times = [serve_bound("llama-3-70b", "decode", on=pool(chip(n), 8), **arguments).lower for n in ("h100", "b200")]
     assert other.gain == pytest.approx(times[0] / times[1])
+
+
+def test_the_fewest_chips_of_a_prompt_as_long_as_the_model_takes(capsys: Capture) -> None:
+    words = ("llm", "gpt2", "--on", "h100", "--batch", "64", "--fit")
+    whole, longest = (as_json(capsys, *words, *more) for more in (("--prompt", "1024"), ("--context", "1023")))
+    assert whole["fewest"]["needed"]["kv"] == longest["fewest"]["needed"]["kv"] == whole["memory"]["parts"]["kv"]
+
+
+def test_sequences_that_fit_have_the_tokens_asked_for() -> None:
+    from roofline.models import fewest, load
+    from roofline.models.memory import cache_bytes, weight_bytes
+
+    model = load("llama-2-7b")
+    found = fewest(model, on="h100", batch=1, context=4096)  # as long as the model takes
+    each = cache_bytes(model, 4096)
+    room = found.capacity - weight_bytes(model)
+    assert found.sequences * each <= room < (found.sequences + 1) * each + 10**8  # activations have to fit as well

@@ -157,8 +157,9 @@ def _fewest(asked: Question, found: Any) -> Section:
     sizes: dict[str, Any] = {}
     if asked.context is not None:
         batch, context = asked.need("--fit", "batch", "context")
-        # what the step itself adds has to have room too
-        sizes = {"batch": batch, "context": context + 1}
+        # what a step of decoding adds has to have room too
+        adds = 0 if found is not None and found.decode is None else 1
+        sizes = {"batch": batch, "context": context + adds}
     kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, "policy", *_ESTIMATE)}
     answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
     return _lines("fewest", "the fewest chips", answer.to_dict(), fewest_lines(answer))

@@ -115,7 +115,8 @@ def fewest(
     ratio = float(needed.total) / capacity
     least = smallest(machine, max(1, math.ceil(ratio)))
     have = max(1, math.ceil(ratio)) if least is None else least.chips
-    sequences = largest_batch(described, have * capacity, context=context, **options) if context else 0
+    # the last of a sequence's tokens is the one a step makes
+    sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
     split, each = split_ways(described, machine, capacity, batch, context, expert, options)
     return Fewest(described, machine, needed, capacity, least, sequences, split, each)
 
