@@ -157,6 +157,9 @@ def test_what_is_not_worked_out_over_stages_is_said() -> None:
         ("llm llama-2-7b --on v5e --context 64", "matrix products run on vpu: mxu takes no fp16; --activations bf16"),
         ("train llama-2-7b --on v5e:16 --batch-tokens 65536", "run on vpu: mxu takes no fp16; --weights bf16 would"),
         ("llm llama-2-7b --on v5e --context 64 --activations bf16", ""),
+        ("llm llama-3-8b --on v100 --context 64", "run on cuda: tensor takes no bf16; --activations fp16 would run on"),
+        ("llm bert-base --on t4 --prompt 128", "run on cuda: tensor takes no fp32; --activations fp16 would run on it"),
+        ("llm llama-2-7b --on v100 --context 64", ""),
         ("llm llama-2-7b --on a100 --context 64", ""),
         ("train llama-2-7b --on v5e:16 --batch-tokens 65536 --weights bf16", ""),
     ],
@@ -213,3 +216,13 @@ def test_an_estimate_is_shown() -> None:
     assert found.decode.estimate is not None
     text = drawn(serving_table(found), 120)
     assert f"{found.decode.estimate * 1e3:.3g} ms by the stated overlap and overhead, an estimate" in text
+
+
+def test_models_side_by_side_say_each_prompt_where_they_differ() -> None:
+    models = [summary(load(name), batch=8, prompt=n) for name, n in (("gpt-3", 1024), ("bert-base-uncased", 512))]
+    text = drawn(summary_table(models), 100)
+    assert "prefill of 8 x prompt tokens" in text
+    gpt, bert = (next(line.split() for line in text.splitlines() if line.startswith(name)) for name in ("gpt", "bert"))
+    assert (gpt[2], bert[2]) == ("1,024", "512")
+    assert models[1].kv_per_token == 0  # an encoder keeps no keys and values
+    assert "prefill of 8 x 512 tokens" in drawn(summary_table(models[1:]), 100)

@@ -278,6 +278,7 @@ WRONG = [
     (["--context", "9", "--tensor", "0"], "size tensor is 0"),
     (["--context", "9", "--tensor", "two"], "--tensor 'two' is not a number of chips"),
     (["--prompt", "9", "--chunk", "0"], "size chunk is 0"),
+    (["--context", "9", "--form", "upper"], "--form upper says nothing about a step, which has all three bounds"),
     (["--context", "9", "--pool", "4", "--tensor", "2"], "a pool of chips is not split by tensor too"),
 ]
 

@@ -104,3 +104,46 @@ def test_an_older_name_of_the_language_part() -> None:
 
 def test_numbers_of_tokens_change_no_cost() -> None:
     assert not load(small("llama", some_new_token_id=3, other_token_index=4)).gaps
+
+
+_CODE: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "roberta-base": (124_645_632, 0, {
+        "model_type": "roberta", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "intermediate_size": 3072, "vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1,
+    }),
+    "xlm-roberta-large": (559_890_432, 0, {
+        "model_type": "xlm-roberta", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+        "intermediate_size": 4096, "vocab_size": 250002, "max_position_embeddings": 514, "type_vocab_size": 1,
+        "output_past": True,
+    }),
+    "distilbert-base-uncased": (66_362_880, 0, {
+        "model_type": "distilbert", "activation": "gelu", "dim": 768, "hidden_dim": 3072, "n_heads": 12, "n_layers": 6,
+        "max_position_embeddings": 512, "qa_dropout": 0.1, "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": False,
+        "tie_weights_": True, "vocab_size": 30522,
+    }),
+    "chatglm3-6b": (6_243_584_000, 28 * 2 * 2 * 128 * 2, {
+        "model_type": "chatglm", "add_bias_linear": False, "add_qkv_bias": True, "ffn_hidden_size": 13696,
+        "hidden_size": 4096, "kv_channels": 128, "multi_query_attention": True, "multi_query_group_num": 2,
+        "num_attention_heads": 32, "num_layers": 28, "original_rope": True, "padded_vocab_size": 65024,
+        "post_layer_norm": True, "rmsnorm": True, "seq_length": 32768, "tie_word_embeddings": False,
+    }),
+    "qwen-7b": (7_721_324_544, 32 * 2 * 4096 * 2, {
+        "model_type": "qwen", "hidden_size": 4096, "intermediate_size": 22016, "kv_channels": 128,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "vocab_size": 151936, "no_bias": True,
+        "max_position_embeddings": 32768, "use_flash_attn": "auto", "tie_word_embeddings": False,
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _CODE)
+def test_counts_of_encoders_and_of_models_with_code_of_their_own(name: str) -> None:
+    parameters, kept, data = _CODE[name]
+    model = load(data, name=name)
+    assert (model.parameters, model.kv_bytes_per_token()) == (parameters, kept)
+    assert not model.gaps
+    assert model.context == (512 if not kept else 32768)
+
+
+def test_a_chatglm_of_another_form_is_not_read() -> None:
+    with pytest.raises(InputError, match="has layer norms or biases everywhere"):
+        load({**_CODE["chatglm3-6b"][2], "add_bias_linear": True})

@@ -8,7 +8,8 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.models import load
-from roofline.models.operations import groups, storages
+from roofline.models.memory import weight_bytes
+from roofline.models.operations import decode, groups, storages
 from roofline.models.quantisation import read
 
 
@@ -92,6 +93,15 @@ def test_the_head_only_where_it_is_listed() -> None:
 SECTIONS: list[tuple[dict[str, Any], str, str, str | None]] = [
     ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "model.layers.0.mlp.up_proj", "linear", "int4"),
     ({"quant_method": "awq", "bits": 4, "group_size": 128}, "lm_head", "head", None),
+    ({"quant_method": "auto-round", "bits": 4, "group_size": 128}, "model.layers.0.mlp.up_proj", "linear", "int4"),
+    ({"load_in_8bit": True}, "model.layers.0.mlp.up_proj", "linear", "int8"),
+    ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "lm_head", "head", None),
+    (
+        {"load_in_4bit": True, "llm_int8_skip_modules": ["model.layers.1.mlp"]},
+        "model.layers.1.mlp.up_proj",
+        "linear",
+        None,
+    ),
     ({"quant_method": "fbgemm_fp8"}, "model.layers.3.mlp.up_proj", "linear", "fp8_e4m3"),
     (
         {"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.3.mlp.up_proj"]},
@@ -155,6 +165,12 @@ def test_activations_decide_the_arithmetic() -> None:
     [
         ({"quant_method": "gptq", "bits": 5}, "quantisation to 5 bits is not understood; known are 2, 4 and 8"),
         ({"quant_method": "fp8", "expert_dtype": "fp5"}, "expert_dtype 'fp5' is not understood; known are fp8 and fp4"),
+        ({"quant_method": "fp8", "weight_block_size": 128}, "the fp8 section is not of its usual form"),
+        ({"quant_method": "compressed-tensors", "config_groups": [1]}, "section is not of its usual form"),
+        ({"quant_method": ["fp8"]}, "quantisation method .* is not understood"),
+        ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP6"}, "keys and values of the form 'FP6' are not understood"),
+        ({"quant_method": "bitsandbytes"}, "section says neither load_in_8bit nor load_in_4bit"),
+        ({"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"}, "auto-round to 'mx_fp' is not understood"),
         ({"quant_method": "compressed-tensors"}, "the quantisation section has no config_groups"),
         ({"quant_algo": "MIXED_PRECISION"}, "the quantisation section says mixed precision and lists no layers"),
     ],
@@ -184,3 +200,43 @@ def test_scales_of_rows() -> None:
     storage = read({"quant_method": "fbgemm_fp8"}).storage("model.layers.0.mlp.up_proj", "linear")
     assert storage is not None
     assert storage.nbytes((256, 512)) == 256 * 512 + 4 * 256
+
+
+@pytest.mark.parametrize(
+    ("section", "nbytes"),
+    [
+        ({"load_in_8bit": True}, 256 * 512 + 4 * 256),
+        ({"load_in_4bit": True}, 256 * 512 // 2 + 4 * 256 * 8),
+        ({"load_in_4bit": True, "bnb_4bit_use_double_quant": True}, 256 * 512 // 2 + 256 * 8 + 4 * 8),
+    ],
+)
+def test_bitsandbytes(section: dict[str, Any], nbytes: int) -> None:
+    """A scale for each row, or for each 64 weights; those quantised again with one for each 256 of them."""
+    storage = read({"quant_method": "bitsandbytes", **section}).storage("model.layers.0.mlp.up_proj", "linear")
+    assert storage is not None
+    assert storage.nbytes((256, 512)) == nbytes
+    assert storage.compute == ("int8" if "load_in_8bit" in section else "")
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"quant_method": "awq", "bits": 4, "group_size": 128},
+        {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": False},
+        {"load_in_4bit": True, "bnb_4bit_use_double_quant": True},
+        {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    ],
+)
+@pytest.mark.parametrize("experts", [{}, {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 8}])
+def test_a_step_reads_all_that_lies_beside_its_weights(section: dict[str, Any], experts: dict[str, Any]) -> None:
+    """Scales and zero points are read with their weights: what is in memory is what moves, but for the table's rows."""
+    model = load({
+        "model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 8,
+        "intermediate_size": 2048, "vocab_size": 1000, "num_key_value_heads": 8, "tie_word_embeddings": False,
+        "quantization_config": section, **experts,
+    })  # fmt: skip
+    ops = decode(model, batch=1, context=0)
+    weights = {t.ident: t.traffic_bytes * op.repeat for op in ops for t in op.reads if t.role == "weight"}
+    table = 2 * 1000 * 1024
+    read = sum(nbytes for ident, nbytes in weights.items() if not ident.startswith(model.embedding_name))
+    assert read == weight_bytes(model) - table

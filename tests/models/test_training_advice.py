@@ -92,3 +92,16 @@ def test_kinds_of_advice() -> None:
     first = advise(tight)[0]
     assert first.fits
     assert str(first).endswith("a chip: fits")
+
+
+def test_a_stated_utilisation_above_the_floor_is_said() -> None:
+    from roofline.models.training_show import training_table
+    from tests.models.test_answers_in_full import drawn
+
+    few = {"on": "h100:8", "batch_tokens": 8192, "sequence": 1024}
+    floor = train("llama-3-70b", **few)
+    assert floor.most_mfu == floor.mfu < 0.6
+    high, low = (train("llama-3-70b", mfu=mfu, **few) for mfu in (0.6, floor.mfu / 2))
+    assert high.most_mfu == floor.mfu
+    assert f"(it cannot be: the floor allows {floor.mfu:.1%})" in drawn(training_table(high), 200)
+    assert "it cannot be" not in drawn(training_table(low), 200)

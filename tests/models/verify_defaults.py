@@ -18,7 +18,10 @@ from pathlib import Path
 
 RESULT = Path(__file__).resolve().parents[2] / "src" / "roofline" / "models" / "families" / "defaults.json"
 #: Types without sizes of a language model's own, or whose class does not describe what is published.
-LEFT = {"bert", "dbrx", "mpt", "mimo_v2_flash", "falcon", "opt", "gpt2", "gpt_neo", "gpt_bigcode", "gptj", "codegen"}
+LEFT = {
+    "bert", "roberta", "xlm-roberta", "camembert", "distilbert", "dbrx", "mpt", "mimo_v2_flash", "falcon", "opt",
+    "gpt2", "gpt_neo", "gpt_bigcode", "gptj", "codegen",
+}  # fmt: skip
 #: Fields without which a type's class describes nothing that can be read.
 MORE = {
     "gemma4_text": {"hidden_size_per_layer_input": 0},

@@ -57,6 +57,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         arguments["past"] = past
     asked = Question(described, sizes, arguments, wanted)
     front = _front(asked) if _several(asked) or picture["view"] == "front" else None
+    _check_form(wanted, front is not None)
     found = None if _is_only_fit(asked) else _serve(asked)
     if picture["view"] or picture["file"]:
         if as_json:
@@ -99,6 +100,17 @@ def _target(options: dict[str, Any]) -> dict[str, Any]:
         chosen = {name: found.pop(name) for name in ("set", "files", "unit", "over", "achievable")}
         found["on"] = pool(target(found["on"], **chosen), pooled)
     return found
+
+
+def _check_form(wanted: dict[str, Any], has_front: bool) -> None:
+    """A step shows all its bounds: one of them is chosen for what is made of steps alone."""
+    longer = ("output", "chunk", "draft", "prefill_on", "price", "power")
+    if wanted["form"] != "lower" and not has_front and all(wanted[name] is None for name in longer):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in longer)
+        raise InputError(
+            f"--form {wanted['form']} says nothing about a step, which has all three bounds",
+            hint=f"add one of {names}, or several batches, or leave --form out",
+        )
 
 
 def _several(asked: Question) -> bool:

@@ -157,8 +157,9 @@ def _fewest(asked: Question, found: Any) -> Section:
     sizes: dict[str, Any] = {}
     if asked.context is not None:
         batch, context = asked.need("--fit", "batch", "context")
-        # what the step itself adds has to have room too
-        sizes = {"batch": batch, "context": context + 1}
+        # what a step of decoding adds has to have room too
+        adds = 0 if found is not None and found.decode is None else 1
+        sizes = {"batch": batch, "context": context + adds}
     kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, "policy", *_ESTIMATE)}
     answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
     return _lines("fewest", "the fewest chips", answer.to_dict(), fewest_lines(answer))
@@ -170,14 +171,17 @@ _ESTIMATE = ("overlap", "overhead")
 
 def _cost(asked: Question, found: Any) -> Section:
     from roofline.models.cost import chip_power, token_cost
-    from roofline.models.serving_show import cost_lines
+    from roofline.models.generating import form_of, timed
+    from roofline.models.serving_show import FORM_TEXT, cost_lines
     from roofline.quantity import parse
 
     if found is None:
         raise InputError("--price and --power need a step to price", hint="give --prompt or --context")
     price, text = asked.wanted["price"], asked.wanted["power"]
     machine = (found.decode or found.prefill).machine
-    said = ["at the floor: a real run takes longer and costs as many times more"]
+    form = form_of(asked.wanted["form"], asked.arguments)
+    floor = "at the floor: a real run takes longer and costs as many times more"
+    said = [floor if form == "lower" else FORM_TEXT[form]]
     power = None
     if text is not None:
         power = chip_power(machine) if text.lower() == "tdp" else parse(text, "W")
@@ -192,11 +196,12 @@ def _cost(asked: Question, found: Any) -> Section:
     ):
         if phase is not None:
             made = phase.sizes["batch"] * tokens
-            costs[name] = token_cost(time=phase.lower, tokens=made, chips=found.ways.chips, price=price, power=power)
-    if any(hasattr(cost.chip_hours, "shape") for cost in costs.values()):
-        for name, cost in costs.items():
-            said.append(f"{name}: the least of the configurations")
-            costs[name] = token_cost(time=cost.chip_hours.min() * 3600 / 1e6, tokens=1, price=price, power=power)
+            time = timed(phase, form)
+            costs[name] = token_cost(time=time, tokens=made, chips=found.chips, price=price, power=power)
+    for name, cost in costs.items():
+        if hasattr(cost.chip_hours, "shape"):
+            costs[name], among = cost.least(found.memory)
+            said.append(f"{name}: the least of the configurations{among}")
     return _lines("cost", "cost", {k: v.to_dict() for k, v in costs.items()}, cost_lines(costs, said))
 
 

@@ -141,7 +141,8 @@ class Machine:
     multiplies rates by the measured fractions where known.
     ``given`` lists the figures the caller set (``hbm.bandwidth``), ``warnings`` what is odd about them,
     ``alternates`` what other sources say, ``match`` the names a driver reports the device under. ``registers`` are the
-    bytes of the register file of one core.
+    bytes of the register file of one core. ``pooled`` is of how many chips together the figures
+    are, ``alone`` one of them.
     """
 
     key: str
@@ -169,6 +170,8 @@ class Machine:
     registers: Figure | None = None
     slices: int = 1
     mesh: Mesh | None = None
+    pooled: int = 1
+    alone: Machine | None = None
 
     def __repr__(self) -> str:
         shape = ":" + "x".join(map(str, self.shape)) if self.shape else ""

@@ -296,17 +296,20 @@ def _ways(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
 
 
 def _others(asked: Change, names: Sequence[str]) -> Iterator[Change]:
-    """The same on another chip."""
+    """The same on another chip, or a pool of as many."""
     from roofline.hardware import chip
+    from roofline.models.chip_pool import pool
 
     on = asked.arguments.get("on")
     key, _, shape = on.partition(":") if isinstance(on, str) else (on.key if isinstance(on, Machine) else "", "", "")
     if (shape and not shape.isdigit()) or (isinstance(on, Machine) and on.shape) or asked.arguments.get("set"):
         return
+    together = on.pooled if isinstance(on, Machine) else 1
     for name in names:
         other = chip(name)
         if name != key and other.links and (not shape or other.links[0].topology not in ("torus2d", "torus3d", "ring")):
-            yield _with(asked, other.name, "another chip", on=f"{name}:{shape}" if shape else name)
+            on = pool(other, together) if together > 1 else f"{name}:{shape}" if shape else name
+            yield _with(asked, other.name, "another chip", on=on)
 
 
 Adviser = Callable[[Change, str, Bound], Iterator[Change]]

@@ -43,4 +43,7 @@ def pool(machine: Machine, chips: int) -> Machine:
     note = f"{chips} chips share everything evenly, and what joins them costs nothing"
     name = f"{chips} x {machine.name} sharing evenly"
     notes = (*machine.notes, note)
-    return replace(machine, name=name, units=units, memories=memories, tdp=tdp, links=(), mesh=None, notes=notes)
+    return replace(
+        machine, name=name, units=units, memories=memories, tdp=tdp, links=(), mesh=None, notes=notes,
+        pooled=machine.pooled * chips, alone=machine.alone or machine,
+    )  # fmt: skip

@@ -21,7 +21,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generating import check_form, single, timed
+from roofline.models.generating import form_of, single, timed
 from roofline.models.serving import serve_bound
 from roofline.models.step import is_zero
 
@@ -98,7 +98,7 @@ def chunked(
     """
     described = load(model) if isinstance(model, str) else model
     prompt, chunk = single("prompt", prompt), single("chunk", chunk)
-    check_form(form)
+    form = form_of(form, options)
     batch = 0 if isinstance(batch, int) and batch == 0 else single("batch", batch)
     if batch and context is None:
         raise InputError("sequences that decode need a context", hint="for instance context=4096")

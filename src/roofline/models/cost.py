@@ -9,9 +9,10 @@ Time at the floor makes this the least cost at this price, and the least energy 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.sizes import Size
@@ -45,6 +46,21 @@ class TokenCost:
         """Kilowatt-hours a million tokens."""
         return None if self.power is None else self.chip_hours * HOUR * self.power / KILOWATT_HOUR
 
+    def least(self, memory: Footprint) -> tuple[TokenCost, str]:
+        """The least of several configurations whose ``memory`` fits, and a word on those that do not.
+
+        >>> import numpy as np
+        >>> memory = Footprint({"weights": np.array([10e9, 30e9])}, "hbm", 20e9)
+        >>> token_cost(time=np.array([0.02, 0.01]), tokens=1, price=3.6).least(memory)[0].dollars
+        20.0
+        """
+        import numpy as np
+
+        hours, total = np.broadcast_arrays(self.chip_hours, memory.total)
+        fitting = total <= (np.inf if memory.capacity is None else memory.capacity)
+        among = "" if fitting.all() else " that fit" if fitting.any() else ", none of which fits"
+        return replace(self, chip_hours=float(hours[fitting].min() if fitting.any() else hours.min())), among
+
     def to_dict(self) -> dict[str, Any]:
         """The cost under stable keys; arrays are lists."""
         found = {
@@ -57,7 +73,7 @@ class TokenCost:
 
 
 def token_cost(
-    *, time: Size, tokens: Size, chips: int = 1, price: float | None = None, power: float | None = None
+    *, time: Size, tokens: Size, chips: Size = 1, price: float | None = None, power: float | None = None
 ) -> TokenCost:
     """Cost of a million tokens where ``chips`` make ``tokens`` in ``time`` seconds.
 
@@ -71,4 +87,4 @@ def token_cost(
 
 def chip_power(machine: Machine) -> float | None:
     """Watts of one chip by the catalog: its TDP, an upper bound; None where none is known."""
-    return None if machine.tdp is None else machine.tdp.value
+    return None if machine.tdp is None else machine.tdp.value / machine.pooled

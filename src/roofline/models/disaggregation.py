@@ -26,7 +26,7 @@ from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generating import check_form, single, timed
+from roofline.models.generating import form_of, single, timed
 from roofline.models.memory import cache_bytes
 from roofline.models.operations import in_format
 from roofline.models.parallelism import Parallelism, taken
@@ -191,7 +191,7 @@ def disaggregate(
     described = load(model) if isinstance(model, str) else model
     prompt, output, batch = single("prompt", prompt), single("output", output), single("batch", batch)
     prefill_batch = single("prefill batch", prefill_batch)
-    check_form(form)
+    form = form_of(form, {**options, **prefill, **decode})
     if output < 2:
         raise InputError("an answer of one token takes no decode step", hint="ask for an output of 2 tokens or more")
     first = serve_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
@@ -222,7 +222,7 @@ def disaggregate(
 
 
 def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
-    return Parallelism.on(machine, **taken(dict(options))).chips
+    return Parallelism.on(machine, **taken(dict(options))).chips * machine.pooled
 
 
 def _link(machine: Machine) -> float | None:

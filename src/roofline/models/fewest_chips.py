@@ -115,7 +115,8 @@ def fewest(
     ratio = float(needed.total) / capacity
     least = smallest(machine, max(1, math.ceil(ratio)))
     have = max(1, math.ceil(ratio)) if least is None else least.chips
-    sequences = largest_batch(described, have * capacity, context=context, **options) if context else 0
+    # the last of a sequence's tokens is the one a step makes
+    sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
     split, each = split_ways(described, machine, capacity, batch, context, expert, options)
     return Fewest(described, machine, needed, capacity, least, sequences, split, each)
 
@@ -126,7 +127,8 @@ def _or_none(name: str, value: Any) -> int:
 
 
 def plain_chip(machine: Machine) -> Machine:
-    """One chip of a target of several."""
+    """One chip of a target of several, or of a pool."""
+    machine = machine.alone or machine
     return replace(machine, shape=(), slices=1, mesh=None) if machine.shape else machine
 
 

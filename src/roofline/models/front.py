@@ -20,7 +20,7 @@ from roofline.hardware.slices import of_size
 from roofline.models.chip_pool import pool as pooled
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generating import check_form, timed
+from roofline.models.generating import form_of, timed
 from roofline.models.parallelism import Parallelism, taken
 from roofline.models.serving import serve_bound
 from roofline.quantity import format_quantity
@@ -150,7 +150,7 @@ def latency_throughput(
     from roofline.bounds.api import target
 
     described = load(model) if isinstance(model, str) else model
-    check_form(form)
+    form = form_of(form, options)
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
     machine = target(on, **chosen)
     several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int) else tensor)]
@@ -165,7 +165,7 @@ def latency_throughput(
             local["expert"] = ways
         answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local)
         answers.append(answer)
-        chips = pool if pool > 1 else Parallelism.on(answer.machine, **taken(local)).chips
+        chips = Parallelism.on(answer.machine, **taken(local)).chips * on_these.pooled
         choices += _rows(answer, ways, chips, form)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     return Front(

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,13 +84,13 @@ def generation(
 ) -> Generation:
     """Time ``output`` tokens after a ``prompt``, for ``batch`` sequences at once.
 
-    ``form`` says which of a step's bounds adds up: ``lower`` (all overlaps), ``op_by_op`` or ``upper``. ``options``
-    are those of :func:`roofline.models.serve_bound`.
+    ``form`` says which of a step's bounds adds up: ``lower`` (all overlaps), ``op_by_op`` or ``upper``; a stated
+    ``overlap`` or ``overhead`` makes it the ``estimate``. ``options`` are those of :func:`roofline.models.serve_bound`.
     """
     described = load(model) if isinstance(model, str) else model
     sizes = {"batch": batch, "prompt": prompt, "output": output}
     batch, prompt, output = (single(name, value) for name, value in sizes.items())
-    check_form(form)
+    form = form_of(form, options)
     before = options.get("past", 0)
     longest = before + prompt + output - 1
     if described.context is not None and longest > described.context:
@@ -119,10 +120,18 @@ def timed(bound: Any, form: str) -> Any:
     return getattr(bound, form) if bound.estimate is None else bound.estimate
 
 
-def check_form(form: str) -> None:
-    """Say which forms there are, where another is asked for."""
+def form_of(form: str, options: Mapping[str, Any]) -> str:
+    """The form that times are taken in: ``estimate`` where the options of a step state an overlap or overhead.
+
+    >>> form_of("upper", {}), form_of("lower", {"overhead": "5us"})
+    ('upper', 'estimate')
+    """
     if form not in FORMS:
         raise InputError(f"no form {form!r} of a bound", hint=f"one of {', '.join(FORMS)}")
+    stated = next((name for name in ("overlap", "overhead") if options.get(name) is not None), None)
+    if stated is not None and form != "lower":
+        raise InputError(f"form {form} and a stated {stated} are two answers", hint="leave one of them out")
+    return form if stated is None else "estimate"
 
 
 def single(name: str, value: Any) -> int:

@@ -90,15 +90,15 @@ def nearest(
     first = {part: (part, name) for part, name in reversed(formats)}
     alone = plain_chip(machine)
     whole = float(footprint(model, batch, tokens, options).total)
-    split, _ = split_ways(model, alone, capacity, batch, tokens, ways.expert > 1, options)
+    split, _ = split_ways(model, alone, room(alone), batch, tokens, ways.expert > 1, options)
     return Nearest(
         most or None,
         longest or None,
         tuple(first[part] for part in ("weights", "kv") if part in first),
-        -int(-whole // capacity),
+        -int(-whole // room(alone)),
         split,
-        _roomier(machine, float(footprint(local, batch, tokens, options).total)),
-        ways.chips,
+        _roomier(machine, float(footprint(local, batch, tokens, options).total) / machine.pooled),
+        ways.chips * machine.pooled,
     )
 
 

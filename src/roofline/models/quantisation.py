@@ -1,8 +1,8 @@
 """The ``quantization_config`` of a ``config.json``: which modules are stored in which format, and which are not.
 
 Understood: ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt`` (FP8,
-NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``bitnet``, ``fbgemm_fp8``. Anything else
-is an error that lists these.
+NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4 bits),
+``bitnet``, ``fbgemm_fp8``. Anything else is an error that lists these.
 
 >>> found = read({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
@@ -76,14 +76,19 @@ class Quantisation:
 def read(section: Mapping[str, Any], expert_dtype: str | None = None) -> Quantisation:
     """Read a section; ``expert_dtype`` is DeepSeek-V4's own field for it."""
     method = section.get("quant_method") or ("modelopt" if "quant_algo" in section else None)
+    if method is None and (section.get("load_in_4bit") or section.get("load_in_8bit")):
+        method = "bitsandbytes"
     algorithm = str(section.get("quant_algo") or "").upper()
     if algorithm and method == "fp8":
         method = "modelopt"
-    if method not in _METHODS:
+    if not isinstance(method, str) or method not in _METHODS:
         raise InputError(
             f"quantisation method {method!r} is not understood", hint=suggest(str(method), _METHODS, what="methods")
         )
-    return _METHODS[method](section, expert_dtype)
+    try:
+        return _METHODS[method](section, expert_dtype)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise InputError(f"the {method} section is not of its usual form: {error}", hint="is it cut short?") from error
 
 
 def _fp8(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
@@ -185,6 +190,28 @@ def _integer(section: Mapping[str, Any], _: str | None) -> Quantisation:
     return Quantisation(str(section["quant_method"]), storage, kept=kept)
 
 
+def _rounded(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
+    kind = section.get("data_type") or "int"
+    if kind != "int":
+        raise InputError(f"auto-round to {kind!r} is not understood", hint="known is int")
+    return _integer(section, expert_dtype)
+
+
+def _bitsandbytes(section: Mapping[str, Any], _: str | None) -> Quantisation:
+    """8 bits with a scale for each row, products in int8; or 4 bits with one for each 64 weights, widened before use.
+
+    Quantised twice, the scales are 8 bits wide, with one of their own for each 256.
+    """
+    kept = _modules(section.get("llm_int8_skip_modules") or [])
+    if section.get("load_in_8bit"):
+        return Quantisation("bitsandbytes", Storage("int8", "fp32", (1, 0), "int8"), kept=kept)
+    if not section.get("load_in_4bit"):
+        raise InputError("the bitsandbytes section says neither load_in_8bit nor load_in_4bit", hint="one of them")
+    twice = bool(section.get("bnb_4bit_use_double_quant"))
+    narrow = Storage("int4", "int8" if twice else "fp32", (1, 64), nested=256 if twice else 0)
+    return Quantisation("bitsandbytes", narrow, kept=kept)
+
+
 def _rows(section: Mapping[str, Any], _: str | None) -> Quantisation:
     """One scale a row of fp8, tokens scaled as they come."""
     kept = _modules(section.get("modules_to_not_convert") or [])
@@ -204,6 +231,9 @@ _METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
     "mxfp4": _mxfp4,
     "gptq": _integer,
     "awq": _integer,
+    "auto-round": _rounded,
+    "intel/auto-round": _rounded,
+    "bitsandbytes": _bitsandbytes,
     "bitnet": _bitnet,
     "fbgemm_fp8": _rows,
 }
@@ -211,12 +241,16 @@ _METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
 
 def _kv(section: Mapping[str, Any]) -> str | None:
     scheme = section.get("kv_cache_scheme") or section.get("kv_cache_quant_algo")
-    if isinstance(scheme, str):
-        return {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8"}.get(scheme.upper())
-    if not isinstance(scheme, Mapping):
+    if scheme is None or scheme is False or str(scheme).upper() in ("", "AUTO", "NONE", "{}"):
         return None
-    known: dict[tuple[Any, Any], str] = {(8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8"}
-    return known.get((scheme.get("num_bits"), scheme.get("type")))
+    known: dict[Any, str] = {
+        (8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8", (4, "int"): "int4",
+        "FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8", "INT4": "int4",
+    }  # fmt: skip
+    asked = scheme.upper() if isinstance(scheme, str) else (scheme.get("num_bits"), scheme.get("type"))
+    if asked not in known:
+        raise InputError(f"keys and values of the form {scheme!r} are not understood", hint="FP8, NVFP4, INT8 or INT4")
+    return known[asked]
 
 
 def _modules(patterns: Iterable[str]) -> Modules:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
@@ -21,7 +21,7 @@ from roofline.models.parallelism import CHIPS, ONE, Parallelism, several, taken
 from roofline.models.serving import as_size, serve_bound
 from roofline.models.sharded import shares
 from roofline.models.step import PREFILL_ONLY
-from roofline.sizes import Size, maximum, product
+from roofline.sizes import Size, is_array, is_symbol, maximum, product
 
 if TYPE_CHECKING:
     from roofline.models.nearest_fit import Nearest
@@ -111,11 +111,18 @@ class Serving:
         return None if found is None else "; or ".join(found.said) or "nothing near"
 
     @property
+    def chips(self) -> Size:
+        """Chips in all, those of a pool as well; an array where several layouts were asked for."""
+        return self._layout["chips"]
+
+    @property
     def _layout(self) -> dict[str, Size]:
         """Numbers of chips by use, and in all; arrays where several layouts were asked for."""
         phase = self.decode or self.prefill
         used = {} if phase is None else {name: phase.sizes[name] for name in CHIPS if name in phase.sizes}
-        return {"chips": product(n for name, n in used.items() if name not in ("expert", "kv_parallel")), **used}
+        pooled = 1 if phase is None else phase.machine.pooled
+        chips = pooled * product(n for name, n in used.items() if name not in ("expert", "kv_parallel"))
+        return {"chips": chips, **used}
 
     @property
     def _local(self) -> Model:
@@ -166,7 +173,8 @@ def serve(
 ) -> Serving:
     """Price the prefill of ``prompt`` tokens and a decode step after ``context`` tokens, whichever are given.
 
-    Where only ``prompt`` is given, decode follows it: its context is ``past`` and the prompt. ``options`` are those of
+    Where only ``prompt`` is given, decode follows it: its context is ``past`` and the prompt; a prompt that leaves no
+    room for a further token is prefilled alone, which its assumptions say. ``options`` are those of
     :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
@@ -177,13 +185,25 @@ def serve(
     if prompt is None and not described.causal:
         raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
     after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
-    decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
+    full = prefill is not None and context is None and _leaves_no_room(described, after)
+    if prefill is not None and full:
+        said = f"no decode step: the prompt leaves no room among the {described.context:,} tokens the model takes"
+        prefill = replace(prefill, assumptions=(*prefill.assumptions, said))
+    decodes = described.causal and not full
+    decode = serve_bound(described, "decode", batch=batch, context=after, **later) if decodes else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
     if one is None or several(options):
         return Serving(described, batch, prefill, decode, formats, asked=dict(options))
     ways = Parallelism.on(one.machine, **taken(dict(options)))
     return Serving(described, batch, prefill, decode, formats, ways, dict(options))
+
+
+def _leaves_no_room(model: Model, length: Size) -> bool:
+    """Whether sequences of this length, the longest of several, are as long as the model takes."""
+    if model.context is None or is_symbol(length):
+        return False
+    return bool((length.max() if is_array(length) else length) >= model.context)
 
 
 def _plain(value: Any) -> Any:

@@ -280,13 +280,18 @@ def _assumptions(
 
     alone = machine.mesh is None or not any(op.kind == "collective" for op in ops)
     chips = "one chip, no network" if alone else f"one of the chips {', '.join(map(str, machine.mesh or ()))}"
-    said = ["2 FLOPs per multiply-add", chips, POLICY_TEXT[policy]]
+    # the chips of a pool are among the machine's notes
+    said = ["2 FLOPs per multiply-add", *([chips] if machine.pooled == 1 else []), POLICY_TEXT[policy]]
     said.append(
         "measured fractions where known" if machine.use_achievable else "dense data-sheet peaks and one-way bandwidths"
     )
     section = model.quantisation
     activations = options.get("activations") or model.dtype
-    stored = options.get("weights") or (f"as the {section.method} section says" if section else model.dtype)
+    stored = f"as the {section.method} section says" if section else model.dtype
+    if options.get("weights"):
+        ends = [name for name, is_there in (("embedding", model.embeds), ("head", model.head)) if is_there]
+        kept = f" ({' and '.join(ends)} {model.dtype})" if ends and options["weights"] != model.dtype else ""
+        stored = f"{options['weights']}{kept}"
     kv = options.get("kv") or (section.kv if section else None) or activations
     said.append(f"weights {stored}, activations {activations}, keys and values {kv}")
     if model.causal:

@@ -22,6 +22,7 @@ FORM_TEXT = {
     "lower": "if all overlaps",
     "op_by_op": "if only each operation overlaps within itself",
     "upper": "if nothing overlaps",
+    "estimate": "by the stated overlap and overhead",
 }
 
 
@@ -95,8 +96,9 @@ def generation_lines(found: Generation) -> list[str]:
     rate = f"{format_number(found.tokens_per_second)} tokens/s and {format_number(found.answers_per_second)} answers/s"
     total, kept = show(found.memory.total, "B"), show(found.memory.parts["kv"], "B")
     held = f"memory at the end {total}, of it keys and values {kept}"
+    best = "" if found.form == "estimate" else "at best "
     return [
-        f"at best {show(found.total, 's')} {FORM_TEXT[found.form]}: first token after "
+        f"{best}{show(found.total, 's')} {FORM_TEXT[found.form]}: first token after "
         f"{show(found.time_to_first_token, 's')}{steps}",
         f"{rate} with {found.batch:,} at once; {held}" + ("" if found.memory.fits is not False else ", does not fit"),
     ]

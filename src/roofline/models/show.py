@@ -34,20 +34,23 @@ def summary_table(found: Sequence[Summary]) -> Any:
     rows.add_column("model", overflow="fold")
     active = [short_count(each.active) if each.active < each.parameters * 0.9 else "" for each in found]
     some = ("active",) if any(active) else ()
-    for name in ("parameters", *some, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken"):
+    # models that take no prompt of the usual length are asked for their own
+    prompts = ("prompt",) if any(each.prompt != first.prompt for each in found) else ()
+    for name in ("parameters", *some, *prompts, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken"):
         rows.add_column(name, justify="right", no_wrap=True)
     for each, used in zip(found, active, strict=True):
         rows.add_row(
             each.model.name,
             short_count(each.parameters),
             *([used] if some else []),
+            *([f"{each.prompt:,}"] if prompts else []),
             format_quantity(each.flops, "FLOP"),
             format_quantity(float(each.memory.total), "B"),
             format_quantity(float(each.bytes), "B"),
             format_number(each.intensity),
             format_quantity(each.kv_per_token, "B"),
         )
-    title = Text.assemble(("prefill", "bold"), f" of {first.batch} x {first.prompt} tokens")
+    title = Text.assemble(("prefill", "bold"), f" of {first.batch} x {'prompt' if prompts else first.prompt} tokens")
     said = [
         "memory: weights, keys and values, activations" + ("; active: parameters one token uses" if some else ""),
         f"bytes moved: {POLICY_TEXT[first.policy]}",
@@ -132,17 +135,19 @@ def _sentences(name: str, phase: Bound, found: Serving) -> list[str]:
 
 def off_matrix_unit(phase: Bound, option: str) -> list[str]:
     """Say where matrix products run beside the matrix unit as it takes no such format, and what would use it."""
-    usual = rate(phase.machine, Key("flops", "matrix", "bf16"))
+    matrix = {unit.name for unit in phase.machine.units if unit.kind == "matrix"}
+    runs = {name: rate(phase.machine, Key("flops", "matrix", name)) for name in ("bf16", "fp16")}
+    usual = next(((name, found.resource) for name, found in runs.items() if found and found.resource in matrix), None)
     products = next((part for part in phase.ops if part.op.kind == "contraction"), None)
     if usual is None or products is None:
         return []
     formats = {key.dtype for key, _ in products.op.work.items() if key.quantity == "flops" and key.place == "matrix"}
     found = {rate(phase.machine, Key("flops", "matrix", name)) for name in formats} - {None}
-    other = next((each.resource for each in found if each and each.resource != usual.resource), None)
+    other = next((each.resource for each in found if each and each.resource not in matrix), None)
     if other is None:
         return []
     names = ", ".join(sorted(formats))
-    return [f"matrix products run on {other}: {usual.resource} takes no {names}; {option} bf16 would run on it"]
+    return [f"matrix products run on {other}: {usual[1]} takes no {names}; {option} {usual[0]} would run on it"]
 
 
 def several_chips(phase: Bound, found: Serving, name: str) -> list[str]:

@@ -26,7 +26,7 @@ from roofline.errors import InputError
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
-from roofline.models.generating import check_form, single, timed
+from roofline.models.generating import form_of, single, timed
 from roofline.models.serving import serve_bound
 from roofline.sizes import Size
 
@@ -144,7 +144,7 @@ def speculate(
     """
     described = load(model) if isinstance(model, str) else model
     batch, context, draft = single("batch", batch), single("context", context), single("draft", draft)
-    check_form(form)
+    form = form_of(form, options)
     if not 0 <= acceptance <= 1:
         raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
 

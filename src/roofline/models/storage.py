@@ -20,7 +20,8 @@ class Storage:
 
     ``scale`` is the format of the scales that formats such as mxfp4 do not hold themselves, one for each ``block`` of
     (rows, columns); zero stands for the whole dimension. ``zero`` is the format of a zero point beside each scale,
-    where numbers do not lie evenly around 0. ``compute`` is the arithmetic the checkpoint was made for (fp8 where
+    where numbers do not lie evenly around 0; with ``nested``, every so many scales have an fp32 scale of their own.
+    ``compute`` is the arithmetic the checkpoint was made for (fp8 where
     activations are quantised too), or nothing: then the wider operand's.
     """
 
@@ -29,6 +30,7 @@ class Storage:
     block: tuple[int, int] = (0, 0)
     compute: str = ""
     zero: str = ""
+    nested: int = 0
 
     def scales(self, shape: tuple[int, ...]) -> int:
         """Number of scales beside a weight of ``shape`` (…, rows, columns)."""
@@ -42,10 +44,22 @@ class Storage:
             count *= -(-size // block) if block else 1
         return count
 
+    def beside(self, shape: tuple[int, ...]) -> tuple[tuple[str, str, int], ...]:
+        """What lies beside a weight of ``shape``: scales, zero points, scales of scales; name, format and number.
+
+        >>> Storage("int4", "fp16", (1, 128), zero="int4").beside((256, 512))
+        (('scale', 'fp16', 1024), ('zero', 'int4', 1024))
+        """
+        count = self.scales(shape)
+        found = [(name, dtype, count) for name, dtype in (("scale", self.scale), ("zero", self.zero)) if dtype]
+        if self.nested:
+            found.append(("scale.scale", "fp32", -(-count // self.nested)))
+        return tuple(found)
+
     def nbytes(self, shape: tuple[int, ...]) -> Size:
         """Bytes of a weight of ``shape`` with its scales."""
         elements = 1
         for size in shape:
             elements *= size
-        beside = (dtypes.get(name).nbytes(self.scales(shape)) for name in (self.scale, self.zero) if name)
+        beside = (dtypes.get(dtype).nbytes(count) for _, dtype, count in self.beside(shape))
         return dtypes.get(self.dtype).nbytes(elements) + sum(beside)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from roofline import dtypes
 from roofline.models.description import Weight
-from roofline.models.step import Step
+from roofline.models.step import Step, divided
 from roofline.models.storage import Storage
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise
@@ -60,10 +60,9 @@ class Trace:
         ident = ".".join(filter(None, (self._where, path)))
         read = None if touched is None else touched * (weight.elements // weight.shape[0])
         tensors = [Tensor(ident, weight.shape, storage.dtype, "weight", touched=read)]
-        scales = storage.scales(weight.shape)
-        if scales:
-            some = None if touched is None else touched * (scales // weight.shape[0])
-            tensors.append(Tensor(f"{ident}.scale", (scales,), storage.scale, "weight", touched=some))
+        for name, dtype, count in storage.beside(weight.shape):
+            some = None if touched is None else divided(touched * count, weight.shape[0])
+            tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some))
         return tuple(tensors), storage.compute
 
     def linear(

@@ -102,6 +102,11 @@ class Training:
         return self.model_flops / (self.chips * self.peak * self.time)
 
     @property
+    def most_mfu(self) -> Size:
+        """Model FLOPs over peak at the floor: the most that a stated MFU can be."""
+        return self.model_flops / (self.chips * self.peak * self.lower)
+
+    @property
     def hfu(self) -> Size:
         """All FLOPs computed, those run again included, over peak at :attr:`time`."""
         return self.flops / (self.chips * self.peak * self.time)
@@ -167,6 +172,7 @@ class Training:
             "mfu": plain(self.mfu),
             "hfu": plain(self.hfu),
             "stated_mfu": self.stated,
+            "most_mfu": plain(self.most_mfu),
             "tokens_per_day": plain(self.tokens_per_day),
             "days": plain(self.days),
             "cost": plain(self.cost),

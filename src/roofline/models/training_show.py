@@ -71,6 +71,8 @@ def _rate(found: Training) -> str:
     how = "at the floor"
     if found.stated is not None:
         how = f"at the stated MFU, {show(found.time, 's')} a step"
+        if found.stated > float(found.most_mfu):
+            how += f" (it cannot be: the floor allows {float(found.most_mfu):.1%})"
     elif found.estimate is not None:
         how = f"as estimated, {show(found.time, 's')} a step"
     again = f", {float(found.hfu):.1%} with what is run again" if found.flops > found.model_flops * 1.0001 else ""

@@ -94,7 +94,9 @@ class Attention(Block):
         return tuple(found)
 
     def kv_per_token(self) -> float:
-        """Elements of keys and values that one more token adds while no window is full."""
+        """Elements of keys and values that one more token adds while no window is full; an encoder keeps none."""
+        if not self.causal:
+            return 0
         return self.kv_heads * (self.key + self.value) + (self.selector.width if self.selector else 0)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:

@@ -129,9 +129,16 @@ def mpt(fields: Fields) -> Model:
     )  # fmt: skip
 
 
-@family("bert")
+@family("bert", "roberta", "xlm-roberta", "camembert", "distilbert")
 def bert(fields: Fields) -> Model:
-    """Read a BERT encoder with its pooler and no head: every token sees every other."""
+    """Read a BERT encoder with its pooler and no head: every token sees every other.
+
+    RoBERTa's table of positions has two more rows than it takes tokens; DistilBERT has no pooler and no token types.
+    """
+    fields.ignore("qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_")
+    small = fields.kind == "distilbert"
+    if small:
+        fields = fields.renamed(dim="hidden_size", hidden_dim="intermediate_size", activation="hidden_act")
     shape = Shape(fields)
     width = shape.width
     mixer = attention(shape, "attention", rotary=0, causal=False, names=("query", "key", "value", "output"), **_BIASED)
@@ -150,14 +157,17 @@ def bert(fields: Fields) -> Model:
         )
     )
     positions = fields.size("max_position_embeddings", default=512)
+    types = Positions("token_type_embeddings", fields.size("type_vocab_size", default=2), width)
     before: tuple[Block, ...] = (
         Positions("position_embeddings", positions, width),
-        Positions("token_type_embeddings", fields.size("type_vocab_size", default=2), width),
+        *(() if small else (types,)),
         Norm("embeddings.LayerNorm", width, *_NORM, True),
     )
     return make(
-        fields, shape, [layer] * shape.layers, causal=False, head=False, context=positions, prefix="bert.", after=(),
-        embedding_name="word_embeddings", before=before, final=(Dense("pooler", width, width, "tanh"),),
+        fields, shape, [layer] * shape.layers, causal=False, head=False, prefix="bert.", after=(),
+        context=positions if fields.kind in ("bert", "distilbert") else positions - 2,
+        embedding_name="word_embeddings", before=before,
+        final=() if small else (Dense("pooler", width, width, "tanh"),),
     )  # fmt: skip
 
 

@@ -1,0 +1,134 @@
+"""``roofline llm`` over pools and several layouts: what is of a chip counts every chip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline.cli import main
+from roofline.models import disaggregate, pool, serve_bound
+from tests.models.test_commands import Capture, as_json, run
+
+SEVENTY = ("llm", "llama-3-70b", "--context", "8191")
+
+
+def dollars(capsys: Capture, *words: str) -> float:
+    found: float = as_json(capsys, *SEVENTY, *words, "--price", "2")["cost"]["output"]["dollars"]
+    return found
+
+
+def test_a_price_is_of_each_chip_of_a_pool(capsys: Capture) -> None:
+    split = dollars(capsys, "--on", "h200", "--tensor", "8", "--batch", "64")
+    pooled = as_json(capsys, *SEVENTY, "--on", "h200", "--pool", "8", "--batch", "64", "--price", "2", "--power", "tdp")
+    assert pooled["parallelism"]["chips"] == 8
+    made = pooled["cost"]["output"]
+    assert made["chip_hours"] == pytest.approx(pooled["time_per_token"] * 8 / 64 * 1e6 / 3600)
+    assert made["dollars"] == pytest.approx(split, rel=1e-3)
+    assert made["joules_per_token"] == pytest.approx(8 * 700 * pooled["time_per_token"] / 64)
+
+
+def test_a_front_of_a_pool_is_of_each_chip(capsys: Capture) -> None:
+    words = ("--on", "h200", "--pool", "8", "--batch", "1,64")
+    for choice in as_json(capsys, *SEVENTY, *words)["front"]["choices"]:
+        assert choice["chips"] == 8
+        each = choice["batch"] / choice["time_per_token"] / 8
+        assert choice["tokens_per_second_per_chip"] == pytest.approx(each)
+    text = run(capsys, *SEVENTY, *words)
+    assert "one chip, no network" not in text
+    assert "8 chips share everything evenly" in text
+
+
+def test_servers_of_a_pool_are_as_many_chips() -> None:
+    from roofline.hardware import chip
+
+    asked: dict[str, Any] = {"prompt": 1000, "output": 100, "batch": 64, "prefill": {"on": "h100:8", "tensor": 8}}
+    found = disaggregate("llama-3-70b", decode={"on": pool(chip("h200"), 8)}, **asked)
+    assert found.decode_chips == 8
+    assert found.chips_ratio == found.ratio
+
+
+@pytest.mark.parametrize("target", ["h200", "h200:8"])
+def test_several_layouts_are_priced_by_their_chips(target: str, capsys: Capture) -> None:
+    each = [dollars(capsys, "--on", target, "--tensor", ways, "--batch", "64") for ways in ("4", "8")]
+    both = dollars(capsys, "--on", target, "--tensor", "4,8", "--batch", "64")
+    assert both == pytest.approx(min(each))
+
+
+def test_what_does_not_fit_is_no_price(capsys: Capture) -> None:
+    one = dollars(capsys, "--on", "h200", "--tensor", "8", "--batch", "64")
+    words = ("--on", "h200", "--tensor", "8", "--batch", "64,1000")
+    assert dollars(capsys, *words) == pytest.approx(one)
+    assert "the least of the configurations that fit" in run(capsys, *SEVENTY, *words, "--price", "2")
+    none = run(capsys, *SEVENTY, "--on", "h200", "--batch", "64,1000", "--price", "2")
+    assert "the least of the configurations, none of which fits" in none
+
+
+@pytest.mark.parametrize(
+    ("words", "form", "said"),
+    [
+        ((), "lower", "at the floor: a real run takes longer"),
+        (("--form", "upper"), "upper", "if nothing overlaps"),
+        (("--overlap", "0.5", "--overhead", "5us"), "estimate", "by the stated overlap and overhead"),
+    ],
+)
+def test_the_time_that_is_priced(words: tuple[str, ...], form: str, said: str, capsys: Capture) -> None:
+    asked = ("llm", "llama-3-8b", "--on", "h100", "--context", "1000", "--batch", "16", "--price", "3", *words)
+    found = as_json(capsys, *asked)
+    hours = found["decode"][form] / 16 * 1e6 / 3600
+    assert found["cost"]["output"]["dollars"] == pytest.approx(3 * hours)
+    assert said in run(capsys, *asked)
+
+
+def test_an_estimate_is_said_to_be_one(capsys: Capture) -> None:
+    words = ("llm", "llama-3-8b", "--on", "h100", "--overhead", "50us", "--prompt", "1000", "--batch", "8")
+    more = ("--context", "1000", "--output", "10", "--chunk", "100", "--draft", "2")
+    text = " ".join(run(capsys, *words, *more).split())
+    assert text.count("by the stated overlap and overhead") == 5  # two steps, an answer, chunks, drafts
+    assert "if all overlaps" not in text
+    found = as_json(capsys, *words, *more)
+    assert {found[key]["form"] for key in ("generation", "chunked", "speculation")} == {"estimate"}
+    assert found["generation"]["time_to_first_token"] == found["prefill"]["estimate"]
+    front = run(capsys, *words[:-4], "--context", "1000", "--batch", "1,8")
+    assert "decode after 1,000 tokens, by the stated overlap and overhead" in front
+    assert main([*words, "--output", "9", "--form", "upper"]) == 2
+    assert "form upper and a stated overhead are two answers" in capsys.readouterr().err
+
+
+def test_what_would_fit_in_place_of_a_pool_is_in_chips(capsys: Capture) -> None:
+    words = ("llm", "llama-3-405b", "--batch", "8", "--context", "4096")
+    alone, pooled = (as_json(capsys, *words, "--on", "h100", *more, "--fit") for more in ((), ("--pool", "2")))
+    assert pooled["fewest"] == alone["fewest"]
+    assert alone["fewest"]["chips"] == 10
+    for found in (alone, pooled):
+        assert "10 such chips by memory, 16 that split it" in found["memory"]["instead"]
+    nine = as_json(capsys, *words, "--on", "h100", "--pool", "9")
+    assert nine["memory"]["instead"].endswith("or 9 x NVIDIA H100 NVL 94GB")
+
+
+def test_another_chip_in_place_of_those_of_a_pool() -> None:
+    from roofline.hardware import chip
+    from roofline.models import advise_step
+
+    arguments: dict[str, Any] = {"batch": 8, "context": 4096}
+    lines = advise_step("llama-3-70b", "decode", on=pool(chip("h100"), 8), **arguments)
+    other = next(line for line in lines if line.change == "NVIDIA B200 SXM")
+    times = [serve_bound("llama-3-70b", "decode", on=pool(chip(n), 8), **arguments).lower for n in ("h100", "b200")]
+    assert other.gain == pytest.approx(times[0] / times[1])
+
+
+def test_the_fewest_chips_of_a_prompt_as_long_as_the_model_takes(capsys: Capture) -> None:
+    words = ("llm", "gpt2", "--on", "h100", "--batch", "64", "--fit")
+    whole, longest = (as_json(capsys, *words, *more) for more in (("--prompt", "1024"), ("--context", "1023")))
+    assert whole["fewest"]["needed"]["kv"] == longest["fewest"]["needed"]["kv"] == whole["memory"]["parts"]["kv"]
+
+
+def test_sequences_that_fit_have_the_tokens_asked_for() -> None:
+    from roofline.models import fewest, load
+    from roofline.models.memory import cache_bytes, weight_bytes
+
+    model = load("llama-2-7b")
+    found = fewest(model, on="h100", batch=1, context=4096)  # as long as the model takes
+    each = cache_bytes(model, 4096)
+    room = found.capacity - weight_bytes(model)
+    assert found.sequences * each <= room < (found.sequences + 1) * each + 10**8  # activations have to fit as well
