@@ -258,7 +258,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         mutated = {id(tensor) for tensor in tensors_in(list(facts.written(args, kwargs)))}
         role = "gradient" if torch._C._current_graph_task_id() != -1 else "activation"
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
-        writes = [identities.wrote(out, role, in_place=id(out) in mutated) for out in targets]
+        writes = [identities.wrote(out, role, in_place=id(out) in mutated, part=facts.in_parts) for out in targets]
         call = Call(facts.name, args, kwargs, targets, read, writes, facts.arguments)
         recorder.emit(price(facts, call))
 

@@ -38,7 +38,7 @@ from roofline.programs.torch_autocast import autocast_without_a_device
 from roofline.programs.torch_place import Places, module_paths
 from roofline.programs.torch_recorder import Called, Dispatched, Recorder
 from roofline.programs.torch_registry import load
-from roofline.programs.torch_standins import input_of, optimizers_of, roots_of, standing_in, written
+from roofline.programs.torch_standins import input_of, optimizers_of, prepared, roots_of, standing_in, written
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
 
@@ -89,6 +89,10 @@ def trace(
         }
         for module in roots.values():
             _clear(module)
+        stepper = None
+        if optimizer is not None:
+            stepper = _optimizer(optimizer, [p for m in roots.values() for p in m.parameters() if p.requires_grad])
+            prepared(stepper, declare)
         quiet = isinstance(program, torch.nn.Module) and not backward
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(torch.no_grad() if quiet else torch.enable_grad())
@@ -101,7 +105,7 @@ def trace(
         stack.enter_context(Called(recorder))
         stack.enter_context(Dispatched(recorder))
         try:
-            run_program(program, values, named, backward, optimizer, roots)
+            run_program(program, values, named, backward, stepper)
             recorder.open.check()
         except RooflineError:
             raise
@@ -122,12 +126,8 @@ def trace(
     )
 
 
-def run_program(
-    program: Any, values: list[Any], named: dict[str, Any], backward: bool, optimizer: Any, roots: Mapping[str, Any]
-) -> None:
+def run_program(program: Any, values: list[Any], named: dict[str, Any], backward: bool, stepper: Any) -> None:
     """Run it: forward, and if asked backward and a step."""
-    parameters = [p for root in roots.values() for p in root.parameters() if p.requires_grad]
-    stepper = _optimizer(optimizer, parameters) if optimizer is not None else None
     result = program(*values, **named)
     if not backward:
         return

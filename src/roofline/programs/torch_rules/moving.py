@@ -179,7 +179,7 @@ def _scattered(call: Call, reads: tuple[Tensor, ...], amount: int, adds: bool) -
     """In place only what is named moves; otherwise the target is copied whole first."""
     target = call.read(call.args[0])[0]
     fresh = id(call.outs[0]) != id(call.args[0])
-    writes = call.writes if fresh else tuple(_touch(t, amount) for t in call.writes)
+    writes = call.writes if fresh else tuple(_part(t, amount) for t in call.writes)
     before = (target,) if fresh else (_touch(target, amount),) if adds else ()
     size = amount if adds else 0
     return costs.vector(call.name, "scatter", (*before, *reads), writes, flops=size, elements=amount, one_each=size)
@@ -187,3 +187,9 @@ def _scattered(call: Call, reads: tuple[Tensor, ...], amount: int, adds: bool) -
 
 def _touch(tensor: Tensor, amount: Any) -> Tensor:
     return replace(tensor, touched=least(amount, tensor.elements))
+
+
+def _part(tensor: Tensor, amount: Any) -> Tensor:
+    """What is written of a tensor in place; of one from outside that is a tensor of its own."""
+    whole = _touch(tensor, amount)
+    return replace(whole, dims=(whole.touched,), touched=None) if "[+" in tensor.ident else whole
