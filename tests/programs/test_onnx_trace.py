@@ -13,7 +13,7 @@ from torch import nn
 
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.programs import trace
-from tests.programs.onnx_models import value
+from tests.programs.onnx_models import model, value, weight
 from tests.programs.onnx_networks import Graph
 
 
@@ -215,3 +215,21 @@ def test_what_is_chosen_by_values_is_counted_or_listed():
     traced = trace(_model(nodes, [_value("x", 8, 16)], stated), frontend="onnx")
     assert traced.totals("all") == {"gather": 128}
     assert [gap.name for gap in traced.listed_gaps()] == ["Unique"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "shape", "attributes"),
+    [
+        ("LayerNormalization", torch.nn.LayerNorm(8), (2, 3, 8), {}),
+        ("RMSNormalization", torch.nn.RMSNorm(8), (2, 6, 8), {}),
+        ("GroupNormalization", torch.nn.GroupNorm(3, 6), (2, 6, 8, 8), {"num_groups": 3}),
+        ("InstanceNormalization", torch.nn.InstanceNorm2d(3, affine=True), (2, 3, 8, 8), {}),
+    ],
+)
+def test_a_norm_is_what_it_is_in_torch(kind, module, shape, attributes):
+    weights = [weight(name, *tensor.shape) for name, tensor in module.named_parameters()]
+    node = helper.make_node(kind, ["x", *(item.name for item in weights)], ["y"], **attributes)
+    found = trace(model([node], [value("x", *shape)], [value("y")], weights, opset=23), frontend="onnx")
+    same = trace(module, f"fp32[{', '.join(map(str, shape))}]")
+    assert found.totals("all") == same.totals("all")
+    assert found.bytes("minimal") == same.bytes("minimal")

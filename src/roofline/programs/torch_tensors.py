@@ -97,7 +97,9 @@ class Identities:
         """Give overlapping regions of an outside tensor one name, and its last version a role that stays.
 
         So no policy reads the one twice, or takes the other for an intermediate where the program reads it too.
+        Statistics that a norm keeps for a gradient are written where there is one.
         """
+        asked = {t.ident for op in ops for t in op.reads}
         storages = {id(s): s for s in self._storages.values()}.values()
         merged = {
             f"{s.ident}[{number}]": s.ident
@@ -114,9 +116,12 @@ class Identities:
         def written(t: Tensor) -> Tensor:
             return replace(t, role="state" if t.ident in kept else "activation") if t.ident in kept | passing else t
 
-        if not merged and not kept:
-            return tuple(ops)
-        return tuple(replace(op, reads=tuple(map(read, op.reads)), writes=tuple(map(written, op.writes))) for op in ops)
+        def wanted(op: Op) -> Sequence[Tensor]:
+            return (*op.writes[:1], *(t for t in op.writes[1:] if op.kind != "norm" or t.ident in asked))
+
+        return tuple(
+            replace(op, reads=tuple(map(read, op.reads)), writes=tuple(map(written, wanted(op)))) for op in ops
+        )
 
     def _of(self, tensor: Any, made: bool = False, role: str = "activation") -> _Storage | None:
         try:
