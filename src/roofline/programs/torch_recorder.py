@@ -357,8 +357,8 @@ class Called(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _plain(value: Any) -> bool:
-    """Whether all tensors are ordinary ones: a sharded tensor is left to show its local operations."""
-    return all(type(tensor) in _PLAIN for tensor in tensors_in(value))
+    """Whether all tensors are ordinary ones, or causal masks: a sharded one is left to show its local operations."""
+    return all(type(tensor) in _PLAIN or type(tensor).__name__ == "CausalBias" for tensor in tensors_in(value))
 
 
 def _transformed() -> bool:

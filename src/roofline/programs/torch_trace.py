@@ -38,6 +38,7 @@ from roofline.programs.torch_autocast import autocast_without_a_device
 from roofline.programs.torch_place import Places, module_paths
 from roofline.programs.torch_recorder import Called, Dispatched, Recorder
 from roofline.programs.torch_registry import load
+from roofline.programs.torch_rules.attention import making_biases
 from roofline.programs.torch_standins import input_of, optimizers_of, prepared, roots_of, standing_in, written
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
@@ -73,6 +74,8 @@ def trace(
 
     A function runs as it is, so one that calls ``backward()`` and ``step()`` itself is a training step.
     """
+    if isinstance(program, torch.export.ExportedProgram):
+        program = program.module()
     if not callable(program):
         raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a module or a function")
     load()
@@ -99,6 +102,7 @@ def trace(
         if recorder.open:
             stack.enter_context(enable_python_dispatcher())
         stack.enter_context(autocast_without_a_device())
+        stack.enter_context(making_biases())
         stack.enter_context(_without_warnings_on_values())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
@@ -225,7 +229,7 @@ def _explained(recorder: Recorder, error: Exception) -> InputError:
     hint = "check the inputs' shapes and dtypes"
     if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
         hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
-    elif "jax" in reason.lower():
+    elif "jax" in reason.lower() or "abstract array" in reason:
         hint = "trace a function of JAX with frontend='jax' (--jax)"
     elif is_call(reason):
         hint = CALL_HINT
