@@ -36,6 +36,10 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: An
 
     See :mod:`roofline.programs.torch_trace` for what each gives. A missing library is an error that names the extra.
     """
+    if options.get("sizes"):
+        from roofline.bounds.question import resolve_sizes
+
+        options["sizes"] = resolve_sizes(options["sizes"])
     return front_end(frontend or guess(program, inputs)).trace(program, *inputs, **options)  # type: ignore[no-any-return]
 
 
