@@ -215,6 +215,8 @@ def test_a_size_may_be_a_formula_of_another(capsys, model):
     code, said = run(capsys, f"{model}:scale", "--input", "fp32[D, F]", "D=3", "F=4*D", "--json")
     assert code == 0
     assert json.loads(said.out)["bytes"]["minimal"] == 2 * 4 * 36
+    code, said = run(capsys, f"{model}:scale", "--input", "fp32[D, F]", "D=k", "F=4*k", "k=3", "--json")
+    assert json.loads(said.out)["bytes"]["minimal"] == 2 * 4 * 36
     code, said = run(capsys, f"{model}:scale", "--input", "fp32[D, F]", "F=4*D")
     assert code != 0
     assert "size F is a formula of D, which has no value" in said.err

@@ -220,7 +220,8 @@ def _check_words(batch: int | None, sizes: dict[str, Any], inputs: Sequence[str]
         raise InputError("--batch is for ONNX files", hint='name the size: --input "bf16[B, 512]" B=8')
     import re
 
-    named = set(re.findall(r"[A-Za-z_]\w*", " ".join(text.partition("[")[2] for text in inputs)))
+    formulas = [value for value in sizes.values() if isinstance(value, str)]
+    named = set(re.findall(r"[A-Za-z_]\w*", " ".join((*(text.partition("[")[2] for text in inputs), *formulas))))
     for name in sizes:
         if name not in named:
             raise SizeError(f"no input names the size {name}", hint=suggest(name, sorted(named), what="sizes"))
