@@ -142,3 +142,10 @@ def test_a_cache_written_where_indices_name_is_read_whole(write):
     whole, one = 2 * 8 * 2048 * 128, 2 * 8 * 128
     assert found.bytes("minimal") == 2 * whole + 6 * one + 8
     assert found.bound("h100").footprint.parts["kv"] == 2 * whole
+
+
+def test_dropout_while_training_reads_its_input_alone():
+    """What random numbers are drawn into holds nothing before."""
+    size = 4 * 8 * 100
+    assert trace(nn.Dropout(0.1), "fp32[8, 100]").bytes("minimal") == 2 * size
+    assert trace(lambda x: torch.bernoulli(x), "fp32[8, 100]").bytes("minimal") == 2 * size

@@ -73,6 +73,9 @@ def filled(call: Call) -> Priced:
 def drawn(call: Call) -> Priced:
     """Draw random numbers: what generating one takes is not counted, which the note says."""
     reads = call.reads if call.name in ("bernoulli", "multinomial", "poisson") else ()
+    if call.name == "bernoulli" and "p" in call.schema:  # the chance is stated: the tensor itself says only the shape
+        chance = call.get("p")
+        reads = call.read(chance) if hasattr(chance, "shape") else ()
     return costs.move(call.name, reads, call.writes, note="the arithmetic of random numbers is not counted")
 
 
