@@ -168,7 +168,7 @@ def test_what_to_do_about_it(capsys, loop, program, words, message):
 @pytest.mark.parametrize(("words", "message"), [
     (["--batch", "0"], "size batch is 0; a size is a whole number of at least 1"),
     (["--batch", "-2"], "size batch is -2"),
-    (["N=x"], "size N is 'x'"),
+    (["N=x"], "size N is a formula of x, which has no value"),
     (["N=1,2"], "size N is several numbers"),
     (["--jax"], "--jax is not for ONNX files"),
     (["--backward"], "--backward is not for ONNX files"),
@@ -201,3 +201,22 @@ def test_an_operation_without_a_rule_is_not_zero(capsys, tmp_path):
     assert "0 FLOP" not in row
     assert "unknown" in run(capsys, str(path), "--flat")[1].out
     assert json.loads(run(capsys, str(path), "--json")[1].out)["ops"][0]["flops"] is None
+
+
+@pytest.mark.parametrize("words", [["--unit", "vector"], ["--set", "hbm=1e12"], ["--warm"], ["--achievable"]])
+def test_what_is_said_of_a_machine_needs_one(capsys, model, words):
+    code, said = run(capsys, f"{model}:scale", "--input", "fp32[8]", *words)
+    assert code != 0
+    assert f"{words[0]}" in said.err
+    assert "says nothing without a machine" in said.err
+
+
+def test_a_size_may_be_a_formula_of_another(capsys, model):
+    code, said = run(capsys, f"{model}:scale", "--input", "fp32[D, F]", "D=3", "F=4*D", "--json")
+    assert code == 0
+    assert json.loads(said.out)["bytes"]["minimal"] == 2 * 4 * 36
+    code, said = run(capsys, f"{model}:scale", "--input", "fp32[D, F]", "D=k", "F=4*k", "k=3", "--json")
+    assert json.loads(said.out)["bytes"]["minimal"] == 2 * 4 * 36
+    code, said = run(capsys, f"{model}:scale", "--input", "fp32[D, F]", "F=4*D")
+    assert code != 0
+    assert "size F is a formula of D, which has no value" in said.err

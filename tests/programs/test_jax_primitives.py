@@ -168,3 +168,9 @@ def test_a_reference_that_is_updated_is_listed():
         return ref[...]
 
     assert {gap.name for gap in trace(network, _shape(8, 8)).listed_gaps()} & {"get", "swap", "addupdate", "new_ref"}
+
+
+def test_a_branch_inside_a_library_is_told_without_a_line():
+    found = trace(jax.scipy.linalg.expm, "fp32[8, 8]").assumptions
+    assert [line for line in found if "cond" in line]
+    assert not [line for line in found if line.startswith(":")]

@@ -13,7 +13,7 @@ from torch import nn
 
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.programs import trace
-from tests.programs.onnx_models import value
+from tests.programs.onnx_models import model, value, weight
 from tests.programs.onnx_networks import Graph
 
 
@@ -215,3 +215,66 @@ def test_what_is_chosen_by_values_is_counted_or_listed():
     traced = trace(_model(nodes, [_value("x", 8, 16)], stated), frontend="onnx")
     assert traced.totals("all") == {"gather": 128}
     assert [gap.name for gap in traced.listed_gaps()] == ["Unique"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "shape", "attributes"),
+    [
+        ("LayerNormalization", torch.nn.LayerNorm(8), (2, 3, 8), {}),
+        ("RMSNormalization", torch.nn.RMSNorm(8), (2, 6, 8), {}),
+        ("GroupNormalization", torch.nn.GroupNorm(3, 6), (2, 6, 8, 8), {"num_groups": 3}),
+        ("InstanceNormalization", torch.nn.InstanceNorm2d(3, affine=True), (2, 3, 8, 8), {}),
+    ],
+)
+def test_a_norm_is_what_it_is_in_torch(kind, module, shape, attributes):
+    weights = [weight(name, *tensor.shape) for name, tensor in module.named_parameters()]
+    node = helper.make_node(kind, ["x", *(item.name for item in weights)], ["y"], **attributes)
+    found = trace(model([node], [value("x", *shape)], [value("y")], weights, opset=23), frontend="onnx")
+    same = trace(module, f"fp32[{', '.join(map(str, shape))}]")
+    assert found.totals("all") == same.totals("all")
+    assert found.bytes("minimal") == same.bytes("minimal")
+
+
+def _sized(name, *numbers):
+    return numpy_helper.from_array(np.array(numbers, np.int64), name)
+
+
+OPEN = [
+    # x[B, S, 64] with its rows one after the other
+    ([("Reshape", ["x", "flat"], "r", {}), ("MatMul", ["r", "w"], "y", {})], 2 * 64 * 5, "B*S"),
+    # its first size taken from its shape, the rest together
+    ([("Shape", ["x"], "n", {"end": 1}), ("Concat", ["n", "rest"], "s", {"axis": 0}), ("Reshape", ["x", "s"], "r", {}),
+      ("Reshape", ["r", "flat"], "t", {}), ("MatMul", ["t", "w"], "y", {})], 2 * 64 * 5, "B*S"),
+    # keys from before joined with those of now
+    ([("Concat", ["p", "x"], "k", {"axis": 1}), ("MatMul", ["k", "w"], "y", {})], 2 * 64 * 5, "B*(P + S)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "flops", "rows"), OPEN)
+def test_sizes_behind_open_ones_are_formulas(nodes, flops, rows):
+    made = [helper.make_node(kind, ins, [out], **attributes) for kind, ins, out, attributes in nodes]
+    inputs = [value("x", "B", "S", 64), value("p", "B", "P", 64)]
+    weights = [weight("w", 64, 5), _sized("flat", -1, 64), _sized("rest", -1)]
+    program = model(made, inputs, [value("y")], weights)
+    formula = trace(program).flops()
+    wanted = {"B": 3, "S": 7, "P": 11}
+    assert {str(name) for name in formula.free_symbols} <= set(wanted)
+    numbers = {name: number for name, number in wanted.items() if name in rows}
+    here = trace(program, frontend="onnx", sizes=wanted).flops()
+    assert formula.subs({name: wanted[str(name)] for name in formula.free_symbols}) == here
+    assert here == flops * eval(rows, numbers)
+
+
+@pytest.mark.parametrize(("size", "pads", "stride"), [(224, 1, 2), (17, 0, 1), (31, 2, 3)])
+def test_an_open_image_is_a_formula(size, pads, stride):
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["h"], pads=[pads] * 4, strides=[stride] * 2, dilations=[2, 2]),
+        helper.make_node("MaxPool", ["h"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p", "v"], ["y"]),
+    ]
+    weights = [weight("w", 8, 3, 3, 3), weight("v", 4, 8, 1, 1)]
+    program = model(nodes, [value("x", "N", 3, "H", "W")], [value("y")], weights)
+    formula = trace(program).flops()
+    numbers = {name: 2 if str(name) == "N" else size for name in formula.free_symbols}
+    assert {str(name) for name in numbers} == {"N", "H", "W"}
+    assert formula.subs(numbers) == trace(program, sizes={"N": 2, "H": size, "W": size}).flops()

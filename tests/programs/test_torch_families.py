@@ -120,7 +120,7 @@ def test_flex_attention_with_a_score_function_says_so():
 
     found = trace(biased, *("bf16[2, 4, 128, 32]",) * 3)
     assert found.macs() == 2 * 4 * 128 * 128 * 64
-    assert any("the score function of flex attention is not counted" in line for line in found.assumptions)
+    assert found.assumptions == ("the score function of flex attention is not counted",)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -225,3 +225,19 @@ def test_batch_norm_with_stored_statistics_folds_into_its_convolution():
 ])  # fmt: skip
 def test_choosing_and_adding_count_every_element(call, given, flops):
     assert trace(call, given).flops("all") == flops
+
+
+@pytest.mark.parametrize(
+    ("pool", "asked", "results"),
+    [
+        (nn.MaxPool2d(2), nn.MaxPool2d(2, return_indices=True), 216),
+        (nn.AdaptiveMaxPool2d(1), nn.AdaptiveMaxPool2d(1, return_indices=True), 6),
+    ],
+)
+def test_max_pooling_writes_which_element_it_took_only_for_those_who_ask(pool, asked, results):
+    whole = 4 * (864 + results)
+    assert trace(pool, "fp32[2, 3, 12, 12]").bytes("minimal") == whole
+    assert trace(asked, "fp32[2, 3, 12, 12]").bytes("minimal") == whole + 8 * results
+    model = nn.Sequential(nn.Conv2d(3, 3, 1, bias=False), pool)
+    (forward,) = trace(model, "fp32[2, 3, 12, 12]", backward=True).only(kind="pooling", phase="forward").ops
+    assert len(forward.writes) == 2

@@ -95,3 +95,57 @@ def test_time_grows_with_the_program_not_its_square(many):
     step = [Tensor(f"h{i}", (8,), "fp32") for i in range(many + 1)]
     ops = [Op("f", "elementwise", reads=(step[i],), writes=(step[i + 1],)) for i in range(many)]
     assert footprint(ops).total == 3 * 32 + 32
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "moments", "extra"), [("sgd", 0, 0), ("adamw", 2, 8), ("rmsprop", 1, 8), ("adagrad", 1, 8)]
+)
+def test_the_floor_of_a_step_reads_and_writes_weights_and_moments(optimizer, moments, extra):
+    """10,000 weights and their moments in fp32, read and written; the input, the output, and a counter of steps."""
+    traced = trace(nn.Linear(100, 100, bias=False), "fp32[1, 100]", optimizer=optimizer)
+    assert traced.bytes("minimal") == 2 * (1 + moments) * 40_000 + 2 * 400 + extra
+    assert traced.bound("h100").footprint.parts.get("state", 0) == moments * 40_000 + extra // 2
+    assert traced.parameters() == 10_000
+
+
+def test_a_step_of_the_programs_own_optimizer_moves_as_much():
+    model = nn.Linear(100, 100, bias=False)
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    assert trace(step, "fp32[1, 100]").bytes("minimal") == 6 * 40_000 + 400 + 4 + 8
+    assert not optimizer.state
+
+
+def _copied(cache, place, new):
+    return cache.index_copy_(2, place, new)
+
+
+def _put(cache, place, new):
+    cache[:, :, place] = new
+    return cache
+
+
+@pytest.mark.parametrize("write", [_copied, _put])
+def test_a_cache_written_where_indices_name_is_read_whole(write):
+    """One row is written and all rows are read; an update that names places makes no new cache."""
+
+    def decode(q, k, v, keys, values, place):
+        return nn.functional.scaled_dot_product_attention(q, write(keys, place, k), write(values, place, v))
+
+    row, cache = ("bf16[1, 8, 1, 128]",) * 3, ("bf16[1, 8, 2048, 128]",) * 2
+    found = trace(decode, *row, *cache, "int64[1]")
+    whole, one = 2 * 8 * 2048 * 128, 2 * 8 * 128
+    assert found.bytes("minimal") == 2 * whole + 6 * one + 8
+    assert found.bound("h100").footprint.parts["kv"] == 2 * whole
+
+
+def test_dropout_while_training_reads_its_input_alone():
+    """What random numbers are drawn into holds nothing before."""
+    size = 4 * 8 * 100
+    assert trace(nn.Dropout(0.1), "fp32[8, 100]").bytes("minimal") == 2 * size
+    assert trace(lambda x: torch.bernoulli(x), "fp32[8, 100]").bytes("minimal") == 2 * size

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import bias
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from roofline.programs import trace
@@ -136,7 +137,7 @@ def test_a_scan():
     each = 5 * B * D * N + B * N + B * D * N + B * D * (N - 1)  # decay, exp, ·state, ·x, sum; Δ·b; ·c; its sum over n
     assert sum(op.work.total("flops") for op in in_loop) == L * each + B * L * D  # and the gate's product
     assert trace(Scan(), f"fp32[B, {L}, {D}]").macs().subs("B", 2) != 0
-    with pytest.raises(ValueError, match=r"test_torch_programs\.py:\d+: L cannot stay open: here it has to be"):
+    with pytest.raises(ValueError, match=r"test_torch_programs\.py:\d+: L cannot stay open: here "):
         trace(Scan(), f"fp32[B, L, {D}]")
 
 
@@ -228,3 +229,28 @@ def test_a_spectrogram_with_its_window():
     frames = 1 + 1024 // 16
     assert found.complete
     assert sum(op.work.total("flops") for op in found.only(kind="fft").ops) == frames * 5 * 64 * 6 / 2
+
+
+@pytest.mark.parametrize(
+    ("corner", "queries", "keys"),
+    [("upper_left", 8, 12), ("upper_left", 12, 8), ("lower_right", 8, 8), ("lower_right", 8, 12)],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_causal_biases_of_pytorch_stand_in_their_corner(corner, queries, keys, inside):
+    make = getattr(bias, f"causal_{corner}")
+    held = make(queries, keys)
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=make(queries, keys) if inside else held)
+
+    sizes = [f"bf16[2, 4, {length}, 16]" for length in (queries, keys, keys)]
+    seen = torch.ones(queries, keys).tril(keys - queries if corner == "lower_right" else 0).sum().item()
+    traced = trace(attend, *sizes)
+    assert traced.flops() == 2 * 2 * 4 * seen * (16 + 16)
+    assert [op.kind for op in traced.ops] == ["attention"]
+    assert "__new__" not in vars(bias.CausalBias)
+
+
+def test_an_exported_program_is_traced_as_its_module():
+    exported = torch.export.export(torch.nn.Linear(4, 6), (torch.zeros(3, 4),))
+    assert trace(exported, "fp32[3, 4]").flops() == 2 * 3 * 4 * 6

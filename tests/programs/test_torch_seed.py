@@ -75,7 +75,7 @@ def test_the_rules_of_the_docs():
     for name in ("vgg16", "mobilenet"):
         model = networks.on_shapes(rules[name])
         found[name] = list(rules["intensities"](model, trace(model, IMAGE)).values())
-    assert found["vgg16"] == pytest.approx([25.458875, 23.373, 50.917750, 45.039, 55.8], rel=1e-3)
+    assert found["vgg16"] == pytest.approx([25.458875, 23.373, 50.917750, 45.8565, 55.84], rel=1e-3)
     assert found["mobilenet"] == pytest.approx([15.325, 7.341953, 30.65, 19.62, 64.87], rel=1e-3)
 
 

@@ -69,7 +69,7 @@ def command(
     roofline trace step.py:step --jax --input "bf16[1024, 4096]" --on v5e
     roofline trace resnet50.onnx --on l4 --batch 32
     """
-    from roofline.programs.api import front_end
+    from roofline.programs.api import front_end, trace
 
     if output is not None and not output.endswith(_ENDINGS):
         raise InputError(f"{output} is no kind of file that trace writes", hint=f"end it in {', '.join(_ENDINGS)}")
@@ -91,8 +91,9 @@ def command(
         if frontend == "torch":
             raise InputError("--trips is for JAX and ONNX", hint="a PyTorch loop runs as written")
         arguments["trips"] = _trips(trips)
-    traced = front_end(frontend).trace(value, *inputs, **arguments)
     target = target_arguments(options)
+    _check_target(target)
+    traced = trace(value, *inputs, frontend=frontend, **arguments)
     bound = traced.bound(policy=policy, **target) if target["on"] is not None else None
     traced.flops(convention), traced.bytes(policy)
     if as_json or (output or "").endswith(".json"):
@@ -199,13 +200,28 @@ def _check_file(frontend: str | None, backward: bool, optimizer: str | None) -> 
             raise InputError(f"{word} is not for ONNX files", hint="a file is traced as it stands, as it runs forward")
 
 
+def _check_target(target: dict[str, Any]) -> None:
+    """What is said of a machine needs one."""
+    words = {
+        "set": "--set",
+        "files": "--chips",
+        "unit": "--unit",
+        "over": "--over, --warm or --cold",
+        "achievable": "--achievable",
+    }
+    for name, word in words.items():
+        if target["on"] is None and target[name]:
+            raise InputError(f"{word} says nothing without a machine", hint="name one: --on h100")
+
+
 def _check_words(batch: int | None, sizes: dict[str, Any], inputs: Sequence[str]) -> None:
     """A batch belongs to an ONNX file, and a size to an input that names it."""
     if batch is not None:
         raise InputError("--batch is for ONNX files", hint='name the size: --input "bf16[B, 512]" B=8')
     import re
 
-    named = set(re.findall(r"[A-Za-z_]\w*", " ".join(text.partition("[")[2] for text in inputs)))
+    formulas = [value for value in sizes.values() if isinstance(value, str)]
+    named = set(re.findall(r"[A-Za-z_]\w*", " ".join((*(text.partition("[")[2] for text in inputs), *formulas))))
     for name in sizes:
         if name not in named:
             raise SizeError(f"no input names the size {name}", hint=suggest(name, sorted(named), what="sizes"))

@@ -29,12 +29,17 @@ FRONT_ENDS: dict[str, FrontEnd] = {
 def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: Any) -> Traced:
     """Find every operation of a module, a function or a file; no weights and no accelerator are needed.
 
-    ``program`` is a torch module or function, a JAX function (``frontend="jax"``, or found by its inputs), or the
-    path of an ONNX file. ``inputs`` are example tensors or specifications in the notation (``"bf16[1, 3, 224, 224]"``).
+    ``program`` is a torch module or function, a JAX function (``frontend="jax"``, or found by its inputs), or an ONNX
+    file, its path or loaded. ``inputs`` are example tensors or specifications in the notation
+    (``"bf16[1, 3, 224, 224]"``).
     ``options`` are the front end's own: for torch ``backward=True``, ``optimizer="adamw"``, ``name``, ``sizes``.
 
     See :mod:`roofline.programs.torch_trace` for what each gives. A missing library is an error that names the extra.
     """
+    if options.get("sizes"):
+        from roofline.bounds.question import resolve_sizes
+
+        options["sizes"] = resolve_sizes(options["sizes"])
     return front_end(frontend or guess(program, inputs)).trace(program, *inputs, **options)  # type: ignore[no-any-return]
 
 
@@ -55,12 +60,16 @@ def front_end(name: str) -> Any:
 def guess(program: Any, inputs: tuple[Any, ...]) -> str:
     """Tell which front end a program belongs to: a path by its ending, a callable by the library of its inputs.
 
+    A loaded file is its own sign.
+
     >>> guess("resnet50.onnx", ()), guess(len, ("bf16[8]",))
     ('onnx', 'torch')
     """
     if isinstance(program, str) or hasattr(program, "__fspath__"):
         if not str(program).endswith(".onnx"):
             raise InputError(f"{str(program)!r} is not an ONNX file", hint="give a function, a module, or a .onnx file")
+        return "onnx"
+    if type(program).__name__ == "ModelProto":
         return "onnx"
     if not callable(program):
         raise InputError(

@@ -21,6 +21,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError
 from roofline.ops.contraction import real_flops
 from roofline.ops.elementwise import COMPLEX, PER_ELEMENT, PerElement
+from roofline.ops.norm import COSTS as NORM_COSTS
 from roofline.ops.reduction import PER_RESULT, TRANSCENDENTALS
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
 from roofline.programs.counts import written
@@ -288,6 +289,28 @@ def reduction(
         transcendentals=0 if special is None else results * special(n),
         dims={"results": results},
         one_each=elements - results,
+    )
+
+
+def norm(
+    function: str, name: str, reads: Tensors, writes: Tensors, *, size: Size, rows: Size, affine: int, added: int = 0
+) -> Op:
+    """Normalise ``size`` elements in ``rows`` by a function of :data:`~roofline.ops.norm.COSTS`.
+
+    ``affine`` counts scale and shift, 1 FLOP an element each, which stored statistics join; ``added`` is what else is
+    done to each element.
+
+    >>> x = Tensor("x", (32, 4096), "bf16")
+    >>> norm("layer_norm", "norm", (x,), (x,), size=32 * 4096, rows=32, affine=2).work.total("flops")
+    917568
+    """
+    cost = NORM_COSTS[function]
+    stored = function == "batch_norm"
+    flops = size * (cost.element + added + (0 if stored else affine)) + cost.group * rows
+    dims = {"rows": rows, "affine": affine, "statistics": int(not stored)}
+    roots = cost.roots * rows
+    return vector(
+        name, "norm", reads, writes, flops=flops, elements=size, transcendentals=roots, one_each=size, dims=dims
     )
 
 

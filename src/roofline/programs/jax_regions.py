@@ -129,7 +129,8 @@ def cond(walker: Walker, eqn: Any, operands: list[Operand], context: Context) ->
     ops, results = max(tried, key=lambda found: size_up(found[0]))
     walker.ops += ops
     if len({size_up(found[0]) for found in tried}) > 1:
-        walker.assume(f"{context.source}: of a cond's {len(tried)} branches the largest is counted")
+        line = f"{context.source}: " if context.source else ""
+        walker.assume(f"{line}of a cond's {len(tried)} branches the largest is counted")
     return results
 
 

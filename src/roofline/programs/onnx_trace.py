@@ -30,6 +30,7 @@ from roofline.programs.loops import stated
 from roofline.programs.onnx_graph import dims_of, dtype_of, inferred, read
 from roofline.programs.onnx_masks import label, masked
 from roofline.programs.onnx_registry import Call, find, load
+from roofline.programs.onnx_sizes import put, solved
 from roofline.programs.onnx_standins import DOMAIN
 from roofline.programs.traced import Traced
 from roofline.sizes import Size, is_symbol
@@ -60,7 +61,7 @@ def trace(
     load()
     with _damage("the ONNX graph"):
         model = inferred(read(program), batch, sizes or {})
-    walk = Walk(trips)
+    walk = Walk(trips, solved(model.graph))
     held = {item.name for item in model.graph.initializer}
     given = [item for item in model.graph.input if item.name not in held]
     with _damage("the ONNX graph"):
@@ -81,6 +82,7 @@ class Walk:
     """The state of one walk over a graph and the graphs inside it."""
 
     trips: int | Mapping[str, int] | None
+    solved: Mapping[str, Size] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     assumptions: dict[str, None] = field(default_factory=dict)
     scopes: dict[str, str] = field(default_factory=dict)
@@ -92,7 +94,7 @@ class Walk:
         for item in (*graph.input, *graph.value_info, *graph.output):
             dims, dtype = dims_of(item), dtype_of(item.type.tensor_type.elem_type)
             if dims is not None and dtype is not None:
-                self.known[item.name] = Tensor(item.name, dims, dtype)
+                self.known[item.name] = Tensor(item.name, put(dims, self.solved), dtype)
         for item in graph.initializer:
             self._constant(item.name, item)
         first = len(self.ops)

@@ -58,6 +58,13 @@ _SHAPE_FROM_VALUES = frozenset(
         "repeat_interleave",
     )
 )  # fmt: skip
+#: Operations that write only where indices name: done in place, the rest of the tensor stays what it was.
+_IN_PARTS = frozenset(
+    (
+        "index_put", "_index_put_impl", "_unsafe_index_put", "scatter", "scatter_add", "scatter_reduce", "index_add",
+        "index_copy", "index_fill", "masked_scatter", "put", "index_reduce",
+    )
+)  # fmt: skip
 
 
 def _bounds(args: Any) -> tuple[int, int]:
@@ -84,6 +91,7 @@ class Facts(NamedTuple):
     takes_device: bool
     value_asked: bool
     shape_from_values: bool
+    in_parts: bool
 
     @property
     def may_be_view(self) -> bool:
@@ -143,6 +151,7 @@ def facts_of(func: Any) -> Facts:
         value_asked=name in _VALUE,
         shape_from_values=torch.Tag.dynamic_output_shape in tags
         or (name in _SHAPE_FROM_VALUES and not (name == "repeat_interleave" and func._overloadname != "Tensor")),
+        in_parts=plain in _IN_PARTS,
     )
 
 

@@ -258,7 +258,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         mutated = {id(tensor) for tensor in tensors_in(list(facts.written(args, kwargs)))}
         role = "gradient" if torch._C._current_graph_task_id() != -1 else "activation"
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
-        writes = [identities.wrote(out, role, in_place=id(out) in mutated) for out in targets]
+        writes = [identities.wrote(out, role, in_place=id(out) in mutated, part=facts.in_parts) for out in targets]
         call = Call(facts.name, args, kwargs, targets, read, writes, facts.arguments)
         recorder.emit(price(facts, call))
 
@@ -357,8 +357,8 @@ class Called(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _plain(value: Any) -> bool:
-    """Whether all tensors are ordinary ones: a sharded tensor is left to show its local operations."""
-    return all(type(tensor) in _PLAIN for tensor in tensors_in(value))
+    """Whether all tensors are ordinary ones, or causal masks: a sharded one is left to show its local operations."""
+    return all(type(tensor) in _PLAIN or type(tensor).__name__ == "CausalBias" for tensor in tensors_in(value))
 
 
 def _transformed() -> bool:

@@ -114,6 +114,7 @@ def standing_in(
                 group["params"] = [made.get(id(p), p) for p in group["params"]]
             groups.append((optimizer, optimizer.state, None))
             optimizer.state = type(optimizer.state)(dict)
+            prepared(optimizer, declare)
         yield
     finally:
         for table, name, tensor in reversed(undo):
@@ -123,6 +124,29 @@ def standing_in(
                 holder["params"] = value
             else:
                 holder.state = value
+
+
+def prepared(optimizer: Any, declare: Callable[[Any, str, str], None]) -> None:
+    """Take a step without data, so that the one that is traced finds what an optimizer keeps from step to step."""
+    if not type(optimizer).__module__.startswith("torch.optim"):  # what others do in a step is not known
+        return
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    hooks = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    if hooks or any(type(p) is not torch.nn.Parameter or not p.is_meta for p in parameters):
+        return
+    kept = [p.grad for p in parameters]
+    for p in parameters:
+        p.grad = torch.empty_like(p) if p.requires_grad else None
+    try:
+        type(optimizer).step(optimizer)
+    except (RuntimeError, TypeError, NotImplementedError):  # one that needs a closure, or values, starts with nothing
+        optimizer.state = type(optimizer.state)(dict)
+    for p, grad in zip(parameters, kept, strict=True):
+        p.grad = grad
+    for held in optimizer.state.values():
+        for name, tensor in held.items():
+            if isinstance(tensor, torch.Tensor):
+                declare(tensor, "state", name)
 
 
 def _is_constant(table: Any, module: Any, tensor: Any) -> bool:

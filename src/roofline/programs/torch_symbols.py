@@ -101,7 +101,9 @@ class OpenSizes:
 
     def _fixed(self, size: Any, to: Any, place: str) -> None:
         name, line = self._ours(size), f"{place}: " if place else ""
-        message = f"{line}{name} cannot stay open: here it has to be {self._ours(to)}"
+        guess = next((made.node.hint for word, made in self._sizes.items() if word == str(name)), None)
+        needed = "here the program needs its number" if to == guess else f"here it has to be {self._ours(to)}"
+        message = f"{line}{name} cannot stay open: {needed}"
         self._error = self._error or SizeError(message, hint=f"give it a number: {name}=…")
 
     def _tensor(self, tensor: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ class _Storage:
     role: str
     label: str
     made: bool
+    outside: bool = False
     version: int = 0
     parts: int = 0
     regions: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -77,13 +78,13 @@ class Identities:
             ident += f"[{found.regions.setdefault(_region(tensor), len(found.regions))}]"
         return self._tensor(tensor, ident, found)
 
-    def wrote(self, tensor: Any, role: str = "activation", in_place: bool = False) -> Tensor:
-        """Name a tensor that is written: a new one, a new version of the whole, or a part."""
+    def wrote(self, tensor: Any, role: str = "activation", in_place: bool = False, part: bool = False) -> Tensor:
+        """Name a tensor that is written: a new one, a new version of the whole, or a part (of all of it too)."""
         found = self._of(tensor, made=True, role=role)
         if found is None:
             return self._sparse(tensor)
         ident = found.ident
-        if in_place and _covers(tensor):
+        if in_place and not part and _covers(tensor):
             found.version += 1
             ident = found.ident
             found.made = True
@@ -93,20 +94,33 @@ class Identities:
         return self._tensor(tensor, ident, found)
 
     def settle(self, ops: Sequence[Op]) -> tuple[Op, ...]:
-        """Read overlapping regions of one outside tensor under one name, so that no policy counts them twice."""
+        """Give overlapping regions of an outside tensor one name, and its last version a role that stays.
+
+        So no policy reads the one twice, or takes the other for an intermediate where the program reads it too.
+        Statistics that a norm keeps for a gradient are written where there is one.
+        """
+        asked = {t.ident for op in ops for t in op.reads}
+        storages = {id(s): s for s in self._storages.values()}.values()
         merged = {
             f"{s.ident}[{number}]": s.ident
-            for s in {id(s): s for s in self._storages.values()}.values()
+            for s in storages
             if s.regions and _overlap(s.regions)
             for number in s.regions.values()
         }
-        if not merged:
-            return tuple(ops)
+        kept = {s.ident for s in storages if s.outside and s.version and s.role in ("weight", "state")}
+        passing = {f"{s.base}.{n}" for s in storages if s.role == "state" for n in range(1, s.version)}
+
+        def read(t: Tensor) -> Tensor:
+            return replace(t, ident=merged[t.ident]) if t.ident in merged else t
+
+        def written(t: Tensor) -> Tensor:
+            return replace(t, role="state" if t.ident in kept else "activation") if t.ident in kept | passing else t
+
+        def wanted(op: Op) -> Sequence[Tensor]:
+            return (*op.writes[:1], *(t for t in op.writes[1:] if op.kind != "norm" or t.ident in asked))
+
         return tuple(
-            replace(op, reads=tuple(replace(t, ident=merged.get(t.ident, t.ident)) for t in op.reads))
-            if any(t.ident in merged for t in op.reads)
-            else op
-            for op in ops
+            replace(op, reads=tuple(map(read, op.reads)), writes=tuple(map(written, wanted(op)))) for op in ops
         )
 
     def _of(self, tensor: Any, made: bool = False, role: str = "activation") -> _Storage | None:
@@ -116,7 +130,7 @@ class Identities:
             return None
         found = self._storages.get(storage._cdata)
         if found is None:
-            found = _Storage(self._count, storage, role, "", made)
+            found = _Storage(self._count, storage, role, "", made, not made)
             self._count += 1
             self._storages[storage._cdata] = found
         return found

@@ -38,7 +38,8 @@ from roofline.programs.torch_autocast import autocast_without_a_device
 from roofline.programs.torch_place import Places, module_paths
 from roofline.programs.torch_recorder import Called, Dispatched, Recorder
 from roofline.programs.torch_registry import load
-from roofline.programs.torch_standins import input_of, optimizers_of, roots_of, standing_in, written
+from roofline.programs.torch_rules.attention import making_biases
+from roofline.programs.torch_standins import input_of, optimizers_of, prepared, roots_of, standing_in, written
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
 
@@ -73,6 +74,8 @@ def trace(
 
     A function runs as it is, so one that calls ``backward()`` and ``step()`` itself is a training step.
     """
+    if isinstance(program, torch.export.ExportedProgram):
+        program = program.module()
     if not callable(program):
         raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a module or a function")
     load()
@@ -89,19 +92,24 @@ def trace(
         }
         for module in roots.values():
             _clear(module)
+        stepper = None
+        if optimizer is not None:
+            stepper = _optimizer(optimizer, [p for m in roots.values() for p in m.parameters() if p.requires_grad])
+            prepared(stepper, declare)
         quiet = isinstance(program, torch.nn.Module) and not backward
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(torch.no_grad() if quiet else torch.enable_grad())
         if recorder.open:
             stack.enter_context(enable_python_dispatcher())
         stack.enter_context(autocast_without_a_device())
+        stack.enter_context(making_biases())
         stack.enter_context(_without_warnings_on_values())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
         stack.enter_context(Called(recorder))
         stack.enter_context(Dispatched(recorder))
         try:
-            run_program(program, values, named, backward, optimizer, roots)
+            run_program(program, values, named, backward, stepper)
             recorder.open.check()
         except RooflineError:
             raise
@@ -122,12 +130,8 @@ def trace(
     )
 
 
-def run_program(
-    program: Any, values: list[Any], named: dict[str, Any], backward: bool, optimizer: Any, roots: Mapping[str, Any]
-) -> None:
+def run_program(program: Any, values: list[Any], named: dict[str, Any], backward: bool, stepper: Any) -> None:
     """Run it: forward, and if asked backward and a step."""
-    parameters = [p for root in roots.values() for p in root.parameters() if p.requires_grad]
-    stepper = _optimizer(optimizer, parameters) if optimizer is not None else None
     result = program(*values, **named)
     if not backward:
         return
@@ -225,7 +229,7 @@ def _explained(recorder: Recorder, error: Exception) -> InputError:
     hint = "check the inputs' shapes and dtypes"
     if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
         hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
-    elif "jax" in reason.lower():
+    elif "jax" in reason.lower() or "abstract array" in reason:
         hint = "trace a function of JAX with frontend='jax' (--jax)"
     elif is_call(reason):
         hint = CALL_HINT

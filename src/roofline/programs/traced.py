@@ -88,7 +88,7 @@ class Traced:
 
     def parameters(self) -> Size:
         """Elements of all weights that were read, each once; buffers (running statistics) are among them."""
-        found = {t.ident: t for op in self.ops for t in op.reads if t.role == "weight"}
+        found = {t.storage or t.ident: t for op in self.ops for t in op.reads if t.role == "weight"}
         return _sum([tensor.elements for tensor in found.values()])
 
     def totals(self, convention: str = "flops") -> dict[str, Size]:

@@ -9,7 +9,7 @@ from roofline.programs.onnx_registry import Call, Priced, costs, rule
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name.
 NAMES = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Mod": "divide", "Pow": "power",
-    "Max": "maximum", "Min": "minimum", "Where": "where", "Equal": "compare", "Less": "compare",
+    "Where": "where", "Equal": "compare", "Less": "compare",
     "Greater": "compare", "LessOrEqual": "compare", "GreaterOrEqual": "compare", "And": "add", "Or": "add",
     "Xor": "add", "Not": "neg", "BitwiseAnd": "add", "BitwiseOr": "add", "BitwiseXor": "add", "BitwiseNot": "neg",
     "BitShift": "add", "IsNaN": "compare", "IsInf": "compare", "Relu": "relu", "LeakyRelu": "leaky_relu",
@@ -18,7 +18,7 @@ NAMES = {
     "Sinh": "exp", "Cosh": "exp", "Asinh": "log", "Acosh": "log", "Atanh": "log", "Erf": "erf", "Abs": "abs",
     "Neg": "neg", "Reciprocal": "reciprocal", "Sign": "sign", "Floor": "floor", "Ceil": "floor", "Round": "round",
     "Softplus": "softplus", "Mish": "mish", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Celu": "elu",
-    "HardSigmoid": "clip", "ThresholdedRelu": "relu", "Softsign": "divide", "Swish": "silu", "Sum": "add",
+    "HardSigmoid": "clip", "ThresholdedRelu": "relu", "Softsign": "divide", "Swish": "silu",
     "QuickGelu": "silu",
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
-from roofline.programs.onnx_rules.reductions import NORMS
+from roofline.programs.onnx_rules.reductions import layer_norm_with
 from roofline.sizes import product
 from roofline.work import Op, Work
 
@@ -21,9 +21,8 @@ QUANTISE, DEQUANTISE = 3, 2
 def skip_norm(call: Call) -> Priced:
     """The norm of x + skip (+ bias), which may be given back too."""
     simplified = "Simplified" in call.name
-    bias = call.has(3 if simplified else 4)
-    each = NORMS["RMSNormalization" if simplified else "LayerNormalization"] + 1 + bias
-    return _norm(call, each)
+    affine = call.has(2) if simplified else call.has(2) + call.has(3)
+    return layer_norm_with(call, affine=affine, added=1 + call.has(3 if simplified else 4))
 
 
 @rule("EmbedLayerNormalization")
@@ -32,23 +31,8 @@ def embedded(call: Call) -> Priced:
     out = call.writes[0]
     tables = (2, 3, 4)
     rows = tuple(table for place in tables for table in call.touch(place, out.elements))
-    each = NORMS["LayerNormalization"] + len(rows) - 1
-    reads = (*call.read(0, 1), *rows, *call.read(5, 6))
-    return replace(_norm(call, each), reads=reads)
-
-
-def _norm(call: Call, each: int) -> Op:
-    size = call.writes[0].elements
-    return costs.vector(
-        call.name,
-        "norm",
-        call.reads,
-        call.writes,
-        flops=each * size,
-        elements=size,
-        dims={"statistics": 1, "affine": 1},
-        one_each=size,
-    )
+    op = layer_norm_with(call, affine=2, added=len(rows) - 1)
+    return replace(op, reads=(*call.read(0, 1), *rows, *call.read(5, 6)))
 
 
 @rule("FastGelu", "BiasGelu")

@@ -6,6 +6,7 @@ from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
 from roofline.programs import factorizations
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
 from roofline.sizes import exact_div, product
+from roofline.work import Op
 
 _NAMES = {
     "ReduceSum": "sum", "ReduceMean": "mean", "ReduceProd": "prod", "ReduceMax": "max", "ReduceMin": "min",
@@ -23,11 +24,12 @@ def reduced(call: Call) -> Priced:
     )
 
 
-@rule("Mean")
-def mean(call: Call) -> Priced:
-    """The mean of several tensors."""
+@rule("Mean", "Sum", "Max", "Min")
+def of_several(call: Call) -> Priced:
+    """The sum (or the largest) of several tensors: one operation for each but the first; one more for a mean."""
     size = call.writes[0].elements
-    flops = size * len(call.ins)
+    each = sum(item is not None for item in call.ins) - (call.name != "Mean")
+    flops = size * each
     return costs.vector(call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
@@ -47,35 +49,57 @@ def softmax(call: Call) -> Priced:
     )
 
 
-#: FLOPs an element: mean 1, subtract, square and sum 2, divide and scale 2 …, as the formula of each has them.
-NORMS = {"LayerNormalization": 8, "RMSNormalization": 4, "SimplifiedLayerNormalization": 4, "GroupNormalization": 8,
-         "InstanceNormalization": 8, "LpNormalization": 3, "MeanVarianceNormalization": 6, "LRN": 5}  # fmt: skip
+@rule("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
+def layer_norm(call: Call) -> Priced:
+    """A norm over the dimensions from ``axis`` on."""
+    return layer_norm_with(call, affine=call.has(1) + call.has(2))
 
 
-@rule(*NORMS)
-def norm(call: Call) -> Priced:
-    """A norm over each row: its statistics, then (x − mean)/√(variance + ε)·scale + bias."""
-    return _norm(call, NORMS[call.name], statistics=1)
+def layer_norm_with(call: Call, *, affine: int, added: int = 0) -> Op:
+    """The same, by the root of the mean square where the name says so, with more done to each element."""
+    function = "rms_norm" if "RMS" in call.name or "Simplified" in call.name else "layer_norm"
+    out = call.writes[0]
+    axis = call.get("axis", -1)
+    rows = product(out.dims[: axis if axis >= 0 else len(out.dims) + axis])
+    return costs.norm(
+        function, call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=affine, added=added
+    )
+
+
+@rule("GroupNormalization", "InstanceNormalization", "MeanVarianceNormalization")
+def group_norm(call: Call) -> Priced:
+    """A norm over groups of channels of one image, over each channel of one, or over some dimensions of all."""
+    out = call.writes[0]
+    if call.name == "MeanVarianceNormalization":
+        axes = [axis % len(out.dims) for axis in call.get("axes", (0, 2, 3))]
+        rows = product(size for place, size in enumerate(out.dims) if place not in axes)
+    else:
+        rows = out.dims[0] * (call.get("num_groups") or out.dims[1])
+    affine = call.has(1) + call.has(2)
+    return costs.norm("group_norm", call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=affine)
 
 
 @rule("BatchNormalization")
 def batch_norm(call: Call) -> Priced:
     """Stored statistics: a multiply and an add for each element, scale and shift being joined beforehand."""
-    return _norm(call, 8 if call.get("training_mode") else 2, statistics=call.get("training_mode", 0))
+    function = "layer_norm" if call.get("training_mode") else "batch_norm"
+    out = call.writes[0]
+    rows = out.dims[1] if len(out.dims) > 1 else 1
+    return costs.norm(function, call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=2)
 
 
-def _norm(call: Call, each: int, statistics: int) -> Priced:
+#: FLOPs an element of x/‖x‖: a square, a sum, a quotient; and of x/(k + α·Σ x²)^β, whose window is added as it moves.
+NORMS = {"LpNormalization": 3, "LRN": 5}
+
+
+@rule(*NORMS)
+def other_norm(call: Call) -> Priced:
+    """A norm without scale and shift."""
     size = call.writes[0].elements
-    affine = int(call.has(1))
+    dims = {"statistics": 1, "affine": 0}
+    flops = NORMS[call.name] * size
     return costs.vector(
-        call.name,
-        "norm",
-        call.reads,
-        call.writes,
-        flops=each * size,
-        elements=size,
-        dims={"statistics": statistics, "affine": affine},
-        one_each=size,
+        call.name, "norm", call.reads, call.writes, flops=flops, elements=size, dims=dims, one_each=size
     )
 
 

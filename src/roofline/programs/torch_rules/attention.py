@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -100,12 +103,18 @@ def sdpa(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     given = dict(zip(names, args, strict=False)) | kwargs
     q, k, v, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
-    if type(mask) not in (type(None), torch.Tensor, torch.nn.Parameter):
-        given["is_causal"], mask = _bias(mask, given.get("is_causal")), None
+    bias = mask if type(mask).__name__ == "CausalBias" else None
+    if bias is not None:
+        given["is_causal"], mask = bias.variant.name == "UPPER_LEFT", None
     seen = mask if mask is None or recorder.known(mask) else recorder.shape_of(mask)
     _check(recorder, func, q, k, v, given)
     with torch._C.DisableTorchFunction(), _values():
         found = facts(q, k, v, seen, bool(given.get("is_causal")))
+    if bias is not None and not given["is_causal"]:
+        pairs = packed_pairs([found.q_length], [found.kv_length], True, (-1, -1))
+        found = found._replace(
+            pairs=found.batch * found.heads * pairs, note="causal attention, the last query at the last key"
+        )
     shape = (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), *q.shape[-3:-1], v.shape[-1])
     shape = shape if q.dim() > 2 else (q.shape[0], v.shape[-1])
     outs = [(shape, q.dtype)]
@@ -119,7 +128,7 @@ def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
     found = facts(q, k, v)
     pairs, note = _block_pairs(recorder, block, found)
     if score is not None and getattr(score, "__name__", "") != "_identity":
-        note += "; the score function of flex attention is not counted"
+        note += ("; " if note else "") + "the score function of flex attention is not counted"
     found = found._replace(pairs=pairs, note=note)
     stats = (q.shape[:-1], torch.float32)
     outs = [((*q.shape[:-1], v.shape[-1]), q.dtype), stats, stats]
@@ -210,9 +219,20 @@ def _check(recorder: Recorder, func: Any, q: Any, k: Any, v: Any, given: dict[st
         func(q, k, v, enable_gqa=bool(given.get("enable_gqa")))
 
 
-def _bias(mask: Any, causal: Any) -> bool:
-    """A causal bias object of torch.nn.attention.bias; the lower right variant is the same where lengths agree."""
-    return bool(causal) or type(mask).__name__ == "CausalBias"
+@contextmanager
+def making_biases() -> Iterator[None]:
+    """Let a program make causal biases (``causal_lower_right``), which PyTorch cannot while it is watched."""
+    kind = getattr(sys.modules.get("torch.nn.attention.bias"), "CausalBias", None)
+    if kind is None:
+        yield
+        return
+
+    def new(cls: Any, *args: Any) -> Any:
+        with _values():
+            return torch.Tensor._make_subclass(cls, torch.empty(0))
+
+    with mock.patch.object(kind, "__new__", new):
+        yield
 
 
 def _values() -> Any:

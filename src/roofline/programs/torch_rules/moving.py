@@ -73,6 +73,9 @@ def filled(call: Call) -> Priced:
 def drawn(call: Call) -> Priced:
     """Draw random numbers: what generating one takes is not counted, which the note says."""
     reads = call.reads if call.name in ("bernoulli", "multinomial", "poisson") else ()
+    if call.name == "bernoulli" and "p" in call.schema:  # the chance is stated: the tensor itself says only the shape
+        chance = call.get("p")
+        reads = call.read(chance) if hasattr(chance, "shape") else ()
     return costs.move(call.name, reads, call.writes, note="the arithmetic of random numbers is not counted")
 
 
@@ -179,7 +182,7 @@ def _scattered(call: Call, reads: tuple[Tensor, ...], amount: int, adds: bool) -
     """In place only what is named moves; otherwise the target is copied whole first."""
     target = call.read(call.args[0])[0]
     fresh = id(call.outs[0]) != id(call.args[0])
-    writes = call.writes if fresh else tuple(_touch(t, amount) for t in call.writes)
+    writes = call.writes if fresh else tuple(_part(t, amount) for t in call.writes)
     before = (target,) if fresh else (_touch(target, amount),) if adds else ()
     size = amount if adds else 0
     return costs.vector(call.name, "scatter", (*before, *reads), writes, flops=size, elements=amount, one_each=size)
@@ -187,3 +190,9 @@ def _scattered(call: Call, reads: tuple[Tensor, ...], amount: int, adds: bool) -
 
 def _touch(tensor: Tensor, amount: Any) -> Tensor:
     return replace(tensor, touched=least(amount, tensor.elements))
+
+
+def _part(tensor: Tensor, amount: Any) -> Tensor:
+    """What is written of a tensor in place; of one from outside that is a tensor of its own."""
+    whole = _touch(tensor, amount)
+    return replace(whole, dims=(whole.touched,), touched=None) if "[+" in tensor.ident else whole

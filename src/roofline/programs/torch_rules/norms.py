@@ -9,11 +9,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from roofline.ops.norm import COSTS
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
 from roofline.programs.torch_whole import Whole, run_whole
-from roofline.work import Op, Tensor
+from roofline.work import Op
 
 #: FLOPs an element of a backward pass: Σ g·x̂, Σ g, then the gradient of x (5); scale and shift (2).
 BACKWARD = 9
@@ -78,7 +77,8 @@ def rms_norm_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: 
 
     def forward(outs: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in tensors]
-        return _op("rms_norm", "rms_norm", reads, [recorder.wrote(o) for o in outs], x.numel(), rows, len(tensors) - 1)
+        writes = [recorder.wrote(out) for out in outs]
+        return costs.norm("rms_norm", "rms_norm", reads, writes, size=x.numel(), rows=rows, affine=len(tensors) - 1)
 
     def back(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in (*grads, *saved)]
@@ -90,20 +90,7 @@ def rms_norm_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: 
 
 def _norm(function: str, call: Call, size: int, rows: int, *, affine: int, name: str | None = None) -> Op:
     writes = call.writes[:1] if function == "batch_norm" else call.writes  # with stored statistics there are no others
-    return _op(name or function, function, call.reads, writes, size, rows, affine)
-
-
-def _op(
-    name: str, function: str, reads: Sequence[Tensor], writes: Sequence[Tensor], size: int, rows: int, affine: int
-) -> Op:
-    cost = COSTS[function]
-    each = cost.element + (0 if function == "batch_norm" else affine)
-    flops = size * each + cost.group * rows
-    dims = {"rows": rows, "affine": affine, "statistics": int(function != "batch_norm")}
-    roots = cost.roots * rows
-    return costs.vector(
-        name, "norm", reads, writes, flops=flops, elements=size, transcendentals=roots, one_each=size, dims=dims
-    )
+    return costs.norm(function, name or function, call.reads, writes, size=size, rows=rows, affine=affine)
 
 
 def _given(values: Sequence[Any]) -> int:

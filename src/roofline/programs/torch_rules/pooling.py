@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 
 from roofline.programs.costs import adaptive_windows
@@ -50,6 +52,20 @@ def adaptive_pool_backward(call: Call) -> Priced:
     size = call.outs[0].numel()
     flops = _taken(call.outs[0], call.args[0])
     return costs.vector(call.name, "pooling", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+
+
+@function(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d,
+          F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)  # fmt: skip
+def max_pool_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Which element was the largest is written down for a gradient; who asks for it calls another function."""
+    x = args[0] if args else kwargs["input"]
+    if x.requires_grad and torch.is_grad_enabled():
+        return NotImplemented
+    before = len(recorder.ops)
+    with torch._C.DisableTorchFunction():
+        out = func(*args, **kwargs)
+    recorder.ops[before:] = [replace(op, writes=op.writes[:1]) for op in recorder.ops[before:]]
+    return out
 
 
 @function(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
