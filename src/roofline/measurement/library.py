@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from roofline.measurement.library_functions import numpy_functions, torch_functions
+from roofline.measurement.library_functions import elsewhere, numpy_functions, torch_functions
 from roofline.measurement.library_shapes import DTYPES as SHAPED
 from roofline.measurement.library_shapes import torch_shapes
 from roofline.measurement.probes import Probe, shortest, timed
@@ -59,10 +59,10 @@ def _torch(torch: Any, threads: tuple[int, ...], workers: Workers, quick: bool) 
                 )  # fmt: skip
         yield from torch_shapes(torch, count, before, quick)
         yield from torch_functions(torch, count, before, quick)
-    one, two = torch.zeros(1), torch.zeros(1)
+    renew = elsewhere(lambda: _added(torch, torch.zeros(1), torch.zeros(1)))
     yield timed(
-        "dispatch", f"torch {torch.__version__} add of one element", lambda: torch.add(one, one, out=two),
-        before=setter(torch, 1, workers),
+        "dispatch", f"torch {torch.__version__} add of one element", renew(), before=setter(torch, 1, workers),
+        renew=renew,
     )  # fmt: skip
 
 
@@ -107,6 +107,10 @@ def _numpy_product(np: Any, name: str, side: int) -> Callable[[], Any]:
     return lambda: np.matmul(a, b, out=out)
 
 
+def _added(library: Any, one: Any, two: Any) -> Callable[[], Any]:
+    return lambda: library.add(one, one, out=two)
+
+
 def _numpy(threads: int) -> Iterator[Probe]:
     import numpy as np
 
@@ -118,5 +122,5 @@ def _numpy(threads: int) -> Iterator[Probe]:
                 threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype,
             )  # fmt: skip
     yield from numpy_functions(np)
-    one, two = np.zeros(1, np.float32), np.zeros(1, np.float32)
-    yield timed("dispatch", f"numpy {np.__version__} add of one element", lambda: np.add(one, one, out=two))
+    renew = elsewhere(lambda: _added(np, np.zeros(1, np.float32), np.zeros(1, np.float32)))
+    yield timed("dispatch", f"numpy {np.__version__} add of one element", renew(), renew=renew)

@@ -7,6 +7,7 @@ that is timed by itself needs no model of its passes over the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 from roofline.measurement.probes import Probe, timed
@@ -17,6 +18,9 @@ COLUMNS, ROWS, LEAST_ROWS = 768, 64, 128
 
 #: Columns of the tensor whose time is that of the call.
 FEW = 8
+
+#: How many blocks of memory lie between small operands that are made anew, and how large they may be in bytes.
+BETWEEN, LARGEST_BETWEEN = 8, 4096
 
 #: Formats in which models compute.
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
@@ -52,33 +56,57 @@ QUICK_FUNCTIONS = ("exp", "add", "gelu", "softmax", "layer_norm")
 def torch_functions(torch: Any, threads: int, before: Callable[[], Any], quick: bool) -> Iterator[Probe]:
     """Probe PyTorch's functions in the formats of models."""
     for dtype, kind in DTYPES.items():
-        large, small = (torch.rand(shape).to(getattr(torch, kind)) for shape in _shapes(threads))
+
+        def make(shape: tuple[int, int], kind: str = kind) -> Any:
+            return torch.rand(shape).to(getattr(torch, kind))
+
+        large = make(_shape(threads))
         for name, function in TORCH_FUNCTIONS.items():
             if not quick or name in QUICK_FUNCTIONS:
-                calls = function(torch, large), function(torch, small)
-                yield from _probes(name, f"torch {torch.__version__}", calls, large.shape[0], threads, dtype, before)
+                yield from _probes(torch, name, function, large, make, threads, dtype, before)
 
 
 def numpy_functions(numpy: Any) -> Iterator[Probe]:
     """Probe NumPy's functions, which run on one thread."""
-    large, small = (numpy.ones(shape, numpy.float32) for shape in _shapes(1))
+
+    def make(shape: tuple[int, int]) -> Any:
+        return numpy.ones(shape, numpy.float32)
+
+    large = make(_shape(1))
     for name, function in NUMPY_FUNCTIONS.items():
-        calls = function(numpy, large), function(numpy, small)
-        yield from _probes(name, f"numpy {numpy.__version__}", calls, large.shape[0], 1, "fp32", None)
+        yield from _probes(numpy, name, function, large, make, 1, "fp32", None)
 
 
-def _shapes(threads: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (max(LEAST_ROWS, ROWS * threads), COLUMNS), (1, FEW)
+def elsewhere(make: Callable[[], Callable[[], Any]]) -> Callable[[], Callable[[], Any]]:
+    """Have what a call works on made anew each time, and somewhere else: between blocks of memory of any size.
+
+    >>> made = elsewhere(lambda: lambda: 7)
+    >>> made()(), made()()
+    (7, 7)
+    """
+    sizes = Random(7)
+    between: list[bytearray] = []
+
+    def renew() -> Callable[[], Any]:
+        between[:] = [bytearray(sizes.randrange(LARGEST_BETWEEN)) for _ in range(BETWEEN)]
+        return make()
+
+    return renew
+
+
+def _shape(threads: int) -> tuple[int, int]:
+    return max(LEAST_ROWS, ROWS * threads), COLUMNS
 
 
 def _probes(
-    name: str, library: str, calls: tuple[Callable[[], Any], Callable[[], Any]], rows: int, threads: int, dtype: str,
-    before: Callable[[], Any] | None,
+    library: Any, name: str, function: Function, large: Any, make: Callable[[tuple[int, int]], Any], threads: int,
+    dtype: str, before: Callable[[], Any] | None,
 ) -> Iterator[Probe]:  # fmt: skip
-    large, small = calls
+    rows, said = large.shape[0], f"{library.__name__} {library.__version__} {name}"
     yield timed(
-        f"library {name}", f"{library} {name} of {rows} x {COLUMNS} in a cache", large,
+        f"library {name}", f"{said} of {rows} x {COLUMNS} in a cache", function(library, large),
         threads=threads, amount=float(rows * COLUMNS), unit="element/s", dtype=dtype, before=before,
     )  # fmt: skip
     if threads == 1:
-        yield timed(f"call {name}", f"{library} {name} of {FEW} elements", small, dtype=dtype, before=before)
+        renew = elsewhere(lambda: function(library, make((1, FEW))))
+        yield timed(f"call {name}", f"{said} of {FEW} elements", renew(), dtype=dtype, before=before, renew=renew)

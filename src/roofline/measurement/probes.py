@@ -202,6 +202,7 @@ def timed(
     unit: str = "s",
     dtype: str = "",
     before: Callable[[], Any] | None = None,
+    renew: Callable[[], Callable[[], Any]] | None = None,
     shape: tuple[float, float] | None = None,
 ) -> Probe:
     """Probe a call from Python: its time, or with ``amount`` its rate, over as many calls as fill a window.
@@ -210,8 +211,9 @@ def timed(
     thread ran: a library's threads may wait for one another by their own design, so its CPU time is held against a part
     of the best share seen; and when its cores were its own (:mod:`roofline.measurement.core_watch`). The CPU time of
     other threads is no help: the system brings it up to date too rarely for so short a window. ``before`` runs ahead of
-    every batch of windows. A call so long that they would take longer than :data:`ROUND` gets fewer, three at
-    least or one where it is very long.
+    every batch of windows, and ``renew`` makes the call anew for it: where small operands happen to lie in memory is
+    worth a tenth of a short call. A call so long that the windows would take longer than :data:`ROUND` gets fewer,
+    three at least or one where it is very long.
     """
     repeats: list[int] = []
     longest: list[float] = []
@@ -238,9 +240,11 @@ def timed(
         return Sample(wall / count, (relative,), cores.share(before_it, looked), cores.clock(before_it, looked))
 
     def take(windows: int) -> list[Sample]:
-        nonlocal looked
+        nonlocal call, looked
         if before is not None:
             before()
+        if renew is not None:
+            call = renew()
         if not repeats:
             call()
             fastest = min(window(1).value for _ in range(2))
