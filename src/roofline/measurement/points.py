@@ -113,10 +113,13 @@ class Point:
 def points_of(runs: Iterable[Measured], machine: Machine) -> list[Point]:
     """Put runs beside what a machine allows; one that says it ran on another machine is an error."""
     found = []
+    answers: dict[tuple[float, float, str], Bound] = {}
     for run in runs:
         if run.on and run.on.lower() not in (machine.key, *machine.aliases):
             hint = f"ask --on {run.on}, or leave the column out"
             raise InputError(f"{run.name!r} ran on {run.on!r}, not on {machine.name}", hint=hint)
-        answer = bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=machine)
-        found.append(Point(run, answer))
+        asked = run.flops, run.bytes, run.dtype
+        if asked not in answers:
+            answers[asked] = bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=machine)
+        found.append(Point(run, answers[asked]))
     return found
