@@ -9,8 +9,10 @@ import pytest
 from made import made
 from rich.console import Console
 
+from roofline import bound
 from roofline.charts.plot import plot
 from roofline.charts.split_chart import RULELESS, split_chart
+from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
@@ -328,3 +330,49 @@ def test_a_kernel_belongs_to_the_operation_whose_launch_it_correlates_with(tmp_p
     found = read_profile(written(tmp_path, [MM, launch, kernel, other]))
     assert [(run.name, run.seconds) for run in found.runs] == [("mm 64x64 64x64", pytest.approx(7e-6))]
     assert found.unpriced == {NOBODY: pytest.approx(3e-6)}
+
+
+def test_what_a_report_does_not_count_is_told(tmp_path):
+    """Formats of the tensor cores without a rate here, and the instructions older reports count, were silent zeros."""
+    rows = [("0", "k", TIME, "us", "5"), ("0", "k", "dram__bytes.sum", "byte", "64")]
+    [note] = read_profile(written(tmp_path, long_report(*rows), "k.csv")).notes
+    assert note.startswith("the report counts no FLOPs")
+    more = [
+        ("0", "k", "sm__ops_path_tensor_src_int4_dst_int32.sum", "", "4,000"),
+        ("0", "k", "sm__ops_path_tensor_src_int1.sum", "", "0"),
+        ("0", "k", "sm__ops_path_tensor_src_fp6_dst_fp32.sum", "", "8"),
+        ("0", "k", "sm__inst_executed_pipe_tensor.sum", "inst", "9"),
+    ]
+    found = read_profile(written(tmp_path, long_report(*rows, *more), "k.csv"))
+    assert [(run.flops, run.dtype) for run in found.runs] == [(4000, "int4")]
+    assert [note.split()[0] for note in found.notes] == [
+        "sm__inst_executed_pipe_tensor.sum", "sm__ops_path_tensor_src_fp6_dst_fp32.sum",
+    ]  # fmt: skip
+
+
+def test_bytes_of_a_run_may_be_warm(tmp_path, machine):
+    """The flag of a run above its roof says to compare with the warm bound, which was the cold one for stated bytes."""
+    from roofline.hardware.rate import with_choices
+
+    cold, warm = machine, with_choices(machine, over="warm")
+    run = Measured("a", 0.0, 12288.0, 1e-9, "fp32")
+    [first], [second] = points_of([run], cold), points_of([run], warm)
+    assert (first.bound.bound_by, second.bound.bound_by) == ("dram", "l1")
+    whole = bound("fp32[32, 32] + fp32[32, 32]", on=warm)
+    assert second.bound.lower == pytest.approx(whole.times["l1"])
+    assert "(--warm)" in first.flags[0]
+    assert "(--warm)" not in second.flags[0]
+    [large] = points_of([Measured("a", 0.0, 1e11, 1.0, "fp32")], warm)
+    assert large.bound.bound_by == "dram"
+
+
+def test_quoted_values_apart_by_semicolons_are_told(tmp_path):
+    path = written(tmp_path, '\ufeff"name";"flops";"bytes";"seconds"\n"a";"1";"1";"1"\n', "runs.csv")
+    with pytest.raises(InputError, match=":1: values stand apart by ';'; separate them by commas"):
+        read_measured(path)
+
+
+def test_a_chart_of_runs_without_a_place_is_refused_in_words(tmp_path, capsys):
+    path = written(tmp_path, "name,flops,bytes,seconds\ncopy,0,1 GB,1 ms\n", "runs.csv")
+    assert main(["profile", str(path), "--on", "h100", "--chart", str(tmp_path / "x.svg")]) == 2
+    assert "none of the 1 longest runs has both FLOPs and bytes" in capsys.readouterr().err
