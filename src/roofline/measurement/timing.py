@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter, process_time
@@ -72,7 +73,7 @@ def run(
     points = []
     try:
         for line in expressions:
-            asked = question(line, on=on, sizes=dict(sizes))
+            asked = question(line, on=on, sizes=_own_sizes(line, expressions, sizes))
             ops = asked.ops()
             _check_numbers(ops)
             for step, op in zip(program(line).steps, ops, strict=True):
@@ -237,6 +238,15 @@ def flush_bytes(held: Sequence[float]) -> int:
     (544000000, True)
     """
     return int(max(4 * max(held, default=0.0), FLUSH))
+
+
+def _own_sizes(line: str, lines: Sequence[str], sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out sizes that stand in another line only, and in no formula of those that stay."""
+    own = program(line).labels
+    elsewhere = {label for other in lines for label in program(other).labels} - set(own)
+    formulas = " ".join(value for name, value in sizes.items() if isinstance(value, str) and name not in elsewhere)
+    used = set(re.findall(r"[^\W\d]\w*", formulas))
+    return {name: value for name, value in sizes.items() if name not in elsewhere or name in used}
 
 
 def _check_numbers(ops: Sequence[Op]) -> None:
