@@ -9,8 +9,10 @@ import pytest
 from made import made
 from rich.console import Console
 
+from roofline import bound
 from roofline.charts.plot import plot
 from roofline.charts.split_chart import RULELESS, split_chart
+from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
@@ -242,3 +244,135 @@ def test_a_format_the_machine_lacks_is_told(machine):
     with console.capture() as captured:
         console.print(table([point], "on x"))
     assert said[0] in captured.get()
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "kinds", "values", "flops", "moved"),
+    [
+        ("matmul", [[1, 8, 4], [6, 4, 8]], None, (), 2 * 6 * 8 * 8 * 4, 4 * (32 + 6 * 32 + 6 * 64)),
+        ("matmul", [[2, 1, 8, 4], [2, 3, 4, 8]], None, (), 2 * 6 * 8 * 8 * 4, 4 * (64 + 6 * 32 + 6 * 64)),
+        ("matmul", [[8, 4], [6, 4, 8]], None, (), 2 * 6 * 8 * 8 * 4, 4 * (32 + 6 * 32 + 6 * 64)),
+        ("addmv", [[8], [8, 4], [4]], None, (), 2 * 8 * 4, 4 * (32 + 4 + 8)),
+        ("dot", [[9], [9]], None, (), 18, 4 * 19),
+        ("_int_mm", [[8, 4], [4, 8]], ["signed char"] * 2, (), 512, 32 + 32 + 4 * 64),
+        ("_scaled_mm", [[8, 4], [4, 8]], ["c10::Float8_e4m3fn"] * 2, (), 512, 32 + 32 + 2 * 64),
+        ("mul", [[8, 1], [1, 4]], None, (), 32, 4 * (8 + 4 + 32)),
+        ("mul", [[8, 1], [4]], None, (), 32, 4 * (8 + 4 + 32)),
+        ("add", [[8, 4], [4]], ["c10::BFloat16", "float"], (), 32, 2 * 32 + 4 * 4 + 4 * 32),
+        ("add_", [[8, 4], [4]], ["c10::BFloat16", "float"], (), 32, 2 * 32 + 4 * 4 + 2 * 32),
+        ("mul", [[8], [8]], ["long int", "float"], (), 8, 8 * 8 + 4 * 8 + 4 * 8),
+        ("gt", [[8], []], ["float", "Scalar"], (), 8, 4 * 8 + 8),
+        ("where", [[8], [8], [8]], ["bool", "float", "float"], (), 8, 8 + 3 * 4 * 8),
+        ("copy_", [[8, 4], [8, 4]], ["c10::BFloat16", "float"], (), 0, 2 * 32 + 4 * 32),
+        ("copy_", [[8, 4], [4]], None, (), 0, 4 * 32 + 4 * 4),
+        ("zero_", [[8, 4]], None, (), 0, 4 * 32),
+        (
+            "convolution", [[2, 8, 6, 6], [8, 4, 3, 3], *[[]] * 7], None,
+            ("", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "True", "[0, 0]", "1"),
+            2 * 2 * 36 * 8 * 4 * 9, 4 * (2 * 8 * 36 + 8 * 4 * 9 + 2 * 4 * 11 * 11),
+        ),
+        (
+            "conv_transpose2d", [[2, 8, 6, 6], [8, 4, 3, 3], *[[]] * 6], None,
+            ("", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "2", "[1, 1]"),
+            2 * 2 * 36 * 8 * 4 * 9, 4 * (2 * 8 * 36 + 8 * 4 * 9 + 2 * 8 * 12 * 12),
+        ),
+        (
+            "mkldnn_convolution", [[2, 8, 6, 6], [4, 8, 3, 3], *[[]] * 5], None,
+            ("", "", "", "[1, 1]", "[2, 2]", "[1, 1]", "1"), 2 * 2 * 9 * 4 * 8 * 9, 4 * (2 * 8 * 36 + 288 + 2 * 4 * 9),
+        ),
+        (
+            "scaled_dot_product_attention", [[1, 2, 4, 8], [1, 2, 6, 8], [1, 2, 6, 8]], None,
+            ("", "", "", "", "0.", "True"), (4 * 8 + 5) * 2 * 10, 4 * 2 * 8 * (4 + 4 + 4 + 4),
+        ),
+    ],
+)  # fmt: skip
+def test_shapes_and_formats_of_operands_are_the_operations_own(tmp_path, name, dims, kinds, values, flops, moved):
+    """Broadcasting, casting, turned convolutions, results of another format, causal masks from the upper left."""
+    told = {"Concrete Inputs": list(values), **({"Input type": kinds} if kinds else {})}
+    [run] = read_profile(written(tmp_path, [call(f"aten::{name}", 0, 10, dims, **told)])).runs
+    assert (run.flops, run.bytes) == (flops, moved)
+
+
+def test_what_a_trace_does_not_tell_is_not_guessed(tmp_path):
+    """A padding in words is not in the trace: the operation within says it in numbers. Older traces tell no values."""
+    dims = [[2, 8, 6, 6], [4, 8, 3, 3], [], [], [], [], []]
+    words = {"Concrete Inputs": ["", "", "", "[1, 1]", "", "[1, 1]", "1"]}
+    plain = {"Concrete Inputs": ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]}
+    calls = [call("aten::conv2d", 0, 10, dims, **words), call("aten::convolution", 1, 8, [*dims, [], []], **plain)]
+    assert [run.flops for run in read_profile(written(tmp_path, calls)).runs] == [2 * 2 * 36 * 4 * 8 * 9]
+    found = read_profile(written(tmp_path, [call("aten::conv2d", 500, 10, dims), MM]))
+    assert list(found.unpriced) == ["aten::conv2d"]
+    assert "the trace tells no strides and no masks" in found.notes[1]
+
+
+def test_a_trace_of_the_first_versions_is_read(tmp_path):
+    """Categories with capitals, shapes with a small letter, whole microseconds: linear and addmm take the same time."""
+    inner = {"Input dims": [[4096], [256, 1024], [1024, 4096]], "Input type": ["float"] * 3, "External id": "3"}
+    outer = {"Input dims": [[256, 1024], [4096, 1024]], "Input type": ["float"] * 2, "External id": "2"}
+    calls = [
+        {"ph": "X", "cat": "Operator", "name": name, "ts": 0, "dur": 9, "pid": 1, "tid": "1", "args": told}
+        for name, told in (("aten::addmm", inner), ("aten::linear", outer))
+    ]
+    [run] = read_profile(written(tmp_path, calls)).runs
+    assert (run.name, run.seconds) == ("linear 256x1024 4096x1024", pytest.approx(9e-6))
+    kernel = {"ph": "X", "cat": "Kernel", "name": "k", "ts": 50, "dur": 7, "args": {"external id": "3"}}
+    [run] = read_profile(written(tmp_path, [*calls, kernel])).runs
+    assert run.seconds == pytest.approx(7e-6)
+
+
+@pytest.mark.parametrize("number", [None, 1])
+def test_a_kernel_belongs_to_the_operation_whose_launch_it_correlates_with(tmp_path, number):
+    """Without an External id of its own: by that of the launch, or by the operation the launch lies in."""
+    launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 20, "dur": 5, "pid": 1, "tid": 1}
+    launch["args"] = {"correlation": 41} if number is None else {"correlation": 41, "External id": number}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "ts": 900, "dur": 7, "args": {"correlation": 41}}
+    other = {**kernel, "args": {"correlation": 42}, "dur": 3}
+    found = read_profile(written(tmp_path, [MM, launch, kernel, other]))
+    assert [(run.name, run.seconds) for run in found.runs] == [("mm 64x64 64x64", pytest.approx(7e-6))]
+    assert found.unpriced == {NOBODY: pytest.approx(3e-6)}
+
+
+def test_what_a_report_does_not_count_is_told(tmp_path):
+    """Formats of the tensor cores without a rate here, and the instructions older reports count, were silent zeros."""
+    rows = [("0", "k", TIME, "us", "5"), ("0", "k", "dram__bytes.sum", "byte", "64")]
+    [note] = read_profile(written(tmp_path, long_report(*rows), "k.csv")).notes
+    assert note.startswith("the report counts no FLOPs")
+    more = [
+        ("0", "k", "sm__ops_path_tensor_src_int4_dst_int32.sum", "", "4,000"),
+        ("0", "k", "sm__ops_path_tensor_src_int1.sum", "", "0"),
+        ("0", "k", "sm__ops_path_tensor_src_fp6_dst_fp32.sum", "", "8"),
+        ("0", "k", "sm__inst_executed_pipe_tensor.sum", "inst", "9"),
+    ]
+    found = read_profile(written(tmp_path, long_report(*rows, *more), "k.csv"))
+    assert [(run.flops, run.dtype) for run in found.runs] == [(4000, "int4")]
+    assert [note.split()[0] for note in found.notes] == [
+        "sm__inst_executed_pipe_tensor.sum", "sm__ops_path_tensor_src_fp6_dst_fp32.sum",
+    ]  # fmt: skip
+
+
+def test_bytes_of_a_run_may_be_warm(tmp_path, machine):
+    """The flag of a run above its roof says to compare with the warm bound, which was the cold one for stated bytes."""
+    from roofline.hardware.rate import with_choices
+
+    cold, warm = machine, with_choices(machine, over="warm")
+    run = Measured("a", 0.0, 12288.0, 1e-9, "fp32")
+    [first], [second] = points_of([run], cold), points_of([run], warm)
+    assert (first.bound.bound_by, second.bound.bound_by) == ("dram", "l1")
+    whole = bound("fp32[32, 32] + fp32[32, 32]", on=warm)
+    assert second.bound.lower == pytest.approx(whole.times["l1"])
+    assert "(--warm)" in first.flags[0]
+    assert "(--warm)" not in second.flags[0]
+    [large] = points_of([Measured("a", 0.0, 1e11, 1.0, "fp32")], warm)
+    assert large.bound.bound_by == "dram"
+
+
+def test_quoted_values_apart_by_semicolons_are_told(tmp_path):
+    path = written(tmp_path, '\ufeff"name";"flops";"bytes";"seconds"\n"a";"1";"1";"1"\n', "runs.csv")
+    with pytest.raises(InputError, match=":1: values stand apart by ';'; separate them by commas"):
+        read_measured(path)
+
+
+def test_a_chart_of_runs_without_a_place_is_refused_in_words(tmp_path, capsys):
+    path = written(tmp_path, "name,flops,bytes,seconds\ncopy,0,1 GB,1 ms\n", "runs.csv")
+    assert main(["profile", str(path), "--on", "h100", "--chart", str(tmp_path / "x.svg")]) == 2
+    assert "none of the 1 longest runs has both FLOPs and bytes" in capsys.readouterr().err

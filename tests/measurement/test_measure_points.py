@@ -309,3 +309,22 @@ def test_long_runs_with_cold_caches_keep_to_their_time():
 
     assert time_call(call, flush=lambda: None, seconds=0.6).value == pytest.approx(0.1, rel=0.5)
     assert 4 <= len(calls) <= 9
+
+
+def test_a_warm_function_is_under_the_roof_of_warm_data(machine):
+    """As a line of notation is: its caches were said to be warm under the roof of the main memory."""
+    warm, cold = (run_function(lambda: None, on=machine, flops=0, bytes=8e3, cold=cold) for cold in (False, True))
+    assert (warm.bound.bound_by, cold.bound.bound_by) == ("l1", "dram")
+    chosen = with_choices(machine, over="l2")
+    assert run_function(lambda: None, on=chosen, flops=0, bytes=8e3).bound.bound_by == "l2"
+
+
+def test_lines_share_sizes_that_stand_in_one_of_them(machine):
+    """A size of the first line was said to stand nowhere in the second."""
+    lines, here = ("fp32[M, K] @ fp32[K, 8]", "fp32[F] + fp32[F]"), Here(made(), machine, machine)
+    points = run(*lines, at=here, sizes={"F": "4*K"}, M=4, K=8, library=numpy_library())
+    assert [point.run.flops for point in points] == [2 * 4 * 8 * 8, 32]
+    with pytest.raises(SizeError, match="size Z stands nowhere in the expression"):
+        run(*lines, at=here, M=4, K=8, F=8, Z=3, library=numpy_library())
+    with pytest.raises(SizeError, match="size M has no value"):
+        run(*lines, at=here, K=8, F=8, library=numpy_library())

@@ -8,6 +8,7 @@ import click
 
 from roofline.cli.options import TARGET, target_arguments, with_options
 from roofline.cli.output import check_files, show, show_json
+from roofline.errors import InputError
 
 
 @click.command("profile")
@@ -49,7 +50,11 @@ def command(
     if chart is not None:
         from roofline.charts import plot
 
-        plot(on=machine, measured=[p.run for p in points[:top] if p.run.flops and p.run.bytes]).save(chart)
+        drawn = [p.run for p in points[:top] if p.run.flops and p.run.bytes]
+        if not drawn:
+            wrong = f"none of the {min(top, len(points))} longest runs has both FLOPs and bytes, so there is no chart"
+            raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
+        plot(on=machine, measured=drawn).save(chart)
     if split is not None:
         from roofline.charts.split_chart import split_chart
 

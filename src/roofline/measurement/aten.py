@@ -16,16 +16,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from roofline import dtypes
 from roofline.errors import InputError
 from roofline.ops.attention import attention
 from roofline.ops.contraction import contraction
-from roofline.ops.convolution import convolution
+from roofline.ops.convolution import conv_transpose, convolution
 from roofline.ops.elementwise import elementwise
 from roofline.ops.embedding import embedding
 from roofline.ops.norm import norm
 from roofline.ops.reduction import reduction
 from roofline.ops.softmax import softmax
-from roofline.work import Op, Tensor
+from roofline.work import Op, Tensor, Work
 
 #: Formats as a trace names them.
 FORMATS = {
@@ -60,6 +61,16 @@ class Seen:
     def optional(self, place: int) -> Tensor | None:
         """The tensor at an argument's place, None where there is none."""
         return self.tensors[place] if place < len(self.tensors) else None
+
+    def stated(self, place: int) -> Any:
+        """The plain value at an argument's place; an error where it does not read: older traces tell none, none text.
+
+        What an operation within was given may then say more.
+        """
+        found = self.value(place, None)
+        if found is None:
+            raise InputError(f"the trace tells no value of argument {place} of {self.name}")
+        return found
 
     def value(self, place: int, default: Any) -> Any:
         """The plain value at an argument's place: text of a trace read as numbers."""
@@ -108,10 +119,32 @@ def _product(a: Tensor, b: Tensor, name: str, batch: Sequence[int], m: int, n: i
     return contraction(a, b, out, m=m, n=n, k=k, batch=count, name=name)
 
 
-@rule("mm", "addmm", "_int_mm")
+#: Products whose results have a format of their own.
+RESULTS = {"_int_mm": "int32", "_scaled_mm": "bf16"}
+
+
+@rule("mm", "addmm", "_int_mm", "_scaled_mm")
 def _mm(seen: Seen) -> Op:
     a, b = (seen.tensor(1), seen.tensor(2)) if seen.name.endswith("addmm") else (seen.tensor(0), seen.tensor(1))
-    return _product(a, b, seen.name, (), a.dims[0], b.dims[1], a.dims[1])
+    op = _product(a, b, seen.name, (), a.dims[0], b.dims[1], a.dims[1])
+    result = RESULTS.get(seen.name.removeprefix("aten::"))
+    return op if result is None else replace(op, writes=(replace(op.writes[0], dtype=result),))
+
+
+@rule("mv", "addmv", "addmv_")
+def _mv(seen: Seen) -> Op:
+    a, x = (seen.tensor(1), seen.tensor(2)) if "addmv" in seen.name else (seen.tensor(0), seen.tensor(1))
+    (rows, inner), out = a.dims, Tensor("out", a.dims[:1], a.dtype)
+    if x.dims != (inner,):
+        raise InputError("a vector is as long as the rows of its matrix")
+    return contraction(a, x, out, m=rows, n=1, k=inner, name=seen.name)
+
+
+@rule("dot", "vdot")
+def _dot(seen: Seen) -> Op:
+    a, b = seen.tensor(0), seen.tensor(1)
+    (inner,), out = a.dims, Tensor("out", (), a.dtype)
+    return contraction(a, b, out, m=1, n=1, k=inner, unit="vector", name=seen.name)
 
 
 @rule("bmm", "baddbmm")
@@ -128,9 +161,20 @@ def _matmul(seen: Seen) -> Op:
         for size in a.dims[:-1]:
             rows *= size
         return _product(a, b, seen.name, (), rows, b.dims[1], a.dims[-1])
-    if len(a.dims) != len(b.dims) or len(a.dims) < 3:
+    if len(a.dims) < 2 or len(b.dims) < 2:
         raise InputError("a product of these shapes has no rule")
-    return _product(a, b, seen.name, a.dims[:-2], a.dims[-2], b.dims[-1], a.dims[-1])
+    batch = _broadcast([a.dims[:-2], b.dims[:-2]])
+    return _product(a, b, seen.name, batch, a.dims[-2], b.dims[-1], a.dims[-1])
+
+
+def _broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The shape that operands have together: sizes stand from the last, and a 1 is repeated as often as needed."""
+    width = max(map(len, shapes))
+    columns = zip(*[(*[1] * (width - len(shape)), *shape) for shape in shapes], strict=True)
+    sizes = [{size for size in column if size != 1} for column in columns]
+    if any(len(found) > 1 for found in sizes):
+        raise InputError("shapes that do not broadcast")
+    return tuple(found.pop() if found else 1 for found in sizes)
 
 
 @rule("linear")
@@ -142,16 +186,28 @@ def _linear(seen: Seen) -> Op:
     return _product(x, Tensor(w.ident, w.dims, w.dtype, "weight"), seen.name, (), rows, w.dims[0], w.dims[1])
 
 
-@rule("conv1d", "conv2d", "conv3d", "convolution", "_convolution", "convolution_overrideable", "mkldnn_convolution")
+#: Where convolutions have their options: stride, pad, dilation, groups, padding of the output, and whether transposed.
+_PLAIN_CONV, _WIDE_CONV = (3, 4, 5, 6, None, None), (3, 4, 5, 8, 7, 6)
+CONVOLUTIONS: dict[str, tuple[int | None, ...]] = {
+    "conv1d": _PLAIN_CONV, "conv2d": _PLAIN_CONV, "conv3d": _PLAIN_CONV, "mkldnn_convolution": (4, 3, 5, 6, None, None),
+    "convolution": _WIDE_CONV, "_convolution": _WIDE_CONV, "convolution_overrideable": _WIDE_CONV,
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), (3, 4, 7, 6, 5, None)),
+}  # fmt: skip
+
+
+@rule(*CONVOLUTIONS)
 def _conv(seen: Seen) -> Op:
-    x, w = seen.tensor(0), seen.tensor(1)
-    stride, pad, dilation = (seen.value(place, default) for place, default in ((3, 1), (4, 0), (5, 1)))
-    wide = seen.name.removeprefix("aten::") in ("convolution", "_convolution", "convolution_overrideable")
-    groups = seen.value(8 if wide else 6, 1)
+    """Channels stand second there, last here; the kernel of a transposed one begins with the channels it takes."""
+    name, x, w = seen.name.removeprefix("aten::"), seen.tensor(0), seen.tensor(1)
+    given = [None if place is None else seen.stated(place) for place in CONVOLUTIONS[name]]
+    stride, pad, dilation, groups, more, turned = (tuple(one) if isinstance(one, list) else one for one in given)
     last = Tensor(x.ident, (x.dims[0], *x.dims[2:], x.dims[1]), x.dtype)
+    options: dict[str, Any] = {"stride": stride, "pad": pad, "dilation": dilation, "groups": groups, "name": seen.name}
+    if turned is True or name.startswith("conv_transpose"):
+        kernel = Tensor(w.ident, (*w.dims[2:], *w.dims[:2]), w.dtype, "weight")
+        return conv_transpose(last, kernel, output_pad=more or 0, **options)
     kernel = Tensor(w.ident, (*w.dims[2:], w.dims[1], w.dims[0]), w.dtype, "weight")
-    stride, pad, dilation = (tuple(v) if isinstance(v, list) else v for v in (stride, pad, dilation))
-    return convolution(last, kernel, groups=groups, stride=stride, pad=pad, dilation=dilation, name=seen.name)
+    return convolution(last, kernel, **options)
 
 
 #: Attention in the dispatcher's several forms, with the place of the argument that says it is causal.
@@ -168,8 +224,22 @@ ATTENTION = {
 def _attention(seen: Seen) -> Op:
     """Operands stand as [batch, heads, length, size] there, as [batch, length, heads, size] here."""
     q, k, v = (_lengths_first(seen.tensor(place), "kv" if place else "activation") for place in range(3))
-    causal = seen.value(ATTENTION[seen.name.removeprefix("aten::")], False)
-    return attention(q, k, v, causal=causal is True, name=seen.name)
+    causal = seen.stated(ATTENTION[seen.name.removeprefix("aten::")]) is True
+    if causal and q.dims[-3] != k.dims[-3]:
+        q, k, v = _upper_left(q, k, v)
+    return attention(q, k, v, causal=causal, name=seen.name)
+
+
+def _upper_left(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Leave out the keys no query sees, where PyTorch aligns the first query with the first key, and we the last ones.
+
+    Queries beyond the last key see all of them, which has no rule here.
+    """
+    queries = q.dims[-3]
+    if queries > k.dims[-3]:
+        raise InputError("more queries than keys under a causal mask")
+    k, v = (replace(x, dims=(*x.dims[:-3], queries, *x.dims[-2:])) for x in (k, v))
+    return q, k, v
 
 
 def _lengths_first(x: Tensor, role: str) -> Tensor:
@@ -228,18 +298,42 @@ ELEMENTWISE = {
     "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "gelu": "gelu", "silu": "silu",
     "relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt",
     "neg": "neg", "abs": "abs", "sin": "sin", "cos": "cos", "erf": "erf", "pow": "power", "maximum": "maximum",
-    "minimum": "minimum", "copy": "copy", "clone": "copy", "contiguous": "copy",
+    "minimum": "minimum", "copy": "copy", "clone": "copy", "contiguous": "copy", "rsub": "subtract", "clamp": "clip",
+    "hardtanh": "clip", "clamp_min": "maximum", "clamp_max": "minimum", "where": "where", "gt": "compare",
+    "ge": "compare", "lt": "compare", "le": "compare", "eq": "compare", "ne": "compare",
+    **{name: name for name in (
+        "leaky_relu", "relu6", "softplus", "mish", "hardswish", "elu", "square", "reciprocal", "sign", "floor", "round",
+    )},
 }  # fmt: skip
 
 
 @rule(*ELEMENTWISE, *(f"{name}_" for name in ELEMENTWISE))
 def _elementwise(seen: Seen) -> Op:
-    ours = ELEMENTWISE[seen.name.removeprefix("aten::").removesuffix("_")]
-    places = (1,) if ours == "copy" and seen.name.rstrip("_").endswith("copy") else (0, 1)
+    """The result is as large as all operands together need, and of the widest format; in place, it is the first."""
+    plain = seen.name.removeprefix("aten::")
+    ours = ELEMENTWISE[plain.removesuffix("_")]
+    if plain in ("copy_", "copy"):
+        target, source = seen.tensor(0), seen.tensor(1)
+        return elementwise("copy", [source], replace(target, ident="out"), name=seen.name)
+    places = range(3 if ours == "where" else 2)
     tensors = [t for place in places if (t := seen.optional(place)) is not None and t.dims]
     if not tensors:
         raise InputError(f"{seen.name} has no tensor with a shape")
-    return elementwise(ours, tensors, name=seen.name)
+    kinds = [t.dtype for t in tensors[1 if ours == "where" else 0 :]] or [tensors[0].dtype]
+    dtype = tensors[0].dtype if plain.endswith("_") else "bool" if ours == "compare" else _widest(kinds)
+    out = Tensor("out", _broadcast([t.dims for t in tensors]), dtype)
+    return elementwise(ours, tensors, out, compute=_widest(kinds), name=seen.name)
+
+
+def _widest(kinds: Sequence[str]) -> str:
+    """The format of a result: that of the widest operand, and of no integer beside a real number."""
+    return max(kinds, key=lambda kind: (dtypes.get(kind).family in ("float", "complex"), dtypes.get(kind).bits))
+
+
+@rule("fill_", "zero_")
+def _fill(seen: Seen) -> Op:
+    """Memory that is written and not read."""
+    return Op(seen.name, "elementwise", Work(), (), (seen.tensor(0),), {"elements": seen.tensor(0).elements})
 
 
 def _is_shape(shape: Any) -> bool:

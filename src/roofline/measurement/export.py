@@ -13,7 +13,7 @@ from roofline.measurement.samples import Summary
 
 COLUMNS = (
     "kind", "name", "dtype", "threads", "working_set", "rows", "side", "unit", "value", "low", "high", "samples",
-    "clean",
+    "clean", "confirmed",
 )  # fmt: skip
 
 
@@ -44,4 +44,4 @@ def rows(measured: Measurement) -> Iterator[dict[str, Any]]:
 
 
 def _figures(summary: Summary) -> dict[str, Any]:
-    return {name: getattr(summary, name) for name in ("value", "low", "high", "samples", "clean")}
+    return {name: getattr(summary, name) for name in COLUMNS[-6:]}

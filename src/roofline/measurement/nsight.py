@@ -37,7 +37,10 @@ _CUDA_DTYPES = {"d": "fp64", "f": "fp32", "h": "fp16"}
 _TENSOR = re.compile(
     r"sm__ops_path_tensor(?:_op_\w+?)?_src_([a-z]+\d+)(?:_dst_([a-z]+\d+))?(?:_sparsity_o(?:n|ff))?\.sum"
 )
-_TENSOR_DTYPES = {"fp64": "fp64", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "int8": "int8"}
+_TENSOR_DTYPES = {name: name for name in ("fp64", "tf32", "fp16", "bf16", "fp8", "int8", "int4")}
+
+#: What counts work of the tensor cores: operations of other formats, or instructions, as older reports do.
+_OTHER = re.compile(r"sm\w*__(ops_path_tensor_|inst_executed_pipe_tensor)")
 
 #: Seconds and bytes of the units a report may be in.
 _SECONDS = {
@@ -111,11 +114,28 @@ def read_nsight(path: str | os.PathLike[str]) -> Imported:
     for run in runs:
         if not run.flops and not run.bytes:
             idle[run.name] = idle.get(run.name, 0.0) + run.seconds
-    return Imported(tuple(run for run in runs if run.flops or run.bytes), idle)
+    return Imported(tuple(run for run in runs if run.flops or run.bytes), idle, tuple(_notes(kernels, name)))
 
 
 Metrics = Mapping[str, tuple[str, str]]
 Rows = Sequence[tuple[int, Sequence[str]]]
+
+
+def _notes(kernels: Sequence[tuple[str, Metrics]], name: str) -> Iterator[str]:
+    """Tell what a report does not count, and what it counts in a way that gives no FLOPs."""
+    told = {metric: one for _, one in kernels for metric in one}
+    if not any(_counts_flops(metric) for metric in told):
+        yield "the report counts no FLOPs, so every run is under the roof of its bytes alone"
+    for metric in sorted(told):
+        if _OTHER.match(metric) and metric.endswith(".sum") and not _counts_flops(metric):
+            used = sum(_figure(one, metric, {}, name) for _, one in kernels if metric in one)
+            if used > 0:
+                yield f"{metric} has no FLOPs here: work of the tensor cores is missing"
+
+
+def _counts_flops(metric: str) -> bool:
+    tensor = _TENSOR.fullmatch(metric)
+    return _CUDA.fullmatch(metric) is not None or (tensor is not None and tensor[1] in _TENSOR_DTYPES)
 
 
 def _is_header(line: str) -> bool:

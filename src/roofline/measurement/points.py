@@ -9,22 +9,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
+from roofline.hardware.rate import main_level, with_choices
+from roofline.hardware.warm import WARM, on_curve, resting_level
 from roofline.measurement.runs import Measured
 from roofline.measurement.samples import Summary
 
 #: A run may be this much above its roof before it is flagged: roofs are measured too.
 ABOVE = 1.02
 
+#: A reason where the bound is one of data in the main memory.
+IN_CACHE = "data was already in a cache: compare with the warm bound (--warm)"
+
 #: Why a run can be faster than its bound, by what binds and by the kind of operation; "" holds for any.
 REASONS: tuple[tuple[str, str, str], ...] = (
-    ("memory-bound", "", "data was already in a cache: compare with the warm bound (--warm)"),
+    ("memory-bound", "", IN_CACHE),
     ("memory-bound", "", "fewer bytes moved than stated"),
     ("compute-bound", "convolution", "an algorithm with fewer operations (Winograd, FFT)"),
     ("compute-bound", "", "arithmetic in a narrower dtype than stated, or a higher clock than the roof's"),
@@ -83,6 +88,7 @@ class Point:
             reason
             for bound_kind, kind, reason in REASONS
             if bound_kind in ("", self.bound.kind) and kind in ("", self.kind)
+            if reason != IN_CACHE or self.bound.machine.over is None
         ]
         return (f"{self.fraction:.2f} of the roof: " + "; or ".join(reasons),)
 
@@ -111,12 +117,31 @@ class Point:
 
 
 def points_of(runs: Iterable[Measured], machine: Machine) -> list[Point]:
-    """Put runs beside what a machine allows; one that says it ran on another machine is an error."""
+    """Put runs beside what a machine allows; one that says it ran on another machine is an error.
+
+    Where the machine takes warm data, the bytes of a run lie in whichever memory level holds so many.
+    """
     found = []
+    answers: dict[tuple[float, float, str], Bound] = {}
     for run in runs:
         if run.on and run.on.lower() not in (machine.key, *machine.aliases):
             hint = f"ask --on {run.on}, or leave the column out"
             raise InputError(f"{run.name!r} ran on {run.on!r}, not on {machine.name}", hint=hint)
-        answer = bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=machine)
-        found.append(Point(run, answer))
+        asked = run.flops, run.bytes, run.dtype
+        if asked not in answers:
+            roof = _warm(machine, run.bytes) if machine.over == WARM and run.bytes else machine
+            answers[asked] = bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=roof)
+        found.append(Point(run, answers[asked]))
     return found
+
+
+def _warm(machine: Machine, moved: float) -> Machine:
+    """The roof of data that lies in whichever level holds it all, where a run moves each of its bytes once."""
+    main = main_level(machine)
+    at = resting_level(machine, main, moved)
+    if main.bandwidth is None or at.bandwidth is None:
+        return machine
+    speed = on_curve(main.curve, moved) if main.curve else at.bandwidth.value
+    figure = replace(at.bandwidth, value=max(speed, main.bandwidth.value))
+    levels = tuple(replace(m, bandwidth=figure) if m.name == at.name else m for m in machine.memories)
+    return with_choices(replace(machine, memories=levels), over=at.name)

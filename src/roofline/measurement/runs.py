@@ -85,6 +85,7 @@ def _from_file(path: str) -> tuple[Measured, ...]:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
+        _check_commas(path)
         raise InputError(f"{path} is not a CSV file: {error}", hint=_EXAMPLE) from None
     if not rows:
         raise InputError(f"{path} is empty", hint=_EXAMPLE)
@@ -97,11 +98,8 @@ def _from_file(path: str) -> tuple[Measured, ...]:
 
 def _header(header: list[str], where: str) -> list[str]:
     names = [name.strip().lower() for name in header]
-    apart = next((sign for sign in ";\t" if len(names) == 1 and sign in names[0]), None)
-    if apart is not None:
-        raise InputError(
-            f"{where}: values stand apart by {apart!r}", hint=f"separate them by commas: {','.join(COLUMNS)}"
-        )
+    if len(names) == 1:
+        _check_apart(names[0], where)
     for name in names:
         if name not in (*COLUMNS, *OPTIONAL):
             raise InputError(
@@ -114,6 +112,23 @@ def _header(header: list[str], where: str) -> list[str]:
             hint = f"the header is {','.join(COLUMNS)}, and {' and '.join(OPTIONAL)} where wanted"
             raise InputError(f"{where}: column {name} is missing", hint=hint)
     return names
+
+
+def _check_apart(line: str, where: str) -> None:
+    """Raise where the values of a header stand apart by another sign than a comma."""
+    apart = next((sign for sign in ";\t" if sign in line), None)
+    if apart is not None:
+        raise InputError(
+            f"{where}: values stand apart by {apart!r}", hint=f"separate them by commas: {','.join(COLUMNS)}"
+        )
+
+
+def _check_commas(path: str) -> None:
+    """Raise where a file is none with commas because its values, in quotes, stand apart by another sign."""
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        line = next((line for line in file if line.strip()), "")
+    if "," not in line:
+        _check_apart(line, f"{path}:1")
 
 
 def _from_row(names: list[str], row: list[str], where: str) -> Measured:

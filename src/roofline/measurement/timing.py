@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter, process_time
@@ -72,7 +73,7 @@ def run(
     points = []
     try:
         for line in expressions:
-            asked = question(line, on=on, sizes=dict(sizes))
+            asked = question(line, on=on, sizes=_own_sizes(line, expressions, sizes))
             ops = asked.ops()
             _check_numbers(ops)
             for step, op in zip(program(line).steps, ops, strict=True):
@@ -130,12 +131,14 @@ def run_function(
 ) -> Point:
     """Time a function of one's own whose FLOPs and bytes are stated, and put it under a roof.
 
-    Amounts may carry units, and ``on`` may be a chip's name. Wrong ones are an error before anything is timed.
+    Amounts may carry units, and ``on`` may be a chip's name. Wrong ones are an error before anything is timed. Unless
+    ``cold``, the data is in whichever memory level holds so many bytes, as in :func:`run`.
     """
     from roofline.hardware import chip
     from roofline.measurement.points import points_of
 
     machine = on if isinstance(on, Machine) else chip(on)
+    machine = machine if cold or machine.over is not None else with_choices(machine, over=WARM)
     named = name or getattr(call, "__name__", "function")
     [stated] = read_measured([(named, flops, bytes, 1.0, dtype)])
     points_of([stated], machine)
@@ -235,6 +238,15 @@ def flush_bytes(held: Sequence[float]) -> int:
     (544000000, True)
     """
     return int(max(4 * max(held, default=0.0), FLUSH))
+
+
+def _own_sizes(line: str, lines: Sequence[str], sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out sizes that stand in another line only, and in no formula of those that stay."""
+    own = program(line).labels
+    elsewhere = {label for other in lines for label in program(other).labels} - set(own)
+    formulas = " ".join(value for name, value in sizes.items() if isinstance(value, str) and name not in elsewhere)
+    used = set(re.findall(r"[^\W\d]\w*", formulas))
+    return {name: value for name, value in sizes.items() if name not in elsewhere or name in used}
 
 
 def _check_numbers(ops: Sequence[Op]) -> None:

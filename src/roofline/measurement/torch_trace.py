@@ -1,9 +1,10 @@
 """A trace of torch.profiler (Chrome's JSON) → runs: time from the trace, FLOPs and bytes from our own rules.
 
 An operation counts where its caller does not: of ``linear`` calling ``addmm`` the outermost that has a rule is taken.
-On an accelerator its time is that of the kernels it launched, joined to it by the trace's own correlation numbers;
-on a CPU it is the operation's own. All time is accounted for: what has no rule is listed with its time, and so is what
-a caller without one spends beside the operations it calls, and what no operation launched.
+On an accelerator its time is that of the kernels it launched, joined to it by the trace's own numbers: the External id
+of both, or the correlation of a kernel and of the call that launched it, which has such an id or lies within the
+operation. On a CPU it is the operation's own. All time is accounted for: what has no rule is listed with its time, and
+so is what a caller without one spends beside the operations it calls, and what no operation launched.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import math
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from roofline.bounds.traffic import traffic
@@ -23,8 +26,11 @@ from roofline.measurement.imported import Imported
 from roofline.measurement.runs import Measured
 from roofline.work import Op
 
-#: Categories of events that are work of a device.
-DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+#: Categories of events, in small letters: operations, work of a device, calls that launch it. PyTorch before 1.12 wrote
+#: Operator, Kernel, Memcpy, Memset and Runtime.
+OPERATIONS = frozenset({"cpu_op", "operator"})
+DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
+LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime", "runtime"})
 
 #: Operations that move or compute nothing: views and bookkeeping of the dispatcher.
 FREE = frozenset(
@@ -49,7 +55,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     """
     name = os.fspath(path)
     events = _events(name)
-    calls = [e for e in events if e.get("ph") == "X" and e.get("cat") == "cpu_op" and _timed(e)]
+    calls = [e for e in events if e.get("ph") == "X" and _category(e) in OPERATIONS and _timed(e)]
     if not calls:
         raise InputError(
             f"{name} holds no operations of PyTorch", hint="export it with torch.profiler's export_chrome_trace"
@@ -57,9 +63,9 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     odd = next((e for e in (*calls, *_device_work(events)) if not 0 <= e["dur"] < math.inf), None)
     if odd is not None:
         raise InputError(f"{name}: {odd['name']} took {odd['dur']} us", hint="a time is a number, and not below 0")
-    if not any("Input Dims" in _told(e) for e in calls):
+    if not any(_dims(e) is not None for e in calls):
         raise InputError(f"{name} holds no shapes", hint="profile with record_shapes=True")
-    kernels = _kernel_seconds(events)
+    kernels = _kernel_seconds(events, calls)
     runs: list[Measured] = []
     unpriced: dict[str, float] = {}
     timeless = 0
@@ -69,7 +75,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
         op = _priced(call)
         seconds = _seconds(call, inside, kernels)
         if op is not None and seconds > 0:
-            runs.append(_run(plain, call, op, seconds))
+            runs.append(replace(_run(plain, op), seconds=seconds))
         elif seconds > 0 and plain.removeprefix("aten::").rstrip("_") not in FREE:
             unpriced[plain] = unpriced.get(plain, 0.0) + seconds
         timeless += op is not None and seconds <= 0
@@ -79,6 +85,8 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
         names = ", ".join(sorted(unpriced)[:6])
         raise InputError(f"{name} holds no operation that has a rule", hint=f"it holds: {names}")
     notes = [f"times are those of the {'kernels of the device' if kernels else 'operations of the CPU'}"]
+    if not any("Concrete Inputs" in _told(e) for e in calls):
+        notes.append("the trace tells no strides and no masks, as older ones do: without them these have no rule")
     if timeless:
         notes.append(f"{timeless} operation{'s' * (timeless > 1)} with a rule took no time and stand nowhere")
     return Imported(tuple(runs), unpriced, tuple(notes))
@@ -110,6 +118,16 @@ def _told(event: dict[str, Any]) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
+def _category(event: dict[str, Any]) -> str:
+    return str(event.get("cat")).lower()
+
+
+def _dims(event: dict[str, Any]) -> Any:
+    """Give the shapes of the inputs; old traces write them with a small letter."""
+    told = _told(event)
+    return told.get("Input Dims", told.get("Input dims"))
+
+
 def _number(event: dict[str, Any]) -> str | None:
     """Give the number that joins an operation to its kernels: written with a small letter, or as text, by old ones."""
     told = _told(event)
@@ -136,7 +154,7 @@ def _outermost(calls: Sequence[dict[str, Any]]) -> tuple[list[Call], list[Call]]
     for call in calls:
         threads.setdefault((str(call.get("pid")), str(call.get("tid"))), []).append(call)
     for listed in threads.values():
-        listed.sort(key=lambda e: (e["ts"], -e["dur"]))
+        listed.sort(key=_order)
         position = 0
         while position < len(listed):
             call = listed[position]
@@ -152,6 +170,12 @@ def _outermost(calls: Sequence[dict[str, Any]]) -> tuple[list[Call], list[Call]]
                 passed.append((call, inside))
                 position += 1
     return picked, passed
+
+
+def _order(call: dict[str, Any]) -> tuple[float, float, int]:
+    """Callers before what they call: of two of one time, as in traces of whole microseconds, the one numbered first."""
+    number = _number(call) or ""
+    return call["ts"], -call["dur"], int(number) if number.isdecimal() else 0
 
 
 def _beside(
@@ -183,22 +207,65 @@ def _own_seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> floa
 
 def _priced(call: dict[str, Any]) -> Op | None:
     told = _told(call)
-    dims, kinds = told.get("Input Dims", []), told.get("Input type", [])
+    dims, kinds = _dims(call), told.get("Input type", [])
     if not isinstance(dims, list) or not isinstance(kinds, list):
         return None
     values = told.get("Concrete Inputs", [])
-    return operation(str(call["name"]), dims, kinds, values if isinstance(values, list) else [])
+    return _operation(
+        str(call["name"]), _frozen(dims), _frozen(kinds), _frozen(values if isinstance(values, list) else [])
+    )
+
+
+#: A trace holds the same operations again and again.
+_operation = lru_cache(maxsize=4096)(operation)
+
+
+def _frozen(value: Any) -> Any:
+    """Make a key of what a trace tells."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    return str(value) if isinstance(value, dict) else value
 
 
 def _device_work(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [event for event in events if event.get("cat") in DEVICE_WORK and _timed(event)]
+    return [event for event in events if _category(event) in DEVICE_WORK and _timed(event)]
 
 
-def _kernel_seconds(events: Sequence[dict[str, Any]]) -> dict[str | None, float]:
+def _kernel_seconds(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]) -> dict[str | None, float]:
     """Seconds of device work by the External id of the operation that launched it."""
     found: dict[str | None, float] = {}
+    known = {_number(call) for call in calls}
+    launchers: dict[str, str | None] | None = None
     for event in _device_work(events):
-        found[_number(event)] = found.get(_number(event), 0.0) + event["dur"] * 1e-6
+        number, link = _number(event), _told(event).get("correlation")
+        if (number is None or number not in known) and link is not None:
+            launchers = _launchers(events, calls) if launchers is None else launchers
+            number = launchers.get(str(link), number)
+        found[number] = found.get(number, 0.0) + event["dur"] * 1e-6
+    return found
+
+
+def _launchers(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]) -> dict[str, str | None]:
+    """The External id of the operation behind every correlation: the launch's own, or that of the call it lies in."""
+    known = {_number(call) for call in calls}
+    found: dict[str, str | None] = {}
+    threads: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    launches = [e for e in events if _category(e) in LAUNCHES and _timed(e) and "correlation" in _told(e)]
+    for event in (*calls, *launches):
+        threads.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(event)
+    for listed in threads.values():
+        around: list[dict[str, Any]] = []
+        for event in sorted(listed, key=_order):
+            while around and around[-1]["ts"] + around[-1]["dur"] <= event["ts"]:
+                around.pop()
+            if _category(event) not in LAUNCHES:
+                around.append(event)
+                continue
+            number = _number(event)
+            if number not in known:
+                number = next((_number(call) for call in reversed(around) if _number(call) is not None), None)
+            if number is not None:
+                found[str(_told(event)["correlation"])] = number
     return found
 
 
@@ -209,10 +276,13 @@ def _seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]], kernels: di
     return sum(kernels.get(number, 0.0) for number in numbers if number is not None)
 
 
-def _run(name: str, call: dict[str, Any], op: Op, seconds: float) -> Measured:
+@lru_cache(maxsize=4096)
+def _run(name: str, op: Op) -> Measured:
+    """An operation as a run of one second."""
     [moved] = traffic([op])
+    tensors = op.reads or op.writes
     dtype = next((key.dtype for key in op.work if key.quantity == "flops"), "")
-    dtype = dtype or (op.reads[0].dtype if op.reads else "fp32")
-    shapes = " ".join("x".join(map(str, tensor.dims)) for tensor in op.reads[:2])
+    dtype = dtype or (tensors[0].dtype if tensors else "fp32")
+    shapes = " ".join("x".join(map(str, tensor.dims)) for tensor in tensors[:2])
     flops = float(sum(amount for key, amount in op.work.items() if key.quantity == "flops"))
-    return Measured(f"{name.removeprefix('aten::')} {shapes}", flops, float(moved.total("bytes")), seconds, dtype)
+    return Measured(f"{name.removeprefix('aten::')} {shapes}", flops, float(moved.total("bytes")), 1.0, dtype)
