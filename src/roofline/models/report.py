@@ -178,7 +178,8 @@ def serve(
     :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
-        raise InputError("nothing is asked for", hint="give a prompt to prefill, a context to decode after, or both")
+        hint = "give a prompt to prefill, a context to decode after, or both (--prompt 1024, prompt=1024)"
+        raise InputError("nothing is asked for", hint=hint)
     described = load(model) if isinstance(model, str) else model
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
