@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from roofline.cli import main
@@ -84,3 +86,18 @@ def test_microbatches_have_one_name_in_two_spellings(capsys: pytest.CaptureFixtu
         assert main([*TRAIN[:3], "h100:8", "--batch-tokens", "1e5", word, "2"]) == 0
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
+
+
+def test_what_is_called_exact_has_more_figures_than_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["solve", "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "--for", "D", "--on", "v5e:4"]
+    assert main(words) == 0
+    assert "D = 26,266.667" in capsys.readouterr().out
+
+
+def test_advice_in_json_says_what_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["advise", MATMUL, "--on", "h100", "B=64", "D=8192", "F=8192", "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["target"] == "NVIDIA H100 SXM5 80GB"
+    assert found["bound_by"] == "hbm"
+    assert found["lower"] == found["advice"][0]["lower_before"]
