@@ -81,6 +81,7 @@ def test_bad_shapes(shape):
         ("h10", "unknown chip 'h10'; did you mean 'h100'? (`roofline chips` lists all)"),
         ("v6f", "unknown chip 'v6f'; did you mean 'v6e'? (`roofline chips` lists all)"),
         ("tpu-v5ee", "unknown chip 'tpu-v5ee'; did you mean 'v5e'? (`roofline chips` lists all)"),
+        ("h100,A100", "unknown chip 'h100,A100'; chips are named one by one: 'h100' and 'A100'"),
         ("8xH100", "unknown chip '8xH100'; several chips stand behind a colon: 'h100:8'"),
         ("h100 x 8", "unknown chip 'h100 x 8'; several chips stand behind a colon: 'h100:8'"),
         ("v5e-16", "unknown chip 'v5e-16'; several chips stand behind a colon: 'v5e:16'"),

@@ -148,7 +148,9 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
 
 
 def _several(name: str, layers: Sequence[Layer]) -> str:
-    """Say how ``8xH100``, ``h100 x 8`` or ``v5e-16`` is written, where that is meant."""
+    """Say how ``8xH100``, ``h100 x 8``, ``v5e-16`` or ``h100,a100`` is written, where that is meant."""
+    if "," in name and all(index.squash(part) in index.read().aliases for part in name.split(",")):
+        return f"chips are named one by one: {' and '.join(repr(part.strip()) for part in name.split(','))}"
     found = _MANY.fullmatch(name.strip())
     if found is None:
         return ""
