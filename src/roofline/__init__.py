@@ -76,6 +76,8 @@ _WHERE = {
     "roofline.programs.traced": ("Traced",),
     "roofline.work": ("Key", "Op", "Tensor", "Work"),
 }
+#: What is asked for here and lives in ``roofline.models``.
+_MODELS = ("decode", "generation", "load", "prefill", "serve", "serve_bound", "serve_table", "train")
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __version__ = "0.1.0"
@@ -134,7 +136,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'roofline' has no attribute {name!r}")
+    models = f"; did you mean roofline.models.{name}?" if name in _MODELS else ""
+    raise AttributeError(f"module 'roofline' has no attribute {name!r}{models}")
 
 
 def __dir__() -> list[str]:

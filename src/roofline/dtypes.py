@@ -128,6 +128,9 @@ ALIASES: dict[str, str] = {
     "u8": "uint8", "u4": "uint4", "pred": "bool", "binary": "int1", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
 
+# How formats begin that are often written in capitals: FP8, BF16, INT8.
+_SPELLED = ("fp", "bf16", "bfloat16", "float", "tf32", "int", "uint", "mx", "nvfp", "complex")
+
 # Arithmetic formats by width; a chip without a rate for one runs it as the next wider (DESIGN section 5).
 _FLOAT_LADDER: tuple[tuple[str, ...], ...] = (
     ("fp4",),
@@ -149,8 +152,15 @@ _INT_LADDER: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def is_dtype(name: str) -> bool:
-    """Say whether ``name`` is a format or an alias of one."""
-    return name in DTYPES or name in ALIASES
+    """Say whether ``name`` is a format or an alias of one; capitals are another spelling only where no name has them.
+
+    >>> is_dtype("FP8"), is_dtype("Float16"), is_dtype("half"), is_dtype("HALF"), is_dtype("F8")
+    (True, True, True, False, False)
+    """
+    if name in DTYPES or name in ALIASES:
+        return True
+    plain = name.lower()
+    return plain != name and plain.startswith(_SPELLED) and (plain in DTYPES or plain in ALIASES)
 
 
 def names() -> list[str]:
@@ -160,15 +170,18 @@ def names() -> list[str]:
 
 @cache
 def get(name: str) -> DType:
-    """Look a format up by name or alias.
+    """Look a format up by name or alias, in small letters or capitals.
 
-    >>> get("float8_e4m3fn").arithmetic
-    'fp8'
+    >>> get("float8_e4m3fn").arithmetic, get("FP16").name
+    ('fp8', 'fp16')
     >>> get("bf61")
     Traceback (most recent call last):
     roofline.errors.DTypeError: unknown dtype 'bf61'; did you mean 'bf16'?
     """
-    found = DTYPES.get(ALIASES.get(name, name))
+    if not isinstance(name, str):
+        raise DTypeError(f"a dtype is text, not {name!r:.60}", hint="as in 'bf16', 'fp8' or 'int8'")
+    plain = name if name in DTYPES or name in ALIASES else name.lower()
+    found = DTYPES.get(ALIASES.get(plain, plain))
     if found is None:
         raise DTypeError(f"unknown dtype {name!r}", hint=suggest(name, [*DTYPES, *ALIASES], what="dtypes"))
     return found
@@ -195,7 +208,7 @@ def arithmetic_name(name: str) -> str:
     >>> arithmetic_name("fp8_e5m2"), arithmetic_name("fp16_acc16")
     ('fp8', 'fp16_acc16')
     """
-    base, _, accumulate = name.partition("_acc")
+    base, _, accumulate = name.partition("_acc") if isinstance(name, str) else (name, "", "")
     return get(base).arithmetic + (f"_acc{accumulate}" if accumulate else "")
 
 

@@ -68,6 +68,9 @@ def test_inputs_are_read_as_the_notation_reads_them():
         trace(nn.ReLU(), "bf16[B, 8]", sizes={"B": 0})
     with pytest.raises(NotationError, match="an input names its dtype"):
         trace(nn.ReLU(), "x[3, 8]")
+    for bare in ("3x8", "(3, 8)", "[3,8]", "3,8"):
+        with pytest.raises(NotationError, match=r"an input names its dtype; as in 'bf16\[3, 8\]'"):
+            trace(nn.ReLU(), bare)
     with pytest.raises(NotationError, match="an input is one tensor"):
         trace(nn.ReLU(), "bf16[3, 8] * bf16[8, 4]")
     with pytest.raises(RooflineError, match="did you mean 'bf16'"):

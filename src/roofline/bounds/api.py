@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
-from roofline.bounds.question_mesh import names_in
+from roofline.bounds.question_mesh import named_axes, names_in
 from roofline.errors import InputError, SizeError, did_you_mean, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -73,7 +73,7 @@ def question(
     if tile is not None and policy not in (None, "tiled"):
         raise InputError(f"tile= goes with policy='tiled', not {policy!r}", hint="give one of the two")
     where, level = on, over
-    given, axes = _all_sizes(sizes, named), dict(mesh or {})
+    given, axes = _all_sizes(sizes, named), named_axes(mesh)
     if expression is not None:
         parsed = program(expression, compute)
         where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
@@ -233,6 +233,8 @@ def _stand_somewhere(sizes: Mapping[str, Any], names: Sequence[str], text: str) 
 
 
 def _all_sizes(sizes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise InputError(f"sizes is {sizes!r:.60}", hint="give sizes by name, as in sizes={'B': 64}, or B=64 alone")
     both = sorted((sizes or {}).keys() & named.keys())
     if both:
         raise InputError(f"size {both[0]} is given twice", hint="give it once")

@@ -112,6 +112,11 @@ class Communication:
 
         return communication_table(self)
 
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import rendered_html
+
+        return rendered_html(self)
+
     def __repr__(self) -> str:
         from roofline.bounds.explain import show
 

@@ -23,7 +23,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.api import target
 from roofline.bounds.question import resolve_sizes
-from roofline.bounds.question_mesh import axis_size
+from roofline.bounds.question_mesh import axis_size, named_axes
 from roofline.errors import InputError, NotationError, SizeError, suggest
 from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
@@ -184,14 +184,14 @@ def layout(
            ^
     """
     check_uneven(uneven)
-    node = _tensor(tensor)
+    node, shape = _tensor(tensor), named_axes(mesh)
     twice = sorted({*(sizes or {})} & {*named})
     if twice:
         raise InputError(f"size {twice[0]} is given twice", hint="give it once")
     given = resolve_sizes({**(sizes or {}), **named})
-    axes, notes = _axes(node, tensor, dict(mesh or {}), on, files, given)
+    axes, notes = _axes(node, tensor, shape, on, files, given)
     labels = [dim.name for dim in node.dims or () if dim.name]
-    beside = {*axes, *(name for size in (mesh or {}).values() if isinstance(size, str) for name in formula_names(size))}
+    beside = {*axes, *(name for size in shape.values() if isinstance(size, str) for name in formula_names(size))}
     unknown = next((name for name in given if name not in labels and name not in beside), None)
     if unknown is not None:
         hint = suggest(unknown, labels, what="sizes")

@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.ops import formula, formula_names
@@ -22,6 +23,20 @@ from roofline.sizes import product
 
 if TYPE_CHECKING:
     from roofline.bounds.question import Question
+
+
+def named_axes(mesh: Any) -> dict[str, Any]:
+    """Take the axes that a caller gave by name; none is none.
+
+    >>> named_axes({"X": 4}), named_axes(None)
+    ({'X': 4}, {})
+    >>> named_axes("X=4")
+    Traceback (most recent call last):
+    roofline.errors.InputError: mesh is 'X=4'; give axes by name, as in mesh={'X': 4, 'Y': 8}
+    """
+    if mesh is not None and not isinstance(mesh, Mapping):
+        raise InputError(f"mesh is {mesh!r:.60}", hint="give axes by name, as in mesh={'X': 4, 'Y': 8}")
+    return dict(mesh or {})
 
 
 def mesh_of(asked: Question) -> Machine:

@@ -30,7 +30,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import roots_of
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import mesh_of, names_in
+from roofline.bounds.question_mesh import mesh_of, named_axes, names_in
 from roofline.bounds.scaling_answer import Scaling, worked_out
 from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named
 from roofline.bounds.solve_network import hidden_from
@@ -82,6 +82,8 @@ def scaling(
     roofline.errors.InputError: unknown condition 'ddp'; did you mean 'dp'?
     """
     several = _several(torus_axes or {})
+    if not isinstance(name, str):
+        raise InputError(f"a condition is text, not {name!r:.60}", hint="one at a time, such as 'fsdp'")
     whole = {"mixed": _mixed, "2d": _two_dimensions}.get(name)
     if whole is not None:
         if mesh or network:
@@ -92,7 +94,7 @@ def scaling(
     _known_axes(several, condition.mesh)
     asked = question(_spread(condition.text.format(dtype), several), on=on, algorithm=algorithm, **arguments)
     wanted = unknown or condition.unknown
-    axes = dict(mesh) if mesh is not None else _axes(asked.machine.mesh, _all(condition.mesh, several))
+    axes = named_axes(mesh) if mesh is not None else _axes(asked.machine.mesh, _all(condition.mesh, several))
     asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
     opened = [axis for axis, size in axes.items() if size is None]
     sizes = _sizes(asked, wanted, [*program(asked.text).labels, *opened, *names_in(asked.mesh)])

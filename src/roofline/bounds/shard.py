@@ -62,6 +62,11 @@ class ShardPlans:
 
         return plans_table(self)
 
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import rendered_html
+
+        return rendered_html(self)
+
     def __repr__(self) -> str:
         return f"<{len(self)} plans; best: {self.best!r}>"
 

@@ -271,6 +271,17 @@ def pairs_html(what: str, target: str, pairs: Sequence[tuple[str, str]]) -> str:
     return f"<div><b>{escape(what)}</b> on {escape(target)}<table>{rows}</table></div>"
 
 
+def rendered_html(renderable: Any) -> str:
+    """Render what has a terminal form for a notebook, as it stands there."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    console = Console(record=True, file=StringIO(), width=110, highlight=False, markup=False)
+    console.print(renderable)
+    return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+
 def dtype_lines(found: DTypeSolution) -> list[tuple[str, str]]:
     """The bound for every storage format of one operand as pairs of a format and a sentence."""
     flip = found.flips_at
@@ -288,7 +299,8 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
     """The answer to "where does it flip?" as pairs of a word and a sentence."""
     lines = [("answer", found.verdict)]
     if found.value is not None:
-        value = format_quantity(found.value, found.unit) if found.unit else format_number(found.value)
+        exact = 8  # significant digits: the row says "exactly"
+        value = format_quantity(found.value, found.unit, exact) if found.unit else format_number(found.value, exact)
         lines.append(("exactly", f"{found.unknown} = {value}"))
     if found.pick is not None:
         at = found.at_pick()

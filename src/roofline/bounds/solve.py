@@ -59,6 +59,10 @@ LARGE = 10**9
 MOST_TRIED = 256
 
 
+#: What else a bandwidth and a peak are called.
+_MEANT = {"memory": "bandwidth", "bw": "bandwidth", "flops": "peak", "flop/s": "peak", "compute": "peak"}
+
+
 def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution:
     """Find the value of one unknown at which the bottleneck changes.
 
@@ -79,7 +83,9 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         hint = f"open it on a target without a shape, as in mesh={{{for_!r}: {for_!r}}} (--mesh {for_}={for_})"
         raise SizeError(f"the size of mesh axis {for_} is fixed here, or not said", hint=hint)
     if for_ not in names and for_ not in rates:
-        raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, [*names, *rates], what="unknowns"))
+        meant = _MEANT.get(str(for_).lower())
+        hint = f"did you mean {meant!r}?" if meant else suggest(for_, [*names, *rates], what="unknowns")
+        raise SizeError(f"nothing here is called {for_!r}", hint=hint)
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
     several = next((name for name in asked.sizes if has_arrays({name: asked.sizes[name]})), None)
     if several is not None:

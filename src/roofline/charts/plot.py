@@ -155,7 +155,8 @@ class _Asked:
             several = {k: v for k, v in sizes.items() if _has_several(v)}
             combinations = list(product(*several.values()))
             if len(combinations) > MOST_POINTS:
-                hint = f"give fewer values to {', '.join(several)}, or draw over one: vary={next(iter(several))!r}"
+                first = next(iter(several))
+                hint = f"give fewer values to {', '.join(several)}, or draw over one: vary={first!r}, --vary {first}"
                 raise SizeError(f"{len(combinations)} points are more than a chart can hold ({MOST_POINTS})", hint=hint)
             for values in combinations:
                 picked = {k: int(v) if float(v).is_integer() else v for k, v in zip(several, values, strict=True)}

@@ -75,6 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except click.NoSuchOption as error:
+        from roofline.cli.synonyms import explained
+
+        explained(error).show()
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

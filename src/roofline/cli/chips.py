@@ -49,7 +49,7 @@ def command(
     from roofline.cli import chips_show
     from roofline.hardware import chip, chips
 
-    dtypes.get(dtype.partition("_acc")[0])
+    dtype = dtypes.arithmetic_name(dtype)
     layers = machine_files(files)
     overrides: dict[str, Any] = dict(parse_set(set_))
     if overrides and not names:

@@ -14,6 +14,8 @@ from roofline.hardware.own import own_file
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
+#: A list as Python writes it, ``B=[1, 2, 4]``: its brackets go.
+_LIST = re.compile(r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*")
 _RANGE = re.compile(r"(\d+):(\d+)(?::(\*?)(\d+))?")
 
 
@@ -93,7 +95,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     expressions: list[str] = []
     sizes: dict[str, Any] = {}
     for word in words:
-        match = _SIZE.fullmatch(word)
+        match = _SIZE.fullmatch(_LIST.sub(r"\1\2", word))
         if match is None or _is_call(match.group(2)):
             expressions.append(word)
             continue
@@ -128,6 +130,8 @@ def parse_size(name: str, text: str) -> Any:
     match = _RANGE.fullmatch(text.replace(" ", ""))
     if match is not None:
         return _range(name, *match.groups())
+    if re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text):
+        raise SizeError(f"size {name} is {text!r}", hint=f"a range is {name}=1:512, {name}=1:512:8 or {name}=1:512:*2")
     number = _number(text)
     return text if number is None else number
 
@@ -265,6 +269,10 @@ def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,))
     """
     import os
 
+    number = next((text for text in files if text.strip().isdigit()), None)
+    if number is not None:
+        hint = f"a number of chips stands behind the target: --on h100:{number.strip()}"
+        raise InputError(f"--chips {number!r} is not a machine file", hint=hint)
     folder = own_file("chips")
     wanted = any(target is None or target.strip().lower().startswith("this") for target in targets)
     measured = [own_file("this.toml"), own_file("this-device.toml")] if wanted else []

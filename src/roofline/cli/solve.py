@@ -38,6 +38,8 @@ def command(words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], as_j
     arguments = question_arguments(options)
     if bandwidths and for_ != "intensity":
         raise InputError("--bandwidth goes with --for intensity", hint="set a figure with --set hbm=8.2e11")
+    if for_ in ("ridge", "critical-intensity", "critical_intensity"):
+        raise InputError(f"--for {for_} is not an unknown", hint="the ridge of a machine is --for intensity")
     found: Any
     if for_ == "intensity" and expression is None:
         found = _zones(arguments, bandwidths)

@@ -28,7 +28,14 @@ _BESIDE = {
 @click.option("--pipeline", type=int, default=1, show_default=True, metavar="N", help="Stages that hold some layers.")
 @click.option("--schedule", default="1f1b", show_default=True, metavar="NAME", help="gpipe, 1f1b, interleaved, zb-h1.")
 @click.option("--chunks", type=int, default=1, show_default=True, metavar="N", help="Pieces a stage (interleaved).")
-@click.option("--microbatches", type=int, metavar="N", help="Parts of a step (default 1; with stages one a sequence).")
+@click.option(
+    "--microbatches",
+    "--micro-batches",
+    "microbatches",
+    type=int,
+    metavar="N",
+    help="Parts of a step (default 1; with stages one a sequence).",
+)
 @click.option("--fsdp", type=int, metavar="N", help="Chips that share one copy by --zero (default: what is left).")
 @click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split each layer.")
 @click.option("--expert", type=int, default=1, show_default=True, metavar="N", help="Chips that hold whole experts.")

@@ -8,6 +8,7 @@ inherits from its own key, so that a user's ``[chip.h100] inherits = "h100"`` ch
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -19,6 +20,14 @@ from roofline.hardware.doubts import doubts
 from roofline.hardware.machine import Machine
 from roofline.hardware.reading import Place, is_text_list
 from roofline.hardware.schema import build, check_file
+
+#: Several chips as other tools write them: ``8xH100``, ``h100 x 8``, ``v5e-16``, ``v5e 4x4``.
+_MANY = re.compile(
+    r"(?P<count>\d+)\s*[x×*]\s*(?P<chip>\S.*)|(?P<first>.+?)(?:\s*[x×*]\s*|(?P<hyphen>-)|\s+)(?P<shape>\d+(?:[x×]\d+)*)",
+    re.IGNORECASE,
+)
+#: Chips whose slices Google names after their TensorCores: a v4-8 is four chips.
+_COUNTED_BY_CORE = ("v2", "v3", "v4", "v5p")
 
 #: The most chips one may inherit through.
 LONGEST_CHAIN = 50
@@ -122,14 +131,37 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
 
 
 def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
-    """Make the error for a name no chip has, with the nearest one."""
+    """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
+    several = _several(name, layers)
+    if several:
+        return HardwareError(f"unknown chip {name!r}", hint=several)
     own = {index.squash(key): key for layer in layers for key in (*layer.chips, *layer.systems)}
     own |= {squashed: key for squashed, key in index.read().system_aliases.items() if squashed not in own}
-    near = did_you_mean(index.squash(name), [*own, *index.read().aliases])
+    squashed, every = index.squash(name), [*own, *index.read().aliases]
+    begin = re.match(r"[a-z]{2,}", squashed)
+    alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
+    near = did_you_mean(squashed, alike) or did_you_mean(squashed, every)
     hint = (
         f"did you mean {own.get(near, near)!r}? (`roofline chips` lists all)" if near else "`roofline chips` lists all"
     )
     return HardwareError(f"unknown chip {name!r}", hint=hint)
+
+
+def _several(name: str, layers: Sequence[Layer]) -> str:
+    """Say how ``8xH100``, ``h100 x 8``, ``v5e-16`` or ``h100,a100`` is written, where that is meant."""
+    if "," in name and all(index.squash(part) in index.read().aliases for part in name.split(",")):
+        return f"chips are named one by one: {' and '.join(repr(part.strip()) for part in name.split(','))}"
+    found = _MANY.fullmatch(name.strip())
+    if found is None:
+        return ""
+    chip, count = found["chip"] or found["first"], found["count"] or found["shape"]
+    squashed = index.squash(chip)
+    key = next((k for layer in reversed(layers) if (k := layer.key(squashed))), index.read().aliases.get(squashed))
+    if key is None:
+        return ""
+    if found["hyphen"] and key in _COUNTED_BY_CORE and count.isdigit() and int(count) > 1:
+        return f"Google counts its TensorCores, two a chip: write '{key}:{int(count) // 2}' for {int(count) // 2} chips"
+    return f"several chips stand behind a colon: '{key}:{count.lower().replace('×', 'x')}'"
 
 
 def _from_layers(key: str, layers: Sequence[Layer], chain: tuple[str, ...]) -> Machine:

@@ -63,6 +63,12 @@ class Chunked:
         """Seconds a token of the sequences that decode, while the prompt is prefilled."""
         return self.time_to_first_token / self.steps
 
+    def __repr__(self) -> str:
+        from roofline.bounds.explain import show
+
+        first, longest = show(self.time_to_first_token, "s"), show(self.longest_step, "s")
+        return f"<Chunked: {self.prompt} tokens by {self.chunk}: first token after {first}, longest step {longest}>"
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {

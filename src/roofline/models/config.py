@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, did_you_mean
 from roofline.models.description import Model
 from roofline.models.families import completed, reader
 from roofline.models.fields import Fields
@@ -126,7 +126,14 @@ def _missing(text: str) -> InputError:
         stem = os.path.basename(text).removesuffix(".json").lower()
         hint = f"the shipped model is called {stem!r}" if stem in _index() else "check the path"
         return InputError(f"no file {text}", hint=hint)
-    return InputError(f"no model {text!r}", hint=suggest(text.lower(), names(), what="shipped models"))
+    plain = text.strip().lower()
+    holding = [name for name in names() if len(plain) > 1 and plain in name.split("--")[-1].split("-")]
+    if holding:
+        listed = ", ".join(holding[:6]) + (", …" if len(holding) > 6 else "")
+        return InputError(f"no model {text!r}", hint=f"shipped are: {listed}")
+    near = did_you_mean(plain, names())
+    hint = f"did you mean {near!r}?" if near else "`roofline model` lists the shipped ones; a config.json does as well"
+    return InputError(f"no model {text!r}", hint=hint)
 
 
 def _read(path: str) -> dict[str, Any]:

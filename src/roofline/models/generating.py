@@ -61,6 +61,12 @@ class Generation:
         """Answers a second, one batch after the other."""
         return self.batch / self.total
 
+    def __repr__(self) -> str:
+        from roofline.bounds.explain import show
+
+        done, first = show(self.total, "s"), show(self.time_to_first_token, "s")
+        return f"<Generation: {self.batch} x {self.output} tokens in {done}, the first after {first}>"
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {

@@ -43,6 +43,20 @@ class Serving:
     ways: Parallelism = ONE
     asked: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        phases = [f"{name} {b!r}" for name, b in (("prefill", self.prefill), ("decode", self.decode)) if b is not None]
+        return f"<Serving {self.model.name}: {', '.join(phases)}>"
+
+    def __rich__(self) -> Any:
+        from roofline.models.show import serving_table
+
+        return serving_table(self)
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import rendered_html
+
+        return rendered_html(self)
+
     @property
     def time_to_first_token(self) -> Size | None:
         """Seconds before the whole batch's first tokens are there, nothing else running."""
@@ -178,7 +192,8 @@ def serve(
     :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
-        raise InputError("nothing is asked for", hint="give a prompt to prefill, a context to decode after, or both")
+        hint = "give a prompt to prefill, a context to decode after, or both (--prompt 1024, prompt=1024)"
+        raise InputError("nothing is asked for", hint=hint)
     described = load(model) if isinstance(model, str) else model
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)

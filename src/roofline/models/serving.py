@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint
@@ -123,6 +124,7 @@ def serve_bound(
         every = {"model": model, "phase": phase, "on": on, "policy": policy, "overlap": overlap, "overhead": overhead,
                  "set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}  # fmt: skip
         return stacked(serve_bound, {"batch": batch, **options}, **every)
+    options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
     described = load(model) if isinstance(model, str) else model
     machine = target(on, unit=unit, over=over, set=set, files=files, achievable=achievable)
     if phase not in PHASES:

@@ -99,11 +99,26 @@ def _function(cursor: Cursor, word: Token) -> tuple[Function, tuple[str, ...]]:
     return function, over
 
 
+MATMUL = "a matmul is written with *, as in bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+_PRODUCT = "a product of elements names its result, as in bf16[B, D] * bf16[B, D] -> bf16[B, D]"
+_PROGRAM = "write its operations, as in h = bf16[B, D] * bf16[D, F]; g = gelu(h); g * bf16[F, D]"
+#: Functions of other libraries that are written otherwise here.
+_WRITTEN = {
+    **dict.fromkeys(("matmul", "mm", "bmm", "gemm", "gemv", "linear", "dense", "dot", "einsum"), MATMUL),
+    **dict.fromkeys(("mul", "multiply"), _PRODUCT),
+    **dict.fromkeys(("mlp", "ffn"), _PROGRAM),
+    "add": "a sum is written with +, as in bf16[B, D] + bf16[B, D]",
+    "swish": "did you mean 'silu'?",
+}
+
+
 def _unknown(cursor: Cursor, word: Token) -> NotationError:
     name = word.text.rstrip("_")
     if dtypes.is_dtype(name):
         hint = f"dimensions stand in square brackets, as in {name}[B, D]"
         return cursor.fail(f"'{name}' is a dtype, not a function", at=word.start, hint=hint)
+    if name.lower() in _WRITTEN:
+        return cursor.fail(f"unknown function '{name}'", at=word.start, hint=_WRITTEN[name.lower()])
     stem, _, suffix = name.rpartition("_")
     near = did_you_mean(stem, FUNCTIONS) if stem and suffix.isupper() else None
     if near:

@@ -21,6 +21,7 @@ Raises :class:`~roofline.errors.NotationError`, which shows the line and a caret
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -28,9 +29,10 @@ from types import MappingProxyType
 from roofline import dtypes
 from roofline.errors import NotationError
 from roofline.notation.cursor import Cursor
-from roofline.notation.parse_call import begins_call, call
+from roofline.notation.parse_call import MATMUL, begins_call, call
 from roofline.notation.parse_tensor import output, tensor, unreduced, whole_number
 from roofline.notation.structure import BinaryNode, Node, ProgramNode, StatementNode, TensorNode
+from roofline.notation.tokens import LABELS
 
 _CLAUSES = ("mesh", "on", "over")
 _SUMS = ("add", "subtract", "divide")
@@ -137,6 +139,8 @@ def _operand(cursor: Cursor) -> Node:
     if token.kind == "(":
         cursor.descend()
         cursor.advance()
+        if cursor.token.kind in ("name", "number") and cursor.peek().kind == ",":
+            raise cursor.fail("round brackets hold an expression", at=token.start, hint=MATMUL)
         inside = expression(cursor)
         cursor.expect(")", "')'")
         cursor.ascend()
@@ -147,6 +151,8 @@ def _operand(cursor: Cursor) -> Node:
         return call(cursor, expression) if begins_call(cursor) else tensor(cursor)
     if token.kind == "number":
         hint = "a scalar is written bf16[]; a size stands inside brackets"
+        if re.match(r"\d+\s*[x×*]\s*\d+", cursor.text[token.start :]):
+            hint = MATMUL
         raise cursor.fail(f"the number {token.text[:32]} is not an operand", at=token.start, hint=hint)
     raise cursor.fail("expected a tensor such as bf16[B, D], a name or a function")
 
@@ -199,6 +205,8 @@ def _unexpected(cursor: Cursor) -> NotationError:
         hint = "a name is given before the expression, as in h = bf16[B, D] * bf16[D, F]"
     elif token.kind in ("]", ")", "}"):
         hint = f"nothing is open that '{token.text}' could close"
+    elif token.kind == ",":
+        hint = LABELS
     elif token.kind in ("name", "["):
         hint = "statements are separated by ; or a line break"
     return cursor.fail("expected an operator, '->', ';' or the end", hint=hint)

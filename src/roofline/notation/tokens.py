@@ -158,7 +158,7 @@ def _over_labels(text: str, found: re.Match[str]) -> tuple[str, ...]:
     return labels
 
 
-_LABELS = "an einsum is written with its labels, as in bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+LABELS = "an einsum is written with its labels, as in bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 
 
 def _unexpected(text: str, position: int) -> NotationError:
@@ -170,8 +170,8 @@ def _unexpected(text: str, position: int) -> NotationError:
         "^": "a power is power(a, b)",
         "&": "statements are separated by ;",
         "|": "statements are separated by ;",
-        "'": _LABELS,
-        '"': _LABELS,
+        "'": LABELS,
+        '"': LABELS,
     }.get(character, "")
     return NotationError(f"unexpected {shown!r}" if len(shown) == 1 else f"unexpected {shown}",
                          text=text, position=position, hint=hint)  # fmt: skip

@@ -136,7 +136,11 @@ def _contradiction(program: Program, name: str, value: Any) -> None:
         raise SizeError(f"size {name} follows from the others", hint="leave it out")
     if not program.labels:
         raise SizeError(f"size {name} stands nowhere in the expression", hint="all its sizes are written as numbers")
+    longer = next((label for label in program.labels if label.startswith(f"{name}_")), None)
     hint = suggest(name, program.labels, what="sizes")
+    if longer is not None:
+        axis = longer.removeprefix(f"{name}_")
+        hint = f"{longer} is one name; {name} over a mesh axis {axis} is written {name}_{{{axis}}}"
     raise SizeError(f"size {name} stands nowhere in the expression", hint=hint)
 
 

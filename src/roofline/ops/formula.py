@@ -242,6 +242,10 @@ class _Reader:
         before, token = self.tokens[self.at - 1], self.token
         if token.kind not in ("name", "number") and token.text != "(":
             return ""
+        short = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kKMGTB])", self.text.strip())
+        if short is not None and token.kind == "name":
+            power = {"K": "e3", "M": "e6", "G": "e9", "B": "e9", "T": "e12"}[short[2].upper()]
+            return f"write {short[1]}*{short[2]} for a product, or the number itself, as in {short[1]}{power}"
         return f"write {'(…)' if before.text == ')' else before.text}*{'(…)' if token.text == '(' else token.text}"
 
     def number(self, token: _Token) -> int | float:

@@ -11,6 +11,7 @@ roofline.errors.SizeError: input bf16[B, 8] does not say how large B is; write a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -80,6 +81,9 @@ def spec(text: str, sizes: Mapping[str, Size] | None = None, *, symbolic: bool =
 
 def _read(text: str) -> tuple[str, list[tuple[str, int | None]]]:
     hint = "as in 'bf16[1, 3, 224, 224]'"
+    if re.fullmatch(r"[\[(]?\s*\d+(\s*[x×,]\s*\d+)*\s*,?\s*[\])]?", text.strip()):
+        written = f"as in 'bf16[{', '.join(re.findall(r'[0-9]+', text))}]'"
+        raise NotationError("an input names its dtype", text=text, hint=written)
     node = parse(text)
     value = node.statements[0].value if len(node.statements) == 1 else None
     if not isinstance(value, TensorNode) or value.dims is None:

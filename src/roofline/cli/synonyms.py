@@ -1,0 +1,94 @@
+"""What other tools call our options: ``--tp`` is ``--tensor``, ``--gpu h100`` is ``--on h100``.
+
+An option that a command does not have is an error that names the one that is meant.
+
+>>> meant("--tp", ["--tensor", "--batch"])
+'tensor parallelism is --tensor'
+>>> meant("--batch-size", ["words", "--on"]), meant("--hidden", ["--on"])
+('sizes are given by name: B=64', '')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+_TARGET = ("the machine is --on TARGET", "--on")
+_MANY = ("the number of chips stands behind the target: --on h100:8", "--on")
+_FORMATS = ("formats are --weights, --activations and --kv", "--kv")
+_TRAINED = ("formats are --weights, --gradients, --moments and --master", "--gradients")
+_TYPED = ("each tensor names its own format, as in fp8[B, D]", "words")
+_TENSOR = ("tensor parallelism is --tensor", "--tensor")
+_STAGES = ("pipeline parallelism is --pipeline", "--pipeline")
+_COPIES = ("data parallelism is --data", "--data")
+_EXPERTS = ("expert parallelism is --expert", "--expert")
+_SHARDED = ("sharded data parallelism is --fsdp", "--fsdp")
+_RINGS = ("context parallelism is --context-parallel", "--context-parallel")
+_PROMPT = ("a prompt is --prompt, what decode comes after --context", "--prompt")
+_LENGTH = ("the length of a sequence is --sequence", "--sequence")
+_OUTPUT = ("the tokens of an answer are --output", "--draft")
+_BATCH = ("a batch is --batch", "--batch")
+_TOKENS = ("a batch is --batch-tokens, in tokens", "--batch-tokens")
+_SIZES = ("sizes are given by name: B=64", "words")
+_JSON = ("that is --json", "--json")
+_VARY = ("the unknown is --for", "--for")
+
+#: For each word the answers to try in turn: what is meant, and the option that a command must have for it.
+_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
+    **dict.fromkeys(("chip", "gpu", "device", "hardware", "hw", "machine", "target", "accelerator", "tpu"), (_TARGET,)),
+    **dict.fromkeys(
+        ("gpus", "num-gpus", "n-gpus", "ngpus", "num-chips", "devices", "num-devices", "nodes", "world-size"), (_MANY,)
+    ),
+    **dict.fromkeys(("dtype", "precision", "quantization", "quant", "quantize"), (_FORMATS, _TRAINED, _TYPED)),
+    **dict.fromkeys(("kv-dtype", "kv-cache-dtype", "weight-dtype", "weights-dtype"), (_FORMATS, _TRAINED)),
+    **dict.fromkeys(("tp", "tensor-parallel", "tensor-parallel-size", "tp-size"), (_TENSOR,)),
+    **dict.fromkeys(("pp", "pipeline-parallel", "pipeline-parallel-size", "pp-size", "stages"), (_STAGES,)),
+    **dict.fromkeys(("dp", "data-parallel", "data-parallel-size", "dp-size", "replicas"), (_COPIES,)),
+    **dict.fromkeys(("ep", "expert-parallel", "expert-parallel-size", "enable-expert-parallel"), (_EXPERTS,)),
+    **dict.fromkeys(("cp", "context-parallel-size", "ring"), (_RINGS,)),
+    **dict.fromkeys(("zero3", "shard"), (_SHARDED,)),
+    **dict.fromkeys(
+        ("input", "input-len", "input-length", "isl", "prefill", "prompt-len", "prompt-length", "prompt-tokens"),
+        (_PROMPT,),
+    ),
+    **dict.fromkeys(
+        (
+            "seq-len",
+            "seq",
+            "seqlen",
+            "sequence-length",
+            "seq-length",
+            "ctx",
+            "context-length",
+            "max-model-len",
+            "decode",
+        ),
+        (_PROMPT, _LENGTH, _SIZES),
+    ),
+    **dict.fromkeys(("output-len", "output-length", "osl", "output-tokens", "generate", "max-tokens"), (_OUTPUT,)),
+    **dict.fromkeys(
+        ("batch-size", "bs", "b", "users", "concurrency", "global-batch-size", "batch"), (_BATCH, _TOKENS, _SIZES)
+    ),
+    **dict.fromkeys(("m", "n", "k", "d", "f", "size", "sizes", "shape"), (_SIZES,)),
+    **dict.fromkeys(("format", "output-json", "as-json"), (_JSON,)),
+    **dict.fromkeys(("solve-for", "unknown"), (_VARY,)),
+}
+
+
+def meant(option: str, known: Sequence[str]) -> str:
+    """Say what an unknown option is here, of a command that has the options ``known``; nothing where that is open."""
+    for said, needed in _WORDS.get(option.lstrip("-").lower().replace("_", "-"), ()):
+        if needed in known:
+            return said
+    return ""
+
+
+def explained(error: click.NoSuchOption) -> click.NoSuchOption:
+    """Say with the error what the option is called here, where another tool's name is known."""
+    if error.ctx is None:
+        return error
+    said = meant(error.option_name, [name for parameter in error.ctx.command.params for name in parameter.opts])
+    if not said:
+        return error
+    return click.NoSuchOption(error.option_name, f"No such option {error.option_name!r}; {said}.", ctx=error.ctx)

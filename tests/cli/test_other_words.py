@@ -1,0 +1,103 @@
+"""A first try in another tool's words is answered in ours: options, chips, sizes, models, lines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from roofline.cli import main
+
+MATMUL = "bf16[B, D] * bf16[D, F]"
+LLM = ["llm", "llama-3-8b", "--on", "h100"]
+TRAIN = ["train", "llama-3-8b", "--on", "h100"]
+IN_A_LINE = "a matmul is written with *, as in bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+LABELS = "an einsum is written with its labels, as in bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+
+MESSAGES = [
+    (["bound", MATMUL, "--gpu", "h100"], "No such option '--gpu'; the machine is --on TARGET."),
+    (["bound", MATMUL, "--batch-size", "8"], "No such option '--batch-size'; sizes are given by name: B=64."),
+    (["bound", MATMUL, "-B", "8"], "No such option '-B'; sizes are given by name: B=64."),
+    (["bound", MATMUL, "--precision", "fp8"], "each tensor names its own format, as in fp8[B, D]."),
+    ([*LLM, "--tp", "8"], "No such option '--tp'; tensor parallelism is --tensor."),
+    ([*LLM, "--tensor_parallel_size", "8"], "tensor parallelism is --tensor."),
+    ([*LLM, "--batch-size", "8"], "a batch is --batch."),
+    ([*LLM, "--dtype", "fp8"], "formats are --weights, --activations and --kv."),
+    ([*LLM, "--seq-len", "8"], "a prompt is --prompt, what decode comes after --context."),
+    ([*LLM, "--gpus", "8"], "the number of chips stands behind the target: --on h100:8."),
+    ([*LLM, "--chips", "8", "--prompt", "8"], "--chips '8' is not a machine file; a number of chips stands behind the"),
+    (LLM, "or both (--prompt 1024, prompt=1024)"),
+    ([*TRAIN, "--batch-size", "8"], "a batch is --batch-tokens, in tokens."),
+    ([*TRAIN, "--precision", "fp8"], "formats are --weights, --gradients, --moments and --master."),
+    (["bound", "1024x1024x1024", "--on", "h100"], f"the number 1024 is not an operand; {IN_A_LINE}"),
+    (["bound", "(M,K)x(K,N)", "--on", "h100"], f"round brackets hold an expression; {IN_A_LINE}"),
+    (["bound", "matmul(bf16[2, 3], bf16[3, 4])", "--on", "h100"], f"unknown function 'matmul'; {IN_A_LINE}"),
+    (["bound", "swish(bf16[B])", "--on", "h100"], "unknown function 'swish'; did you mean 'silu'?"),
+    (["bound", "bd,df->bf", "--on", "h100"], LABELS),
+    (["bound", MATMUL, "--on", "h100", "B=4k"], "write 4*k for a product, or the number itself, as in 4e3"),
+    (["sweep", MATMUL, "--on", "h100", "B=1..4"], "size B is '1..4'; a range is B=1:512, B=1:512:8 or B=1:512:*2"),
+    (["bound", "bf16[B_data, D] * bf16[D, F]", "--on", "v5e:4", "B=8"], "B over a mesh axis data is written B_{data}"),
+    (
+        ["solve", MATMUL, "--for", "memory", "--on", "h100"],
+        "nothing here is called 'memory'; did you mean 'bandwidth'?",
+    ),
+    (["solve", "--for", "ridge", "--on", "h100"], "the ridge of a machine is --for intensity"),
+    (["plot", MATMUL, "--on", "h100", "B=1:512", "D=8", "F=8"], "or draw over one: vary='B', --vary B"),
+    (["model", "70b"], "no model '70b'; shipped are: llama-2-70b, llama-2-70b-hf, llama-3-70b,"),
+    (["model", "vgg16"], "no model 'vgg16'; `roofline model` lists the shipped ones; a config.json does as well"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MESSAGES, ids=[" ".join(w)[:60] for w, _ in MESSAGES])
+def test_the_answer_names_our_word(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_an_option_nobody_knows_keeps_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", MATMUL, "--onn", "h100"]) == 2
+    assert "No such option '--onn'. (Did you mean one of: '--json', '--on'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["[1, 2,4]", "(1,2,4)", "1,2,4"])
+def test_a_list_may_keep_its_brackets(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", MATMUL, "--on", "h100", f"B={value}", "D=8", "F=8"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:4]] == ["1", "2", "4"]
+
+
+def test_formats_may_be_written_in_capitals(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for form in ("fp16[8, 8] * fp16[8, 8]", "FP16[8, 8] * Float16[8, 8]"):
+        assert main(["bound", form, "--on", "h100", "--json"]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    for words in (["--weights", "fp8", "--kv", "int8"], ["--weights", "FP8", "--kv", "INT8"]):
+        assert main([*LLM, "--context", "1024", "--json", *words]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[2] == shown[3]
+
+
+def test_microbatches_have_one_name_in_two_spellings(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for word in ("--microbatches", "--micro-batches"):
+        assert main([*LLM[:3], "h100:2", "--context", "64", "--batch", "4", "--pipeline", "2", word, "4"]) == 0
+        assert main([*TRAIN[:3], "h100:8", "--batch-tokens", "1e5", word, "2"]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
+def test_what_is_called_exact_has_more_figures_than_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["solve", "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "--for", "D", "--on", "v5e:4"]
+    assert main(words) == 0
+    assert "D = 26,266.667" in capsys.readouterr().out
+
+
+def test_advice_in_json_says_what_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["advise", MATMUL, "--on", "h100", "B=64", "D=8192", "F=8192", "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["target"] == "NVIDIA H100 SXM5 80GB"
+    assert found["bound_by"] == "hbm"
+    assert found["lower"] == found["advice"][0]["lower_before"]
