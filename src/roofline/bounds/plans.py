@@ -21,7 +21,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from roofline.bounds.question_mesh import mesh_names, mesh_of
+from roofline.bounds.question_mesh import is_sharded, mesh_names, mesh_of
 from roofline.bounds.ranked_plan import PlanList, RankedPlan
 from roofline.errors import HardwareError, InputError, NotationError
 from roofline.hardware.machine import Machine
@@ -59,14 +59,6 @@ class LaidOut:
     others: Sequence[RankedPlan] = field(default=())
     said: tuple[str, ...] = ()
     expression: str = ""
-
-
-def is_sharded(asked: Question) -> bool:
-    """Say whether a question is about several chips: an axis or a collective stands in its text."""
-    if asked.raw:
-        return False
-    parsed = program(asked.text, asked.compute)
-    return bool(parsed.axes or asked.use or any(step.kind == "collective" for step in parsed.steps))
 
 
 def lay_out(asked: Question) -> LaidOut:
