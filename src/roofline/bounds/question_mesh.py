@@ -52,9 +52,13 @@ def of_several_chips(asked: Question) -> Question:
     roofline.errors.InputError: mesh= has no effect: nothing is sharded here, and nothing is a collective; shard a ...
     """
     said = {
-        "mesh": any(size != 1 for size in asked.mesh.values()), "plan": asked.plan is not None, "density": asked.density != 1,
-        "algorithm= (or sharp)": asked.algorithm, "wrap": asked.wrap is not None, "uneven": asked.uneven != "error",
-    }  # fmt: skip
+        "mesh": any(size != 1 for size in asked.mesh.values()),
+        "plan": asked.plan is not None,
+        "density": asked.density != 1,
+        "algorithm= (or sharp)": asked.algorithm,
+        "wrap": asked.wrap is not None,
+        "uneven": asked.uneven != "error",
+    }
     idle = next((name if "=" in name else f"{name}=" for name, given in said.items() if given), None)
     if asked.raw or idle is None or is_sharded(asked):
         return asked
