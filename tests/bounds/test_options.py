@@ -100,3 +100,19 @@ def test_an_axis_stays_where_it_is_only_by_no_collective() -> None:
         with pytest.raises(InputError, match=message):
             bound(line, on="v5e:4x4", B=64, D=64)
     assert bound("AllToAll_{X,D}(bf16[B_X, D_Y])", on="v5e:4x4", B=64, D=64).lower > 0
+
+
+def test_an_axis_says_whether_it_closes() -> None:
+    """A bare axis of a torus: what numbers, arrays and formulas take."""
+    asked: dict[str, Any] = {"on": "v5p", "mesh": {"X": "n"}, "B": 65536, "D": 8192}
+    said = {
+        "axis X: 16 chips in a line, without wrap-around": {"n": 16},
+        "axis X: a ring where a slice of its size closes, else a line without wrap-around": {"n": np.array([8, 16])},
+        "axis X: taken to have wrap-around and an even size above 2": {},
+        "axis X: without wrap-around, as asked": {"wrap": False},
+    }
+    for words, given in said.items():
+        assert words in bound("AllGather_X(bf16[B_X, D])", **asked, **given).assumptions
+    line = bound("AllGather_X(bf16[B_X, D])", **asked, wrap=False).times["ici X"]
+    number = bound("AllGather_X(bf16[B_X, D])", **asked, n=16).times["ici X"]
+    assert float(line.subs({s: 16 if s.is_integer else 9e10 for s in line.free_symbols})) == pytest.approx(number)
