@@ -102,6 +102,23 @@ def test_plans_are_priced_when_they_are_looked_at() -> None:
     assert answer.plans[-1].rank == len(answer.plans)
 
 
+def test_a_single_causal_query_shares_its_keys() -> None:
+    """It is the last position and sees every key, so that chips share them as those of full attention."""
+    line = "attention(q:bf16[B, S, N, H], k:bf16[B, T_X, K, H], v:bf16[B, T_X, K, H]{}) -> bf16[B, S, N, H]"
+    sizes = {"on": "v5e:4", "B": 8, "N": 32, "H": 128, "T": 8192, "K": 8}
+    causal, full = (bound(line.format(mask), S=1, **sizes) for mask in (", causal", ""))
+    assert causal.plan == full.plan == "AllReduce_X(statistics); AllReduce_X(bf16[B, S, N, H] {U_X})"
+    assert (causal.lower, causal.flops) == (full.lower, full.flops)
+    assert ", causal)" in causal.expression
+    written = bound(line.format(", causal").replace("S", "1"), **sizes)
+    assert written.lower == causal.lower
+    rows = bound(line.format(", causal"), S=1, **{**sizes, "B": np.array([8, 16])})
+    assert rows.wire["ici X"].tolist() == [causal.wire["ici X"], 2 * causal.wire["ici X"]]
+    for other in ({"S": 2}, {"S": np.array([1, 1])}):
+        assert "statistics" not in bound(line.format(", causal"), **other, **sizes).plan
+    assert "statistics" not in bound(line.format(", causal, window=64"), S=1, **sizes).plan
+
+
 def test_one_plan_for_all_rows_is_said() -> None:
     text = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
     rows = bound(text, on="v5e:4", B=np.array([64, 65536]), D=8192, F=8192)

@@ -108,6 +108,25 @@ def test_a_single_axis_of_a_shape_goes_by_the_name_the_condition_wants() -> None
         scaling("tp", on="h100:8", Y=4)
 
 
+@pytest.mark.parametrize(("name", "on", "axes"), [("fsdp", "v5p:16x16x16", 3), ("dp", "v5e:16x16", 2)])
+def test_one_axis_takes_all_axes_of_a_shape(name: str, on: str, axes: int) -> None:
+    """The book's batch per chip on M_X axes: C/W_ici over their number."""
+    chip = on.partition(":")[0]
+    one = scaling(name, on=chip).value
+    found = scaling(name, on=on)
+    assert found.value == pytest.approx(one / axes)
+    assert found.value == pytest.approx(scaling(name, on=chip, torus_axes={"X": axes}).value)
+    chips = 16**axes
+    said = f"X is all {chips:,} chips of {on}, over its axes at once; a mesh takes fewer, as in X=16, Y={chips // 16}"
+    assert found.assumptions[0] == said
+    fewer = scaling(name, on=on, mesh={"X": 16, "Y": chips // 16})
+    assert fewer.value == pytest.approx(one)
+    assert said not in fewer.assumptions
+    assert scaling(name, on=f"{on}:2").value == found.value
+    with pytest.raises(RooflineError, match=f"torus_axes are of open axes, and {on} has a shape; leave them out"):
+        scaling(name, on=on, torus_axes={"X": 2})
+
+
 def test_a_mesh_axis_may_be_a_formula_of_a_size() -> None:
     assert scaling("tp", on="h100", mesh={"Y": "n"}, n=4).value == scaling("tp", on="h100", mesh={"Y": 4}).value
 

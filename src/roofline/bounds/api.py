@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
-from roofline.bounds.question_mesh import named_axes, names_in
+from roofline.bounds.question import Question, has_arrays, resolve_sizes, several_amounts, without_helpers
+from roofline.bounds.question_mesh import named_axes, names_in, of_several_chips
 from roofline.errors import InputError, SizeError, did_you_mean, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -69,7 +69,8 @@ def question(
         )
     if raw:
         idle = {"policy": policy, "tile": tile, "exact": exact, "pad": pad, "compute": compute, "mesh": mesh}
-        _no_tensors({**idle, "count_padding": not count_padding})
+        chips = {"plan": plan, "algorithm": algorithm, "use": use, "density": density != 1, "wrap": wrap is not None}
+        _no_tensors({**idle, **chips, "count_padding": not count_padding, "uneven": uneven != "error"})
     if tile is not None and policy not in (None, "tiled"):
         raise InputError(f"tile= goes with policy='tiled', not {policy!r}", hint="give one of the two")
     where, level = on, over
@@ -159,7 +160,7 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound:
     Times are seconds, sizes elements, rates FLOP/s and bytes/s. Bad input raises
     :class:`~roofline.errors.InputError` with a message that says what would be right.
     """
-    asked = question(expression, **arguments)
+    asked = of_several_chips(question(expression, **arguments))
     if has_arrays(asked.sizes):
         from roofline.bounds.sweep import bound_arrays
 
@@ -199,6 +200,8 @@ def target(
 def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None, unit: str | None) -> dict[str, Any]:
     given = {"flops": flops, "bytes": bytes, "intensity": intensity}
     amounts = {name: value for name, value in given.items() if value is not None}
+    if any(isinstance(value, list | tuple | range) for value in amounts.values()):
+        amounts = several_amounts(amounts)
     return {**amounts, "dtype": dtype or "bf16"} if amounts else {}
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from roofline.sizes import Size, is_symbol, maximum
+from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Op, Tensor
 
 
@@ -36,9 +37,11 @@ class Footprint:
         return sum(values[1:], values[0]) if values else 0
 
     @property
-    def fits(self) -> bool | None:
-        """Whether everything fits the level; None where the capacity is unknown or sizes are not plain numbers."""
+    def fits(self) -> Any:
+        """Whether everything fits the level, an array of answers for arrays; None where it is unknown or sizes open."""
         total = self.total
+        if self.capacity is not None and is_array(total):
+            return total <= self.capacity
         if self.capacity is None or not isinstance(total, int | float):
             return None
         return bool(total <= self.capacity)

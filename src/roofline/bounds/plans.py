@@ -21,13 +21,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from roofline.bounds.question_mesh import mesh_names, mesh_of
+from roofline.bounds.question_mesh import is_sharded, mesh_names, mesh_of
 from roofline.bounds.ranked_plan import PlanList, RankedPlan
 from roofline.errors import HardwareError, InputError, NotationError
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.scope import is_number
-from roofline.notation.structure import Axis, Program
+from roofline.notation.structure import Axis, Program, Step
 from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.sizes import is_array, is_symbol, product
 from roofline.work import Op
@@ -59,14 +59,6 @@ class LaidOut:
     others: Sequence[RankedPlan] = field(default=())
     said: tuple[str, ...] = ()
     expression: str = ""
-
-
-def is_sharded(asked: Question) -> bool:
-    """Say whether a question is about several chips: an axis or a collective stands in its text."""
-    if asked.raw:
-        return False
-    parsed = program(asked.text, asked.compute)
-    return bool(parsed.axes or asked.use or any(step.kind == "collective" for step in parsed.steps))
 
 
 def lay_out(asked: Question) -> LaidOut:
@@ -151,6 +143,16 @@ class _Search:
         every = (*self.sizes.values(), *self.mesh.sizes.values())
         return not any(is_array(size) or is_symbol(size) for size in every)
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps as plans see them: a single causal query is the last position, so that it sees every key."""
+        return tuple(
+            replace(step, options={name: given for name, given in step.options.items() if name != "causal"})
+            if step.options.get("causal") and _is_one(self.sizes.get(step.inputs[0].labels[-3]))
+            else step
+            for step in self.parsed.steps
+        )
+
     def listed(self) -> list[Plan]:
         """Every plan, the least to send first, up to the most that are looked at."""
         return list(islice(self.plans(), MOST))
@@ -161,7 +163,7 @@ class _Search:
 
         single = frozenset(name for name, size in self.mesh.sizes.items() if isinstance(size, int) and size == 1)
         return plans(
-            self.parsed.steps,
+            self.steps,
             single=single,
             also=[axis for axis in self.asked.use if axis not in single],
             may_split=self.may_split,
@@ -249,9 +251,7 @@ class _Search:
 
         first = self.first()
         axes = [axis for axis in (*self.parsed.axes, *self.asked.use) if self.mesh.sizes[axis] != 1]
-        costs = time_costs(
-            self.asked, self.machine, self.parsed.steps, first, self.sizes, self.place, axes, self.may_split
-        )
+        costs = time_costs(self.asked, self.machine, self.steps, first, self.sizes, self.place, axes, self.may_split)
         found = enumerate(islice(self.plans(costs), MOST), 1)
         listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan)) for rank, plan in found)
         if self.asked.policy in BY_PART:
@@ -303,6 +303,10 @@ class _Search:
             output = replace(step.output, axes=axes, unreduced=made.unreduced, written=written)
             steps.append(replace(step, output=output, laid_out=True))
         return replace(self.parsed, steps=tuple(steps))
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 def _merit(found: Bound | None, estimated: bool) -> tuple[Any, ...]:

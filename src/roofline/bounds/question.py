@@ -14,7 +14,7 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint, footprint
-from roofline.bounds.question_mesh import size_names
+from roofline.bounds.question_mesh import is_sharded, size_names
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, QuantityError, SizeError, suggest
 from roofline.hardware.machine import Machine
@@ -156,7 +156,7 @@ class Question:
 
     def one_plan(self) -> Question:
         """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes."""
-        from roofline.bounds.plans import FEWEST, is_sharded
+        from roofline.bounds.plans import FEWEST
 
         return self.vary(plan=FEWEST) if self.plan is None and is_sharded(self) else self
 
@@ -185,7 +185,7 @@ class Question:
         given = {k: v for k, v in self.raw.items() if v is not None}
         dtype = given.pop("dtype", "bf16")
         unit = given.pop("unit", "matrix")
-        amounts = {k: _amount(v, _AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
+        amounts = {k: _amount(v, AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
         return raw(dtype=dtype, unit=unit, **amounts)
 
     def _padded(self, op: Op) -> Op:
@@ -273,19 +273,42 @@ def _given(machine: Machine, path: str) -> str:
     return path if figure is None else f"{head} at {format_quantity(figure.value, 'B/s')}"
 
 
-_AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
+AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
 
 
 def _amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:
     """Read an amount of raw work: a number, an array, "1 TFLOP", or a formula of named sizes."""
+    if is_array(value):
+        return _amounts(value, unit)
     if not isinstance(value, str):
-        return value if is_array(value) or is_symbol(value) else parse(value, unit)
+        return value if is_symbol(value) else parse(value, unit)
     try:
         return parse(value, unit)
     except QuantityError:
         if kind_of(value) is not None or _is_float(value):
             raise
         return formula(value, sizes)
+
+
+def _amounts(values: Any, unit: str) -> Any:
+    """Take an array of amounts as it is; the first that is none is the error of that number alone."""
+    import numpy as np
+
+    for value in values[~(np.isfinite(values) & (values > 0))].ravel()[:1].tolist():
+        parse(value, unit)
+    return values
+
+
+def several_amounts(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Amounts of raw work that are lists as arrays, each of their figures read for itself; the rest as they are."""
+    import numpy as np
+
+    return {
+        name: np.array([parse(each, AMOUNT_UNITS[name]) for each in value])
+        if isinstance(value, list | tuple | range) and len(value)
+        else value
+        for name, value in raw.items()
+    }
 
 
 def _is_float(text: str) -> bool:

@@ -49,6 +49,37 @@ def mesh_of(asked: Question) -> Machine:
     return with_mesh(asked.machine, given or None, wrap=asked.wrap)
 
 
+def is_sharded(asked: Question) -> bool:
+    """Say whether a question is about several chips: an axis or a collective stands in its text."""
+    if asked.raw:
+        return False
+    parsed = program(asked.text, asked.compute)
+    return bool(parsed.axes or asked.use or any(step.kind == "collective" for step in parsed.steps))
+
+
+def of_several_chips(asked: Question) -> Question:
+    """Refuse options about several chips beside a line that has no use for them; return the question.
+
+    >>> from roofline.bounds.api import question
+    >>> of_several_chips(question("bf16[B, D] * bf16[D, F]", on="h100", mesh={"X": 4}))
+    Traceback (most recent call last):
+    roofline.errors.InputError: mesh= has no effect: nothing is sharded here, and nothing is a collective; shard a ...
+    """
+    said = {
+        "mesh": any(size != 1 for size in asked.mesh.values()),
+        "plan": asked.plan is not None,
+        "density": asked.density != 1,
+        "algorithm= (or sharp)": asked.algorithm,
+        "wrap": asked.wrap is not None,
+        "uneven": asked.uneven != "error",
+    }
+    idle = next((name if "=" in name else f"{name}=" for name, given in said.items() if given), None)
+    if asked.raw or idle is None or is_sharded(asked):
+        return asked
+    hint = "shard a dimension, as in bf16[B_X, D], or leave it out"
+    raise InputError(f"{idle} has no effect: nothing is sharded here, and nothing is a collective", hint=hint)
+
+
 def mesh_names(asked: Question) -> tuple[str, ...]:
     """Names that stand in the sizes of mesh axes: sizes that a question takes beside those of its tensors."""
     return tuple(dict.fromkeys(names_in(asked.mesh)))

@@ -23,6 +23,7 @@ and 12 (GPUs, experts).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.api import question
@@ -35,7 +36,7 @@ from roofline.bounds.scaling_answer import Scaling, worked_out
 from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
-from roofline.hardware.network import Mesh, target_text
+from roofline.hardware.network import SLICE_AXIS, target_text
 from roofline.notation import program
 from roofline.sizes import check, is_array, product, symbol
 
@@ -62,7 +63,8 @@ def scaling(
 ) -> Scaling:
     """Work out one of the conditions (:data:`CONDITIONS`, ``mixed`` and ``2d``) on a target.
 
-    Without a shape in ``on`` or a ``mesh``, axes have symbolic sizes named as they are. ``unknown`` solves for another
+    Without a shape in ``on`` or a ``mesh``, axes have symbolic sizes named as they are; the one axis of a condition
+    takes all chips of a shape (of one slice), over all its axes. ``unknown`` solves for another
     size, or for the size of an axis. ``torus_axes`` lays a symbolic mesh axis over several axes of a torus (the book's
     M_X), ``network`` counts one link only (``nvlink``, ``ib``). ``2d`` is how many chips it takes for weights sharded
     in two dimensions to send less than in one. Sizes may be arrays. The rest is as in :func:`roofline.bound`.
@@ -93,8 +95,11 @@ def scaling(
     condition = condition_named(name)
     _known_axes(several, condition.mesh)
     asked = question(_spread(condition.text.format(dtype), several), on=on, algorithm=algorithm, **arguments)
+    if mesh is None and asked.machine.mesh is not None and any(len(names) > 1 for names in several.values()):
+        hint = "leave them out: an axis takes all of a shape, or those that a mesh gives it"
+        raise InputError(f"torus_axes are of open axes, and {target_text(asked.machine)} has a shape", hint=hint)
     wanted = unknown or condition.unknown
-    axes = named_axes(mesh) if mesh is not None else _axes(asked.machine.mesh, _all(condition.mesh, several))
+    axes = named_axes(mesh) if mesh is not None else _axes(asked.machine, _all(condition.mesh, several))
     asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
     opened = [axis for axis, size in axes.items() if size is None]
     sizes = _sizes(asked, wanted, [*program(asked.text).labels, *opened, *names_in(asked.mesh)])
@@ -113,7 +118,7 @@ def scaling(
     return worked_out(
         form, known, symbolic, {},
         name=name, says=condition.says, what=what, question=asked, algorithm=algorithm, at_most=most,
-        assumptions=_assumed(symbolic, several, network),
+        assumptions=(*_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network)),
     )  # fmt: skip
 
 
@@ -273,17 +278,30 @@ def _spread(text: str, several: Mapping[str, tuple[str, ...]]) -> str:
     return text
 
 
-def _axes(shape: Mesh | None, names: tuple[str, ...]) -> dict[str, Any]:
-    """The mesh axes of a condition: open ones, or those of the target's shape; a single one goes by the name wanted.
+def _axes(machine: Machine, names: tuple[str, ...]) -> dict[str, Any]:
+    """The mesh axes of a condition: open ones, or those of the target's shape; a single one takes all chips of a slice.
 
     >>> from roofline.hardware import chip
-    >>> _axes(None, ("Y",)), _axes(chip("h100:8").mesh, ("Y",)), _axes(chip("v5e:4x4").mesh, ("Y",))
-    ({'Y': None}, {'Y': 8}, {})
+    >>> [_axes(chip(on), ("Y",)) for on in ("v5e", "h100:8", "v5e:4x4", "v5e:16x16:2")]
+    [{'Y': None}, {'Y': 8}, {'Y': 16}, {'Y': 256, 'S': 2}]
     """
-    if shape is None:
+    if machine.mesh is None:
         return dict.fromkeys(names)
-    sizes = list(shape.sizes.items())
-    return {names[0]: sizes[0][1]} if len(sizes) == len(names) == 1 and sizes[0][0] != names[0] else {}
+    if len(names) > 1 or machine.mesh.sizes.keys() == {*names}:
+        return {}
+    inside = {names[0]: product(machine.shape)}
+    return {**inside, SLICE_AXIS: machine.slices} if machine.slices > 1 else inside
+
+
+def _taken(machine: Machine, axes: Mapping[str, Any], given: bool) -> tuple[str, ...]:
+    """Say that one axis takes all the axes of a target's shape."""
+    if given or len(axes) != (1 if machine.slices == 1 else 2) or len(machine.shape) < 2:
+        return ()
+    name, size = next(iter(axes.items()))
+    whole = target_text(replace(machine, slices=1))
+    fewer = {name: machine.shape[0], "X" if name == "Y" else "Y": size // machine.shape[0], **dict([*axes.items()][1:])}
+    example = ", ".join(f"{axis}={n}" for axis, n in fewer.items())
+    return (f"{name} is all {size:,} chips of {whole}, over its axes at once; a mesh takes fewer, as in {example}",)
 
 
 def _all(axes: tuple[str, ...], several: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

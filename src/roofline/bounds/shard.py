@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.api import question
-from roofline.bounds.plans import is_sharded, ranked
+from roofline.bounds.plans import ranked
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import mesh_of
+from roofline.bounds.question_mesh import is_sharded, mesh_of
 from roofline.bounds.ranked_plan import RankedPlan
 from roofline.bounds.record import plain
 from roofline.errors import InputError

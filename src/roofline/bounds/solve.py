@@ -39,7 +39,7 @@ from roofline.bounds.crossing import (
     validity_of,
 )
 from roofline.bounds.question import Question, has_arrays
-from roofline.bounds.question_mesh import mesh_names, multiple_of, size_names
+from roofline.bounds.question_mesh import mesh_names, multiple_of, of_several_chips, size_names
 from roofline.bounds.solution import Solution
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.bounds.sweep import bound_arrays
@@ -77,7 +77,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     """
     if not for_:
         raise InputError("nothing to solve for", hint="name one unknown, as in for_='B'")
-    asked = question(expression, **arguments)
+    asked = of_several_chips(question(expression, **arguments))
     names, rates = size_names(asked), _rate_names(asked)
     if for_ not in names and for_ not in rates and asked.text and for_ in program(asked.text, asked.compute).axes:
         hint = f"open it on a target without a shape, as in mesh={{{for_!r}: {for_!r}}} (--mesh {for_}={for_})"

@@ -15,8 +15,8 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
-from roofline.bounds.plans import is_sharded
 from roofline.bounds.question import Question
+from roofline.bounds.question_mesh import is_sharded, of_several_chips
 from roofline.bounds.variants import operands, retype
 from roofline.errors import InputError
 from roofline.notation import program
@@ -81,7 +81,7 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
 
     Sizes must be plain numbers.
     """
-    asked = question(expression, **arguments)
+    asked = of_several_chips(question(expression, **arguments))
     kinds = {asked.compute} if asked.compute else {step.compute for step in program(expression).steps}
     asked = asked.vary(compute=kinds.pop()) if len(kinds) == 1 else asked
     if asked.compute is None and is_sharded(asked):

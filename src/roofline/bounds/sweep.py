@@ -18,7 +18,7 @@ from typing import Any
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.question import Question, without_helpers
-from roofline.bounds.question_mesh import size_names
+from roofline.bounds.question_mesh import of_several_chips, size_names
 from roofline.errors import InputError, SizeError, suggest
 from roofline.quantity import format_quantity
 from roofline.sizes import check, common_shape, is_array
@@ -28,17 +28,22 @@ BLOCK = 16_384
 
 #: Columns a sweep may return; ``times`` stands for one column a resource, named ``time.hbm`` and so on.
 COLUMNS = (
-    "flops", "bytes", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation",
-    "bound_by", "times",
+    "flops", "bytes", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "estimate", "attainable",
+    "utilisation", "bound_by", "fits", "times",
 )  # fmt: skip
 
 #: The unit of each column; sizes have none.
 UNITS = {
     "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
-    "op_by_op": "s", "upper": "s", "attainable": "FLOP/s", "utilisation": "", "time": "s",
+    "op_by_op": "s", "upper": "s", "estimate": "s", "attainable": "FLOP/s", "utilisation": "", "time": "s",
 }  # fmt: skip
 
-DEFAULT_COLUMNS = ("lower", "upper", "attainable", "intensity", "bound_by")
+#: Columns of a table for which none are named: ``estimate`` where an overlap or overhead is stated, ``fits`` where
+#: some row does not fit the memory its data is in.
+DEFAULT_COLUMNS = ("lower", "upper", "estimate", "attainable", "intensity", "bound_by", "fits")
+
+#: A figure that is not known.
+_UNKNOWN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,14 +76,16 @@ class Sweep:
     def plain(self, name: str) -> list[Any]:
         """One column as a list: sizes as ints, figures as floats or None, codes as names."""
         values = self[name].tolist()
-        if name in self.names:
+        if name in self.names and name not in self.question.raw:
             return [int(value) for value in values]
         return [None if value != value else value for value in values]
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
         own = [name for name in size_names(self.question) if name in self.names]
-        return self.question.vary(sizes={name: int(self.columns[name][index]) for name in own}).answer()
+        raw = {name: float(self.columns[name][index]) for name in self.question.raw if name in self.names}
+        sizes = {name: int(self.columns[name][index]) for name in own}
+        return self.question.vary(sizes=sizes, raw={**self.question.raw, **raw}).answer()
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/sweep/1``): equal-length lists, codes decoded."""
@@ -121,14 +128,23 @@ def _cell(name: str, value: Any) -> str:
     unit = UNITS.get(name.partition(".")[0])
     if value != value:
         return ""
+    if name == "fits":
+        return "yes" if value else "no"
     return f"{int(value)}" if unit is None else format_quantity(float(value), unit)
 
 
-def sweep(expression: str | None = None, *, columns: str | Sequence[str] = DEFAULT_COLUMNS, **arguments: Any) -> Sweep:
+def sweep(expression: str | None = None, *, columns: str | Sequence[str] | None = None, **arguments: Any) -> Sweep:
     """Evaluate the grid of all combinations of the sizes given as lists, ranges or arrays.
 
     A size given as text is a formula of the others (``F="4*D"``) and adds no dimension. The rest is as in
-    :func:`roofline.bound`. A size left out is an error: a table needs numbers.
+    :func:`roofline.bound`. A size left out is an error: a table needs numbers. Amounts of raw work may be lists too.
+    ``columns`` are some of :data:`COLUMNS`; left out, ``fits`` is among them where a row does not fit the memory.
+
+    >>> grid = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=8, D=[8192, 262144], F="D")
+    >>> grid.plain("fits")
+    [True, False]
+    >>> sweep(flops=[1e12, 4e12], bytes=[1e9, 1e10], on="h100")["bound_by"].tolist()
+    ['tensor', 'hbm', 'tensor', 'tensor']
     """
     columns = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
     formulas: dict[str, str] = {}
@@ -137,16 +153,21 @@ def sweep(expression: str | None = None, *, columns: str | Sequence[str] = DEFAU
     plain = {k: v for k, v in arguments.items() if k not in formulas}
     if plain.get("sizes"):
         plain["sizes"] = {k: v for k, v in plain["sizes"].items() if k not in formulas}
-    asked = question(expression, **plain).one_plan()
+    asked = of_several_chips(question(expression, **plain)).one_plan()
     for name in size_names(asked):
         if asked.sizes.get(name) is None and name not in formulas:
             raise SizeError(f"size {name} has no value", hint=f"a table needs numbers, as in {name}=1024")
-    unknown = [c for c in columns if c not in COLUMNS and not c.startswith("time.")]
+    stated = asked.overlap is not None or asked.overhead is not None
+    wanted = columns if columns is not None else [c for c in DEFAULT_COLUMNS if stated or c != "estimate"]
+    unknown = [c for c in wanted if c not in COLUMNS and not c.startswith("time.")]
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
-    axes = {name: _axis(name, value) for name, value in asked.sizes.items()}
+    amounts = {name: value.reshape(-1) for name, value in asked.raw.items() if is_array(value)}
+    axes = {**amounts, **{name: _axis(name, value) for name, value in asked.sizes.items()}}
     grid = _Grid(axes, formulas)
-    found, said = _evaluate(asked, grid, columns)
+    found, said = _evaluate(asked, grid, wanted)
+    if columns is None and not (found["fits"] == 0).any():
+        del found["fits"]
     shape = tuple(len(a) for a in axes.values() if len(a) > 1) or (1,)
     return Sweep(asked, tuple(grid.names), found, shape, **said)
 
@@ -255,7 +276,7 @@ class _Grid:
             sizes: dict[str, Any] = {}
             for name in reversed(list(self.axes)):
                 values = self.axes[name]
-                sizes[name] = values[index % len(values)] if len(values) > 1 else int(values[0])
+                sizes[name] = values[index % len(values)] if len(values) > 1 else _whole(values[0])
                 index = index // len(values) if len(values) > 1 else index
             sizes = dict(reversed(sizes.items()))
             yield slice(start, stop), self._with_formulas(sizes)
@@ -264,6 +285,10 @@ class _Grid:
         from roofline.bounds.question import resolve_sizes
 
         return resolve_sizes({**sizes, **self.formulas}) if self.formulas else sizes
+
+
+def _whole(value: Any) -> int | float:
+    return int(value) if value == int(value) else float(value)
 
 
 def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -276,7 +301,10 @@ def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dic
     said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
     own = size_names(asked)
     for where, sizes in grid.blocks():
-        answer = asked.vary(sizes=without_helpers(sizes, grid.formulas, own)).answer()
+        raw = {name: sizes[name] for name in asked.raw if name in sizes}
+        given = {name: size for name, size in sizes.items() if name not in raw}
+        given = without_helpers(given, grid.formulas, own)
+        answer = asked.vary(sizes=given, raw={**asked.raw, **raw}).answer()
         for name, lines in said.items():
             lines.update(dict.fromkeys(getattr(answer, name)))
         for name in grid.names:
@@ -287,7 +315,8 @@ def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dic
                 binding = value.names if isinstance(value, Codes) else tuple(answer.times)
                 codes[where] = value.codes if isinstance(value, Codes) else binding.index(value)
             else:
-                table.setdefault(column, np.empty(grid.rows))[where] = value
+                kind = bool if column == "fits" and value is not _UNKNOWN else float
+                table.setdefault(column, np.empty(grid.rows, kind))[where] = value
     if codes is not None:
         table["bound_by"] = Codes(codes, binding)
     return table, {name: tuple(lines) for name, lines in said.items()}
@@ -304,6 +333,9 @@ def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
             yield column, answer.times[name]
         elif column == "bytes":
             yield column, sum(answer.bytes.values())
+        elif column == "fits":
+            fits = answer.footprint.fits if answer.footprint is not None else None
+            yield column, _UNKNOWN if fits is None else fits
         else:
             value = getattr(answer, column)
-            yield column, float("nan") if value is None else value
+            yield column, _UNKNOWN if value is None else value

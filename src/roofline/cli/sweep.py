@@ -6,7 +6,16 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import MESH, TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.options import (
+    ESTIMATE,
+    MESH,
+    TARGET,
+    WORK,
+    one_expression,
+    question_arguments,
+    split_words,
+    with_options,
+)
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -16,9 +25,9 @@ SHOWN, MOST_JSON = 40, 100_000
 
 @click.command("sweep")
 @click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUES]...")
-@with_options(TARGET, MESH, WORK)
+@with_options(TARGET, MESH, WORK, ESTIMATE)
 @click.option(
-    "--columns", metavar="NAMES", help="Columns, comma-separated: lower,upper,attainable,intensity,bound_by,times …"
+    "--columns", metavar="NAMES", help="Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …"
 )
 @click.option("-o", "--output", metavar="FILE", help="Write .csv, .json, .npz or .parquet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON in SI units.")
@@ -28,12 +37,10 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     \b
     roofline sweep "bf16[B, D] * bf16[D, F]" --on h100 B=1:4096:*2 D=4096,8192 F=4*D -o grid.csv
     """
-    from roofline.bounds.sweep import DEFAULT_COLUMNS, sweep
+    from roofline.bounds.sweep import sweep
 
     expressions, sizes = split_words(words)
-    found = sweep(
-        one_expression(expressions), columns=columns or DEFAULT_COLUMNS, sizes=sizes, **question_arguments(options)
-    )
+    found = sweep(one_expression(expressions), columns=columns, sizes=sizes, **question_arguments(options))
     if output:
         found.save(output)
         click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))

@@ -246,6 +246,8 @@ def _notes(axes: Sequence[MeshAxis], wrap: bool | None) -> tuple[str, ...]:
             said.append(f"axis {level.place}: {'with' if wrap else 'without'} wrap-around, as asked")
         elif is_symbol(level.size):
             said.append(f"axis {level.place}: taken to have wrap-around and an even size above 2")
+        elif is_array(level.wrap):
+            said.append(f"axis {level.place}: a ring where a slice of its size closes, else a line without wrap-around")
         elif level.shape == "line":
             said.append(f"axis {level.place}: {level.size} chips in a line, without wrap-around")
     return tuple(said)

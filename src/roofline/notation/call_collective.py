@@ -42,6 +42,8 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
         if target not in x.labels:
             hint = f"it has {scope.show_axes(x.axes)}"
             raise scope.fail(f"{call.function}: the operand has no dimension {target}", call.span, hint)
+        if call.function == "AllToAll":
+            _moves(scope, call, x, axes, target)
         options["dim"] = target
         given = tuple(Axis(a.label, (*a.shard, *axes)) if a.label == target else a for a in given)
     compute, storage = scope.dtypes(shapes, call.span)
@@ -72,6 +74,16 @@ def _axes_and_target(scope: Scope, call: CallNode, x: Shape) -> tuple[tuple[str,
     if len(dims) > 1:
         raise scope.fail(f"{call.function} shards one dimension, not {' and '.join(dims)}", call.span)
     return axes, dims[0] if dims else ""
+
+
+def _moves(scope: Scope, call: CallNode, x: Shape, axes: tuple[str, ...], target: str) -> None:
+    """Refuse an AllToAll that would move an axis to the dimension it shards already."""
+    there = next((axis for one in x.axes if one.label == target for axis in one.shard if axis in axes), None)
+    if there is not None:
+        own, other = scope.show_label(target), next((name for name in x.labels if name != target), "")
+        message = f"AllToAll_{there} moves {there} to another dimension, and it shards {own} already"
+        hint = f"as in AllToAll_{{{there},{scope.show_label(other)}}}(…)" if other else "the operand has no other"
+        raise scope.fail(message, call.span, hint)
 
 
 def _reduced(

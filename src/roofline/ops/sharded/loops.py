@@ -16,7 +16,8 @@ and so does attention whose keys are: each chip has a part of them, and the resu
 >>> loops_of(program("softmax_T(bf16[B, N, T])").steps[0])[-1]
 Loop(labels=('T',), result='T', statistics=2)
 
-What is no loop of an operation is whole on every chip: a convolution's image, the sequence of causal attention.
+What is no loop of an operation is whole on every chip: a convolution's image, the sequence of causal attention (of
+more than one query: a single one is the last position, which sees every key).
 """
 
 from __future__ import annotations

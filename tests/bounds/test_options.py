@@ -1,0 +1,118 @@
+"""Options that would have no effect are errors; tables mark what does not fit, and take lists of raw amounts."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline import bound, solve, sweep
+from roofline.bounds.solve_dtypes import solve_dtypes
+from roofline.cli import main
+from roofline.errors import InputError
+
+MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
+SIZES: dict[str, Any] = {"B": 64, "D": 8192, "F": 8192}
+SEVERAL: list[tuple[dict[str, Any], str]] = [
+    ({"mesh": {"X": 4}}, "mesh="),
+    ({"plan": "fewest"}, "plan="),
+    ({"density": 0.5}, "density="),
+    ({"algorithm": "book"}, "algorithm= (or sharp)"),
+    ({"wrap": False}, "wrap="),
+    ({"uneven": "pad"}, "uneven="),
+]
+
+
+@pytest.mark.parametrize(("idle", "name"), SEVERAL)
+def test_options_about_several_chips_need_several_chips(idle: dict[str, Any], name: str) -> None:
+    message = re.escape(f"{name} has no effect: nothing is sharded here, and nothing is a collective; shard a dim")
+    for ask in (bound, sweep):
+        with pytest.raises(InputError, match=message):
+            ask(MATMUL, on="v5e:4", **SIZES, **idle)
+    with pytest.raises(InputError, match=message):
+        solve(MATMUL, for_="B", on="v5e:4", D=8192, F=8192, **idle)
+    with pytest.raises(InputError, match=message):
+        solve_dtypes(MATMUL, on="v5e:4", **SIZES, **idle)
+    word = name.partition("=")[0]
+    with pytest.raises(InputError, match=f"{word}= says nothing about raw work"):
+        bound(flops=1e12, on="v5e:4", **idle)
+    assert bound("AllToAll_{X,D}(bf16[B_X, D])", on="v5e:4", B=64, D=64, **idle).lower > 0
+
+
+@pytest.mark.parametrize("option", ["--mesh=X=4", "--sharp", "--density=0.5", "--plan=1", "--algorithm=book"])
+@pytest.mark.parametrize("command", ["bound", "solve", "sweep", "advise"])
+def test_the_commands_refuse_them_too(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rest = ["--for", "B"] if command == "solve" else ["B=64"]
+    assert main([command, MATMUL, "--on", "v5e:4", "D=8192", "F=8192", *rest, option]) == 2
+    assert "has no effect: nothing is sharded here" in capsys.readouterr().err
+
+
+def test_a_row_says_what_bound_says_of_its_memory() -> None:
+    grid = sweep(MATMUL, on="h100", B=[1, 64], D=[8192, 262144], F="D")
+    assert grid.plain("fits") == [True, False, True, False]
+    for index in range(4):
+        needed = grid.row(index).footprint
+        assert needed is not None
+        assert needed.fits is grid.plain("fits")[index]
+    assert [row[-2] for row in grid.rows(2)] == ["yes", "no"]
+    assert "fits" not in sweep(MATMUL, on="h100", **SIZES).columns
+    assert sweep(MATMUL, on="h100", columns="fits", **SIZES).plain("fits") == [True]
+    assert sweep(flops=1e12, on="h100", columns="lower, fits").plain("fits") == [None]
+    split = {"on": "h100:8", "B": 64, "D": [8192, 262144], "F": "D"}
+    assert sweep("bf16[B, D] * bf16[D, F_X] -> bf16[B, F_X]", columns=["fits"], **split).plain("fits") == [True, True]
+
+
+def test_a_table_has_the_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid = sweep(MATMUL, on="h100", overlap=0.5, B=[1, 64], D=8192, F=8192)
+    assert grid["estimate"][1] == bound(MATMUL, on="h100", overlap=0.5, **SIZES).estimate
+    words = ["sweep", MATMUL, "--on", "h100", "B=64", "D=8192,262144", "F=D", "--overhead", "5us"]
+    assert main([*words, "--json"]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert columns["fits"] == [True, False]
+    assert columns["estimate"][0] == pytest.approx(columns["lower"][0] + 5e-6)
+    assert main([*words, "-o", str(tmp_path / "grid.csv")]) == 0
+    assert (tmp_path / "grid.csv").read_text().splitlines()[2].split(",")[-2:] == ["False", "hbm"]
+
+
+def test_lists_of_raw_work() -> None:
+    work = {"bytes": 1e9, "on": "h100"}
+    several = bound(flops=[1e12, "2 TFLOP"], **work)
+    assert several.lower.tolist() == bound(flops=np.array([1e12, 2e12]), **work).lower.tolist()
+    assert bound(intensity=[1, 1000], on="h100").bound_by.decode() == ["hbm", "tensor"]
+    grid = sweep(flops=[1e12, 2e12], bytes=[5e9], on="h100", columns="lower")
+    assert (grid.names, grid.plain("flops")) == (("flops", "bytes"), [1e12, 2e12])
+    assert grid.row(1).lower == grid["lower"][1] == bound(flops=2e12, bytes=5e9, on="h100").lower
+    assert sweep(intensity=np.array([0.5, 2]), on="h100").plain("intensity") == [0.5, 2]
+    assert len(sweep(flops=[1e12, 2e12], bytes="4*n", n=[1, 2, 3], on="h100")) == 6
+    with pytest.raises(InputError, match="-1 is negative"):
+        bound(flops=[1, -1], **work)
+    with pytest.raises(InputError, match=re.escape("-1.0 is negative")):
+        sweep(flops=np.array([1, -1.0]), **work)
+
+
+def test_an_axis_stays_where_it_is_only_by_no_collective() -> None:
+    message = re.escape("AllToAll_X moves X to another dimension, and it shards B already; as in AllToAll_{X,D}(…)")
+    for line in ("AllToAll_{X,B}(bf16[B_X, D])", "AllToAll_{X,B}(bf16[B_XY, D])"):
+        with pytest.raises(InputError, match=message):
+            bound(line, on="v5e:4x4", B=64, D=64)
+    assert bound("AllToAll_{X,D}(bf16[B_X, D_Y])", on="v5e:4x4", B=64, D=64).lower > 0
+
+
+def test_an_axis_says_whether_it_closes() -> None:
+    """A bare axis of a torus: what numbers, arrays and formulas take."""
+    asked: dict[str, Any] = {"on": "v5p", "mesh": {"X": "n"}, "B": 65536, "D": 8192}
+    said = {
+        "axis X: 16 chips in a line, without wrap-around": {"n": 16},
+        "axis X: a ring where a slice of its size closes, else a line without wrap-around": {"n": np.array([8, 16])},
+        "axis X: taken to have wrap-around and an even size above 2": {},
+        "axis X: without wrap-around, as asked": {"wrap": False},
+    }
+    for words, given in said.items():
+        assert words in bound("AllGather_X(bf16[B_X, D])", **asked, **given).assumptions
+    line = bound("AllGather_X(bf16[B_X, D])", **asked, wrap=False).times["ici X"]
+    number = bound("AllGather_X(bf16[B_X, D])", **asked, n=16).times["ici X"]
+    assert float(line.subs({s: 16 if s.is_integer else 9e10 for s in line.free_symbols})) == pytest.approx(number)
