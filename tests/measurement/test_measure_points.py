@@ -324,6 +324,7 @@ def test_lines_share_sizes_that_stand_in_one_of_them(machine):
     lines, here = ("fp32[M, K] @ fp32[K, 8]", "fp32[F] + fp32[F]"), Here(made(), machine, machine)
     points = run(*lines, at=here, sizes={"F": "4*K"}, M=4, K=8, library=numpy_library())
     assert [point.run.flops for point in points] == [2 * 4 * 8 * 8, 32]
+    assert [point.run.name for point in points] == ["fp32[4, 8] * fp32[8, 8]", "fp32[32] + fp32[32]"]
     with pytest.raises(SizeError, match="size Z stands nowhere in the expression"):
         run(*lines, at=here, M=4, K=8, F=8, Z=3, library=numpy_library())
     with pytest.raises(SizeError, match="size M has no value"):

@@ -27,6 +27,7 @@ from roofline.measurement.runs import Measured, read_measured
 from roofline.measurement.samples import Sample, Summary, summarise
 from roofline.measurement.schedule import sample
 from roofline.notation import program
+from roofline.notation.canonical import step_text
 from roofline.notation.structure import Step
 from roofline.sizes import is_symbol
 from roofline.work import Op
@@ -76,7 +77,9 @@ def run(
             asked = question(line, on=on, sizes=_own_sizes(line, expressions, sizes))
             ops = asked.ops()
             _check_numbers(ops)
-            for step, op in zip(program(line).steps, ops, strict=True):
+            parsed = program(line)
+            for step, unnamed in zip(parsed.steps, ops, strict=True):
+                op = replace(unnamed, name=step_text(step, parsed.sizes, asked.sizes))
                 if progress is not None:
                     progress(op.name)
                 roof = on if threads_used(op, count) > 1 else one_thread

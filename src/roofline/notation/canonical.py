@@ -62,14 +62,16 @@ def canonical(program: Program, sizes: Mapping[str, Any] | None = None) -> str:
     return "; ".join(lines) + _clauses(program)
 
 
-def step_text(step: Step, sizes: Mapping[str, int]) -> str:
-    """Write one step, its operands in full.
+def step_text(step: Step, sizes: Mapping[str, int], numbers: Mapping[str, Any] | None = None) -> str:
+    """Write one step, its operands in full; named sizes that are whole numbers in ``numbers`` are put in.
 
     >>> from roofline.notation import program
-    >>> program("h = bf16[B, D] * bf16[D, F]; gelu(h)").steps[1].text
-    'gelu(bf16[B, F]) -> bf16[B, F]'
+    >>> [_, gelu] = program("h = bf16[B, D] * bf16[D, F]; gelu(h)").steps
+    >>> gelu.text, step_text(gelu, {}, {"B": 8})
+    ('gelu(bf16[B, F]) -> bf16[B, F]', 'gelu(bf16[8, F]) -> bf16[8, F]')
     """
-    return _Writer(sizes, frozenset(), whole=True).statement(step)
+    whole = {name: size for name, size in (numbers or {}).items() if isinstance(size, int)}
+    return _Writer({**sizes, **whole}, frozenset(whole), whole=True).statement(step)
 
 
 def _clauses(program: Program) -> str:
@@ -123,7 +125,7 @@ class _Writer:
     def operand(self, shape: Shape, bracketed: str) -> str:
         """Write an operand; an operation inside is put in brackets if its sign is one of ``bracketed``."""
         if self.whole:
-            return shape.written
+            return self.tensor(shape)
         inner = self.inside.get(shape.ident)
         if inner is not None:
             text = self.value(inner)
