@@ -23,6 +23,7 @@ the whole axis again:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -222,9 +223,14 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
     largest = "x".join(str(n) for link in links for n in link.axes)
     numbers = sorted((n for n in shape if isinstance(n, int)), reverse=True)
     if longest and any(n > most for n, most in zip(numbers, longest, strict=False)):
-        raise HardwareError(
-            f"{what}: its largest is {largest}", hint=f"take several slices, as in {machine.key}:{largest}:2"
+        whole = (
+            _even_slice(product(numbers), longest, SLICES[links[0].slices][0])
+            if len(numbers) == len(shape) < dimensions
+            else ()
         )
+        shaped = f"write all its axes, as in {machine.key}:{'x'.join(map(str, whole))}"
+        hint = shaped if whole else f"take several slices, as in {machine.key}:{largest}:2"
+        raise HardwareError(f"{what}: its largest is {largest}", hint=hint)
     for n in shape:
         if is_array(n) and longest and bool((n > longest[0]).any()):
             raise HardwareError(
@@ -237,6 +243,18 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
         allowed, says = SLICES[links[0].slices]
         if not allowed(n):
             raise HardwareError(f"{what}: {says}", hint="see the vendor's list of slices")
+
+
+def _even_slice(chips: int, longest: Sequence[int], allowed: Callable[[int], bool]) -> tuple[int, ...]:
+    """The slice of so many chips whose axes are most alike, the largest last; none where no axes multiply to it.
+
+    >>> v5p, whole = (28, 20, 16), lambda n: n % 4 == 0
+    >>> _even_slice(4096, v5p, whole), _even_slice(8192, v5p, whole), _even_slice(128, (16, 16), whole)
+    ((16, 16, 16), (), (8, 16))
+    """
+    ranges = [[n for n in range(1, most + 1) if chips % n == 0 and allowed(n)] for most in longest]
+    found = [sorted(axes) for axes in itertools.product(*ranges) if product(axes) == chips]
+    return tuple(min(found, key=sum, default=()))
 
 
 def _notes(axes: Sequence[MeshAxis], wrap: bool | None) -> tuple[str, ...]:
