@@ -97,7 +97,7 @@ def _footprint(answer: Bound, formulas: dict[str, str]) -> dict[str, Any] | None
         "parts": {key: entry(f"footprint.{key}", value, formulas) for key, value in needed.parts.items()},
         "total": entry("footprint.total", needed.total, formulas),
         "capacity": needed.capacity,
-        "fits": needed.fits,
+        "fits": plain(needed.fits),
     }
 
 

@@ -26,8 +26,8 @@ SHARING = (
     click.option("--sequence-parallel", is_flag=True, help="They split the hidden state between blocks by tokens."),
     click.option("--pipeline", metavar=_WAYS, help="Stages of consecutive layers."),
     click.option(
-        "--micro-batches",
         "--microbatches",
+        "--micro-batches",
         "micro_batches",
         type=int,
         metavar="N",

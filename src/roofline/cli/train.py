@@ -29,8 +29,8 @@ _BESIDE = {
 @click.option("--schedule", default="1f1b", show_default=True, metavar="NAME", help="gpipe, 1f1b, interleaved, zb-h1.")
 @click.option("--chunks", type=int, default=1, show_default=True, metavar="N", help="Pieces a stage (interleaved).")
 @click.option(
-    "--microbatches",
     "--micro-batches",
+    "--microbatches",
     "microbatches",
     type=int,
     metavar="N",
