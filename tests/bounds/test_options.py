@@ -18,7 +18,6 @@ from roofline.errors import InputError
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 SIZES: dict[str, Any] = {"B": 64, "D": 8192, "F": 8192}
 SEVERAL: list[tuple[dict[str, Any], str]] = [
-    ({"mesh": {"X": 4}}, "mesh="),
     ({"plan": "fewest"}, "plan="),
     ({"density": 0.5}, "density="),
     ({"algorithm": "book"}, "algorithm= (or sharp)"),
@@ -43,12 +42,22 @@ def test_options_about_several_chips_need_several_chips(idle: dict[str, Any], na
     assert bound("AllToAll_{X,D}(bf16[B_X, D])", on="v5e:4", B=64, D=64, **idle).lower > 0
 
 
-@pytest.mark.parametrize("option", ["--mesh=X=4", "--sharp", "--density=0.5", "--plan=1", "--algorithm=book"])
+@pytest.mark.parametrize("option", ["--sharp", "--density=0.5", "--plan=1", "--algorithm=book"])
 @pytest.mark.parametrize("command", ["bound", "solve", "sweep", "advise"])
 def test_the_commands_refuse_them_too(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     rest = ["--for", "B"] if command == "solve" else ["B=64"]
     assert main([command, MATMUL, "--on", "v5e:4", "D=8192", "F=8192", *rest, option]) == 2
     assert "has no effect: nothing is sharded here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("mesh", "each"), [({"X": 4, "Y": 2}, "each of the 8 chips"), ({"X": "n"}, "each chip")])
+def test_a_mesh_over_which_nothing_is_sharded_is_said(mesh: dict[str, Any], each: str) -> None:
+    alone, meshed = (bound(MATMUL, on="h100", **SIZES, **more) for more in ({}, {"mesh": mesh}))
+    assert meshed.lower == alone.lower
+    assert f"nothing is sharded: {each} does all of this" in meshed.assumptions
+    assert not any("sharded" in said for said in alone.assumptions)
+    with pytest.raises(InputError, match="mesh= says nothing about raw work"):
+        bound(flops=1e12, on="h100", mesh=mesh)
 
 
 def test_a_row_says_what_bound_says_of_its_memory() -> None:

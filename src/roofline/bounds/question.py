@@ -230,9 +230,10 @@ class Question:
             said.append(f"{_POLICY_TEXT[self.policy]}; data starts in {where}")
             said += program(self.text, self.compute).assumptions
         said += more
-        chips = product(self.machine.shape)
-        if chips != 1 and not (self.text and program(self.text, self.compute).axes):
-            said.append(f"nothing is sharded: each of the {chips} chips does all of this")
+        chips = [n for n in (tuple(self.mesh.values()) or self.machine.shape) if n != 1]
+        if chips and not (self.text and program(self.text, self.compute).axes):
+            each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
+            said.append(f"nothing is sharded: {each} does all of this")
         said += [op.note for op in ops if op.note]
         said += [f"given by the caller: {_given(self.machine, path)}" for path in self.machine.given]
         said += self.machine.warnings

@@ -60,13 +60,14 @@ def is_sharded(asked: Question) -> bool:
 def of_several_chips(asked: Question) -> Question:
     """Refuse options about several chips beside a line that has no use for them; return the question.
 
+    A mesh is none of them: every chip of it may do all there is to do, which the answer says.
+
     >>> from roofline.bounds.api import question
-    >>> of_several_chips(question("bf16[B, D] * bf16[D, F]", on="h100", mesh={"X": 4}))
+    >>> of_several_chips(question("bf16[B, D] * bf16[D, F]", on="h100", density=0.5))
     Traceback (most recent call last):
-    roofline.errors.InputError: mesh= has no effect: nothing is sharded here, and nothing is a collective; shard a ...
+    roofline.errors.InputError: density= has no effect: nothing is sharded here, and nothing is a collective; shard ...
     """
     said = {
-        "mesh": any(size != 1 for size in asked.mesh.values()),
         "plan": asked.plan is not None,
         "density": asked.density != 1,
         "algorithm= (or sharp)": asked.algorithm,
