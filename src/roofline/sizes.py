@@ -40,6 +40,18 @@ def is_symbol(value: Any) -> bool:
     return sympy is not None and isinstance(value, sympy.Basic)
 
 
+def is_one(value: Any) -> bool:
+    """Say whether ``value`` is the whole number 1, or an array of nothing else.
+
+    >>> import numpy as np
+    >>> is_one(1), is_one(np.array([1, 1])), is_one(np.array([1, 2])), is_one(None)
+    (True, True, False, False)
+    """
+    if is_array(value):
+        return bool((value == 1).all())
+    return isinstance(value, int) and value == 1
+
+
 def symbol(name: str) -> Any:
     """Make the symbol of an unnamed size: a positive integer."""
     import sympy

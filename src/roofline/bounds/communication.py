@@ -27,7 +27,7 @@ from roofline.errors import InputError
 from roofline.hardware.rate import rate
 from roofline.notation import program
 from roofline.ops.collective import KINDS
-from roofline.sizes import Size, is_array, maximum
+from roofline.sizes import Size, is_one, maximum
 from roofline.work import Work
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
     if steps[0].function != "AllToAll" and asked.density != 1:
         raise InputError(f"the density is the share of an AllToAll that is sent, and this is {_an(steps[0].function)}")
     whole = mesh_of(asked).mesh
-    if whole is not None and all(_is_one(whole.sizes.get(axis)) for axis in steps[0].over):
+    if whole is not None and all(is_one(whole.sizes.get(axis)) for axis in steps[0].over):
         raise InputError(f"{steps[0].function} goes over axes of one chip: nothing is sent", hint="name a larger mesh")
     laid = lay_out(asked)
     op, mesh = next(op for op in laid.ops if op.kind == "collective"), laid.machine.mesh
@@ -197,12 +197,6 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> Row:
     busiest = _largest(list(wire.values()))
     sent = _largest(list(answer.wire.values()))
     return Row(name, says, sent, work.total("hops"), busiest, hop_time if known else None, limit)
-
-
-def _is_one(size: Size | None) -> bool:
-    if size is not None and is_array(size):
-        return bool(size.max() == 1)
-    return isinstance(size, int) and size == 1
 
 
 def _largest(values: list[Size]) -> Size:

@@ -161,7 +161,7 @@ class _Search:
         """Every plan in the order of its costs, without any the least to send first."""
         from roofline.ops.sharded.plans import plans
 
-        single = frozenset(name for name, size in self.mesh.sizes.items() if isinstance(size, int) and size == 1)
+        single = frozenset(name for name, size in self.mesh.sizes.items() if _is_one(size))
         return plans(
             self.steps,
             single=single,
@@ -270,8 +270,7 @@ class _Search:
         idle = [
             axis.name
             for axis in self.mesh
-            if axis.name not in (*self.parsed.axes, *self.asked.use)
-            and not (isinstance(axis.size, int) and axis.size == 1)
+            if axis.name not in (*self.parsed.axes, *self.asked.use) and not _is_one(axis.size)
         ]
         if idle:
             said.append(f"nothing is sharded over {' and '.join(idle)}: every chip along it does the same")

@@ -21,7 +21,7 @@ from roofline.errors import HardwareError
 from roofline.hardware.machine import Link, Machine
 from roofline.hardware.network import Level, MeshAxis, level_of
 from roofline.hardware.network_tiers import domain_of
-from roofline.sizes import Size, ceil_div, floor_div, is_array, is_symbol, maximum, product
+from roofline.sizes import Size, ceil_div, floor_div, is_array, is_one, is_symbol, maximum, product
 
 _NESTED = ("fat-tree",)
 
@@ -64,7 +64,7 @@ def _levels(links: Sequence[Link], name: str, size: Size, before: Size) -> tuple
         here = ceil_div(left, outer)
         if room is not None and is_symbol(left) and isinstance(room, int) and room == 1:
             outer, here = left, 1
-        if not _is_one(here):
+        if not is_one(here):
             levels.append(
                 level_of(
                     link,
@@ -91,12 +91,6 @@ def _room(link: Link, spanned: Size, tier: int) -> Size | None:
     if domain is None or (is_symbol(spanned) and tier > 0):
         return None
     return 1 if is_symbol(spanned) else maximum(1, floor_div(domain, spanned))
-
-
-def _is_one(size: Size) -> bool:
-    if is_array(size):
-        return bool((size == 1).all())
-    return isinstance(size, int) and size == 1
 
 
 def _fills_units(links: Sequence[Link], name: str, size: Size, before: Size) -> None:
