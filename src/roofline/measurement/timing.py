@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter, process_time
@@ -11,6 +10,7 @@ from typing import Any
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.evaluate import evaluate
+from roofline.bounds.question_mesh import names_in
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
@@ -247,8 +247,7 @@ def _own_sizes(line: str, lines: Sequence[str], sizes: Mapping[str, Any]) -> dic
     """Leave out sizes that stand in another line only, and in no formula of those that stay."""
     own = program(line).labels
     elsewhere = {label for other in lines for label in program(other).labels} - set(own)
-    formulas = " ".join(value for name, value in sizes.items() if isinstance(value, str) and name not in elsewhere)
-    used = set(re.findall(r"[^\W\d]\w*", formulas))
+    used = names_in({name: value for name, value in sizes.items() if name not in elsewhere})
     return {name: value for name, value in sizes.items() if name not in elsewhere or name in used}
 
 
