@@ -134,10 +134,36 @@ def test_a_small_measurement_of_this_machine_loads(home, capsys, monkeypatch):
 
     monkeypatch.setattr(cpu, "QUICK_MEMORY", 2**22)
     monkeypatch.setattr(cpu, "QUICK_ROUNDS", 1)
-    monkeypatch.setattr(cpu, "QUICK_SECONDS", 1.0)
+    monkeypatch.setattr(cpu, "QUICK_SECONDS", 3.0)
     assert main(["measure", "--quick", "--no-library"]) == 0
     assert "use it with --on this" in capsys.readouterr().out
     assert main(["bound", "fp32[64, 64] @ fp32[64, 64]", "--on", "this"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--seconds", "0.5"], "0.5 seconds of sampling are too few; from 1 to 3600"),
+        (["--seconds", "nan"], "nan seconds of sampling are too many; from 1 to 3600"),
+        (["--seconds", "1e9"], "1e+09 seconds of sampling are too many; from 1 to 3600"),
+        (["--seconds", "60", "--device", "cuda"], "--seconds is for processors"),
+    ],
+)
+def test_time_that_cannot_be_taken_is_said(home, capsys, arguments, said):
+    assert main(["measure", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_sampling_takes_the_seconds_it_is_given(home, monkeypatch):
+    pytest.importorskip("llvmlite")
+    from roofline.measurement import cpu
+
+    given = []
+    monkeypatch.setattr(cpu, "QUICK_MEMORY", 2**22)
+    monkeypatch.setattr(cpu, "sample", lambda probes, **options: given.append(options["seconds"]) or True)
+    assert main(["measure", "--quick", "--no-library", "--seconds", "90", "-o", str(home / "long.toml")]) == 0
+    assert main(["measure", "--quick", "--no-library", "-o", str(home / "usual.toml")]) == 0
+    assert given == [90.0, cpu.QUICK_SECONDS]
 
 
 def test_a_device_without_a_measurement_says_how_to_make_one(home, capsys):
@@ -171,9 +197,9 @@ def test_run_and_profile_refuse_a_picture_before_their_work(measured, capsys):
         assert "a chart cannot be saved as .xyz" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--quick", "--no-library"])
+@pytest.mark.parametrize("option", ["--quick", "--no-library", "--seconds"])
 def test_showing_measures_nothing(measured, capsys, option):
-    assert main(["measure", "--show", option]) == 2
+    assert main(["measure", "--show", option, *["9"] * (option == "--seconds")]) == 2
     assert f"--show measures nothing, so {option} says nothing" in capsys.readouterr().err
 
 

@@ -91,13 +91,21 @@ def test_an_interrupted_contended_measurement_says_so(tmp_path):
 
 
 def test_windows_on_shared_cores_are_told_and_do_not_make_figures_doubtful(tmp_path):
-    """Others were there in half of the windows, but every figure was reached on cores of its own."""
-    path, found = tmp_path / "x.toml", made(clean=0.495)
+    """Others were there in many of the windows, but every figure was reached on cores of its own."""
+    path, found = tmp_path / "x.toml", made(clean=0.55)
     write_machine_file(replace(found, conditions=replace(found.conditions, ran=0.99)), path)
     shared = read_machine_file(path)
     assert not shared.contended
     [said] = [line for line in shared.warnings() if line.startswith("shared cores")]
-    assert said == ("shared cores: others used them in 50% of the windows, unseen by this system; those do not count")
+    assert said == "shared cores: others used the cores in 44% of the windows, unseen by this system; those do not count"
+
+
+def test_cores_that_others_use_most_of_the_time_are_contended():
+    """No window tells what they do to the memory meanwhile."""
+    found = made(clean=0.4)
+    filled = replace(found, conditions=replace(found.conditions, ran=0.99))
+    assert filled.contended
+    assert filled.warnings()[0].startswith("contended: others used the cores in 60% of the windows")
 
 
 @pytest.mark.parametrize("doubt", ["two states: around 1 and 2", "rounds apart: from 1 to 2", "shared core: 0.7 of x"])

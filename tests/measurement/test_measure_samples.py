@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.measurement import schedule
 from roofline.measurement.probes import Probe
-from roofline.measurement.samples import ALONE, CLEAN, SHARED, Sample, quantile, settled, summarise, two_modes
+from roofline.measurement.samples import ALONE, CLEAN, SHARED, Sample, quantile, standing, summarise, two_modes
 from roofline.measurement.schedule import sample
 
 
@@ -130,7 +130,7 @@ def test_rounds_are_interleaved_over_probes():
 
 def test_a_probe_whose_windows_are_not_clean_is_tried_again_but_not_for_ever():
     probe = probe_of([1.0] * 1000, share=0.5)
-    sample([probe], rounds=3, windows=3, seconds=60)
+    sample([probe], rounds=3, windows=3, seconds=schedule.USUAL)
     assert len(probe.rounds) == schedule.MOST_ROUNDS
 
 
@@ -156,13 +156,13 @@ def test_rounds_on_shared_cores_that_were_no_slower_do_no_harm():
     own, shared = samples([100, 100, 100]), on_shared_cores([100.1, 100.2, 100.1])
     found = summarise([own] * 6 + [shared])
     assert (found.value, found.doubts) == (100, ())
-    assert settled([own] * 6 + [shared])
+    assert standing([own] * 6 + [shared]).settled
 
 
 @given(st.lists(st.tuples(st.floats(90, 110), st.booleans()), min_size=3, max_size=20))
 def test_what_has_settled_is_in_no_doubt(rounds):
     taken = [[Sample(value, (1.0,), 1.0 if own else 0.5)] * 5 for value, own in rounds]
-    if settled(taken):
+    if standing(taken).settled:
         assert not summarise(taken).doubted((SHARED, ALONE))
 
 
@@ -179,9 +179,9 @@ def test_few_windows_of_long_calls_count_all_the_same():
 
 def test_rounds_on_shared_cores_settle_nothing():
     shared, own = on_shared_cores([60] * 5), samples([100] * 5)
-    assert not settled([shared] * 10)
-    assert not settled([*[shared] * 10, *[own] * 4])
-    assert settled([*[shared] * 10, *[own] * 5])
+    assert not standing([shared] * 10).settled
+    assert not standing([*[shared] * 10, *[own] * 4]).settled
+    assert standing([*[shared] * 10, *[own] * 5]).settled
 
 
 @given(st.integers(0, 10**6), st.floats(0.3, 0.9))
@@ -262,10 +262,10 @@ def test_what_had_least_time_goes_first(clock):
 
 def test_times_are_confirmed_by_times_nearly_as_short():
     slow, fast, faster = ([Sample(value, (1.0,))] * 3 for value in (2.0, 1.02, 1.0))
-    assert settled([slow, *[fast] * 4, faster], smaller_is_better=True)
-    assert not settled([*[slow] * 5, faster], smaller_is_better=True)
-    assert not settled([])
-    assert not settled([faster])
+    assert standing([slow, *[fast] * 4, faster], smaller_is_better=True).settled
+    assert not standing([*[slow] * 5, faster], smaller_is_better=True).settled
+    assert not standing([]).settled
+    assert not standing([faster]).settled
 
 
 def test_ctrl_c_keeps_what_was_sampled():

@@ -25,6 +25,7 @@ STOPPED = ".stopped"
 
 @click.command("measure")
 @click.option("--quick", is_flag=True, help="At most ten seconds: fewer working sets and windows.")
+@click.option("--seconds", type=float, metavar="N", help="Seconds of sampling: more confirm more on a shared machine.")
 @click.option("--device", metavar="cuda[:N]|jax[:N]", help="Measure an accelerator through PyTorch or JAX instead.")
 @click.option("--no-library", is_flag=True, help="Leave out the matrix products of PyTorch or NumPy.")
 @click.option("--show", "again", is_flag=True, help="Show what the file holds, without measuring.")
@@ -36,6 +37,7 @@ STOPPED = ".stopped"
 @click.option("--json", "as_json", is_flag=True, help="Print what was measured as JSON in SI units.")
 def command(
     quick: bool,
+    seconds: float | None,
     device: str | None,
     no_library: bool,
     again: bool,
@@ -51,6 +53,7 @@ def command(
     \b
     roofline measure                          # at most 60 s; from then on:  --on this
     roofline measure --quick -o here.toml
+    roofline measure --seconds 300            # others use the machine too: more time confirms more figures
     roofline measure --show --chart bandwidth.svg --roofline roof.svg --csv figures.csv
     roofline measure --device cuda            # an accelerator; from then on:  --on this-device
     """
@@ -61,12 +64,16 @@ def command(
     check_files((chart, roofline), (csv_file,))
     path = output or own_file("this.toml" if device is None else "this-device.toml")
     if again:
-        for option, given in (("--quick", quick), ("--no-library", no_library)):
+        for option, given in (("--quick", quick), ("--no-library", no_library), ("--seconds", seconds)):
             if given:
                 raise InputError(f"--show measures nothing, so {option} says nothing", hint="leave one of them out")
         measured = read_machine_file(path, device=device)
     else:
-        measured = _measured(quick, not no_library, device)
+        if device is not None and seconds is not None:
+            raise InputError(
+                "--seconds is for processors", hint="an accelerator takes as long as it needs: leave it out"
+            )
+        measured = _measured(quick, not no_library, seconds, device)
         path = _kept(measured, path)
         write_machine_file(measured, path)
     written = _written(measured, chart, roofline, sheet, csv_file)
@@ -130,7 +137,7 @@ def _written(
     return [file for file in (chart, roofline, csv_file) if file is not None]
 
 
-def _measured(quick: bool, library: bool, device: str | None) -> Measurement:
+def _measured(quick: bool, library: bool, seconds: float | None, device: str | None) -> Measurement:
     """Measure under a progress bar, which only a terminal shows."""
     import sys
 
@@ -151,7 +158,7 @@ def _measured(quick: bool, library: bool, device: str | None) -> Measurement:
             found = measure_device(_device(device), quick=quick, progress=progress)
             several = device.startswith("cuda") and not found.conditions.interrupted
             return _with_all_reduce(found) if several else found
-        return measure(quick=quick, library=library, progress=progress)
+        return measure(quick=quick, library=library, seconds=seconds, progress=progress)
 
 
 def _with_all_reduce(found: Measurement) -> Measurement:

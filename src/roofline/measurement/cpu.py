@@ -8,6 +8,7 @@ from datetime import date
 from statistics import fmean
 from time import monotonic
 
+from roofline.errors import InputError
 from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
 from roofline.measurement.core_watch import watch
 from roofline.measurement.exp_kernel import exp_kernel
@@ -31,6 +32,9 @@ MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
 ROUNDS, WINDOWS, SECONDS = 3, 15, 48.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
+#: The most seconds of sampling that may be asked for: samples of all rounds are kept.
+LONGEST = 3600.0
+
 #: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
 TILE, SHARED = "tile ", 0.9
 
@@ -39,17 +43,27 @@ TILE, SHARED = "tile ", 0.9
 SMALLEST, FRESH = 12 * 2**10, 32 * 2**20
 
 
-def measure(*, quick: bool = False, library: bool = True, progress: Progress | None = None) -> Measurement:
+def measure(
+    *, quick: bool = False, library: bool = True, seconds: float | None = None, progress: Progress | None = None
+) -> Measurement:
     """Measure the ceilings of this machine's processor; at most 60 seconds, 10 when ``quick``.
 
     Stopped by Ctrl-C it returns what it has and says so. Needs the extra ``measure`` (llvmlite). ``library`` also
-    times PyTorch's (or NumPy's) products. ``progress`` is called with the share done and what is being measured.
+    times PyTorch's (or NumPy's) products. ``seconds`` of sampling in place of the usual confirm more figures on a
+    machine that others use; it is over sooner where all are. ``progress`` is called with the share done and what is
+    being measured.
     """
+    if seconds is not None and not 1 <= seconds <= LONGEST:
+        raise InputError(
+            f"{seconds:g} seconds of sampling are too {'few' if seconds < 1 else 'many'}", hint=f"from 1 to {LONGEST:g}"
+        )
     with ahead() as preferred:
-        return _measure(quick, library, preferred, progress)
+        return _measure(quick, library, seconds, preferred, progress)
 
 
-def _measure(quick: bool, library: bool, preferred: bool, progress: Progress | None) -> Measurement:
+def _measure(
+    quick: bool, library: bool, seconds: float | None, preferred: bool, progress: Progress | None
+) -> Measurement:
     start = monotonic()
     compiler = Compiler()
     processor = compiler.processor
@@ -65,11 +79,11 @@ def _measure(quick: bool, library: bool, preferred: bool, progress: Progress | N
                 found, lacking = library_probes(counts, workers, quick)
                 probes += found
                 missing += lacking
-            rounds, windows, seconds = (
+            rounds, windows, usual = (
                 (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS) if quick else (ROUNDS, WINDOWS, SECONDS)
             )
             used_before = Others(len(processor.cores))
-            finished = sample(probes, rounds=rounds, windows=windows, seconds=seconds, progress=progress)
+            finished = sample(probes, rounds=rounds, windows=windows, seconds=seconds or usual, progress=progress)
             used = used_before.used()
         finally:
             workers.free()

@@ -178,7 +178,13 @@ class Measurement:
     @property
     def contended(self) -> bool:
         """Whether others used the machine: they took its cores away, or part of them from beneath the system."""
-        return self.ran < UNCONTENDED or self.unsteady or self.beside or self.unconfirmed > UNCONFIRMED
+        taken = self.ran < UNCONTENDED or self.beside or self.filled
+        return taken or self.unsteady or self.unconfirmed > UNCONFIRMED
+
+    @property
+    def filled(self) -> bool:
+        """Whether others used the cores, unseen by this system, most of the time: the main memory is theirs too."""
+        return self.clean < FILLED * self.ran
 
     @property
     def ran(self) -> float:
@@ -225,7 +231,8 @@ class Measurement:
         if self.unconfirmed > UNCONFIRMED:
             said.append(
                 f"contended: {self.unconfirmed:.0%} of the figures rest on one round that no other came near, "
-                "or on cores that others used too; quieter times may give higher ones"
+                f"or on cores that others used too; {'' if self.conditions.device else 'more time (--seconds) or '}"
+                "quieter times may give higher ones"
             )
         if self.ran < UNCONTENDED:
             said.append(
@@ -234,7 +241,8 @@ class Measurement:
             )
         if self.clean < UNCONTENDED * self.ran:
             share = f"{1 - self.clean / self.ran:.0%} of the windows"
-            said.append(f"shared cores: others used them in {share}, unseen by this system; those do not count")
+            how = "contended" if self.filled else "shared cores"
+            said.append(f"{how}: others used the cores in {share}, unseen by this system; those do not count")
         if not self.conditions.pinned:
             said.append("this system cannot pin threads to cores: they may have moved")
         said += _doubts(self.ceilings)
@@ -285,6 +293,9 @@ MOST_NAMED = 5
 
 #: With fewer clean windows than this the machine was not the measurement's own.
 UNCONTENDED = 0.9
+
+#: With a smaller share of cores of its own than this a machine was others'; what they do to memory no window tells.
+FILLED = 0.5
 
 #: Above this share of all cores' time used by others a machine was not quiet.
 BESIDE = 0.05

@@ -160,17 +160,30 @@ def summarise(
     return Summary(value, low, high, len(best), clean, tuple(doubts), alike[0].clock)
 
 
-def settled(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> bool:
-    """Whether half of the rounds on cores of their own, five at least, came near the best: more would not change it.
+class Standing(NamedTuple):
+    """Of the rounds on cores of their own: how many came near the best of all, and how many there are."""
+
+    near: int
+    own: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether half of them, five at least, came near: more would not change the figure."""
+        return self.near >= max(SETTLED, SETTLED_SHARE * self.own)
+
+
+def standing(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> Standing:
+    """Count how often the best of some rounds was found again.
 
     >>> slow, fast = ([Sample(value, (1.0,))] * 5 for value in (60.0, 100.0))
-    >>> settled([fast, fast]), settled([slow, slow, fast] * 5), settled([slow, fast] * 5)
-    (False, False, True)
+    >>> standing([slow, fast, fast])
+    Standing(near=2, own=3)
+    >>> [standing(some).settled for some in ([fast, fast], [slow, slow, fast] * 5, [slow, fast] * 5)]
+    [False, False, True]
     """
     ordered = _ranked(rounds, smaller_is_better)
     own = [one.median for one in ordered if one.own]
-    near = sum(_near(ordered[0].median, one) for one in own)
-    return near >= max(SETTLED, SETTLED_SHARE * len(own))
+    return Standing(sum(_near(ordered[0].median, one) for one in own), len(own))
 
 
 def _near(best: float, other: float) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from roofline.measurement.probes import Probe
-from roofline.measurement.samples import settled
+from roofline.measurement.samples import standing
 
 #: Called with how much of the work is done (0 to 1) and what is being sampled.
 Progress = Callable[[float, str], None]
@@ -15,8 +15,8 @@ Progress = Callable[[float, str], None]
 #: How many times its budget the first round may take.
 LATEST = 1.1
 
-#: The most rounds of a probe that does not settle.
-MOST_ROUNDS = 60
+#: The most rounds of a probe that does not settle, in :data:`USUAL` seconds; in more time as many more.
+MOST_ROUNDS, USUAL = 60, 48.0
 
 #: Up to so many rounds a probe is looked at after each whether it has settled, later after every so many.
 OFTEN, SELDOM = 12, 4
@@ -32,7 +32,7 @@ def sample(
 
     Behind the clock, one window has to do. When ``seconds`` are over no further round goes on; the first one may take a
     tenth longer, so that as much as possible has a figure. What time all rounds have left goes to the probes that have
-    not settled (:func:`roofline.measurement.samples.settled`): on a machine left alone none is such, on one that others
+    not settled (:class:`~roofline.measurement.samples.Standing`): on a machine left alone none is, on one that others
     disturb for milliseconds at a time some of many short rounds meet none of them.
     """
     start = monotonic()
@@ -59,20 +59,27 @@ def sample(
     return True
 
 
-def _settle(
-    probes: Sequence[Probe], spent: Sequence[float], windows: int, end: float, progress: Progress | None
-) -> None:
-    """Take more rounds of the probes that have not settled, always of the one that had least time so far."""
+def _settle(probes: Sequence[Probe], spent: list[float], windows: int, end: float, progress: Progress | None) -> None:
+    """Take more rounds of the probes that have not settled, always of the one that had least time so far.
+
+    Time counts the more, the more rounds came near the best: what nothing confirms yet goes before the rest.
+    """
     start = monotonic()
-    waiting = [(seconds, position) for position, seconds in enumerate(spent)]
+    most = MOST_ROUNDS * max(1.0, (end - start) / USUAL)
+    stand = [standing(probe.rounds, smaller_is_better=probe.smaller_is_better) for probe in probes]
+    waiting = [
+        (seconds * (1 + found.near), place) for place, (seconds, found) in enumerate(zip(spent, stand, strict=True))
+    ]
     heapq.heapify(waiting)
     while waiting and (now := monotonic()) < end:
-        seconds, position = heapq.heappop(waiting)
-        probe, taken = probes[position], len(probes[position].rounds)
-        look = taken < OFTEN or taken % SELDOM == 0
-        if taken >= MOST_ROUNDS or (look and settled(probe.rounds, smaller_is_better=probe.smaller_is_better)):
+        _, place = heapq.heappop(waiting)
+        probe, taken = probes[place], len(probes[place].rounds)
+        if taken < OFTEN or taken % SELDOM == 0:
+            stand[place] = standing(probe.rounds, smaller_is_better=probe.smaller_is_better)
+        if stand[place].settled or taken >= most:
             continue
         if progress is not None:
             progress(ROUNDS_SHARE + (1 - ROUNDS_SHARE) * (now - start) / (end - start), f"{probe.name}, again")
         probe.rounds.append(probe.take(windows))
-        heapq.heappush(waiting, (seconds + monotonic() - now, position))
+        spent[place] += monotonic() - now
+        heapq.heappush(waiting, (spent[place] * (1 + stand[place].near), place))
