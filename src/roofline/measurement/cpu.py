@@ -32,6 +32,9 @@ MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
 ROUNDS, WINDOWS, SECONDS = 3, 15, 48.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
+#: The most seconds of all of it: where setting up takes long, less is left for sampling, down to this share.
+WITHIN, QUICK_WITHIN, LEFT = 57.0, 9.0, 0.9
+
 #: The most seconds of sampling that may be asked for: samples of all rounds are kept.
 LONGEST = 3600.0
 
@@ -79,11 +82,14 @@ def _measure(
                 found, lacking = library_probes(counts, workers, quick)
                 probes += found
                 missing += lacking
-            rounds, windows, usual = (
-                (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS) if quick else (ROUNDS, WINDOWS, SECONDS)
+            rounds, windows, usual, within = (
+                (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS, QUICK_WITHIN)
+                if quick
+                else (ROUNDS, WINDOWS, SECONDS, WITHIN)
             )
+            left = seconds or min(usual, max(LEFT * usual, within - (monotonic() - start)))
             used_before = Others(len(processor.cores))
-            finished = sample(probes, rounds=rounds, windows=windows, seconds=seconds or usual, progress=progress)
+            finished = sample(probes, rounds=rounds, windows=windows, seconds=left, progress=progress)
             used = used_before.used()
         finally:
             workers.free()
