@@ -20,7 +20,7 @@ from roofline.measurement.probes import Bench, Probe
 from roofline.measurement.processor import cache_levels, load_average
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Summary, summarise
-from roofline.measurement.schedule import Progress, sample
+from roofline.measurement.schedule import LATEST, Progress, sample
 from roofline.measurement.shape_table import ShapeTable
 from roofline.measurement.team import Team
 from roofline.measurement.tiles import allow_tiles
@@ -30,6 +30,10 @@ from roofline.measurement.workers import Workers
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
 ROUNDS, WINDOWS, SECONDS = 3, 15, 48.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
+
+#: When sampling has to be over, in seconds from the start, and the least time it gets: on a busy machine what goes
+#: before it takes a quarter of a minute.
+LIMIT, QUICK_LIMIT, LEAST_SHARE = 57.0, 9.4, 0.25
 
 #: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
 TILE, SHARED = "tile ", 0.9
@@ -68,6 +72,7 @@ def _measure(quick: bool, library: bool, preferred: bool, progress: Progress | N
             rounds, windows, seconds = (
                 (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS) if quick else (ROUNDS, WINDOWS, SECONDS)
             )
+            seconds = _left(seconds, QUICK_LIMIT if quick else LIMIT, monotonic() - start)
             used_before = Others(len(processor.cores))
             finished = sample(probes, rounds=rounds, windows=windows, seconds=seconds, progress=progress)
             used = used_before.used()
@@ -89,6 +94,15 @@ def _measure(quick: bool, library: bool, preferred: bool, progress: Progress | N
             ahead=preferred,
         )
     return collect(probes, conditions)
+
+
+def _left(seconds: float, limit: float, gone: float) -> float:
+    """What sampling may take of its seconds where some are gone: even a late first round has to end by the limit.
+
+    >>> _left(48.0, 57.0, 2.0), round(_left(48.0, 57.0, 24.0), 6), _left(48.0, 57.0, 80.0)
+    (48.0, 30.0, 12.0)
+    """
+    return min(seconds, max((limit - gone) / LATEST, LEAST_SHARE * seconds))
 
 
 def _probes(bench: Bench, counts: Sequence[int], missing: list[str], quick: bool) -> Sequence[Probe]:
