@@ -163,11 +163,11 @@ def test_sampling_takes_the_seconds_it_is_given_or_that_are_left(home, monkeypat
     monkeypatch.setattr(cpu, "sample", lambda probes, **options: given.append(options["seconds"]) or True)
     assert main(["measure", "--quick", "--no-library", "--seconds", "90", "-o", str(home / "long.toml")]) == 0
     assert main(["measure", "--quick", "--no-library", "-o", str(home / "usual.toml")]) == 0
-    monkeypatch.setattr(cpu, "QUICK_WITHIN", 0.0)
+    monkeypatch.setattr(cpu, "QUICK_LIMIT", 0.0)
     assert main(["measure", "--quick", "--no-library", "-o", str(home / "late.toml")]) == 0
     assert given[0] == 90.0
-    assert cpu.LEFT * cpu.QUICK_SECONDS <= given[1] <= cpu.QUICK_SECONDS
-    assert given[2] == cpu.LEFT * cpu.QUICK_SECONDS
+    assert cpu.LEAST_SHARE * cpu.QUICK_SECONDS <= given[1] <= cpu.QUICK_SECONDS
+    assert given[2] == cpu.LEAST_SHARE * cpu.QUICK_SECONDS
 
 
 def test_a_device_without_a_measurement_says_how_to_make_one(home, capsys):

@@ -117,6 +117,13 @@ def test_levels_made_are_levels_found(falls, first, gaps):
         assert level.capacity <= capacity < level.capacity * 2**0.5 * 1.001
 
 
+def test_no_point_of_the_innermost_level_is_too_fast_for_it():
+    """Where others held up most of the smallest working sets, those left alone tell what the level can do."""
+    [first, *_] = find_levels(curve(SERVER))
+    triad = list(zip((13e3, 17e3, 24e3, 28e3, 34e3), (728e9, 640e9, 915e9, 913e9, 600e9), strict=True))
+    assert max(v for _, v in first.told_by(triad, None)) == 915e9
+
+
 def test_a_kernel_that_still_runs_at_the_level_before_does_not_lift_a_level():
     """Arrays of several kernels round a working set differently: at one size one is in the first level, others not."""
     found = made()

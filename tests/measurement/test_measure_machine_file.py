@@ -85,7 +85,7 @@ def test_an_interrupted_contended_measurement_says_so(tmp_path):
     write_machine_file(made(clean=0.4, interrupted=True, doubts=("1.20 of what theory allows",)), path)
     said = read_machine_file(path).warnings()
     assert said[0] == "stopped early: only what was measured until then is here"
-    assert "contended: only 40% of the windows were clean" in said[1]
+    assert "contended: a thread was held up in 60% of the windows" in said[1]
     assert any(line.startswith("1.20 of what theory allows: register fp32 on 1 thread, ") for line in said)
     assert "stopped early" in chip("this", files=[str(path)]).notes[1]
 

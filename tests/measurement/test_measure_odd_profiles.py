@@ -16,10 +16,11 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
+from roofline.measurement.imported import AROUND
 from roofline.measurement.nsight import TIME
 from roofline.measurement.points_show import split, table
 from roofline.measurement.runs import write_runs
-from roofline.measurement.torch_trace import AROUND, NOBODY
+from roofline.measurement.torch_trace import NOBODY
 
 
 def call(name, ts, dur, dims, **more):

@@ -239,3 +239,37 @@ def test_a_plain_file_always_works(tmp_path):
 def test_a_plain_file_that_does_not_serve_says_why(tmp_path, text, said):
     with pytest.raises(InputError, match=said):
         read_profile(written(tmp_path, text, "runs.csv"))
+
+
+RATES = f"""ID,Kernel Name,{TIME},dram__bytes.sum.per_second,smsp__cycles_elapsed.avg.per_second,\
+{ADDS}.per_cycle_elapsed,{FMAS}.per_cycle_elapsed
+,,us,Gbyte/s,Ghz,inst/cycle,inst/cycle
+0,sgemm,100,450.5,1.5,10,"4,000"
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RATES,
+        RATES.replace("Gbyte/s", "Gbyte/second").replace("Ghz", "cycle/nsecond").replace("us", "usecond"),
+        RATES.replace(f"{FMAS}.per_cycle_elapsed", f"derived__{FMAS.removesuffix('.sum')}_x2").replace(
+            "4,000", "8,000"
+        ),
+        RATES.replace("bytes.sum.per_second", "bytes.sum").replace("Gbyte/s", "Mbyte").replace("450.5", "45.05"),
+    ],
+)
+def test_a_report_of_rates_alone_gives_amounts_as_rate_times_time(tmp_path, text):
+    """As the roofline sections of Nsight Compute hold them: bytes a second, instructions a cycle, cycles a second."""
+    found = read_profile(written(tmp_path, text, "k.csv"))
+    [run] = found.runs
+    assert run.bytes == pytest.approx(450.5e9 * 1e-4)
+    assert (run.flops, run.dtype) == (pytest.approx((10 + 2 * 4000) * 1.5e9 * 1e-4), "fp32")
+    assert "where the report holds rates alone, amounts are rate x time" in found.notes
+
+
+def test_a_rate_a_cycle_needs_the_cycles_a_second(tmp_path):
+    text = RATES.replace("smsp__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.max")
+    found = read_profile(written(tmp_path, text, "k.csv"))
+    assert found.runs[0].flops == 0
+    assert "the report counts no FLOPs, so every run is under the roof of its bytes alone" in found.notes

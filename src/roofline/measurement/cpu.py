@@ -21,7 +21,7 @@ from roofline.measurement.probes import Bench, Probe
 from roofline.measurement.processor import cache_levels, load_average
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Summary, summarise
-from roofline.measurement.schedule import Progress, sample
+from roofline.measurement.schedule import LATEST, Progress, sample
 from roofline.measurement.shape_table import ShapeTable
 from roofline.measurement.team import Team
 from roofline.measurement.tiles import allow_tiles
@@ -32,8 +32,9 @@ MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
 ROUNDS, WINDOWS, SECONDS = 3, 15, 48.0
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
-#: The most seconds of all of it: where setting up takes long, less is left for sampling, down to this share.
-WITHIN, QUICK_WITHIN, LEFT = 57.0, 9.0, 0.9
+#: When sampling has to be over, in seconds from the start, and the least time it gets: on a busy machine what goes
+#: before it takes a quarter of a minute.
+LIMIT, QUICK_LIMIT, LEAST_SHARE = 57.0, 9.4, 0.5
 
 #: The most seconds of sampling that may be asked for: samples of all rounds are kept.
 LONGEST = 3600.0
@@ -82,12 +83,12 @@ def _measure(
                 found, lacking = library_probes(counts, workers, quick)
                 probes += found
                 missing += lacking
-            rounds, windows, usual, within = (
-                (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS, QUICK_WITHIN)
+            rounds, windows, usual, limit = (
+                (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS, QUICK_LIMIT)
                 if quick
-                else (ROUNDS, WINDOWS, SECONDS, WITHIN)
+                else (ROUNDS, WINDOWS, SECONDS, LIMIT)
             )
-            left = seconds or min(usual, max(LEFT * usual, within - (monotonic() - start)))
+            left = seconds or _left(usual, limit, monotonic() - start)
             used_before = Others(len(processor.cores))
             finished = sample(probes, rounds=rounds, windows=windows, seconds=left, progress=progress)
             used = used_before.used()
@@ -109,6 +110,15 @@ def _measure(
             ahead=preferred,
         )
     return collect(probes, conditions)
+
+
+def _left(seconds: float, limit: float, gone: float) -> float:
+    """What sampling may take of its seconds where some are gone: even a late first round has to end by the limit.
+
+    >>> _left(48.0, 57.0, 2.0), round(_left(48.0, 57.0, 24.0), 6), _left(48.0, 57.0, 80.0)
+    (48.0, 30.0, 24.0)
+    """
+    return min(seconds, max((limit - gone) / LATEST, LEAST_SHARE * seconds))
 
 
 def _probes(bench: Bench, counts: Sequence[int], missing: list[str], quick: bool) -> Sequence[Probe]:

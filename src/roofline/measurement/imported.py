@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from roofline.measurement.runs import Measured
 
+#: What time is listed as that a caller spends beside the operations it calls.
+AROUND = "around other operations"
+
 
 @dataclass(frozen=True, slots=True)
 class Imported:

@@ -55,7 +55,9 @@ class Level:
         """Keep the points of one kernel that tell of this level; the level before holds ``inner`` bytes."""
         end = self.capacity or math.inf
         inside = [point for point in points if self.first <= point[0] <= end]
-        return plateau(beyond(inside, inner) if self.capacity is None else inside)
+        if self.capacity is None:
+            return plateau(beyond(inside, inner))
+        return inside if inner is None else plateau(inside)  # of the innermost no point is of a level before
 
 
 def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -> list[Level]:
@@ -80,7 +82,7 @@ def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -
     found: list[Level] = []
     for number, (start, end) in enumerate(groups):
         outermost = number == len(groups) - 1
-        inside = points[start:end] if outermost else plateau(points[start:end])
+        inside = points[start:end] if outermost or not number else plateau(points[start:end])
         inner = found[-1].capacity if found else None
         best = max(bandwidth for _, bandwidth in (beyond(inside, inner) if outermost else inside))
         enough = math.exp(_middle(ends[number], logs)) / STEP

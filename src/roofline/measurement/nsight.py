@@ -3,7 +3,7 @@
 ``ncu --csv --page raw --metrics …`` gives a column a metric and a row of units below the header; ``--page details``
 gives a line a metric. Both are read, whatever the program printed before them, with a comma before thousands or
 before decimals. FLOPs are adds and multiplies once, fused multiply-adds twice, and the operations of the tensor cores
-as their own metric counts them.
+as their own metric counts them. A report of rates alone (``--set full``) gives amounts as rate × time.
 
 Source: Nsight Compute documentation, "Metrics Reference" and "Roofline Charts"; C. Yang, arXiv:2009.05257.
 """
@@ -66,6 +66,13 @@ _BYTES = {
     "GB": 1e9,
 }
 
+#: A count as a rate, and what twice the fused multiply-adds a cycle are called.
+_RATE = re.compile(r"(?P<base>(?P<unit>\w+?)__\w+\.sum)\.(?P<per>per_second|per_cycle_elapsed)")
+_DOUBLED = re.compile(r"derived__(?P<base>(?P<unit>smsp)__sass_thread_inst_executed_op_[dfh]fma_pred_on)_x2")
+_COUNTED = {"inst": 1.0, "cycle": 1.0, **{unit: size for unit, size in _BYTES.items() if unit}}
+_RATES = {f"{what}/{time}": size / _SECONDS[time] for what, size in _COUNTED.items() for time in _SECONDS}
+_RATES |= {"hz": 1.0, "Khz": 1e3, "Mhz": 1e6, "Ghz": 1e9}
+
 #: A figure as it is written where a comma separates thousands, and what stands for a metric that is not there.
 _FIGURE = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d+)?([eE][-+]?\d+)?")
 _ABSENT = ("", "n/a", "nan", "(!) n/a")
@@ -109,12 +116,15 @@ def read_nsight(path: str | os.PathLike[str]) -> Imported:
     if _comma_is_decimal(kernels):
         swap = str.maketrans(",.", ".,")
         kernels = [(t, {m: (v.translate(swap), unit) for m, (v, unit) in told.items()}) for t, told in kernels]
+    rated = [(title, _amounts(metrics, name)) for title, metrics in kernels]
+    notes = ["where the report holds rates alone, amounts are rate x time"] if rated != kernels else []
+    kernels = rated
     runs = [_run(title, metrics, name) for title, metrics in kernels]
     idle: dict[str, float] = {}
     for run in runs:
         if not run.flops and not run.bytes:
             idle[run.name] = idle.get(run.name, 0.0) + run.seconds
-    return Imported(tuple(run for run in runs if run.flops or run.bytes), idle, tuple(_notes(kernels, name)))
+    return Imported(tuple(run for run in runs if run.flops or run.bytes), idle, (*notes, *_notes(kernels, name)))
 
 
 Metrics = Mapping[str, tuple[str, str]]
@@ -149,7 +159,32 @@ def _comma_is_decimal(kernels: Sequence[tuple[str, Metrics]]) -> bool:
     return any(not _FIGURE.fullmatch(f) and _FIGURE.fullmatch(f.translate(swap)) is not None for f in figures)
 
 
+def _amounts(metrics: Metrics, name: str) -> Metrics:
+    """Add the amounts of what is there as a rate alone: a second, or a cycle where the cycles of its unit a second are.
+
+    Source: the section "SpeedOfLight_RooflineChart" of Nsight Compute multiplies the same figures.
+    """
+    found = dict(metrics)
+    for metric in metrics:
+        matched = _RATE.fullmatch(metric) or _DOUBLED.fullmatch(metric)
+        if matched is None or TIME not in metrics:
+            continue
+        amount = matched["base"].removesuffix(".sum") + ".sum"
+        if amount in found or not (_is_counted(amount) or _OTHER.match(amount)):
+            continue
+        rate = 0.5 if "derived" in metric else 1.0
+        if metric.endswith(".per_second"):
+            rate *= _figure(metrics, metric, _RATES, name)
+        elif (cycles := f"{matched['unit']}__cycles_elapsed.avg.per_second") in metrics:
+            rate *= _figure(metrics, metric, {}, name) * _figure(metrics, cycles, _RATES, name)
+        else:
+            continue
+        found[amount] = (repr(rate * _figure(metrics, TIME, _SECONDS, name)), "")
+    return found
+
+
 def _is_counted(metric: str) -> bool:
+    metric = matched["base"] if (matched := _RATE.fullmatch(metric)) else metric
     known = metric == TIME or any(metric in names for names in BYTES)
     return known or _CUDA.fullmatch(metric) is not None or _TENSOR.fullmatch(metric) is not None
 

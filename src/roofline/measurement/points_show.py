@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roofline.measurement.imported import Imported
+from roofline.measurement.imported import AROUND, Imported
 from roofline.measurement.points import Point
 from roofline.quantity import format_quantity
 
@@ -94,9 +94,14 @@ def imported_table(points: Sequence[Point], found: Imported, title: str, top: in
     parts += [Text("  time by operation", "dim"), rows]
     if (hidden := len(points) - top) > 0:
         parts.append(Text(f"  {hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown (--top)", "dim"))
-    if found.unpriced:
-        named = sorted(found.unpriced.items(), key=lambda item: -item[1])
+    named = sorted(found.unpriced.items(), key=lambda item: -item[1])
+    around = found.unpriced.get(AROUND, 0.0)
+    if named := [item for item in named if item[0] != AROUND]:
         said = ", ".join(f"{name} {format_quantity(seconds, 's')}" for name, seconds in named[:8])
         parts.append(Text(f"  incomplete: no rule for {said}", "bold yellow"))
+    if around:
+        parts.append(
+            Text(f"  {format_quantity(around, 's')} {AROUND}: views, calls, what autograd does between", "dim")
+        )
     parts += [Text(f"  {note}", "dim") for note in found.notes]
     return Group(*parts)

@@ -236,7 +236,7 @@ class Measurement:
             )
         if self.ran < UNCONTENDED:
             said.append(
-                f"contended: only {self.ran:.0%} of the windows were clean; figures are the best round's, "
+                f"contended: a thread was held up in {1 - self.ran:.0%} of the windows; figures are the best round's, "
                 "and quieter times may give higher ones"
             )
         if self.clean < UNCONTENDED * self.ran:

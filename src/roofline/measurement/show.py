@@ -107,20 +107,30 @@ def _ceilings(measured: Measurement) -> Any:
     from rich.table import Table
 
     counts = sorted({c.threads for c in measured.ceilings})
-    rows = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
     rows.add_column("  ceiling", no_wrap=True)
     for count in counts:
         rows.add_column(f"{count} thread{'s' * (count > 1)}", justify="right", no_wrap=True)
     rows.add_column("quartiles", justify="right", no_wrap=True)
-    rows.add_column("clean", justify="right", style="dim")
+    rows.add_column("clean", justify="right", style="dim", no_wrap=True)
     names = dict.fromkeys((c.name, c.dtype) for c in measured.ceilings if not _is_function(c))
     for name, dtype in names:
         found = {c.threads: c for c in measured.ceilings if (c.name, c.dtype) == (name, dtype)}
         most = found[max(found)]
         low, high = (_compact(value, most.unit) for value in (most.summary.low, most.summary.high))
         cells = [_marked(found.get(count)) for count in counts]
-        rows.add_row(f"  {most.label}", *cells, f"{low} … {high}", f"{most.summary.clean:.0%}")
+        rows.add_row(f"  {most.label}", *cells, _between(low, high), f"{most.summary.clean:.0%}")
     return rows
+
+
+def _between(low: str, high: str) -> str:
+    """Two figures, with their unit once where it is that of both.
+
+    >>> _between("159 GFLOP/s", "178 GFLOP/s"), _between("0.99 TFLOP/s", "1 PFLOP/s")
+    ('159 … 178 GFLOP/s', '0.99 TFLOP/s … 1 PFLOP/s')
+    """
+    number, _, unit = low.partition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} … {high}"
 
 
 def _is_function(ceiling: Ceiling) -> bool:

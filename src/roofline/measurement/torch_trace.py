@@ -13,16 +13,17 @@ import gzip
 import json
 import math
 import os
+import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
-from roofline.measurement.aten import operation
-from roofline.measurement.imported import Imported
+from roofline.measurement.aten import FORMATS, operation
+from roofline.measurement.imported import AROUND, Imported
 from roofline.measurement.runs import Measured
 from roofline.work import Op
 
@@ -37,12 +38,24 @@ FREE = frozenset(
     (  # noqa: SIM905
         "view reshape _reshape_alias as_strided transpose t permute expand squeeze unsqueeze slice select detach alias "
         "empty empty_like empty_strided resize to _to_copy result_type narrow split chunk unbind flatten numpy_T "
-        "contiguous item _local_scalar_dense is_nonzero resolve_conj resolve_neg expand_as view_as size lift_fresh"
+        "contiguous item _local_scalar_dense is_nonzero resolve_conj resolve_neg expand_as view_as size lift_fresh "
+        "_unsafe_view unsafe_chunk unsafe_split unflatten broadcast_tensors type_as new_empty new_empty_strided"
     ).split()
 )
 
-#: What time is listed as that a caller spends beside the operations it calls, and that of kernels nobody launched.
-AROUND, NOBODY = "around other operations", "kernels of no operation"
+#: What the time of kernels is listed as that nobody launched.
+NOBODY = "kernels of no operation"
+
+#: What time is listed as that code of torch.compile takes, whose own kernels a trace of a CPU does not tell apart.
+COMPILED = "kernels of torch.compile"
+_REGIONS = ("Torch-Compiled Region", "CompiledFunction")
+
+#: What autograd puts around the gradient of an operation, and what it calls itself.
+_ENGINE = "autograd::engine::evaluate_function: "
+_OWN = re.compile(rf"{_ENGINE}.*|torch::autograd::AccumulateGrad|\w+Backward\d+")
+
+#: The type of a list of tensors.
+LIST = "TensorList"
 
 #: The first bytes of a packed file.
 _PACKED = b"\x1f\x8b"
@@ -69,15 +82,17 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     runs: list[Measured] = []
     unpriced: dict[str, float] = {}
     timeless = 0
-    picked, passed = _outermost(calls)
+    prices = _prices(calls)
+    picked, passed = _outermost(calls, prices)
     for call, inside in picked:
         plain = str(call["name"])
-        op = _priced(call)
+        op = prices.get(id(call))
         seconds = _seconds(call, inside, kernels)
         if op is not None and seconds > 0:
-            runs.append(replace(_run(plain, op), seconds=seconds))
-        elif seconds > 0 and plain.removeprefix("aten::").rstrip("_") not in FREE:
-            unpriced[plain] = unpriced.get(plain, 0.0) + seconds
+            runs.append(replace(_run(plain, op, _frozen(_dims(call))), seconds=seconds))
+        elif seconds > 0 and not _is_free(plain):
+            said = AROUND if _OWN.fullmatch(plain) and all(map(_is_bare, inside)) else _plain(plain)
+            unpriced[said] = unpriced.get(said, 0.0) + seconds
         timeless += op is not None and seconds <= 0
     for called, seconds in _beside(calls, passed, kernels):
         unpriced[called] = unpriced.get(called, 0.0) + seconds
@@ -87,6 +102,10 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     notes = [f"times are those of the {'kernels of the device' if kernels else 'operations of the CPU'}"]
     if not any("Concrete Inputs" in _told(e) for e in calls):
         notes.append("the trace tells no strides and no masks, as older ones do: without them these have no rule")
+    if any(LIST in _told(call).get("Input type", []) for call, _ in picked if id(call) in prices):
+        notes.append(
+            "formats of tensors in lists, which a trace does not tell, are those of the tensors of their shapes"
+        )
     if timeless:
         notes.append(f"{timeless} operation{'s' * (timeless > 1)} with a rule took no time and stand nowhere")
     return Imported(tuple(runs), unpriced, tuple(notes))
@@ -135,19 +154,38 @@ def _number(event: dict[str, Any]) -> str | None:
     return None if found is None else str(found)
 
 
+def _plain(name: str) -> str:
+    """What a call is listed as: a gradient without what is around it, compiled code under one name."""
+    plain = name.removeprefix(_ENGINE)
+    return COMPILED if plain.startswith(_REGIONS) else plain
+
+
+def _is_free(name: str) -> bool:
+    return name.removeprefix("aten::").rstrip("_") in FREE
+
+
+def _is_bare(event: dict[str, Any]) -> bool:
+    """Whether a call within the gradient of an operation does nothing that is one: a view, or what hands it on."""
+    name = str(event["name"])
+    return _is_free(name) or not name.startswith("aten::")
+
+
 def _timed(event: dict[str, Any]) -> bool:
     return all(isinstance(event.get(key), int | float) for key in ("ts", "dur")) and isinstance(event.get("name"), str)
 
 
 Call = tuple[dict[str, Any], list[dict[str, Any]]]
 
+#: What calls cost, by their id.
+Prices = dict[int, Op]
 
-def _outermost(calls: Sequence[dict[str, Any]]) -> tuple[list[Call], list[Call]]:
+
+def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[Call], list[Call]]:
     """Pick, thread by thread, the outermost calls that are priced or hold nothing priced, with all they contain.
 
-    Second come the calls around these, with all they contain.
+    A call that calls itself on tensors of other formats, as under autocast, is none of them: what it calls is, and
+    the casts beside. Second come the calls around these, with all they contain.
     """
-    has_price = {id(call) for call in calls if _priced(call) is not None}
     picked: list[Call] = []
     passed: list[Call] = []
     threads: dict[Any, list[dict[str, Any]]] = {}
@@ -163,13 +201,20 @@ def _outermost(calls: Sequence[dict[str, Any]]) -> tuple[list[Call], list[Call]]
             while stop < len(listed) and listed[stop]["ts"] < end:
                 stop += 1
             inside = listed[position + 1 : stop]
-            if id(call) in has_price or not any(id(event) in has_price for event in inside):
+            own = id(call) in prices and not _recast(call, inside)
+            if own or not any(id(event) in prices for event in inside):
                 picked.append((call, inside))
                 position = stop
             else:
                 passed.append((call, inside))
                 position += 1
     return picked, passed
+
+
+def _recast(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> bool:
+    """Whether a call calls the same operation on tensors of other formats."""
+    kinds = _told(call).get("Input type")
+    return any(event["name"] == call["name"] and _told(event).get("Input type") != kinds for event in inside)
 
 
 def _order(call: dict[str, Any]) -> tuple[float, float, int]:
@@ -188,7 +233,9 @@ def _beside(
         else:
             seconds, whole = _own_seconds(call, inside), call["dur"] * 1e-6
         if seconds > 0:
-            yield (str(call["name"]) if seconds > whole / 2 else AROUND), seconds
+            name = str(call["name"])
+            most = seconds > whole / 2 and not _is_free(name) and not _OWN.fullmatch(name)
+            yield (_plain(name) if most or _plain(name) == COMPILED else AROUND), seconds
     launched = {_number(call) for call in calls}
     nobody = sum(seconds for number, seconds in kernels.items() if number is None or number not in launched)
     if nobody > 0:
@@ -205,15 +252,41 @@ def _own_seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> floa
     return max(own, 0.0) * 1e-6
 
 
-def _priced(call: dict[str, Any]) -> Op | None:
-    told = _told(call)
-    dims, kinds = _dims(call), told.get("Input type", [])
-    if not isinstance(dims, list) or not isinstance(kinds, list):
-        return None
-    values = told.get("Concrete Inputs", [])
-    return _operation(
-        str(call["name"]), _frozen(dims), _frozen(kinds), _frozen(values if isinstance(values, list) else [])
-    )
+def _prices(calls: Sequence[dict[str, Any]]) -> Prices:
+    """Price every call that has a rule.
+
+    Of the tensors in a list a trace tells the shapes alone: each is taken to be of the format of the last tensor of its
+    shape before, or of the first behind.
+    """
+    found: Prices = {}
+    inputs = [(call, _frozen(_dims(call)), _frozen(_told(call).get("Input type", []))) for call in calls]
+    inputs = [one for one in inputs if isinstance(one[1], tuple) and isinstance(one[2], tuple)]
+    inputs.sort(key=lambda one: _order(one[0]))
+    formats: dict[Any, str] = {}
+    for _, dims, kinds in reversed(inputs):
+        formats.update(_known(dims, kinds))
+    for call, dims, kinds in inputs:
+        formats.update(_known(dims, kinds))
+        if LIST in kinds:
+            pairs = zip(dims, kinds, strict=False)
+            kinds = tuple(_listed(shapes, kind, formats) if kind == LIST else kind for shapes, kind in pairs)
+        values = _told(call).get("Concrete Inputs", [])
+        op = _operation(str(call["name"]), dims, kinds, _frozen(values if isinstance(values, list) else []))
+        if op is not None:
+            found[id(call)] = op
+    return found
+
+
+def _known(dims: Sequence[Any], kinds: Sequence[Any]) -> dict[Any, str]:
+    """Formats by shape, of the tensors of which both are told."""
+    return {shape: kind for shape, kind in zip(dims, kinds, strict=False) if kind in FORMATS}
+
+
+def _listed(shapes: Any, kind: str, formats: Mapping[Any, str]) -> Any:
+    """Name the formats of a list's tensors, where all are known."""
+    if not isinstance(shapes, tuple) or not all(shape in formats for shape in shapes):
+        return kind
+    return tuple(formats[shape] for shape in shapes)
 
 
 #: A trace holds the same operations again and again.
@@ -277,12 +350,20 @@ def _seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]], kernels: di
 
 
 @lru_cache(maxsize=4096)
-def _run(name: str, op: Op) -> Measured:
-    """An operation as a run of one second."""
+def _run(name: str, op: Op, dims: Any) -> Measured:
+    """An operation as a run of one second, under its name and the first two shapes that the trace tells of it."""
     [moved] = traffic([op])
     tensors = op.reads or op.writes
     dtype = next((key.dtype for key in op.work if key.quantity == "flops"), "")
     dtype = dtype or (tensors[0].dtype if tensors else "fp32")
-    shapes = " ".join("x".join(map(str, tensor.dims)) for tensor in tensors[:2])
+    places = dict.fromkeys(tensor.ident.partition(":")[0] for tensor in tensors)
+    shapes = " ".join("x".join(map(str, shape)) for shape in [_shape(place, dims) for place in places][:2] if shape)
     flops = float(sum(amount for key, amount in op.work.items() if key.quantity == "flops"))
-    return Measured(f"{name.removeprefix('aten::')} {shapes}", flops, float(moved.total("bytes")), 1.0, dtype)
+    return Measured(f"{name.removeprefix('aten::')} {shapes}".strip(), flops, float(moved.total("bytes")), 1.0, dtype)
+
+
+def _shape(ident: str, dims: Any) -> tuple[int, ...]:
+    """The shape of an argument, or of one in a list of them (``x3``, ``x0.2``)."""
+    place, _, within = ident.removeprefix("x").partition(".")
+    found = dims[int(place)]
+    return tuple(found[int(within)] if within else found)

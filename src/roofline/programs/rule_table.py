@@ -36,6 +36,10 @@ class RuleTable(Generic[Rule]):
         """The rule of this name, None where there is none."""
         return self._rules.get(name)
 
+    def names(self) -> list[str]:
+        """What has a rule, in order."""
+        return sorted(self._rules)
+
     def load(self) -> None:
         """Import every file of rules once."""
         if self._loaded:

@@ -12,6 +12,7 @@ from unittest import mock
 import torch
 import torch.nn.functional as F
 
+from roofline.programs.torch_costs import ATTENTION_BACKWARD
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
 from roofline.programs.torch_whole import Whole, run_whole
@@ -90,7 +91,7 @@ def whole(recorder: Recorder, name: str, tensors: Sequence[Any], found: Facts, o
 
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [*(recorder.read(t) for t in (*grads, *saved)), *extra]
-        matmuls = 5 if recorder.recompute_attention else 4
+        matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else 4
         ordered = [reads[1], reads[2], reads[3], reads[0], *reads[4:]]
         return operation(f"{name}_backward", ordered, [recorder.wrote(t) for t in made], found, matmuls=matmuls)
 
@@ -156,7 +157,7 @@ def kernel_backward(call: Call) -> Priced:
     mask = call.get("attn_bias", call.get("attn_mask"))
     found = facts(q, k, v, mask, bool(call.get("is_causal", False)))
     reads = (*call.read(q, k, v), *call.read(grad), *call.read(mask))
-    return operation(call.name.strip("_"), reads, call.writes, found, matmuls=5)
+    return operation(call.name.strip("_"), reads, call.writes, found, matmuls=ATTENTION_BACKWARD)
 
 
 @rule("_flash_attention_forward", "_efficient_attention_forward", "_flash_attention_backward",
@@ -178,9 +179,8 @@ def packed(call: Call) -> Priced:
         pairs = packed_pairs(starts.diff().tolist(), ends.diff().tolist(), causal, _window(call))
         found = found._replace(batch=1, pairs=found.heads * pairs, note="sequences packed into one see only themselves")
     reads = (*call.read(q, k, v), *(item for item in call.reads if item not in call.read(q, k, v)))
-    return operation(
-        call.name.strip("_"), reads, call.writes[: 3 if backward else 1], found, matmuls=5 if backward else 2
-    )
+    matmuls = ATTENTION_BACKWARD if backward else 2
+    return operation(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], found, matmuls=matmuls)
 
 
 def packed_pairs(q: Sequence[int], k: Sequence[int], causal: bool, window: tuple[int, int]) -> int:

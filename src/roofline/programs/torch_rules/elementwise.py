@@ -7,74 +7,10 @@ from typing import Any
 
 import torch
 
+from roofline.programs.torch_costs import NAMES, OPTIMIZERS, OTHERS, each_of_list
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
 from roofline.work import Op
-
-#: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by PyTorch's name.
-NAMES = {
-    "add": "add", "sub": "subtract", "rsub": "subtract", "mul": "multiply", "div": "divide", "maximum": "maximum",
-    "minimum": "minimum", "where": "where", "masked_fill": "where", "pow": "power", "relu": "relu",
-    "leaky_relu": "leaky_relu", "hardtanh": "clip", "gelu": "gelu", "sigmoid": "sigmoid", "silu": "silu",
-    "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "cos",
-    "erf": "erf", "square": "square", "abs": "abs", "neg": "neg", "reciprocal": "reciprocal", "sign": "sign",
-    "sgn": "sign", "floor": "floor", "ceil": "floor", "round": "round", "trunc": "round", "clamp": "clip",
-    "clamp_min": "maximum", "clamp_max": "minimum", "softplus": "softplus", "mish": "mish", "hardswish": "hardswish",
-    "elu": "elu", "expm1": "exp", "log1p": "log", "log2": "log", "log10": "log", "exp2": "exp", "sinh": "exp",
-    "cosh": "exp", "tan": "sin", "asin": "sin", "acos": "cos", "atan": "sin", "atan2": "sin", "erfc": "erf",
-    "erfinv": "erf",
-    "floor_divide": "divide", "remainder": "divide", "fmod": "divide", "isin": "compare", "eq": "compare",
-    "ne": "compare",
-    "lt": "compare", "le": "compare", "gt": "compare", "ge": "compare", "heaviside": "compare", "copysign": "abs",
-    "logit": "log", "threshold": "relu", "relu6": "relu6",
-}  # fmt: skip
-
-#: FLOPs and transcendentals an element of what has no forward function of its own; the formula is stated.
-OTHERS: dict[str, tuple[int, int, str]] = {
-    "addcmul": (3, 0, "a + v·b·c"),
-    "addcdiv": (3, 0, "a + v·b/c"),
-    "lerp": (3, 0, "a + w·(b − a)"),
-    "gelu_backward": (11, 2, "g·(½·(1 + erf(x/√2)) + x·exp(−x²/2)/√(2π))"),
-    "silu_backward": (8, 1, "g·s·(1 + x·(1 − s)), s = 1/(1 + exp(−x))"),
-    "sigmoid_backward": (3, 0, "g·(1 − y)·y"),
-    "tanh_backward": (3, 0, "g·(1 − y²)"),
-    "threshold_backward": (1, 0, "select(x > 0, g, 0)"),
-    "hardtanh_backward": (2, 0, "select(low < x < high, g, 0)"),
-    "leaky_relu_backward": (2, 0, "select(x > 0, g, a·g)"),
-    "elu_backward": (4, 1, "select(x > 0, g, g·a·exp(x))"),
-    "hardswish_backward": (5, 0, "g·select(x < −3, 0, x < 3: x/3 + ½, 1)"),
-    "softplus_backward": (4, 1, "g·e/(e + 1), e = exp(x)"),
-    "mish_backward": (10, 3, "g·(t + x·s·(1 − t²)), t = tanh(log(1 + exp(x)))"),
-    "glu": (5, 1, "a·1/(1 + exp(−b)), for each half"),
-    "glu_backward": (8, 1, "the gradient of a·σ(b) for both"),
-    "log_sigmoid_forward": (3, 2, "min(x, 0) − log(1 + exp(−|x|))"),
-    "log_sigmoid_backward": (4, 1, "g·(1 − σ(x))"),
-    "hardsigmoid_backward": (2, 0, "select(−3 < x < 3, g/6, 0)"),
-    "_prelu_kernel": (2, 0, "max(x, 0) + a·min(x, 0)"),
-    "_prelu_kernel_backward": (4, 0, "select(x > 0, g, a·g) and select(x > 0, 0, x·g)"),
-    "rrelu_with_noise": (2, 0, "select(x > 0, x, a·x)"),
-    "xlogy": (1, 1, "x·log(y)"),
-    "soft_margin_loss_backward": (6, 1, "−g·y·z/(1 + z), z = exp(−y·x)"),
-    "fake_quantize_per_tensor_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
-    "fake_quantize_per_channel_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
-    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": (7, 0, "the same"),
-    "quantize_per_tensor": (5, 0, "clip(round(x/s) + z)"),
-    "quantize_per_channel": (5, 0, "clip(round(x/s) + z)"),
-    "dequantize": (2, 0, "(x − z)·s"),
-    "_fused_dropout": (2, 0, "select(mask, x·1/(1 − p), 0); the random numbers are not counted"),
-    "_masked_scale": (2, 0, "x·mask·scale"),
-    "_add_relu": (2, 0, "max(a + b, 0)"),
-    "addr": (3, 0, "a + v·b·c, an outer product"),
-    "_thnn_fused_lstm_cell": (5, 1, "3 sigmoids, 2 tanh, 4 products and sums for every four gates"),
-    "_weight_norm_interface": (4, 0, "g·v/√Σv²"),
-    "_weight_norm_interface_backward": (8, 0, "the gradient of g·v/√Σv²"),
-    "logaddexp": (4, 2, "max + log(1 + exp(−|a − b|))"),
-    "polar": (2, 2, "a·cos, a·sin"),
-    "native_dropout": (2, 0, "select(mask, x·1/(1 − p), 0); the random numbers are not counted"),
-    "native_dropout_backward": (2, 0, "g·mask·scale"),
-    "_softmax_backward_data": (4, 0, "y·(g − Σ g·y)"),
-    "_log_softmax_backward_data": (4, 1, "g − exp(y)·Σ g"),
-}
 
 
 @rule(*NAMES)
@@ -92,7 +28,7 @@ def known(call: Call) -> Priced:
 
 @rule(*OTHERS)
 def other(call: Call) -> Priced:
-    """A function that stands in :data:`OTHERS` with its formula."""
+    """A function that stands in :data:`~roofline.programs.torch_costs.OTHERS` with its formula."""
     plain, special, _ = OTHERS[call.name]
     return _counted(call, plain, special)
 
@@ -143,24 +79,18 @@ def reshaped(call: Call) -> Priced:
       "_foreach_reciprocal", "_foreach_abs", "_foreach_exp", "_foreach_clamp_min", "_foreach_clamp_max")  # fmt: skip
 def foreach(call: Call) -> Priced:
     """One elementwise function over many tensors at once."""
-    plain = call.name.removeprefix("_foreach_")
-    each = OTHERS[plain][0] if plain in OTHERS else 2 if plain == "norm" else 1
+    each, plain = each_of_list(call.name), call.name.removeprefix("_foreach_")
     size = sum(item.numel() for item in (call.outs if plain != "norm" else call.args[0]))
     return costs.vector(
         call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
     )
 
 
-@rule("_fused_adam", "_fused_adamw", "_fused_sgd", "_fused_adagrad")
+@rule(*OPTIMIZERS)
 def fused_optimizer(call: Call) -> Priced:
-    """A whole optimizer step in one kernel: FLOPs a parameter as its formula has them.
-
-    Adam, AdamW: m = m + (1 − β₁)(g − m), v = β₂v + (1 − β₂)g², p −= lr·(λp) + lr·m/(√v/c + ε): 16, one a root. SGD
-    with momentum: 4. Adagrad: 6, one a root.
-    """
-    each = {"_fused_sgd": 4, "_fused_adagrad": 6}.get(call.name, 16)
+    """A whole optimizer step in one kernel: FLOPs a parameter as its formula has them."""
+    each, roots, _ = OPTIMIZERS[call.name]
     size = sum(item.numel() for item in call.args[0])
-    roots = 0 if call.name == "_fused_sgd" else size
     op: Op = costs.vector(
         call.name,
         "elementwise",
@@ -168,7 +98,7 @@ def fused_optimizer(call: Call) -> Priced:
         call.writes,
         flops=each * size,
         elements=size,
-        transcendentals=roots,
+        transcendentals=roots * size,
         one_each=size,
     )
     return op

@@ -9,13 +9,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from roofline.programs.torch_costs import NORM_BACKWARD
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
 from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op
-
-#: FLOPs an element of a backward pass: Σ g·x̂, Σ g, then the gradient of x (5); scale and shift (2).
-BACKWARD = 9
 
 
 @rule("native_layer_norm")
@@ -61,7 +59,9 @@ def rms_norm(call: Call) -> Priced:
 def backward(call: Call) -> Priced:
     """The gradient of a norm."""
     size = call.args[0].numel()
-    return costs.vector(call.name, "norm", call.reads, call.writes, flops=BACKWARD * size, elements=size, one_each=size)
+    return costs.vector(
+        call.name, "norm", call.reads, call.writes, flops=NORM_BACKWARD * size, elements=size, one_each=size
+    )
 
 
 @function(F.rms_norm, torch.rms_norm)
@@ -83,7 +83,9 @@ def rms_norm_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: 
     def back(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in (*grads, *saved)]
         writes = [recorder.wrote(t) for t in made]
-        return costs.vector("rms_norm_backward", "norm", reads, writes, flops=BACKWARD * x.numel(), elements=x.numel())
+        return costs.vector(
+            "rms_norm_backward", "norm", reads, writes, flops=NORM_BACKWARD * x.numel(), elements=x.numel()
+        )
 
     return run_whole(recorder, Whole([(x.shape, dtype)], forward, back), tensors)[0]
 

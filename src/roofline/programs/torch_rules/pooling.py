@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 
 from roofline.programs.costs import adaptive_windows
+from roofline.programs.torch_costs import resampling
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule
-from roofline.work import Op
+from roofline.work import Op, Tensor
 
 
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices", "avg_pool1d", "avg_pool2d",
@@ -41,17 +42,17 @@ def adaptive_pool(call: Call) -> Priced:
       "avg_pool3d_backward", "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
       "fractional_max_pool2d_backward", "fractional_max_pool3d_backward")  # fmt: skip
 def pool_backward(call: Call) -> Priced:
-    """Every gradient is added to the elements of its window."""
-    size = call.outs[0].numel()
-    return costs.vector(call.name, "pooling", call.reads, call.writes, flops=size, elements=size, one_each=size)
+    """Every gradient is added to the elements of its window: of what was pooled only the shape is needed."""
+    size, reads = call.outs[0].numel(), _without(call, 1)
+    return costs.vector(call.name, "pooling", reads, call.writes, flops=size, elements=size, one_each=size)
 
 
 @rule("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
 def adaptive_pool_backward(call: Call) -> Priced:
-    """Every gradient is added to the elements of its window."""
-    size = call.outs[0].numel()
+    """Every gradient is added to the elements of its window: of what was pooled only the shape is needed."""
+    size, reads = call.outs[0].numel(), _without(call, 1)
     flops = _taken(call.outs[0], call.args[0])
-    return costs.vector(call.name, "pooling", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return costs.vector(call.name, "pooling", reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 @function(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d,
@@ -89,15 +90,17 @@ def adaptive_pool_called(recorder: Recorder, func: Any, args: Sequence[Any], kwa
     return out
 
 
+def _without(call: Call, place: int) -> tuple[Tensor, ...]:
+    """The tensors that are read, but for one argument."""
+    left_out = call.read(call.args[place])
+    return tuple(tensor for tensor in call.reads if tensor not in left_out)
+
+
 def _taken(x: Any, out: Any) -> Any:
     """Elements of all windows of an adaptive pooling, over all channels."""
     sizes = [(n, r) for n, r in zip(x.shape, out.shape, strict=True) if n is not r and n != r]
     same = [n for n, r in zip(x.shape, out.shape, strict=True) if n is r or n == r]
     return prod(same) * prod(adaptive_windows(n, r) for n, r in sizes)
-
-
-#: Elements of the input that one element of the result is mixed from, by dimension.
-_TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "trilinear": 2, "bicubic": 4}
 
 
 @rule(*(f"{pre}upsample_{kind}{post}" for pre in ("", "_") for post in ("", "_aa", "_backward", "_aa_backward")
@@ -109,8 +112,7 @@ def resampled(call: Call) -> Priced:
     size = call.outs[0].numel() if forward else call.args[0].numel()
     kind = call.name.split("upsample_")[1].split("_")[0]
     spatial = int(next(letter for letter in call.name if letter.isdigit()))
-    taps = _TAPS[kind.rstrip("123d")] ** spatial
-    flops = 2 * taps * size if taps > 1 else 0 if forward else size
+    flops = resampling(kind.rstrip("123d"), spatial, size, forward=forward)
     return costs.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 

@@ -8,14 +8,11 @@ from typing import Any
 
 import torch
 
+from roofline.programs.torch_costs import CELLS
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import costs, function
 from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op, Tensor, Work
-
-#: Gates, and FLOPs a hidden element beside the matmuls. LSTM: 3 sigmoids of 4, 2 tanh, 3 products, 1 sum, 4 added
-#: pre-activations. GRU: 2 sigmoids, 1 tanh, 3 products, 2 sums, 3 added. Plain: 1 function, 1 added.
-CELLS = {"lstm": (4, 22), "gru": (3, 17), "rnn_tanh": (1, 2), "rnn_relu": (1, 2)}
 
 
 @function(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu, torch._VF.lstm, torch._VF.gru)

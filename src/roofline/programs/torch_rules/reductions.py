@@ -10,20 +10,13 @@ from typing import Any
 import torch
 
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
+from roofline.programs.torch_costs import ELEMENT_OF_LOSS, REDUCTIONS
 from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
 from roofline.programs.torch_symbols import least, most
 from roofline.work import Work
 
-_NAMES = {
-    "sum": "sum", "nansum": "sum", "mean": "mean", "prod": "prod", "amax": "max", "amin": "min", "max": "max",
-    "min": "min", "argmax": "argmax", "argmin": "argmin", "any": "sum", "all": "sum", "var": "variance",
-    "std": "variance", "var_mean": "variance", "std_mean": "variance", "logsumexp": "logsumexp",
-    "linalg_vector_norm": "norm", "norm": "norm", "aminmax": "max", "count_nonzero": "sum",
-    "_is_all_true": "sum", "_is_any_true": "sum",
-}  # fmt: skip
 
-
-@rule(*_NAMES)
+@rule(*REDUCTIONS)
 def reduced(call: Call) -> Priced:
     """Reduce; ``max`` of two tensors is elementwise."""
     second = call.args[1] if len(call.args) > 1 else None
@@ -32,7 +25,7 @@ def reduced(call: Call) -> Priced:
     elements = call.args[0].numel()
     results = max(1, call.outs[0].numel())
     return costs.reduction(
-        _NAMES[call.name],
+        REDUCTIONS[call.name],
         call.reads,
         call.writes,
         elements=elements,
@@ -70,11 +63,12 @@ def softmaxed(call: Call) -> Priced:
 
 @rule("nll_loss_forward", "nll_loss2d_forward", "nll_loss_backward", "nll_loss2d_backward")
 def picked(call: Call) -> Priced:
-    """Pick one score a row, or put one back; the sum over rows counts 1 each."""
+    """Pick one score a row, or put one gradient back, which reads no scores; the sum over rows counts 1 each."""
     forward = call.name.endswith("forward")
-    rows = call.args[1 if forward else 2].numel()
-    table = call.reads[0]
-    reads = (replace(table, touched=least(rows, table.elements)), *call.reads[1:]) if forward else call.reads
+    scores, target = call.args[:2] if forward else call.args[1:3]
+    (table,), rows = call.read(scores), target.numel()
+    others = tuple(tensor for tensor in call.reads if tensor is not table)
+    reads = (replace(table, touched=least(rows, table.elements)), *others) if forward else others
     return costs.vector(call.name, "reduction", reads, call.writes, flops=rows, elements=rows, one_each=rows)
 
 
@@ -84,7 +78,9 @@ def picked(call: Call) -> Priced:
 def loss(call: Call) -> Priced:
     """A loss over all elements: subtract, square (or the like), add."""
     size = most(*(item.numel() for item in call.args if hasattr(item, "numel")))
-    return costs.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
+    return costs.vector(
+        call.name, "reduction", call.reads, call.writes, flops=ELEMENT_OF_LOSS * size, elements=size, one_each=size
+    )
 
 
 @rule("multi_margin_loss", "multi_margin_loss_backward", "multilabel_margin_loss_forward",

@@ -1,0 +1,1 @@
+"""Rules for operations of PyTorch's dispatcher, one family a file."""

@@ -1,0 +1,99 @@
+"""Pooling and resampling, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from roofline.measurement.aten import Seen, like, rule
+from roofline.ops.windows import Window
+from roofline.programs import costs
+from roofline.programs.torch_costs import resampling
+from roofline.sizes import ceil_div
+from roofline.work import Op
+
+#: Where poolings say that the last window may reach beyond the padding, and whether they dilate at the place before.
+_MAX, _MEAN = (5, True), (4, False)
+POOLS = {
+    **dict.fromkeys(("max_pool1d", "max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices",
+                     "mkldnn_max_pool2d", "mkldnn_max_pool3d"), _MAX),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _MEAN),
+}  # fmt: skip
+
+
+@rule(*POOLS)
+def pool(seen: Seen) -> Op:
+    """The largest or the sum of each window: one operation for every element of a window but the first."""
+    x, spatial = seen.tensor(0), int(seen.plain[seen.plain.index("pool") + 4])
+    beyond, dilated = POOLS[seen.plain]
+    size = _each(seen.stated(1), spatial)
+    stride = _each(seen.value(2, []) or size, spatial)
+    pad, dilation = _each(seen.value(3, 0), spatial), _each(seen.value(4, 1) if dilated else 1, spatial)
+    own = [Window(*parts) for parts in zip(size, stride, pad, dilation, strict=True)]
+    more = seen.stated(beyond) is True
+    lengths = x.dims[-spatial:]
+    results = [_results(window, length, more) for window, length in zip(own, lengths, strict=True)]
+    out = like(x, (*x.dims[:-spatial], *results))
+    places = [like(out, dtype="int64", ident="indices")] if seen.plain.endswith("indices") else []
+    flops = out.elements * (prod(size) - 1)
+    return costs.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
+
+
+def _results(window: Window, length: int, more: bool) -> int:
+    """Results along a dimension; of a last window beyond the padding where it begins on an element or before it."""
+    if not more:
+        return int(window.results(length))
+    k, stride, pad, dilation = window
+    assert isinstance(pad, int)
+    found = ceil_div(length + 2 * pad - dilation * (k - 1) - 1, stride) + 1
+    return int(found - 1 if (found - 1) * stride >= length + pad else found)
+
+
+@rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_max_pool2d",
+      "adaptive_max_pool3d")  # fmt: skip
+def adaptive_pool(seen: Seen) -> Op:
+    """Windows that cover the input, overlapping where the sizes do not divide."""
+    x, sizes = seen.tensor(0), seen.stated(1)
+    out = like(x, (*x.dims[: -len(sizes)], *sizes))
+    places = [like(out, dtype="int64", ident="indices")] if "max" in seen.plain else []
+    flops = _taken(x.dims, out.dims) - out.elements
+    return costs.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
+
+
+@rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
+      "avg_pool3d_backward", "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
+      "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")  # fmt: skip
+def pool_backward(seen: Seen) -> Op:
+    """Every gradient is added to the elements of its window: what was pooled is not read, only its shape."""
+    grad, x = seen.tensor(0), seen.tensor(1)
+    size = x.elements
+    flops = _taken(x.dims, grad.dims) if seen.plain.startswith("_adaptive") else size
+    reads = (grad, *seen.every(2))
+    return costs.vector(seen.name, "pooling", reads, (like(x),), flops=flops, elements=size)
+
+
+def _taken(dims: Sequence[int], results: Sequence[int]) -> int:
+    """Elements of all windows of an adaptive pooling."""
+    return prod(int(costs.adaptive_windows(n, r)) for n, r in zip(dims, results, strict=True))
+
+
+_KINDS = ("nearest1d", "nearest2d", "nearest3d", "_nearest_exact1d", "_nearest_exact2d", "_nearest_exact3d",
+          "linear1d", "bilinear2d", "trilinear3d", "bicubic2d")  # fmt: skip
+RESAMPLED = {f"{'_' * kind.startswith('_')}upsample_{kind.lstrip('_')}": kind for kind in _KINDS}
+
+
+@rule(*RESAMPLED, *(f"{name}_backward" for name in RESAMPLED))
+def resampled(seen: Seen) -> Op:
+    """Mix neighbours; sizes stand after the tensor, of a gradient those of what it is of one place on."""
+    back = seen.plain.endswith("_backward")
+    kind = RESAMPLED[seen.plain.removesuffix("_backward")].lstrip("_")
+    x, sizes = seen.tensor(0), seen.stated(2 if back else 1)
+    out = like(x, sizes if back else (*x.dims[:2], *sizes))
+    size = x.elements if back else out.elements
+    flops = resampling(kind[:-2].removesuffix("_exact"), int(kind[-2]), size, forward=not back)
+    return costs.vector(seen.name, "resample", (x,), (out,), flops=flops, elements=size)
+
+
+def _each(value: object, spatial: int) -> tuple[int, ...]:
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    return values * spatial if len(values) == 1 else values
