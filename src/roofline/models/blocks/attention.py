@@ -34,6 +34,7 @@ class Attention(Block):
     """Queries of ``heads`` heads over ``kv_heads`` heads of keys (``key`` wide) and values (``value`` wide).
 
     ``norm`` is None, ``head`` (one scale for a head), ``full`` (over all heads together), or ``plain`` (no scale);
+    ``norm_shift`` says that it shifts as well;
     ``value_norm`` normalises values without a scale. ``window`` counts the query itself; ``chunk`` cuts the sequence.
     ``gate`` multiplies the result by a sigmoid: ``head`` (one number for a head) or ``full``, with a matrix of its
     own, or ``query``, where the query's matrix has a second half for it. ``shared_kv`` makes values from the keys'
@@ -50,6 +51,7 @@ class Attention(Block):
     out_bias: bool = False
     norm: str | None = None
     norm_function: str = "rms_norm"
+    norm_shift: bool = False
     value_norm: bool = False
     window: int | None = None
     chunk: int | None = None
@@ -76,7 +78,10 @@ class Attention(Block):
             found.append(Weight(f"{o}.bias", (self.inputs,), "bias"))
         if self.norm in ("head", "full"):
             per = (1, 1) if self.norm == "head" else (self.heads, self.kv_heads)
-            found += [Weight("q_norm", (per[0] * self.key,), "norm"), Weight("k_norm", (per[1] * self.key,), "norm")]
+            for each, count in zip(("q_norm", "k_norm"), per, strict=True):
+                found.append(Weight(each, (count * self.key,), "norm"))
+                if self.norm_shift:
+                    found.append(Weight(f"{each}.bias", (count * self.key,), "norm"))
         if self.out_norm:
             found.append(Weight("attn_sub_norm", (self.heads * self.value,), "norm"))
         if self.sinks:
@@ -168,7 +173,7 @@ class Attention(Block):
         return q, (trace.keep(k) if self.causal else k), (trace.keep(v) if self.causal else v), gate
 
     def _normalise(self, trace: Trace, x: Tensor, weights: dict[str, Weight], name: str, heads: int) -> Tensor:
-        scale = (weights[name],) if name in weights else ()
+        scale = [weights[each] for each in (name, f"{name}.bias") if each in weights]
         rows, width = (
             (trace.step.tokens, heads * self.key) if self.norm == "full" else (trace.step.tokens * heads, self.key)
         )

@@ -6,7 +6,7 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.models.description import Block, Weight
 from roofline.models.trace import Trace
@@ -26,7 +26,11 @@ ACTIVATIONS = {
     "relu2": "relu2",
     "sigmoid": "sigmoid",
     "tanh": "tanh",
+    "xielu": "xielu",
 }
+
+#: The numbers that xIELU has of its own in each layer.
+_OWN = ("act_fn.alpha_p", "act_fn.alpha_n")
 
 #: Activations that have a fused form with a gate.
 _FUSED = {"silu": "swiglu", "gelu": "geglu"}
@@ -54,6 +58,8 @@ class Mlp(Block):
         found += [Weight(up, (self.hidden, self.inputs)), Weight(down, (self.inputs, self.hidden))]
         if self.bias:
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
+        if self.activation == "xielu":
+            found += [Weight(name, (1,), "other") for name in _OWN]
         if self.norm:
             found.append(Weight("ffn_sub_norm", (self.hidden,), "norm"))
         return tuple(found)
@@ -69,6 +75,9 @@ class Mlp(Block):
         u = trace.linear(weights[up], x, rows, bias=weights.get(f"{up}.bias"))
         g = trace.linear(weights[gate], x, rows, bias=weights.get(f"{gate}.bias")) if self.gated else None
         hidden = activate(trace, self.activation, u, g, f"{within}.act" if within else "act")
+        if self.activation == "xielu":
+            own = [tensor for name in _OWN for tensor in trace.stored(weights[name])[0]]
+            trace.ops[-1] = replace(trace.ops[-1], reads=(*trace.ops[-1].reads, *own))
         if self.norm:
             part = f"{within}.ffn_sub_norm" if within else "ffn_sub_norm"
             hidden = trace.norm("rms_norm", hidden, (weights["ffn_sub_norm"],), part, rows, self.hidden)

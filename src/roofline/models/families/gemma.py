@@ -59,8 +59,10 @@ def _attention(fields: Fields, shape: Shape, kind: str) -> Attention:
     """Gemma 4's full layers have wider heads, fewer of keys, and values made from the keys' matrix."""
     full = kind == "full"
     head = fields.size("global_head_dim", default=shape.head) if full else shape.head
-    kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if full else shape.kv_heads
-    latest = fields.kind == "gemma4_text"
+    latest, equal = fields.kind == "gemma4_text", full and fields.flag("attention_k_eq_v", False)
+    # heads of full layers count only where values are made from the keys' matrix
+    fields.ignore("num_global_key_value_heads")
+    kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if equal else shape.kv_heads
     parameters = fields.section("rope_parameters")
     turned = parameters.section("full_attention") if parameters and latest and full else None
     share = (turned.share("partial_rotary_factor") if turned else None) or 1
@@ -78,7 +80,7 @@ def _attention(fields: Fields, shape: Shape, kind: str) -> Attention:
         value_norm=latest,
         rotary=int(head * share),
         window=None if full else fields.size("sliding_window"),
-        shared_kv=full and fields.flag("attention_k_eq_v", False),
+        shared_kv=equal,
     )
 
 
