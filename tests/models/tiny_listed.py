@@ -19,6 +19,12 @@ _OPT: dict[str, Any] = {
 _SHARED: dict[str, Any] = {"n_routed_experts": 6, "n_shared_experts": 1, "n_group": 1, "topk_group": 1}
 _WINDOWED: dict[str, Any] = {"num_experts": 6, "sliding_window": 8, "layer_types": _SLIDING}
 
+_BORROWING: dict[str, Any] = {
+    "num_hidden_layers": 6, "layer_types": ["sliding_attention", "full_attention"] * 3, "sliding_window": 8,
+    "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 90, "num_kv_shared_layers": 2,
+    "tie_word_embeddings": True,
+}  # fmt: skip
+
 LISTED: dict[str, dict[str, Any]] = {
     "opt normed after": {**_OPT, "word_embed_proj_dim": 48, "do_layer_norm_before": False},
     "opt narrow": {**_OPT, "word_embed_proj_dim": 48},
@@ -63,6 +69,14 @@ LISTED: dict[str, dict[str, Any]] = {
         "gemma4_text", num_hidden_layers=4, layer_types=[*_SLIDING, "full_attention"], sliding_window=8,
         global_head_dim=24, num_global_key_value_heads=1, attention_k_eq_v=False, hidden_size_per_layer_input=0,
         num_kv_shared_layers=0, tie_word_embeddings=True,
+    ),
+    "gemma4_text that borrows": small("gemma4_text", _BORROWING, global_head_dim=24, use_double_wide_mlp=True),
+    "gemma3n_text": small(
+        "gemma3n_text", _BORROWING, laurel_rank=6, altup_num_inputs=4, intermediate_size=[48] * 4 + [80] * 2,
+        activation_sparsity_pattern=[0.95] * 2 + [0.0] * 4,
+    ),
+    "gemma3n_text with biases": small(
+        "gemma3n_text", _BORROWING, num_kv_shared_layers=0, laurel_rank=6, altup_num_inputs=3, attention_bias=True
     ),
     "qwen2_moe windowed": small(
         "qwen2_moe", _EXPERTS, head_dim=..., num_hidden_layers=4, num_experts=6, shared_expert_intermediate_size=40,
