@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.models.small import small
+from tests.models.tiny_listed import LISTED
 from tests.models.tiny_more import MORE
 from tests.models.tiny_newer import NEWER
 
@@ -222,4 +223,5 @@ TINY: dict[str, dict[str, Any]] = {
     ),
     **MORE,
     **NEWER,
+    **LISTED,
 }

@@ -24,7 +24,6 @@ LEFT = {
 }  # fmt: skip
 #: Fields without which a type's class describes nothing that can be read.
 MORE = {
-    "gemma4_text": {"hidden_size_per_layer_input": 0},
     "deepseek_v2": {"num_experts_per_tok": 6, "n_routed_experts": 64},
     "dots1": {"num_experts_per_tok": 6, "n_routed_experts": 64, "n_shared_experts": 2},
 }

@@ -35,7 +35,9 @@ def main():
         config = transformers.CONFIG_MAPPING[data["model_type"]].from_dict(dict(data))
         config._attn_implementation = "eager"
         config._experts_implementation = "eager"
-        if data["model_type"] == "bert":
+        if "architectures" in data:
+            model = getattr(transformers, data["architectures"][0])(config).eval().requires_grad_(False)
+        elif data["model_type"] == "bert":
             model = transformers.BertModel(config).eval().requires_grad_(False)
         else:
             model = transformers.AutoModelForCausalLM.from_config(config).eval().requires_grad_(False)

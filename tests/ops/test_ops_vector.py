@@ -58,6 +58,7 @@ FORMULAS: dict[str, Callable[[N, N], N]] = {
     "mish": lambda x, y: x * (x.exp() + 1).log().tanh(),
     "hardswish": lambda x, y: x * (x + 3).largest(0).smallest(6) * (1 / 6),
     "elu": lambda x, y: x.select((x.exp() - 1) * 0.5, True),
+    "xielu": lambda x, y: (x * x * 0.8 + (line := x * 0.5)).select((x.smallest(0).exp() - 1 - x) * 0.8 + line, True),
     "swiglu": lambda x, y: x / ((-x).exp() + 1) * y,
     "geglu": lambda x, y: x * 0.5 * ((x * math.sqrt(0.5)).erf() + 1) * y,
     "dropout": lambda x, y: (x * 1.25).select(0, True),

@@ -88,6 +88,8 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     return replace(
         model,
         name=name,
+        # a table that is quantised apart from the head is no longer the head's
+        tied=model.tied and not (isinstance(section, Mapping) and section.get("untie_embedding_weights")),
         dtype=dtype,
         vision=None if model.vision is None else model.vision.stored(dtype, beside),
         quantisation=quantisation,

@@ -150,6 +150,7 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     # output needs only the wanted tokens, and so do the blocks after the last layer
     ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
     output = not is_zero(step.wanted)
+    handed: dict[str, list[Tensor]] = {}
     for where, count, blocks, at, of in (
         ("", 1, model.before, step, storage_of("")),
         *(
@@ -161,7 +162,7 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     ):
         if at is ends and ends is not step:
             stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
-        trace = Trace(at, of, where, count, stream)
+        trace = Trace(at, of, where, count, stream, handed)
         stream = _through(trace, blocks, stream)
         ops += trace.ops
     if model.head and output:

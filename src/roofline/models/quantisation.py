@@ -2,7 +2,7 @@
 
 Understood: ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt`` (FP8,
 NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4 bits),
-``bitnet``, ``fbgemm_fp8``. Anything else is an error that lists these.
+``bitnet``, ``fbgemm_fp8``, and those of :mod:`roofline.models.quantisers`. Anything else is an error that lists them.
 
 >>> found = read({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
@@ -57,18 +57,18 @@ class Quantisation:
     method: str
     default: Storage | None = None
     experts: Storage | None = None
-    listed: tuple[tuple[Modules, Storage], ...] = ()
+    listed: tuple[tuple[Modules, Storage | None], ...] = ()
     kept: Modules = field(default_factory=lambda: Modules({}, ()))
     kv: str | None = None
 
     def storage(self, path: str, kind: str) -> Storage | None:
         """Storage of a module's weight, None where it stays in the model's own format."""
-        if kind not in ("linear", "expert", "head"):
+        if kind not in ("linear", "expert", "head", "embedding"):
             return None
-        for modules, storage in self.listed:
-            if modules.hold(path):
+        for named, storage in self.listed:
+            if named.hold(path):
                 return storage
-        if kind == "head" or self.kept.hold(path):
+        if kind in ("head", "embedding") or self.kept.hold(path):
             return None
         return self.experts if kind == "expert" and self.experts else self.default
 
@@ -81,13 +81,18 @@ def read(section: Mapping[str, Any], expert_dtype: str | None = None) -> Quantis
     algorithm = str(section.get("quant_algo") or "").upper()
     if algorithm and method == "fp8":
         method = "modelopt"
-    if not isinstance(method, str) or method not in _METHODS:
+    from roofline.models.quantisers import METHODS
+
+    methods = {**_METHODS, **METHODS}
+    if not isinstance(method, str) or method not in methods:
         raise InputError(
-            f"quantisation method {method!r} is not understood", hint=suggest(str(method), _METHODS, what="methods")
+            f"quantisation method {method!r} is not understood", hint=suggest(str(method), methods, what="methods")
         )
     try:
-        return _METHODS[method](section, expert_dtype)
-    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        return methods[method](section, expert_dtype)
+    except InputError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"the {method} section is not of its usual form: {error}", hint="is it cut short?") from error
 
 
@@ -101,7 +106,7 @@ def _fp8(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
         raise InputError(f"expert_dtype {wanted!r} is not understood", hint="known are fp8 and fp4")
     experts = Storage("mxfp4", compute="fp8") if wanted == "fp4" else None
     kept = section.get("modules_to_not_convert") or section.get("ignored_layers") or []
-    return Quantisation("fp8", storage, experts, kept=_modules(kept), kv=_kv(section))
+    return Quantisation("fp8", storage, experts, kept=modules(kept), kv=_kv(section))
 
 
 def _compressed(section: Mapping[str, Any], _: str | None) -> Quantisation:
@@ -113,10 +118,10 @@ def _compressed(section: Mapping[str, Any], _: str | None) -> Quantisation:
         if any(target == "Linear" or target.startswith("class:") for target in targets):
             default = storage
         else:
-            listed.append((_modules(targets), storage))
+            listed.append((modules(targets), storage))
     if default is None and not listed:
         raise InputError("the quantisation section has no config_groups", hint="each names its weights' format")
-    kept = _modules(section.get("ignore") or [])
+    kept = modules(section.get("ignore") or [])
     return Quantisation("compressed-tensors", default, listed=tuple(listed), kept=kept, kv=_kv(section))
 
 
@@ -147,13 +152,13 @@ _ALGORITHMS = {
 
 def _modelopt(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
     name = str(section.get("quant_algo") or "").upper()
-    kept = _modules(
+    kept = modules(
         section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert") or []
     )
     by_storage: dict[Storage, list[str]] = {}
     for path, entry in (section.get("quantized_layers") or {}).items():
         by_storage.setdefault(_algorithm(str(entry.get("quant_algo"))), []).append(path)
-    listed = tuple((_modules(paths), storage) for storage, paths in by_storage.items())
+    listed = tuple((modules(paths), storage) for storage, paths in by_storage.items())
     if name != "MIXED_PRECISION":
         return Quantisation("modelopt", _algorithm(name), listed=listed, kept=kept, kv=_kv(section))
     if not listed:
@@ -173,7 +178,7 @@ def _algorithm(name: str) -> Storage:
 
 
 def _mxfp4(section: Mapping[str, Any], _: str | None) -> Quantisation:
-    kept = _modules(section.get("modules_to_not_convert") or [])
+    kept = modules(section.get("modules_to_not_convert") or [])
     return Quantisation("mxfp4", None, Storage("mxfp4"), kept=kept)
 
 
@@ -184,7 +189,7 @@ def _integer(section: Mapping[str, Any], _: str | None) -> Quantisation:
     )
     if bits not in (2, 4, 8):
         raise InputError(f"quantisation to {bits!r} bits is not understood", hint="known are 2, 4 and 8")
-    kept = _modules(section.get("modules_to_not_convert") or [])
+    kept = modules(section.get("modules_to_not_convert") or [])
     uneven = section.get("zero_point", True) if section["quant_method"] == "awq" else not section.get("sym", True)
     storage = Storage(f"int{bits}", "fp16", (1, max(size, 0)), zero=f"int{bits}" if uneven else "")
     return Quantisation(str(section["quant_method"]), storage, kept=kept)
@@ -202,7 +207,7 @@ def _bitsandbytes(section: Mapping[str, Any], _: str | None) -> Quantisation:
 
     Quantised twice, the scales are 8 bits wide, with one of their own for each 256.
     """
-    kept = _modules(section.get("llm_int8_skip_modules") or [])
+    kept = modules(section.get("llm_int8_skip_modules") or [])
     if section.get("load_in_8bit"):
         return Quantisation("bitsandbytes", Storage("int8", "fp32", (1, 0), "int8"), kept=kept)
     if not section.get("load_in_4bit"):
@@ -214,13 +219,13 @@ def _bitsandbytes(section: Mapping[str, Any], _: str | None) -> Quantisation:
 
 def _rows(section: Mapping[str, Any], _: str | None) -> Quantisation:
     """One scale a row of fp8, tokens scaled as they come."""
-    kept = _modules(section.get("modules_to_not_convert") or [])
+    kept = modules(section.get("modules_to_not_convert") or [])
     return Quantisation("fbgemm_fp8", Storage("fp8_e4m3", "fp32", (1, 0), "fp8"), kept=kept)
 
 
 def _bitnet(section: Mapping[str, Any], _: str | None) -> Quantisation:
     """Three values a weight, four of them packed in a byte, one scale a matrix; activations in 8 bits."""
-    kept = _modules(section.get("modules_to_not_convert") or [])
+    kept = modules(section.get("modules_to_not_convert") or [])
     return Quantisation("bitnet", Storage("int2", "bf16", (0, 0), "int8"), kept=kept)
 
 
@@ -239,13 +244,16 @@ _METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
 }
 
 
+#: Formats of keys and values by the names sections give them.
+KV_FORMATS = {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8", "INT4": "int4"}
+
+
 def _kv(section: Mapping[str, Any]) -> str | None:
     scheme = section.get("kv_cache_scheme") or section.get("kv_cache_quant_algo")
     if scheme is None or scheme is False or str(scheme).upper() in ("", "AUTO", "NONE", "{}"):
         return None
     known: dict[Any, str] = {
-        (8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8", (4, "int"): "int4",
-        "FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8", "INT4": "int4",
+        (8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8", (4, "int"): "int4", **KV_FORMATS,
     }  # fmt: skip
     asked = scheme.upper() if isinstance(scheme, str) else (scheme.get("num_bits"), scheme.get("type"))
     if asked not in known:
@@ -253,7 +261,8 @@ def _kv(section: Mapping[str, Any]) -> str | None:
     return known[asked]
 
 
-def _modules(patterns: Iterable[str]) -> Modules:
+def modules(patterns: Iterable[str]) -> Modules:
+    """Modules that any of the patterns names: paths, paths with ``*``, regular expressions after ``re:``."""
     exact: dict[str, set[int] | None] = {}
     wild: dict[str, set[int] | None] = {}
     for pattern in patterns:

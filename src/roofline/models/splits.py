@@ -21,6 +21,7 @@ from typing import Any
 
 from roofline.errors import InputError, SizeError
 from roofline.hardware.network import MeshAxis
+from roofline.models.blocks.altup import AddToOthers, Correct, LowRank, Predict, Unfold
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.cache_parallel import CacheParallel
 from roofline.models.blocks.compressed import CompressedAttention
@@ -30,6 +31,7 @@ from roofline.models.blocks.hyper import Collapse, Expand
 from roofline.models.blocks.hyper import Spread as Streams
 from roofline.models.blocks.latent import LatentAttention
 from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.per_layer import PerLayerInput, PerLayerTable
 from roofline.models.blocks.recurrent import DeltaNet, Mamba
 from roofline.models.blocks.residual import Dense, Norm, Parallel, Positions, Residual
 from roofline.models.description import Block
@@ -96,6 +98,11 @@ class Splitter:
                 hint=f"those that are: {', '.join(each.__name__ for each in SPLITS)}",
             )
         local = rule(self, block)
+        if getattr(block, "borrows", "") and (self.kv or self.context):
+            raise InputError(
+                f"sharing sequences of {self.name} over chips is not modelled: layers attend to keys of earlier ones",
+                hint="context_parallel 1, kv_parallel 1",
+            )
         if self.kv and isinstance(block, (Attention, LatentAttention, CompressedAttention)):
             return self._dealt(block, local)
         if not self.context or isinstance(block, (Mlp, Experts, Parallel)):
@@ -234,7 +241,10 @@ def _parallel(made: Splitter, block: Any) -> Any:
 
 
 #: Blocks that every chip runs whole, and how the others are split.
-WHOLE = (Norm, Residual, Positions, Dense, Exchange, Streams, Collapse, Expand)
+WHOLE = (
+    Norm, Residual, Positions, Dense, Exchange, Streams, Collapse, Expand, PerLayerInput, PerLayerTable, Unfold,
+    Predict, Correct, AddToOthers, LowRank,
+)  # fmt: skip
 SPLITS: Mapping[type[Block], Callable[[Splitter, Any], Block]] = {
     Attention: _attention,
     LatentAttention: _latent,

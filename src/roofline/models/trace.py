@@ -24,10 +24,17 @@ StorageOf = Callable[[str, Weight], Storage]
 
 
 class Trace:
-    """Operations in the order they run. ``stream`` is the residual stream a layer's branches start from."""
+    """Operations in the order they run. ``stream`` is the residual stream a layer's branches start from.
 
-    def __init__(self, step: Step, storage_of: StorageOf, where: str, repeat: int, stream: Tensor) -> None:
+    ``handed`` is what layers leave for later ones, by name.
+    """
+
+    def __init__(
+        self, step: Step, storage_of: StorageOf, where: str, repeat: int, stream: Tensor,
+        handed: dict[str, list[Tensor]] | None = None,
+    ) -> None:  # fmt: skip
         self.step = step
+        self.handed = {} if handed is None else handed
         self.ops: list[Op] = []
         self.stream = stream
         self._storage_of, self._where, self._repeat, self._block = storage_of, where, repeat, ""

@@ -75,6 +75,7 @@ PER_ELEMENT: dict[str, PerElement] = {
     "mish": PerElement(2, 3, "x·tanh(log(1 + exp(x)))"),
     "hardswish": PerElement(5, formula="x·min(max(x + 3, 0), 6)·1/6"),
     "elu": PerElement(3, 1, "select(x > 0, x, a·(exp(x) − 1)), the comparison being part of the select"),
+    "xielu": PerElement(10, 1, "select(x > 0, a·x·x + b·x, c·(exp(min(x, 0)) − 1 − x) + b·x)"),
     "swiglu": PerElement(4, 1, "g/(1 + exp(−g))·u"),
     "geglu": PerElement(5, 1, "g·½·(1 + erf(g·1/√2))·u"),
     "rope": PerElement(3, formula="x₁·cos − x₂·sin and x₁·sin + x₂·cos for each pair; sin and cos are looked up"),

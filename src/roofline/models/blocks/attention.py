@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from roofline.models.blocks.per_layer import handed
 from roofline.models.blocks.scores import chunked_pairs, scores, selected_pairs, visible_pairs
 from roofline.models.description import Block, Cached, Weight
 from roofline.models.step import is_zero
@@ -34,11 +35,13 @@ class Attention(Block):
     """Queries of ``heads`` heads over ``kv_heads`` heads of keys (``key`` wide) and values (``value`` wide).
 
     ``norm`` is None, ``head`` (one scale for a head), ``full`` (over all heads together), or ``plain`` (no scale);
+    ``norm_shift`` says that it shifts as well;
     ``value_norm`` normalises values without a scale. ``window`` counts the query itself; ``chunk`` cuts the sequence.
     ``gate`` multiplies the result by a sigmoid: ``head`` (one number for a head) or ``full``, with a matrix of its
     own, or ``query``, where the query's matrix has a second half for it. ``shared_kv`` makes values from the keys'
-    matrix. ``rotary`` is the part of a head that is rotated. ``names`` are the projections'
-    names; ``out_norm`` normalises what the last of them is applied to.
+    matrix. ``lends`` leaves keys and values to later layers under that name, ``borrows`` takes them for its own.
+    ``rotary`` is the part of a head that is rotated. ``names`` are the projections' names; ``out_norm`` normalises what
+    the last of them is applied to.
     """
 
     inputs: int
@@ -50,6 +53,7 @@ class Attention(Block):
     out_bias: bool = False
     norm: str | None = None
     norm_function: str = "rms_norm"
+    norm_shift: bool = False
     value_norm: bool = False
     window: int | None = None
     chunk: int | None = None
@@ -60,14 +64,18 @@ class Attention(Block):
     causal: bool = True
     selector: BlockSelector | None = None
     out_norm: bool = False
+    lends: str = ""
+    borrows: str = ""
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
         q, k, v, o = self.names
         rows = self.heads * self.key * (2 if self.gate == "query" else 1)
-        found = [Weight(q, (rows, self.inputs)), Weight(k, (self.kv_heads * self.key, self.inputs))]
-        if not self.shared_kv:
+        found = [Weight(q, (rows, self.inputs))]
+        if not self.borrows:
+            found.append(Weight(k, (self.kv_heads * self.key, self.inputs)))
+        if not self.shared_kv and not self.borrows:
             found.append(Weight(v, (self.kv_heads * self.value, self.inputs)))
         found.append(Weight(o, (self.inputs, self.heads * self.value)))
         if self.bias:
@@ -76,7 +84,10 @@ class Attention(Block):
             found.append(Weight(f"{o}.bias", (self.inputs,), "bias"))
         if self.norm in ("head", "full"):
             per = (1, 1) if self.norm == "head" else (self.heads, self.kv_heads)
-            found += [Weight("q_norm", (per[0] * self.key,), "norm"), Weight("k_norm", (per[1] * self.key,), "norm")]
+            for each, count in zip(("q_norm",) if self.borrows else ("q_norm", "k_norm"), per, strict=False):
+                found.append(Weight(each, (count * self.key,), "norm"))
+                if self.norm_shift:
+                    found.append(Weight(f"{each}.bias", (count * self.key,), "norm"))
         if self.out_norm:
             found.append(Weight("attn_sub_norm", (self.heads * self.value,), "norm"))
         if self.sinks:
@@ -95,13 +106,13 @@ class Attention(Block):
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full; an encoder keeps none."""
-        if not self.causal:
+        if not self.causal or self.borrows:
             return 0
         return self.kv_heads * (self.key + self.value) + (self.selector.width if self.selector else 0)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """What a sequence of ``length`` tokens keeps between steps."""
-        if not self.causal:
+        if not self.causal or self.borrows:
             return ()
         limit = self.window or self.chunk
         kept = length if limit is None else minimum(length, limit)
@@ -118,13 +129,18 @@ class Attention(Block):
         read = [
             Tensor(t.ident, (step.own, step.new, self.kv_heads, n), t.dtype, t.role)
             for t, n in ((k, self.key), (v, self.value))
+            if t is not None
         ]
-        if self.causal and not is_zero(step.past):
+        if self.borrows:
+            read = list(handed(trace, f"keys and values of {self.borrows} layers"))
+        elif self.causal and not is_zero(step.past):
             seen = self._seen(step.past, step.new)
             for name, width in (("keys", self.key), ("values", self.value)):
                 dims = (step.attended, step.past, self.kv_heads, width)
                 touched = step.attended * seen * self.kv_heads * width
                 read.append(Tensor(trace.place("cache", name), dims, step.kv, "kv", touched=touched))
+        if self.lends:
+            trace.handed[f"keys and values of {self.lends} layers"] = list(read)
         if self.selector is not None:
             self._select(trace, x, weights, self.selector)
         if self.sinks:
@@ -144,7 +160,7 @@ class Attention(Block):
 
     def _project(
         self, trace: Trace, x: Tensor, weights: dict[str, Weight]
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = trace.step.tokens
         q_name, k_name, v_name, _ = self.names
         q = trace.linear(weights[q_name], x, tokens, bias=weights.get(f"{q_name}.bias"))
@@ -155,6 +171,9 @@ class Attention(Block):
             q = Tensor(q.ident, half, q.dtype)
         elif self.gate:
             gate = trace.linear(weights["g_proj"], x, tokens)
+        if self.borrows:
+            q = self._normalise(trace, q, weights, "q_norm", self.heads) if self.norm else q
+            return rotate(trace, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
         k = trace.linear(weights[k_name], x, tokens, bias=weights.get(f"{k_name}.bias"))
         v = k if self.shared_kv else trace.linear(weights[v_name], x, tokens, bias=weights.get(f"{v_name}.bias"))
         if self.value_norm:
@@ -168,7 +187,7 @@ class Attention(Block):
         return q, (trace.keep(k) if self.causal else k), (trace.keep(v) if self.causal else v), gate
 
     def _normalise(self, trace: Trace, x: Tensor, weights: dict[str, Weight], name: str, heads: int) -> Tensor:
-        scale = (weights[name],) if name in weights else ()
+        scale = [weights[each] for each in (name, f"{name}.bias") if each in weights]
         rows, width = (
             (trace.step.tokens, heads * self.key) if self.norm == "full" else (trace.step.tokens * heads, self.key)
         )

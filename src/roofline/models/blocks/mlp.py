@@ -6,12 +6,12 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.models.description import Block, Weight
 from roofline.models.trace import Trace
 from roofline.sizes import Size
-from roofline.work import Tensor
+from roofline.work import Op, Tensor, Work
 
 #: Activations by the name configurations give them → the elementwise function that prices them.
 ACTIVATIONS = {
@@ -26,7 +26,11 @@ ACTIVATIONS = {
     "relu2": "relu2",
     "sigmoid": "sigmoid",
     "tanh": "tanh",
+    "xielu": "xielu",
 }
+
+#: The numbers that xIELU has of its own in each layer.
+_OWN = ("act_fn.alpha_p", "act_fn.alpha_n")
 
 #: Activations that have a fused form with a gate.
 _FUSED = {"silu": "swiglu", "gelu": "geglu"}
@@ -36,7 +40,7 @@ _FUSED = {"silu": "swiglu", "gelu": "geglu"}
 class Mlp(Block):
     """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down.
 
-    ``norm`` normalises what ``down`` is applied to.
+    ``norm`` normalises what ``down`` is applied to; ``cut`` sets what the gate has below a quantile to zero.
     """
 
     inputs: int
@@ -46,6 +50,7 @@ class Mlp(Block):
     bias: bool = False
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     norm: bool = False
+    cut: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -54,6 +59,8 @@ class Mlp(Block):
         found += [Weight(up, (self.hidden, self.inputs)), Weight(down, (self.inputs, self.hidden))]
         if self.bias:
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
+        if self.activation == "xielu":
+            found += [Weight(name, (1,), "other") for name in _OWN]
         if self.norm:
             found.append(Weight("ffn_sub_norm", (self.hidden,), "norm"))
         return tuple(found)
@@ -68,7 +75,12 @@ class Mlp(Block):
         gate, up, down = self.names
         u = trace.linear(weights[up], x, rows, bias=weights.get(f"{up}.bias"))
         g = trace.linear(weights[gate], x, rows, bias=weights.get(f"{gate}.bias")) if self.gated else None
+        if self.cut and g is not None:
+            g = _cut(trace, g, f"{within}.cut" if within else "cut")
         hidden = activate(trace, self.activation, u, g, f"{within}.act" if within else "act")
+        if self.activation == "xielu":
+            own = [tensor for name in _OWN for tensor in trace.stored(weights[name])[0]]
+            trace.ops[-1] = replace(trace.ops[-1], reads=(*trace.ops[-1].reads, *own))
         if self.norm:
             part = f"{within}.ffn_sub_norm" if within else "ffn_sub_norm"
             hidden = trace.norm("rms_norm", hidden, (weights["ffn_sub_norm"],), part, rows, self.hidden)
@@ -83,6 +95,14 @@ def activate(trace: Trace, activation: str, up: Tensor, gate: Tensor | None, par
     if function in _FUSED:
         return trace.elementwise(_FUSED[function], (gate, up), part)
     return trace.elementwise("multiply", (trace.elementwise(function, (gate,), part), up), f"{part}.gate")
+
+
+def _cut(trace: Trace, gate: Tensor, part: str) -> Tensor:
+    """Zero what lies below mean + z·deviation: a sum, a difference, a square and its sum, a difference, a maximum."""
+    out = trace.made(part, *gate.dims)
+    work = Work.flops("vector", trace.step.activations, 6 * gate.elements)
+    trace.add(Op("", "norm", work, (gate,), (out,), {"elements": gate.elements}), part)
+    return out
 
 
 def _within(weight: Weight, module: str) -> Weight:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
@@ -154,6 +155,11 @@ def decoder_layer(
     )
 
 
+def unscaled(layer: Layer) -> Layer:
+    """The same layer with norms that have no scale."""
+    return Layer(tuple(replace(block, scaled=False) if isinstance(block, Norm) else block for block in layer.blocks))
+
+
 def side_by_side(
     width: int,
     attention: Block,
@@ -238,4 +244,5 @@ __all__ = [
     "routed",
     "shared_expert",
     "side_by_side",
+    "unscaled",
 ]

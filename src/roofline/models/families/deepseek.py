@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from roofline.errors import InputError
 from roofline.models.blocks.latent import LatentAttention, Selector
-from roofline.models.description import Model
+from roofline.models.description import Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
+    Norm,
     Shape,
     activation,
     decoder_layer,
@@ -19,7 +20,7 @@ from roofline.models.families._parts import (
 from roofline.models.fields import Fields
 
 
-@family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa", "deepseek_v32", "glm4_moe_lite")
+@family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa", "deepseek_v32", "glm4_moe_lite", "mistral4", "axk1")
 def read(fields: Fields) -> Model:
     """Read a decoder with latent attention; the first layers have a dense MLP, the rest experts."""
     fields.ignore("layer_types")
@@ -28,20 +29,24 @@ def read(fields: Fields) -> Model:
     of_token = dense(fields, shape, act, bias=fields.flag("mlp_bias", False))
     experts = routed(fields, shape, act, scored=str(fields.get("scoring_func", "softmax")))
     selectors = _selectors(fields, shape.layers)
-    layers = [
-        decoder_layer(shape.width, _attention(fields, shape, selector), experts if sparse else of_token)
-        for sparse, selector in zip(expert_layers(fields, shape.layers), selectors, strict=True)
-    ]
+
+    def layer(selector: Selector | None, sparse: bool) -> Layer:
+        made = decoder_layer(shape.width, _attention(fields, shape, selector), experts if sparse else of_token)
+        if fields.kind == "axk1" and sparse:  # what experts return is normalised
+            made = Layer((*made.blocks[:-1], Norm("mlp.post_mlp_layernorm", shape.width), made.blocks[-1]))
+        return made
+
+    sparse = expert_layers(fields, shape.layers)
+    layers = [layer(*each) for each in zip(selectors, sparse, strict=True)]
     selector = next((found for found in selectors if found is not None), None)
-    last = decoder_layer(shape.width, _attention(fields, shape, selector), experts)
-    more = prediction(shape.width, [last] * fields.count("num_nextn_predict_layers"))
+    more = prediction(shape.width, [layer(selector, True)] * fields.count("num_nextn_predict_layers"))
     return make(fields, shape, layers, **more)
 
 
-@family("minicpm3")
+@family("minicpm3", "youtu")
 def minicpm(fields: Fields) -> Model:
-    """Read a MiniCPM 3: latent attention, dense layers alone; scales cost nothing."""
-    fields.ignore("scale_emb", "scale_depth", "dim_model_base")
+    """Read a MiniCPM 3 or Youtu-LLM: latent attention, dense layers alone; scales cost nothing."""
+    fields.ignore("scale_emb", "scale_depth", "dim_model_base", "embedding_initializer_range")
     shape = _shape(fields)
     of_token = dense(fields, shape, activation(fields, "hidden_act"), bias=fields.flag("mlp_bias", False))
     layer = decoder_layer(shape.width, _attention(fields, shape, None), of_token)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.per_layer import PerLayerInput, PerLayerTable
 from roofline.models.blocks.residual import Parallel
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
@@ -21,46 +24,71 @@ def read(fields: Fields) -> Model:
     """Read the decoder. The embedding is the output head too unless the configuration says otherwise."""
     shape = Shape(fields)
     width = shape.width
-    for name in ("hidden_size_per_layer_input", "num_kv_shared_layers", "use_double_wide_mlp"):
-        if fields.get(name):
-            raise InputError(
-                f"{name} of {fields.name} is {fields.get(name)!r}", hint="it is not modelled; only 0 or false is read"
-            )
     fields.ignore(
         "vocab_size_per_layer_input", "final_logit_softcapping", "use_bidirectional_attention", "sliding_window_pattern"
     )
+    each = fields.count("hidden_size_per_layer_input")
     act = activation(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh")
     kinds = layer_types(fields, shape.layers, _KINDS)
     if "layer_types" not in fields:
         every = fields.size("sliding_window_pattern", default=2 if fields.kind in _OLDER else 6)
         kinds = ["full" if (i + 1) % every == 0 else "sliding" for i in range(shape.layers)]
-    mlp = Mlp("mlp", width, fields.size("intermediate_size"), activation=act)
+    borrows = borrowing(fields, kinds)
+    hidden, doubled = fields.size("intermediate_size"), fields.flag("use_double_wide_mlp", False)
     experts = _experts(fields, width, act) if fields.flag("enable_moe_block", False) else None
     layers = [
         Layer(
             (
                 Norm("input_layernorm", width),
-                _attention(fields, shape, kind),
+                _attention(fields, shape, kind, borrowed, any(borrows)),
                 Norm("post_attention_layernorm", width),
                 Residual("add_attention"),
-                *_feed_forward(width, mlp, experts),
+                *_feed_forward(
+                    width, Mlp("mlp", width, hidden * (2 if borrowed and doubled else 1), activation=act), experts
+                ),
                 Norm("post_feedforward_layernorm", width),
                 Residual("add_feed_forward"),
+                *((PerLayerInput("", width, each, act), Residual("add_per_layer_input")) if each else ()),
             )
         )
-        for kind in kinds
+        for kind, borrowed in zip(kinds, borrows, strict=True)
     ]
     if fields.kind == "vaultgemma":  # norms before each block alone
         layers = [Layer(tuple(block for block in layer.blocks if block.name not in _AFTER)) for layer in layers]
-    return make(fields, shape, layers, tied=True)
+    before: tuple[Block, ...] = ()
+    if each:
+        before = (PerLayerTable("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers),)
+    return make(fields, shape, layers, tied=True, before=before, notes=said_of_borrowing(borrows))
 
 
-def _attention(fields: Fields, shape: Shape, kind: str) -> Attention:
+def borrowing(fields: Fields, kinds: Sequence[str]) -> list[bool]:
+    """Which layers attend to keys and values that the last layer of their kind before them made."""
+    count = fields.count("num_kv_shared_layers")
+    first = len(kinds) - count
+    if first <= 0 or not set(kinds[first:]) <= set(kinds[:first]):
+        raise InputError(
+            f"num_kv_shared_layers of {fields.name} is {count}, and its other layers leave no keys of every kind",
+            hint="the two contradict each other",
+        )
+    return [number >= first for number in range(len(kinds))]
+
+
+def said_of_borrowing(borrows: Sequence[bool]) -> tuple[str, ...]:
+    """Say how keys and values that several layers read are counted."""
+    if not any(borrows):
+        return ()
+    first = borrows.index(True)
+    return (f"layers from {first} on attend to keys and values of earlier ones: the floor reads those once",)
+
+
+def _attention(fields: Fields, shape: Shape, kind: str, borrowed: bool, lends: bool) -> Attention:
     """Gemma 4's full layers have wider heads, fewer of keys, and values made from the keys' matrix."""
     full = kind == "full"
     head = fields.size("global_head_dim", default=shape.head) if full else shape.head
-    kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if full else shape.kv_heads
-    latest = fields.kind == "gemma4_text"
+    latest, equal = fields.kind == "gemma4_text", full and fields.flag("attention_k_eq_v", False)
+    # heads of full layers count only where values are made from the keys' matrix
+    fields.ignore("num_global_key_value_heads")
+    kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if equal else shape.kv_heads
     parameters = fields.section("rope_parameters")
     turned = parameters.section("full_attention") if parameters and latest and full else None
     share = (turned.share("partial_rotary_factor") if turned else None) or 1
@@ -78,7 +106,9 @@ def _attention(fields: Fields, shape: Shape, kind: str) -> Attention:
         value_norm=latest,
         rotary=int(head * share),
         window=None if full else fields.size("sliding_window"),
-        shared_kv=full and fields.flag("attention_k_eq_v", False),
+        shared_kv=equal,
+        lends=kind if lends and not borrowed else "",
+        borrows=kind if borrowed else "",
     )
 
 

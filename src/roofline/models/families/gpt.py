@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
@@ -31,7 +32,17 @@ def _wide(fields: Fields, shape: Shape, names: tuple[str, str], *sizes: str, bia
     return Mlp("mlp", shape.width, hidden, False, act, bias, ("", *names))
 
 
-@family("gpt2", "gpt_bigcode")
+def _normed_after(width: int, mixer: Block, mlp: Block, names: tuple[str, str]) -> Layer:
+    """A layer whose norms stand behind what they add, as BERT's do."""
+    return Layer(
+        (
+            mixer, Residual("add_attention"), Norm(names[0], width, *_NORM, True),
+            mlp, Residual("add_feed_forward"), Norm(names[1], width, *_NORM, True),
+        )
+    )  # fmt: skip
+
+
+@family("gpt2", "gpt_bigcode", "gpt-sw3")
 def gpt(fields: Fields) -> Model:
     """Read a GPT-2, or a BigCode model, whose heads of keys may be one for all."""
     shape = Shape(fields)
@@ -146,16 +157,7 @@ def bert(fields: Fields) -> Model:
         "mlp", width, fields.size("intermediate_size"), False, activation(fields, "hidden_act", default="gelu"), True,
         ("", "intermediate", "output"),
     )  # fmt: skip
-    layer = Layer(
-        (
-            mixer,
-            Residual("add_attention"),
-            Norm("attention.output.LayerNorm", width, *_NORM, True),
-            mlp,
-            Residual("add_feed_forward"),
-            Norm("output.LayerNorm", width, *_NORM, True),
-        )
-    )
+    layer = _normed_after(width, mixer, mlp, ("attention.output.LayerNorm", "output.LayerNorm"))
     positions = fields.size("max_position_embeddings", default=512)
     types = Positions("token_type_embeddings", fields.size("type_vocab_size", default=2), width)
     before: tuple[Block, ...] = (
@@ -173,13 +175,10 @@ def bert(fields: Fields) -> Model:
 
 @family("opt")
 def opt(fields: Fields) -> Model:
-    """Read an OPT: two more rows of positions than it takes tokens; the smallest one's projections are not read."""
+    """Read an OPT: two more rows of positions than it takes tokens; one has a narrower table, norms after blocks."""
     shape = Shape(fields)
     width = shape.width
-    if fields.size("word_embed_proj_dim", default=width) != width or not fields.flag("do_layer_norm_before", True):
-        raise InputError(
-            f"{fields.name} projects its embedding or normalises after its blocks", hint="that is not read"
-        )
+    table, first = fields.size("word_embed_proj_dim", default=width), fields.flag("do_layer_norm_before", True)
     for field, usual in (
         ("enable_bias", True), ("layer_norm_elementwise_affine", True), ("_remove_final_layer_norm", False),
     ):  # fmt: skip
@@ -188,9 +187,16 @@ def opt(fields: Fields) -> Model:
     act = activation(fields, "activation_function", default="relu")
     mixer = attention(shape, rotary=0, names=("q_proj", "k_proj", "v_proj", "out_proj"), **_BIASED)
     mlp = Mlp("mlp", width, fields.size("ffn_dim"), False, act, True, ("", "fc1", "fc2"))
-    layer = decoder_layer(width, mixer, mlp, *_NORM, ("self_attn_layer_norm", "final_layer_norm"))
+    names = ("self_attn_layer_norm", "final_layer_norm")
+    layer = decoder_layer(width, mixer, mlp, *_NORM, names) if first else _normed_after(width, mixer, mlp, names)
     positions = fields.size("max_position_embeddings", default=2048)
-    return make(
-        fields, shape, [layer] * shape.layers, _NORM, tied=True, ends="final_layer_norm", context=positions,
-        prefix="model.decoder.", before=(Positions("embed_positions", positions + 2, width),),
+    before: tuple[Block, ...] = (Positions("embed_positions", positions + 2, width),)
+    after: tuple[Block, ...] = (Norm("final_layer_norm", width, *_NORM),) if first else ()
+    if table != width:
+        before = (Dense("project_in", table, width, bias=False), *before)
+        after = (*after, Dense("project_out", width, table, bias=False))
+    model = make(
+        fields, shape, [layer] * shape.layers, tied=True, context=positions, prefix="model.decoder.", before=before,
+        after=after,
     )  # fmt: skip
+    return replace(model, width=table)

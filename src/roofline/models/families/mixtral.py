@@ -19,6 +19,7 @@ from roofline.models.families._parts import (
     prediction,
     routed,
 )
+from roofline.models.families.llama import rotated, windows
 from roofline.models.fields import Fields
 
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
@@ -51,17 +52,30 @@ def mixtral(fields: Fields) -> Model:
     return make(fields, shape, [layer] * shape.layers, **prediction(shape.width, [layer] * (modules * depth)))
 
 
-@family("granitemoe", "granitemoeshared")
+@family("granitemoe", "granitemoeshared", "granitemoe_swa")
 def granite(fields: Fields) -> Model:
-    """Every layer has experts; the second kind one more for every token."""
+    """Every layer has experts; the second kind one more for every token, the third sinks, and windows in most."""
     shape = Shape(fields)
     bias = fields.flag("attention_bias", False)
     experts = routed(
         fields, shape, activation(fields, "hidden_act"), name="block_sparse_moe", **_LOCAL,
         shared=fields.count("shared_intermediate_size"), names=("router", "experts", "shared_mlp"),
     )  # fmt: skip
-    layer = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), experts)
-    return make(fields, shape, [layer] * shape.layers)
+    if fields.kind != "granitemoe_swa":
+        layer = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), experts)
+        return make(fields, shape, [layer] * shape.layers)
+    layers = [
+        decoder_layer(
+            shape.width,
+            attention(
+                shape, bias=bias, out_bias=bias, sinks=True, rotary=shape.rotary if turned else 0,
+                window=fields.optional("sliding_window") if kind == "sliding" else None,
+            ),
+            experts,
+        )
+        for kind, turned in zip(windows(fields, shape.layers), rotated(fields, shape.layers), strict=True)
+    ]  # fmt: skip
+    return make(fields, shape, layers)
 
 
 @family("phimoe")
@@ -69,11 +83,13 @@ def phi(fields: Fields) -> Model:
     """Phi-3.5-MoE: layer norms, and where the configuration says so biases of attention and of the head."""
     shape = Shape(fields)
     bias = fields.flag("attention_bias", False)
-    fields.ignore("input_jitter_noise", "sliding_window", "lm_head_bias")
+    fields.ignore("input_jitter_noise", "lm_head_bias")
+    window = fields.optional("sliding_window")
     experts = routed(
         fields, shape, activation(fields, "hidden_act"), **_LOCAL, shared=0, names=("router", "experts", "")
     )
-    layer = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), experts, "layer_norm", True)
+    mixer = attention(shape, bias=bias, out_bias=bias, window=window)
+    layer = decoder_layer(shape.width, mixer, experts, "layer_norm", True)
     return make(
         fields, shape, [layer] * shape.layers, norm=("layer_norm", True), head_bias=fields.flag("lm_head_bias", False)
     )
@@ -121,24 +137,37 @@ def qwen_moe(fields: Fields) -> Model:
     shape = Shape(fields)
     older = fields.kind == "qwen2_moe"
     act = activation(fields, "hidden_act")
-    fields.ignore("intermediate_size", "shared_expert_intermediate_size", "use_sliding_window", "sliding_window")
+    fields.ignore("intermediate_size", "shared_expert_intermediate_size", "sliding_window")
     experts = routed(
         fields, shape, act, experts=("num_experts", "num_local_experts"),
         shared=fields.count("shared_expert_intermediate_size"), shared_gate=older,
         names=("gate", "experts", "shared_expert"),
     )  # fmt: skip
     bias = fields.flag("attention_bias", False)
-    mixer = attention(
-        shape,
-        bias=bias or fields.flag("qkv_bias", older),
-        out_bias=bias and not older,
-        norm=None if older else "head",
-    )
+    kinds = _windows(fields, shape.layers, older)
     layers = [
-        decoder_layer(shape.width, mixer, experts if sparse else dense(fields, shape, act))
-        for sparse in expert_layers(fields, shape.layers)
-    ]
+        decoder_layer(
+            shape.width,
+            attention(
+                shape, bias=bias or fields.flag("qkv_bias", older), out_bias=bias and not older,
+                norm=None if older else "head", window=fields.size("sliding_window") if kind == "sliding" else None,
+            ),
+            experts if sparse else dense(fields, shape, act),
+        )
+        for kind, sparse in zip(kinds, expert_layers(fields, shape.layers), strict=True)
+    ]  # fmt: skip
     return make(fields, shape, layers)
+
+
+def _windows(fields: Fields, layers: int, older: bool) -> list[str]:
+    """Which layers see a window where windows are switched on: all, or of Qwen2 every second of the first ones."""
+    if not fields.flag("use_sliding_window", False) or fields.get("sliding_window") is None:
+        fields.ignore("layer_types")
+        return ["full"] * layers
+    if "layer_types" in fields:
+        return layer_types(fields, layers, _KINDS)
+    first = fields.size("max_window_layers", default=28) if older else layers
+    return ["sliding" if i < first and not (older and i % 2) else "full" for i in range(layers)]
 
 
 @family("gpt_oss")

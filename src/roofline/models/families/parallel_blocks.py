@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from roofline.errors import InputError
 from roofline.models.description import Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
@@ -60,11 +59,12 @@ def gptj(fields: Fields) -> Model:
 def phi(fields: Fields) -> Model:
     """Read a Phi-1 or Phi-2: one norm for both, biases everywhere, half of each head rotated."""
     shape = Shape(fields)
-    if fields.flag("qk_layernorm", False):
-        raise InputError(f"{fields.name} normalises queries and keys (qk_layernorm)", hint="that is not read")
     names = ("q_proj", "k_proj", "v_proj", "dense")
     share = fields.get("partial_rotary_factor") is None and fields.get("rope_parameters") is None
-    mixer = attention(shape, bias=True, out_bias=True, names=names, rotary=shape.head // 2 if share else shape.rotary)
+    mixer = attention(
+        shape, bias=True, out_bias=True, names=names, rotary=shape.head // 2 if share else shape.rotary,
+        norm="head" if fields.flag("qk_layernorm", False) else None, norm_function="layer_norm", norm_shift=True,
+    )  # fmt: skip
     act = activation(fields, "hidden_act", default="gelu_new")
     mlp = Mlp("mlp", shape.width, fields.size("intermediate_size"), False, act, True, ("", "fc1", "fc2"))
     layers = [side_by_side(shape.width, mixer, mlp)] * shape.layers

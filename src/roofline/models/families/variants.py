@@ -1,14 +1,12 @@
-"""Dense decoders that vary Llama's: norms elsewhere or of another kind, no gate, biases (OLMo, GLM-4, EXAONE …)."""
+"""Dense decoders that vary Llama's: norms elsewhere or of another kind, biases (OLMo, GLM-4, EXAONE …)."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from roofline.models.description import Layer, Model
+from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
-    Mlp,
     Norm,
     Residual,
     Shape,
@@ -20,15 +18,16 @@ from roofline.models.families._parts import (
     layer_types,
     make,
     routed,
+    unscaled,
 )
 from roofline.models.fields import Fields
 
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
 
 
-@family("olmo2", "olmo3", "exaone4")
+@family("olmo2", "olmo3", "exaone4", "flex_olmo")
 def norms_after(fields: Fields) -> Model:
-    """Read an OLMo 2 or 3 or an EXAONE 4: norms after each block, queries and keys normalised."""
+    """Read an OLMo 2 or 3, FlexOlmo or EXAONE 4: norms after each block, queries and keys normalised."""
     shape = Shape(fields)
     width, exaone = shape.width, fields.kind == "exaone4"
     fields.ignore("sliding_window", "sliding_window_pattern")
@@ -38,7 +37,10 @@ def norms_after(fields: Fields) -> Model:
     if "layer_types" not in fields and window and fields.kind != "olmo2":
         pattern = fields.get("sliding_window_pattern", 4)
         kinds = ["full" if full else "sliding" for full in _pattern(pattern, shape.layers)]
-    mlp = dense(fields, shape, activation(fields, "hidden_act"))
+    act = activation(fields, "hidden_act")
+    mlp: Block = dense(fields, shape, act)
+    if fields.kind == "flex_olmo":
+        mlp = routed(fields, shape, act, experts=("num_experts",), hidden=("intermediate_size",), shared=0)
     after = (Norm("post_attention_layernorm", width), Residual("add_attention"))
     ends = (Norm("post_feedforward_layernorm", width), Residual("add_feed_forward"))
 
@@ -106,10 +108,28 @@ def olmo(fields: Fields) -> Model:
     fields.ignore("clip_qkv")
     bias = fields.flag("attention_bias", False)
     mlp = dense(fields, shape, activation(fields, "hidden_act"))
-    made = decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), mlp, "layer_norm")
-    layer = Layer(tuple(replace(block, scaled=False) if isinstance(block, Norm) else block for block in made.blocks))
+    layer = unscaled(decoder_layer(shape.width, attention(shape, bias=bias, out_bias=bias), mlp, "layer_norm"))
     end = Norm("norm", shape.width, "layer_norm", scaled=False)
     return make(fields, shape, [layer] * shape.layers, after=(end,))
+
+
+def _normed_twice(width: int, mixer: Block, mlp: Block, names: tuple[str, str]) -> Layer:
+    """The usual layer with a norm after each block as well."""
+    first, block, add, second, feed_forward, add_again = decoder_layer(width, mixer, mlp).blocks
+    return Layer((first, block, Norm(names[0], width), add, second, feed_forward, Norm(names[1], width), add_again))
+
+
+@family("hyperclovax")
+def hyperclova(fields: Fields) -> Model:
+    """Read a HyperCLOVA X: Granite's scales, which cost nothing, and norms after each block unless it has none."""
+    shape = Shape(fields)
+    bias = fields.flag("attention_bias", False)
+    mixer = attention(shape, bias=bias, out_bias=bias)
+    mlp = dense(fields, shape, activation(fields, "hidden_act"), bias=fields.flag("mlp_bias", False))
+    layer = decoder_layer(shape.width, mixer, mlp)
+    if fields.flag("use_post_norm", True):
+        layer = _normed_twice(shape.width, mixer, mlp, ("post_norm1", "post_norm2"))
+    return make(fields, shape, [layer] * shape.layers)
 
 
 @family("glm", "glm4")
@@ -124,11 +144,7 @@ def glm(fields: Fields) -> Model:
     mlp = dense(fields, shape, activation(fields, "hidden_act"))
     layer = decoder_layer(width, mixer, mlp)
     if fields.kind == "glm4":
-        first, block, add, second, feed_forward, add_again = layer.blocks
-        layer = Layer(
-            (first, block, Norm("post_self_attn_layernorm", width), add,
-             second, feed_forward, Norm("post_mlp_layernorm", width), add_again)
-        )  # fmt: skip
+        layer = _normed_twice(width, mixer, mlp, ("post_self_attn_layernorm", "post_mlp_layernorm"))
     return make(fields, shape, [layer] * shape.layers)
 
 
@@ -153,29 +169,6 @@ def hunyuan(fields: Fields) -> Model:
     mlp = dense(fields, shape, activation(fields, "hidden_act"))
     layer = decoder_layer(shape.width, attention(shape, norm="head", bias=bias, out_bias=bias), mlp)
     return make(fields, shape, [layer] * shape.layers)
-
-
-@family("arcee", "nemotron", "starcoder2")
-def ungated(fields: Fields) -> Model:
-    """Read an MLP without a gate: squared ReLU (AFM, Nemotron-4, Minitron) or GELU (StarCoder 2)."""
-    shape = Shape(fields)
-    starcoder = fields.kind == "starcoder2"
-    every = fields.flag("use_bias", True) if starcoder else False
-    bias = fields.flag("attention_bias", every)
-    norm = ("rms_norm", False) if fields.kind == "arcee" else ("layer_norm", True)
-    if starcoder:
-        fields.ignore("norm_type", "mlp_type", "embedding_dropout", "residual_dropout")
-    act = activation(fields, "hidden_act", default="gelu_pytorch_tanh" if starcoder else "relu2")
-    names = ("", "c_fc", "c_proj") if starcoder else ("", "up_proj", "down_proj")
-    hidden = fields.size("intermediate_size")
-    mlp = Mlp("mlp", shape.width, hidden, False, act, fields.flag("mlp_bias", every), names)
-    half = fields.kind == "nemotron" and fields.get("partial_rotary_factor") is None
-    half = half and fields.get("rope_parameters") is None
-    mixer = attention(
-        shape, bias=bias, out_bias=bias, rotary=shape.head // 2 if half else shape.rotary,
-        window=fields.optional("sliding_window") if starcoder else None,
-    )  # fmt: skip
-    return make(fields, shape, [decoder_layer(shape.width, mixer, mlp, *norm)] * shape.layers, norm, tied=starcoder)
 
 
 @family("internlm2", "baichuan", "exaone")

@@ -30,7 +30,9 @@ def mimo(fields: Fields) -> Model:
     shape = Shape(fields)
     pattern = fields.listed("hybrid_layer_pattern", shape.layers)
     kinds = (
-        layer_types(fields, shape.layers, _KINDS) if pattern is None else ["sliding" if p else "full" for p in pattern]
+        layer_types(fields, shape.layers, _KINDS)
+        if pattern is None
+        else ["sliding" if p else "full" for p in pattern[: shape.layers]]
     )
     act = activation(fields, "hidden_act")
     # the reference attends to so many tokens before the query, which comes on top

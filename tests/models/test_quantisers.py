@@ -1,0 +1,139 @@
+"""Sections that quantisation libraries write: bytes of a matrix worked out by hand, formats by module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline.errors import InputError
+from roofline.models import load
+from roofline.models.quantisation import read
+
+PATH = "model.layers.0.mlp.up_proj"
+#: A matrix of 256 rows and 512 columns, by bits a weight.
+EIGHT, FOUR = 256 * 512, 256 * 512 // 2
+ROWS = 256
+LLAMA: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 512, "vocab_size": 1000, "num_key_value_heads": 4, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def torchao(kind: str, **data: Any) -> dict[str, Any]:
+    return {"quant_method": "torchao", "quant_type": {"default": {"_type": kind, "_version": 1, "_data": data}}}
+
+
+def hqq(bits: int, group: int, **more: Any) -> dict[str, Any]:
+    weight = {"nbits": bits, "group_size": group, "axis": 1}
+    return {"quant_method": "hqq", "quant_config": {"weight_quant_params": weight, **more}}
+
+
+def quark(weight: dict[str, Any], inputs: str | None = None, **more: Any) -> dict[str, Any]:
+    general = {"weight": weight, "input_tensors": {"dtype": inputs} if inputs else None}
+    return {"quant_method": "quark", "global_quant_config": general, "exclude": ["lm_head"], **more}
+
+
+PER_ROW = {"_type": "PerRow", "_data": {"dim": -1}}
+GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
+
+
+@pytest.mark.parametrize(
+    ("section", "nbytes", "compute"),
+    [
+        (hqq(4, 64), FOUR + 2 * 2 * ROWS * 8, ""),
+        (hqq(2, 16), FOUR // 2 + 2 * 2 * ROWS * 32, ""),
+        (hqq(4, 64, scale_quant_params={"nbits": 8, "group_size": 128}), FOUR + (1 + 2) * ROWS * 8 + 4 * 16, ""),
+        ({"quant_method": "quanto", "weights": "int4"}, FOUR + 2 * 2 * ROWS * 4, ""),
+        ({"quant_method": "quanto", "weights": "float8", "activations": "float8"}, EIGHT + 2 * ROWS, "fp8"),
+        ({"quant_method": "eetq"}, EIGHT + 2 * ROWS, ""),
+        (torchao("Int4WeightOnlyConfig", group_size=32), FOUR + 2 * 2 * ROWS * 16, ""),
+        (torchao("Int8WeightOnlyConfig"), EIGHT + 2 * ROWS, ""),
+        (torchao("Int8DynamicActivationInt8WeightConfig"), EIGHT + 2 * ROWS, "int8"),
+        (torchao("Int8DynamicActivationInt4WeightConfig"), FOUR + 2 * ROWS * 16, "int8"),
+        (torchao("Float8DynamicActivationFloat8WeightConfig"), EIGHT + 4, "fp8"),
+        (torchao("Float8DynamicActivationFloat8WeightConfig", granularity=[PER_ROW] * 2), EIGHT + 4 * ROWS, "fp8"),
+        (
+            torchao(
+                "Int8DynamicActivationIntxWeightConfig", weight_granularity=GROUPS,
+                weight_dtype={"_type": "torch.dtype", "_data": "int4"},
+            ),
+            FOUR + 2 * ROWS * 16, "int8",
+        ),
+        (
+            {"quant_method": "torchao", "quant_type": "int4_weight_only", "quant_type_kwargs": {"group_size": 64}},
+            FOUR + 2 * 2 * ROWS * 8, "",
+        ),
+        (quark({"dtype": "fp8_e4m3", "qscheme": "per_tensor"}, "fp8_e4m3"), EIGHT + 4, "fp8"),
+        (quark({"dtype": "fp8_e4m3", "qscheme": "per_channel"}, "fp8_e4m3"), EIGHT + 4 * ROWS, "fp8"),
+        (quark({"dtype": "fp4", "qscheme": "per_group", "group_size": 32}, "fp4"), FOUR + ROWS * 16, "fp4"),
+        (quark({"dtype": "int4", "qscheme": "per_group", "group_size": 128}), FOUR + 2 * ROWS * 4, ""),
+    ],
+)  # fmt: skip
+def test_bytes_of_a_matrix(section: dict[str, Any], nbytes: int, compute: str) -> None:
+    """Weights, the scales beside them, and zero points where numbers do not lie evenly around 0."""
+    storage = read(section).storage(PATH, "linear")
+    assert storage is not None
+    assert (storage.nbytes((256, 512)), storage.compute) == (nbytes, compute)
+
+
+def test_formats_by_module() -> None:
+    """torchao: a name before a pattern before the rest; HQQ: the module of that name in every layer."""
+    four, eight = ({"_type": f"Int{n}WeightOnlyConfig", "_data": {}} for n in (4, 8))
+    by = {"_default": four, "re:model\\.layers\\..+\\.mlp.*": eight, "model.layers.1.mlp.up_proj": None}
+    found = read(torchao("ModuleFqnToConfig", module_fqn_to_config=by))
+    assert found.storage("model.layers.0.self_attn.q_proj", "linear").dtype == "int4"  # type: ignore[union-attr]
+    assert found.storage(PATH, "linear").dtype == "int8"  # type: ignore[union-attr]
+    assert found.storage("lm_head", "head") is None
+    dynamic = read({"quant_method": "hqq", "quant_config": {"mlp.up_proj": {"weight_quant_params": {"nbits": 2}}}})
+    assert dynamic.storage("model.layers.7.mlp.up_proj", "linear").dtype == "int2"  # type: ignore[union-attr]
+    assert dynamic.storage("model.layers.7.mlp.down_proj", "linear") is None
+
+
+def test_a_module_that_is_left_alone_comes_before_patterns() -> None:
+    eight = {"_type": "Int8WeightOnlyConfig", "_data": {}}
+    by = {"re:.*up_proj": eight, "model.layers.1.mlp.up_proj": None}
+    found = read(torchao("ModuleFqnToConfig", module_fqn_to_config=by))
+    assert found.storage("model.layers.1.mlp.up_proj", "linear") is None
+    assert found.storage(PATH, "linear") is not None
+
+
+def test_a_table_that_is_quantised_apart_from_the_head() -> None:
+    """8 bits a row for the table, 4 bits in groups of 32 for the head, which it was tied to."""
+    rows = {"weight_dtype": {"_type": "torch.dtype", "_data": "int8"}, "granularity": {"_type": "PerAxis", "_data": {}}}
+    groups = {"weight_dtype": {"_type": "torch.dtype", "_data": "int4"}, "weight_granularity": GROUPS}
+    by = {
+        "_default": {"_type": "Int8DynamicActivationIntxWeightConfig", "_data": groups},
+        "model.embed_tokens": {"_type": "IntxWeightOnlyConfig", "_data": rows},
+    }
+    section = torchao("ModuleFqnToConfig", module_fqn_to_config=by)
+    section |= {"include_input_output_embeddings": True, "untie_embedding_weights": True}
+    tied = {**LLAMA, "tie_word_embeddings": True}
+    one, both = load(tied), load({**tied, "quantization_config": section})
+    assert both.parameters == one.parameters + 1000 * 256
+    matrices = 2 * (4 * 256 * 256 + 3 * 256 * 512) + 1000 * 256
+    table = 1000 * 256 + 2 * 1000
+    assert both.weight_bytes() == matrices // 2 + 2 * matrices // 32 + table + 2 * 5 * 256
+
+
+def test_keys_and_values_that_quark_quantises() -> None:
+    fp8 = {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}
+    by = {f"*{name}": {"weight": fp8, "output_tensors": fp8} for name in ("k_proj", "v_proj")}
+    assert read(quark(fp8, "fp8_e4m3", layer_quant_config=by)).kv == "fp8_e4m3"
+    assert read(quark(fp8, "fp8_e4m3")).kv is None
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        (hqq(3, 64), "^bits of HQQ: 3 is not understood; known are: 8, 4, 2, 1$"),
+        ({"quant_method": "quanto", "weights": "int3"}, "weights of Quanto: 'int3' is not understood"),
+        (torchao("Float7WeightOnlyConfig"), "'Float7WeightOnlyConfig' is not understood; did you mean 'Float8Weig"),
+        ({"quant_method": "quark"}, "the quark section says no format of weights"),
+        (quark({"dtype": "fp6_e3m2", "group_size": 32}), "weights of Quark: 'fp6_e3m2' is not understood"),
+        ({"quant_method": "torchao", "quant_type": {"default": [1]}}, "torchao section is not of its usual form"),
+    ],
+)
+def test_messages(section: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(section)
