@@ -4,7 +4,7 @@ import pytest
 
 from roofline.errors import HardwareError
 from roofline.hardware import chip, chips
-from roofline.hardware.rate import find_level
+from roofline.hardware.rate import choose_unit, find_level
 
 MINIMAL = """
 schema = 1
@@ -87,6 +87,83 @@ def test_a_file_is_a_target_by_path_and_name(write):
         chip(f"{path}#othr")
 
 
+def test_a_peak_follows_from_cores_and_clock(write):
+    path = write("""
+[chip.cpu]
+cores = 16
+[chip.cpu.unit.avx]
+clock = "4.5 GHz"
+per_clock = { fp32 = 64, fp64 = 32 }
+peak.fp64 = "2 TFLOP/s"
+[[chip.cpu.memory]]
+level = "dram"
+bandwidth = "80 GB/s"
+[[chip.cpu.memory]]
+level = "l2"
+bandwidth = "4 TB/s"
+per_core = "1 MiB"
+[chip.slow]
+inherits = "cpu"
+[chip.slow.unit.avx]
+clock = "3 GHz"
+""")
+    peaks = chip(f"{path}#cpu").units[0].peaks
+    assert (peaks["fp32"].value, peaks["fp32"].basis) == (16 * 64 * 4.5e9, "derived")
+    assert peaks["fp64"].value == 2e12
+    assert find_level(chip(f"{path}#cpu"), "l2").capacity.value == 16 * 2**20
+    assert chip(f"{path}#slow").units[0].peaks["fp32"].value == 16 * 64 * 3e9
+
+
+def test_a_peak_stands_under_any_name_of_its_format(write):
+    path = write("[chip.x.unit.tensor]\npeak = { float16 = 1e12, fp8_e4m3 = 2e12, nvfp4 = 4e12, bf16_acc32 = 3e12 }\n")
+    tensor = chip(path).units[0]
+    assert {name: peak.value for name, peak in tensor.peaks.items()} == {
+        "fp16": 1e12,
+        "fp8": 2e12,
+        "fp4": 4e12,
+        "bf16": 3e12,
+    }
+    assert choose_unit(chip(path), "matrix", "mxfp8").dtype == "fp8"
+
+
+def test_capitals_in_names_of_levels_units_and_links(write):
+    path = write("""
+[chip.x.unit.Tensor]
+peak.bf16 = 1e12
+[[chip.x.memory]]
+level = "HBM"
+bandwidth = 1e12
+[[chip.x.link]]
+name = "NVLink"
+bandwidth = 1e11
+""")
+    machine = chip(path, hbm=2e12, NVLink=2e11, over="hbm", unit="Tensor")
+    assert [m.bandwidth.value for m in machine.memories] == [2e12]
+    assert machine.links[0].bandwidth.value == 2e11
+
+
+def test_a_curve_may_have_units_and_gives_the_bandwidth(write):
+    text = '[[chip.x.memory]]\nlevel = "dram"\ncurve = [["32 KiB", "400 GB/s"], [1048576, 2e11]]\n'
+    memory = chip(write(text)).memories[0]
+    assert memory.curve == ((32768, 4e11), (1048576, 2e11))
+    assert memory.bandwidth.value == 2e11
+
+
+def test_a_file_saved_with_a_byte_order_mark_reads(write):
+    assert chip(write("\ufeff" + MINIMAL)).name == "My chip"
+
+
+def test_a_figure_without_its_unit_is_asked_about(write):
+    text = "[chip.x.unit.tensor]\npeak.bf16 = 989\nper_clock.fp8 = 512\n"
+    machine = chip(write(text + "[[chip.x.memory]]\nlevel = 'hbm'\nbandwidth = 3350\ncapacity = 80\n"))
+    assert machine.warnings == (
+        "tensor.bf16 is 989 FLOP/s: is its unit missing?",
+        "hbm.bandwidth is 3.35 kB/s: is its unit missing?",
+        "hbm.capacity is 80 B: is its unit missing?",
+        "tensor has FLOP per clock in fp8 and no clock, so no peak",
+    )
+
+
 def test_files_and_folders_lie_over_the_catalog(write, tmp_path):
     write(MINIMAL)
     assert chip("prototype", files=[tmp_path]).name == "My chip"
@@ -148,7 +225,8 @@ def test_a_chip_may_correct_itself(write):
 def test_inherits_looks_in_the_same_file(write):
     path = write(MINIMAL + '[chip.big]\ninherits = "mine"\ncores = 8\n')
     assert chip(f"{path}#big").cores == 8
-    assert chip(f"{path}#big").units[0].peaks["bf16"].value == 2e14
+    assert chip(f"{path}#big").units[0].peaks["bf16"].value == 8 * 33333 * 1.5e9  # with the cores, as it is counted
+    assert chip(f"{path}#big").units[0].peaks["int8"].value == 4e14  # as it is said
 
 
 def test_a_chain_of_inheritance_has_an_end(write):
@@ -215,6 +293,11 @@ BROKEN = [
         "chip.x.unit.tensor.peak.bf61: unknown dtype 'bf61'; did you mean 'bf16'?",
     ),
     ("[chip.x.unit.tensor]\npeak = 1\n", "chip.x.unit.tensor.peak: is 1; expected a table"),
+    ("[chip.x.unit.tensor]\nbf16 = 1\n", "chip.x.unit.tensor: unknown key 'bf16'; a peak is written peak.bf16"),
+    (
+        "[chip.x.unit.tensor]\npeak = { fp8 = 1e15, mxfp8 = 2e15 }\n",
+        "peak.mxfp8: is fp8 again, with another figure; formats that run alike have one: peak.fp8",
+    ),
     ("[chip.x.unit.tensor]\npaek.bf16 = 1\n", "chip.x.unit.tensor: unknown key 'paek'; did you mean 'peak'?"),
     ("[chip.x.unit.tensor]\npeak.bf16 = { valu = 1 }\n", "peak.bf16: unknown key 'valu'; did you mean 'value'?"),
     (

@@ -45,6 +45,7 @@ MATRIX = [
     ),
     ("m4-max", "fp16", "gpu", "fp16", 36.07e12, ""),
     ("b200", "nvfp4", "tensor", "fp4", 9000e12, ""),
+    ("b200", "nf4", "tensor", "bf16", 2250e12, "no nf4 peak on NVIDIA B200 SXM: runs as bf16 on tensor"),
     ("b300", "int8", "tensor", "int8", 153.5e12, ""),
     ("trn3", "mxfp8", "tensor", "fp8", 2517e12, ""),
 ]
