@@ -56,6 +56,11 @@ def peak_at(cores: int, per_clock: Figure, clock: Figure) -> Figure:
     return Figure(cores * per_clock.value * clock.value, per_clock.source, "derived", note)
 
 
+def capacity_of(cores: int, each: Figure) -> Figure:
+    """Make the capacity of all cores from that of one."""
+    return Figure(cores * each.value, each.source, "derived", f"{cores} cores x {each.value:g} B")
+
+
 def with_products(machine: Machine, parent: Machine | None = None) -> Machine:
     """Fill in what follows from the number of cores: peaks from the clock, capacities from that of one core.
 
@@ -87,8 +92,7 @@ def _with_capacity(memory: Memory, before: Memory | None, cores: int, more: bool
     each = memory.per_core
     if each is None or memory.capacity != (before.capacity if before and more else None):
         return memory
-    note = f"{cores} cores x {each.value:g} B"
-    return replace(memory, capacity=Figure(cores * each.value, each.source, "derived", note))
+    return replace(memory, capacity=capacity_of(cores, each))
 
 
 def _unit(machine: Machine, name: str) -> Unit:

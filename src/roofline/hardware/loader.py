@@ -139,6 +139,9 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
 
 def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
+    larger = index.read().aliases.get(index.squash(name) + "gb")
+    if larger is not None:
+        return HardwareError(f"unknown chip {name!r}", hint=f"did you mean {larger!r}? (`roofline chips` lists all)")
     several = _several(name, layers)
     if several:
         return HardwareError(f"unknown chip {name!r}", hint=several)

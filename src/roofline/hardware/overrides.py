@@ -30,7 +30,7 @@ from typing import Any
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
-from roofline.hardware.cores import peak_at
+from roofline.hardware.cores import capacity_of, peak_at
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Unit
 from roofline.hardware.rate import find_level, find_link
 from roofline.hardware.reading import peak_name
@@ -99,6 +99,8 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     level = found or Memory(head, link=head in LINK_LEVELS)
     figure = _given(key, value, _LEVEL_PARTS[part])
     changed = replace(level, **{part: figure})  # type: ignore[arg-type]
+    if part == "per_core" and machine.cores is not None:
+        changed = replace(changed, capacity=capacity_of(machine.cores, figure))
     if found is None and head in _OUTERMOST:
         memories: tuple[Memory, ...] = (changed, *machine.memories)
     else:
