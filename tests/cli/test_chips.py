@@ -42,3 +42,5 @@ def test_what_is_odd_about_a_chip_is_said(capsys):
 def test_a_filter_takes_an_architecture(capsys):
     main(["chips", "--filter", "volta"])
     assert "3 chips" in capsys.readouterr().out
+    main(["chips", "--filter", "GeForce"])
+    assert "rtx-4080" in capsys.readouterr().out
