@@ -9,19 +9,20 @@ from rich.console import Console
 
 from roofline.bounds.rules import rules_of_thumb
 from roofline.cli import chips_show, main
-from roofline.hardware import chips
+from roofline.hardware import chip
 from roofline.quantity import format_number
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_no_rule_of_thumb_is_cut(width):
-    for machine in chips():
-        console = Console(width=width, highlight=False, markup=False)
-        with console.capture() as seen:
-            console.print(chips_show.detail(machine))
-        words = seen.get().split()
-        for rule in rules_of_thumb(machine):
-            assert format_number(rule.value) in words, (machine.key, rule.name)
+@pytest.mark.parametrize("key", ["h100", "b200", "rtx-4090", "mi300x", "v5e", "m1"])
+def test_no_rule_of_thumb_is_cut(width, key):
+    machine = chip(key)
+    console = Console(width=width, highlight=False, markup=False)
+    with console.capture() as seen:
+        console.print(chips_show.detail(machine))
+    words = seen.get().split()
+    for rule in rules_of_thumb(machine):
+        assert format_number(rule.value) in words, rule.name
 
 
 def test_chips_side_by_side_are_whole(capsys):

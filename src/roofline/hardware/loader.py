@@ -64,6 +64,7 @@ def read_layer(path: str) -> Layer:
     """Parse one file and check its head; a file that does not parse is an error naming the line."""
     import tomllib
 
+    path = os.path.expanduser(path)
     try:
         with open(path, encoding="utf-8-sig", newline="") as handle:
             data = tomllib.loads(handle.read())
@@ -83,7 +84,7 @@ def layers_of(files: Iterable[str | os.PathLike[str]]) -> list[Layer]:
     """Read the user's files and the ``*.toml`` files of the user's folders, in order."""
     layers = []
     for item in [files] if isinstance(files, (str, os.PathLike)) else files:
-        path = os.fspath(item)
+        path = os.path.expanduser(os.fspath(item))
         layers += [read_layer(file) for file in (_inside(path) if os.path.isdir(path) else [path])]
     return layers
 
@@ -139,6 +140,10 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
 
 def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
+    if os.path.isdir(os.path.expanduser(name)):
+        return HardwareError(f"{name!r} is a folder", hint="lay its files over the catalog with --chips (files=)")
+    if name.lower().endswith((".json", ".yaml", ".yml", ".txt", ".csv", ".py")):
+        return HardwareError(f"{name!r} is no machine file", hint="one is TOML, and its name ends in .toml")
     larger = index.read().aliases.get(index.squash(name) + "gb")
     if larger is not None:
         return HardwareError(f"unknown chip {name!r}", hint=f"did you mean {larger!r}? (`roofline chips` lists all)")
