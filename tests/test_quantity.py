@@ -48,6 +48,21 @@ READS = [
     ("3.5 $/h", "USD/h", 3.5),
     ("1_000", "", 1000),
     ("80 %", "", 0.8),
+    ("80 percent", "", 0.8),
+    ("819 GB / s", "B/s", 8.19e11),
+    ("819 GB per s", "B/s", 8.19e11),
+    ("819 gigabytes per second", "B/s", 8.19e11),
+    ("80 gigabytes", "B", 8e10),
+    ("312 teraflops", "FLOP/s", 3.12e14),
+    ("1 exaflop/s", "FLOP/s", 1e18),
+    ("13 TMAC/s", "FLOP/s", 2.6e13),
+    ("4.1 GMACs", "FLOP", 8.2e9),
+    ("5 microseconds", "s", 5e-6),
+    ("2 minutes", "s", 120),
+    ("1 day", "s", 86400),
+    ("1.83 gigahertz", "Hz", 1.83e9),
+    ("0.7 KW", "W", 700),
+    ("2 USD per GPU-hour", "USD/h", 2),
     ("+.5", "", 0.5),
     ("  7  ", "", 7),
 ]
@@ -138,7 +153,7 @@ def test_any_text_is_a_positive_number_or_a_quantity_error(text):
 
 
 def test_a_figure_with_a_unit_is_of_one_kind():
-    ambiguous = "FLOPs"  # the plural of FLOP, and a common way to write FLOP/s
+    ambiguous = ("FLOPs", "flops", "MACs")  # the plural of FLOP, and a common way to write FLOP/s
     for text, unit, _ in READS:
         if isinstance(text, str) and kind_of(text) is not None and not text.endswith(ambiguous):
             assert kind_of(text) == unit

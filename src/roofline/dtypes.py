@@ -15,7 +15,8 @@
 
 Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats (MX) 1.0 (blocks of
 32 with an 8-bit scale); NVIDIA Blackwell documentation for nvfp4 (blocks of 16 with an fp8 scale; the one fp32
-scale of a whole tensor is not counted).
+scale of a whole tensor is not counted); Dettmers et al. 2023 (QLoRA) for nf4 (blocks of 64 with an fp32 scale, widened
+before it is multiplied); ggml for q4_0 and q8_0 (blocks of 32 with an fp16 scale).
 """
 
 from __future__ import annotations
@@ -90,7 +91,10 @@ def _table() -> dict[str, DType]:
         DType("mxfp6", 6, "float", "fp6", 32, 8),
         DType("mxfp4", 4, "float", "fp4", 32, 8),
         DType("nvfp4", 4, "float", "fp4", 16, 8),
+        DType("nf4", 4, "float", "nf4", 64, 32),
         DType("mxint8", 8, "int", "int8", 32, 8),
+        DType("q8_0", 8, "int", "int8", 32, 16),
+        DType("q4_0", 4, "int", "int4", 32, 16),
         DType("int64", 64, "int", "int64"),
         DType("int32", 32, "int", "int32"),
         DType("int16", 16, "int", "int16"),
@@ -114,22 +118,29 @@ DTYPES: dict[str, DType] = _table()
 
 ALIASES: dict[str, str] = {
     "float64": "fp64", "f64": "fp64", "double": "fp64",
-    "float32": "fp32", "f32": "fp32", "float": "fp32",
+    "float32": "fp32", "f32": "fp32", "float": "fp32", "single": "fp32",
     "float16": "fp16", "f16": "fp16", "half": "fp16",
     "bfloat16": "bf16", "b16": "bf16",
     "float8": "fp8", "f8": "fp8", "float8_e4m3": "fp8_e4m3", "float8_e4m3fn": "fp8_e4m3", "f8e4m3": "fp8_e4m3",
-    "float8_e4m3fnuz": "fp8_e4m3", "fp8_e4m3fn": "fp8_e4m3", "fp8e4m3": "fp8_e4m3", "e4m3": "fp8_e4m3",
-    "float8_e5m2": "fp8_e5m2", "float8_e5m2fnuz": "fp8_e5m2", "fp8e5m2": "fp8_e5m2", "f8e5m2": "fp8_e5m2",
-    "e5m2": "fp8_e5m2", "float8_e8m0fnu": "fp8_e8m0", "e8m0": "fp8_e8m0",
-    "float6_e2m3fn": "fp6_e2m3", "float6_e3m2fn": "fp6_e3m2",
-    "float4": "fp4", "f4": "fp4", "float4_e2m1fn": "fp4_e2m1", "float4_e2m1fn_x2": "fp4_e2m1", "e2m1": "fp4_e2m1",
+    "float8_e4m3fnuz": "fp8_e4m3", "fp8_e4m3fn": "fp8_e4m3", "fp8_e4m3fnuz": "fp8_e4m3", "fp8e4m3": "fp8_e4m3",
+    "f8e4m3fn": "fp8_e4m3", "f8e4m3fnuz": "fp8_e4m3", "f8e4m3b11fnuz": "fp8_e4m3", "float8_e4m3b11fnuz": "fp8_e4m3",
+    "e4m3": "fp8_e4m3", "e4m3fn": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2", "float8_e5m2fnuz": "fp8_e5m2", "fp8_e5m2fnuz": "fp8_e5m2", "fp8e5m2": "fp8_e5m2",
+    "f8e5m2": "fp8_e5m2", "f8e5m2fnuz": "fp8_e5m2", "e5m2": "fp8_e5m2",
+    "float8_e8m0fnu": "fp8_e8m0", "f8e8m0fnu": "fp8_e8m0", "e8m0": "fp8_e8m0",
+    "float6": "fp6", "float6_e2m3fn": "fp6_e2m3", "float6_e3m2fn": "fp6_e3m2", "f6e2m3fn": "fp6_e2m3",
+    "f6e3m2fn": "fp6_e3m2", "e2m3": "fp6_e2m3", "e3m2": "fp6_e3m2",
+    "float4": "fp4", "f4": "fp4", "float4_e2m1fn": "fp4_e2m1", "float4_e2m1fn_x2": "fp4_e2m1", "f4e2m1fn": "fp4_e2m1",
+    "fp4e2m1": "fp4_e2m1", "e2m1": "fp4_e2m1",
+    "mxfp8_e4m3": "mxfp8", "mxfp8_e5m2": "mxfp8", "mxfp6_e2m3": "mxfp6", "mxfp6_e3m2": "mxfp6", "mxfp4_e2m1": "mxfp4",
     "i64": "int64", "long": "int64", "i32": "int32", "int": "int32", "s32": "int32", "i16": "int16", "i8": "int8",
     "s8": "int8", "i4": "int4", "s4": "int4", "i2": "int2", "u64": "uint64", "u32": "uint32", "u16": "uint16",
-    "u8": "uint8", "u4": "uint4", "pred": "bool", "binary": "int1", "c64": "complex64", "c128": "complex128",
+    "u8": "uint8", "u4": "uint4", "uint2": "int2", "pred": "bool", "binary": "int1", "c64": "complex64",
+    "c128": "complex128",
 }  # fmt: skip
 
 # How formats begin that are often written in capitals: FP8, BF16, INT8.
-_SPELLED = ("fp", "bf16", "bfloat16", "float", "tf32", "int", "uint", "mx", "nvfp", "complex")
+_SPELLED = ("fp", "bf16", "bfloat16", "float", "tf32", "int", "uint", "mx", "nvfp", "nf4", "q4_0", "q8_0", "complex")
 
 # Arithmetic formats by width; a chip without a rate for one runs it as the next wider (DESIGN section 5).
 _FLOAT_LADDER: tuple[tuple[str, ...], ...] = (
@@ -268,11 +279,13 @@ def wider(name: str) -> tuple[tuple[str, ...], ...]:
     (('fp32',), ('fp64',))
     >>> wider("tf32")
     (('fp32',), ('fp64',))
+    >>> wider("nf4")
+    (('fp16', 'bf16'), ('fp32',), ('fp64',))
     """
     base = arithmetic_name(name.partition("_acc")[0])
     if base in _INT_LADDER:
         return _INT_LADDER[base]
-    if base == "tf32":
-        return _FLOAT_LADDER[4:]
+    if base in ("tf32", "nf4"):
+        return _FLOAT_LADDER[4 if base == "tf32" else 3 :]
     position = next(i for i, group in enumerate(_FLOAT_LADDER) if base in group)
     return _FLOAT_LADDER[position + 1 :]

@@ -11,7 +11,8 @@
 >>> format_number(136.0947), format_number(8755.56)
 ('136.1', '8,756')
 
-Prefixes are SI (k = 1000) or binary (Ki = 1024), never one for the other; ``b`` is a bit and ``B`` a byte.
+Prefixes are SI (k = 1000) or binary (Ki = 1024), never one for the other; ``b`` is a bit and ``B`` a byte. A MAC is a
+multiply-add: two FLOPs.
 """
 
 from __future__ import annotations
@@ -40,25 +41,27 @@ _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e
 _BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
 _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
 _LONG_TIMES = {
-    "min": 60.0,
-    "h": 3600.0,
-    "hr": 3600.0,
-    "hour": 3600.0,
-    "hours": 3600.0,
-    "d": 86400.0,
-    "days": 86400.0,
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+    **dict.fromkeys(("week", "weeks"), 7 * 86400.0),
 }
+_WORDS = {
+    "kilo": "k", "mega": "M", "giga": "G", "tera": "T", "peta": "P", "exa": "E", "milli": "m", "micro": "u",
+    "nano": "n",
+}  # fmt: skip
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _PREFIXED = r"(?P<prefix>[KMGTPE]i|[kKMGTPEZY]?)"
-_PER_SECOND = r"(?:ps|/s|/sec|/second|\s+per\s+second)"
+_PER_SECOND = r"(?:ps|(?:/|\s+per\s+)s(?:ec(?:ond)?)?)"
 _BYTES = re.compile(rf"{_PREFIXED}(?P<base>B|[Bb]ytes?|b|[Bb]its?)(?P<rate>{_PER_SECOND})?")
-_FLOPS = re.compile(r"(?P<prefix>[kmgtpezy]?)\s*(?P<base>flop|op)(?P<plural>s?)(?P<rate>/s|/sec|/second|ps)?", re.I)
+_FLOPS = re.compile(rf"(?P<prefix>[kmgtpezy]?)\s*(?P<base>flop|op|mac)(?P<plural>s?)(?P<rate>{_PER_SECOND})?", re.I)
 _INTENSITY = re.compile(r"(?:flop|op)s?\s*(?:/|per)\s*b(?:yte)?s?", re.I)
 _TIME = re.compile(r"(?P<prefix>[munpfµμ]?)(?:s|sec|secs|second|seconds)")
-_CLOCK = re.compile(r"(?P<prefix>[kmgtpezy]?)hz", re.I)
-_POWER = re.compile(r"(?P<prefix>[mkMG]?)[wW](?:atts?)?")
-_PRICE = re.compile(r"(?:USD|\$)?\s*(?:/|per)\s*(?:h|hr|hour)(?:\s*USD)?|USD|\$", re.I)
+_CLOCK = re.compile(r"(?P<prefix>[kmgtpezy]?)h(?:z|ertz)", re.I)
+_POWER = re.compile(r"(?P<prefix>[mkKMG]?)[wW](?:atts?)?")
+_HOUR = r"(?:/|per)\s*(?:(?:gpu|chip|device)[-/ ]?)?(?:h|hr|hour)"
+_PRICE = re.compile(rf"(?:USD|\$|dollars?)?\s*{_HOUR}(?:\s*USD)?|USD|\$|dollars?", re.I)
 
 
 def parse(text: Any, unit: str, *, zero: bool = False) -> float:
@@ -70,6 +73,8 @@ def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     (819000000000.0, 393000000000000.0, 1000.0)
     >>> parse("1.83 GHz", "Hz"), parse("700 W", "W"), parse("$3.50/h", "USD/h"), parse("80 %", "")
     (1830000000.0, 700.0, 3.5, 0.8)
+    >>> parse("2 teraflops", "FLOP/s"), parse("4 GMAC", "FLOP"), parse("5 microseconds", "s")
+    (2000000000000.0, 8000000000.0, 5e-06)
     >>> parse("80 GB", "B/s")
     Traceback (most recent call last):
     roofline.errors.QuantityError: '80 GB' is a capacity in bytes; expected a bandwidth in bytes ...
@@ -135,6 +140,9 @@ def _times(digits: str, number: float, factor: float) -> float:
 
 def _factor(written: str, unit: str) -> float | None:
     """Return what one ``written`` is in ``unit``, or None where it is not of that kind."""
+    written = re.sub(r"\s*/\s*", "/", written)
+    word = next((word for word in _WORDS if written.lower().startswith(word)), "")
+    written = _WORDS.get(word, "") + written[len(word) :]
     if unit in ("B", "B/s"):
         return _bytes_factor(written, rate=unit == "B/s")
     if unit in ("FLOP", "FLOP/s"):
@@ -144,7 +152,7 @@ def _factor(written: str, unit: str) -> float | None:
     if unit == "USD/h":
         return 1.0 if _PRICE.fullmatch(written) else None
     if unit == "":
-        return 0.01 if written == "%" else None
+        return 0.01 if written in ("%", "percent") else None
     if unit == "s" and written in _LONG_TIMES:
         return _LONG_TIMES[written]
     pattern = {"s": _TIME, "Hz": _CLOCK, "W": _POWER}[unit]
@@ -154,7 +162,7 @@ def _factor(written: str, unit: str) -> float | None:
     prefix = matched["prefix"]
     if unit == "Hz":
         return _DECIMAL[_upper(prefix)]
-    return _SMALL[prefix] if prefix in _SMALL else _DECIMAL[prefix]
+    return _SMALL[prefix] if prefix in _SMALL else _DECIMAL["k" if prefix == "K" else prefix]
 
 
 def _bytes_factor(written: str, *, rate: bool) -> float | None:
@@ -173,7 +181,8 @@ def _flops_factor(written: str, *, rate: bool) -> float | None:
         return None
     per_second = bool(matched["rate"]) or matched["plural"] == "S" or (matched["plural"] != "" and rate)
     per_second = per_second or (matched["base"].lower() == "op" and matched["plural"] != "")
-    return _DECIMAL[_upper(matched["prefix"])] if per_second is rate else None
+    each = 2.0 if matched["base"].lower() == "mac" else 1.0
+    return each * _DECIMAL[_upper(matched["prefix"])] if per_second is rate else None
 
 
 def _upper(prefix: str) -> str:

@@ -187,7 +187,7 @@ def test_open_sizes_are_an_error_that_names_one():
     [
         (["copy(bf16[64])"], "h100", "nothing to place on a roofline: copy(bf16[64]) has no FLOPs; a point needs"),
         (["gelu(bf16[64])"], "gaudi2", "gelu(bf16[64]) has FLOPs that Intel Gaudi2 has no peak for"),
-        (["gelu(fp32[64])"], "m1", "gelu(fp32[64]) moves no bytes at a known bandwidth"),
+        (["gelu(fp32[64])"], "v100s", "gelu(fp32[64]) moves no bytes at a known bandwidth"),
         (["copy(bf16[64]); transpose(bf16[8, 8])"], "h100", "copy(bf16[64]) has no FLOPs; transpose(bf16[8, 8]) has"),
     ],
 )

@@ -99,7 +99,7 @@ def test_every_chip_with_a_peak_and_a_bandwidth_is_there():
     both = [row["chip"] for row in rows() if row["chip"] in peak & bandwidth]
     assert len(set(both)) >= 74
     assert all(machine_of({"chip": name}) for name in both)
-    assert len(ALL) >= 74
+    assert len(ALL) >= 113
 
 
 def test_what_other_sources_say_is_kept():
@@ -175,7 +175,6 @@ def test_one_file_gives_the_same_chip_as_all_files(machine):
 
 #: Peaks that a source's own clock does not reproduce within 2 %: known, explained in the chip's sources.
 KNOWN = {
-    "l4": 4,  # the boost clock of the card is above the clock its peaks are quoted at
     "gb200": 5,  # device-reported tensor clock gives 2398, the vendor says 2500
     "gb300": 4,
 }
@@ -184,6 +183,39 @@ KNOWN = {
 @pytest.mark.parametrize("machine", ALL, ids=lambda m: m.key)
 def test_figures_fit_together(machine):
     assert len(check(machine)) == KNOWN.get(machine.key, 0), check(machine)
+
+
+#: FLOP/s that NVIDIA's white papers give, against those made of cores, clocks and FLOPs per clock.
+WHITE_PAPERS = [
+    ("rtx-3080", "fp16", 59.5e12),
+    ("rtx-3070", "fp16", 40.6e12),
+    ("rtx-4080", "fp16", 97.5e12),
+    ("rtx-4080", "fp8", 194.9e12),
+    ("rtx-5080", "fp8", 225.1e12),
+    ("rtx-5070", "bf16", 61.7e12),
+    ("rtx-a6000", "bf16", 154.8e12),
+    ("rtx-6000-ada", "fp8", 728.5e12),
+    ("rtx-pro-6000", "fp32", 117e12),
+]
+
+
+@pytest.mark.parametrize(("key", "dtype", "expected"), WHITE_PAPERS)
+def test_peaks_of_cards_that_share_a_core(key, dtype, expected):
+    found = [unit.peaks[dtype] for unit in BY_KEY[key].units if dtype in unit.peaks]
+    assert found[0].value == pytest.approx(expected, rel=1e-3)
+
+
+def test_what_runs_bf16_on_tensor_cores_runs_fp16_as_fast():
+    for machine in ALL:
+        for unit in machine.units:
+            if machine.vendor == "NVIDIA" and unit.kind == "matrix" and "bf16" in unit.peaks:
+                assert unit.peaks["fp16"].value == pytest.approx(unit.peaks["bf16"].value, rel=3e-3), machine.key
+
+
+def test_the_arithmetic_of_apples_gpus_is_as_fast_in_fp16_as_in_fp32():
+    for machine in ALL:
+        if machine.vendor == "Apple":
+            assert machine.units[0].peaks["fp16"].value == machine.units[0].peaks["fp32"].value
 
 
 def test_a_wrong_figure_is_found():

@@ -48,16 +48,6 @@ list = { value = "2.5 USD/h", date = "2026-02" }
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(text, name="mine.toml"):
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return write
-
-
 def test_a_file_may_say_all_of_this(write):
     machine = chip(write(MINIMAL))
     tensor, helper = machine.units
@@ -148,7 +138,8 @@ def test_a_chip_may_correct_itself(write):
 def test_inherits_looks_in_the_same_file(write):
     path = write(MINIMAL + '[chip.big]\ninherits = "mine"\ncores = 8\n')
     assert chip(f"{path}#big").cores == 8
-    assert chip(f"{path}#big").units[0].peaks["bf16"].value == 2e14
+    assert chip(f"{path}#big").units[0].peaks["bf16"].value == 8 * 33333 * 1.5e9  # with the cores, as it is counted
+    assert chip(f"{path}#big").units[0].peaks["int8"].value == 4e14  # as it is said
 
 
 def test_a_chain_of_inheritance_has_an_end(write):
@@ -215,6 +206,11 @@ BROKEN = [
         "chip.x.unit.tensor.peak.bf61: unknown dtype 'bf61'; did you mean 'bf16'?",
     ),
     ("[chip.x.unit.tensor]\npeak = 1\n", "chip.x.unit.tensor.peak: is 1; expected a table"),
+    ("[chip.x.unit.tensor]\nbf16 = 1\n", "chip.x.unit.tensor: unknown key 'bf16'; a peak is written peak.bf16"),
+    (
+        "[chip.x.unit.tensor]\npeak = { fp8 = 1e15, mxfp8 = 2e15 }\n",
+        "peak.mxfp8: is fp8 again, with another figure; formats that run alike have one: peak.fp8",
+    ),
     ("[chip.x.unit.tensor]\npaek.bf16 = 1\n", "chip.x.unit.tensor: unknown key 'paek'; did you mean 'peak'?"),
     ("[chip.x.unit.tensor]\npeak.bf16 = { valu = 1 }\n", "peak.bf16: unknown key 'valu'; did you mean 'value'?"),
     (
@@ -309,6 +305,14 @@ def test_files_that_cannot_be_read(tmp_path):
     (deep / "deep.toml").write_text("a = " + "[" * 5000 + "]" * 5000)
     with pytest.raises(HardwareError, match=r"deep\.toml: (is nested too deeply|does not read as TOML)"):
         chip("h100", files=[deep])
+
+
+def test_a_file_in_the_home_folder(write, tmp_path, monkeypatch):
+    write(MINIMAL)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert chip("~/mine.toml").name == "My chip"
+    assert chip("prototype", files=["~"]).name == "My chip"
 
 
 def test_an_empty_folder_changes_nothing(tmp_path):

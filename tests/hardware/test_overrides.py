@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import HardwareError, InputError, QuantityError
 from roofline.hardware import chip, names, override
+from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Figure, Machine, Memory
 from roofline.hardware.overrides import keys
 from roofline.hardware.rate import find_level, find_link, rate
@@ -198,6 +199,25 @@ def test_an_override_takes_effect_in_the_rate():
                 changed = override(machine, {f"{unit.name}.{dtype}": 42.0})
                 assert rate(changed, Key("flops", unit.name, dtype)).value == 42.0
         assert rate(override(machine, {"memory": 42.0}), Key("bytes", "main")).value == 42.0
+
+
+def test_the_capacity_follows_that_of_one_core():
+    machine = chip("h100", smem={"per_core": "100 KiB"})
+    assert find_level(machine, "smem").capacity.value == 132 * 100 * 1024
+
+
+def test_every_figure_that_is_set_is_said_with_its_value():
+    machine = chip("h100", tensor={"clock": "1.5 GHz"}, hbm={"capacity": "96 GB", "achievable": 0.9}, tdp=350)
+    machine = override(machine, {"nvlink": 4e11, "nvlink.latency": "1 us", "fp8": "2 PFLOPS"})
+    assert [line.removeprefix("given by the caller: ") for line in given_lines(machine)] == [
+        "tensor.clock at 1.5 GHz",
+        "hbm.capacity at 96 GB",
+        "hbm.achievable at 0.9",
+        "tdp at 350 W",
+        "nvlink at 400 GB/s",
+        "nvlink.latency at 1 µs",
+        "fp8 on tensor at 2 PFLOP/s",
+    ]
 
 
 def test_the_catalog_is_not_changed_by_an_override():

@@ -43,10 +43,17 @@ MATRIX = [
         125e12,
         "no fp16_acc16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp16 on tensor",
     ),
-    ("m4-max", "fp16", "gpu", "fp16", 36.07e12, ""),
+    ("m4-max", "fp16", "gpu", "fp16", 18.03e12, ""),
     ("b200", "nvfp4", "tensor", "fp4", 9000e12, ""),
+    ("b200", "nf4", "tensor", "bf16", 2250e12, "no nf4 peak on NVIDIA B200 SXM: runs as bf16 on tensor"),
     ("b300", "int8", "tensor", "int8", 153.5e12, ""),
     ("trn3", "mxfp8", "tensor", "fp8", 2517e12, ""),
+    ("mi355x", "fp32", "vector", "fp32", 157.3e12, "no fp32 peak on matrix: runs on vector"),
+    ("h20", "bf16", "tensor", "bf16", 148e12, ""),
+    ("h800", "fp8", "tensor", "fp8", 1979e12, ""),
+    ("l4", "fp16", "tensor", "fp16", 121e12, ""),
+    ("b60", "fp16", "xmx", "fp16", 98.304e12, ""),
+    ("a100-pcie", "fp32", "cuda", "fp32", 19.5e12, "no fp32 peak on tensor: runs on cuda"),
 ]
 
 
@@ -54,6 +61,11 @@ MATRIX = [
 def test_matmuls(target, dtype, unit, runs_as, value, note):
     found = flops(chip(target), dtype)
     assert (found.resource, found.dtype, found.value, found.note) == (unit, runs_as, value, note)
+
+
+def test_a_choice_of_unit_holds_where_a_unit_is_called_by_its_kind():
+    chosen = flops(chip("mi300x", unit="vector"), "fp64")
+    assert (chosen.resource, chosen.value) == ("vector", 81.7e12)
 
 
 VECTOR = [

@@ -86,7 +86,11 @@ def test_bad_shapes(shape):
         ("h100 x 8", "unknown chip 'h100 x 8'; several chips stand behind a colon: 'h100:8'"),
         ("v5e-16", "unknown chip 'v5e-16'; several chips stand behind a colon: 'v5e:16'"),
         ("v5p-128", "unknown chip 'v5p-128'; Google counts its TensorCores, two a chip: write 'v5p:64' for 64 chips"),
-        ("rtx 3060", "unknown chip 'rtx 3060'; did you mean '3090'? (`roofline chips` lists all)"),
+        ("my.json", "'my.json' is no machine file; one is TOML, and its name ends in .toml"),
+        ("/", "'/' is a folder; lay its files over the catalog with --chips (files=)"),
+        ("A100 40", "unknown chip 'A100 40'; did you mean 'a100-40gb'? (`roofline chips` lists all)"),
+        ("h100 sxm 80g", "unknown chip 'h100 sxm 80g'; did you mean 'h100'? (`roofline chips` lists all)"),
+        ("Volta", "unknown chip 'Volta'; chips of that family are: v100, v100-pcie, v100s"),
         ("quantum", "unknown chip 'quantum'; `roofline chips` lists all"),
         ("", "'' is not a chip; name one, such as 'h100', or give a TOML file"),
         ("  ", "'  ' is not a chip; name one, such as 'h100', or give a TOML file"),
@@ -102,6 +106,25 @@ def test_what_does_not_resolve(target, message):
     with pytest.raises(HardwareError) as caught:
         chip(target)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("H100 80GB HBM3", "h100"),
+        ("Tesla V100-SXM2-32GB", "v100"),
+        ("V100-SXM2-32GB", "v100"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+    ],
+)
+def test_the_name_a_driver_reports_is_a_target(name, key):
+    assert chip(name).key == key
+
+
+def test_a_maker_of_many_chips_is_told_how_to_list_them():
+    with pytest.raises(HardwareError, match=r"`roofline chips --filter nvidia` lists its \d\d chips"):
+        chip("nvidia")
 
 
 def test_a_machine_passes_through():

@@ -181,6 +181,9 @@ def test_elementwise_operands_that_do_not_broadcast_are_refused(text, message):
         ("bf16[B, D] * fp32[D, F] -> bf16[B, F]", "fp32", "bf16"),
         ("fp8_e4m3[B, D] * fp8_e5m2[D, F] -> bf16[B, F]", "fp8", "bf16"),
         ("nvfp4[B, D] * mxfp4[D, F] -> bf16", "fp4", "bf16"),
+        ("fp16[B, D] * nf4[D, F]", "fp16", "fp16"),
+        ("bf16[B, D] * q4_0[D, F]", "bf16", "bf16"),
+        ("fp8_e4m3fnuz[B, D] * f8e5m2[D, F] -> bf16", "fp8", "bf16"),
         ("A[B, D] * int4[D, F]", "bf16", "bf16"),
     ],
 )

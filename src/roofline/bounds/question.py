@@ -17,6 +17,7 @@ from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.question_mesh import is_sharded, size_names
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, QuantityError, SizeError, suggest
+from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate, unit_for
 from roofline.hardware.warm import WARM
@@ -235,7 +236,7 @@ class Question:
             each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
             said.append(f"nothing is sharded: {each} does all of this")
         said += [op.note for op in ops if op.note]
-        said += [f"given by the caller: {_given(self.machine, path)}" for path in self.machine.given]
+        said += given_lines(self.machine)
         said += self.machine.warnings
         if self.overlap is not None:
             said.append(f"the estimate lets {self.overlap:.0%} of the shorter times overlap")
@@ -261,17 +262,6 @@ class Question:
         where = f"{memory.name} of one core" if memory.per_core else memory.name
         need, capacity = format_quantity(max(plain), "B"), format_quantity(holds.value, "B")
         return [f"does not fit: a tile needs {need}, {where} holds {capacity}"]
-
-
-def _given(machine: Machine, path: str) -> str:
-    """Say a figure the caller set, by its path (``hbm.bandwidth``, ``tensor.bf16``)."""
-    head, _, part = path.rpartition(".")
-    for unit in machine.units:
-        if unit.name == head and part in unit.peaks:
-            return f"{part} on {head} at {format_quantity(unit.peaks[part].value, 'FLOP/s')}"
-    bandwidths = {m.name: m.bandwidth for m in machine.memories} | {x.name: x.bandwidth for x in machine.links}
-    figure = bandwidths.get(head) if part == "bandwidth" else None
-    return path if figure is None else f"{head} at {format_quantity(figure.value, 'B/s')}"
 
 
 AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}

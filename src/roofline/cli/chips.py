@@ -19,7 +19,7 @@ SORTS = ("name", "peak", "bandwidth", "capacity", "ridge")
 
 @click.command("chips")
 @click.argument("names", nargs=-1, metavar="[CHIP]...")
-@click.option("--filter", "filter_", metavar="TEXT", help="Only chips whose name, key or maker holds this text.")
+@click.option("--filter", "filter_", metavar="TEXT", help="Only chips with this text in a name, maker or family.")
 @click.option("--dtype", default="bf16", show_default=True, help="Which peak the list shows.")
 @click.option("--sort", type=click.Choice(SORTS), help="Order the list, largest first (name: A to Z).")
 @click.option("--set", "set_", metavar="FIGURE=VALUE", multiple=True, help="Override a figure: hbm=8.2e11.")
@@ -63,7 +63,7 @@ def command(
     elif len(names) == 1:
         show(chips_show.detail(found[0], sources=sources))
     elif names:
-        show(chips_show.comparison(found))
+        show(chips_show.comparison(found), whole=True)
     else:
         show(chips_show.listing(found, dtype))
 
@@ -71,7 +71,8 @@ def command(
 def _filtered(machines: list[Machine], text: str | None) -> list[Machine]:
     if text is None:
         return machines
-    kept = [m for m in machines if text.lower() in f"{m.key} {m.name} {m.vendor}".lower()]
+    words = {m.key: " ".join((m.key, m.name, m.vendor, m.family, *m.aliases, *m.match)) for m in machines}
+    kept = [m for m in machines if text.lower() in words[m.key].lower()]
     if not kept:
         makers = sorted({m.vendor for m in machines if m.vendor})
         near = did_you_mean(text, [*makers, *(m.key for m in machines)])

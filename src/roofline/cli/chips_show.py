@@ -69,6 +69,8 @@ def detail(machine: Machine, *, sources: bool = False) -> Any:
     rules = rules_of_thumb(machine)
     if rules:
         parts += [Text(), Text("  rules of thumb"), Text(), _rules(rules)]
+    if machine.warnings:
+        parts += [Text(), *(Text(f"  {warning}", "yellow") for warning in machine.warnings)]
     if machine.notes:
         parts += [Text(), *(Text(f"  {note}", "dim") for note in machine.notes)]
     return Group(*parts)
@@ -134,6 +136,7 @@ def to_dict(machine: Machine) -> dict[str, Any]:
         "prices": {name: _figure(price) for name, price in machine.prices.items()},
         "rules": [{"name": r.name, "value": r.value, "unit": r.unit} for r in rules_of_thumb(machine)],
         "notes": list(machine.notes),
+        "warnings": list(machine.warnings),
     }
 
 
@@ -165,22 +168,40 @@ def _figures(machine: Machine) -> list[tuple[str, str, str, Figure | None]]:
 def _rules(rules: Sequence[Rule]) -> Any:
     """A small table a group: a row a memory level, a column a dtype (or mix, or number of chips)."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
     parts: list[Any] = []
     for group in dict.fromkeys(rule.group for rule in rules):
         chosen = [rule for rule in rules if rule.group == group]
-        columns = list(dict.fromkeys(rule.column for rule in chosen))
+        parts += [Text(f"  {chosen[0].meaning}", "dim"), _Grid(chosen), Text()]
+    return Group(*parts[:-1])
+
+
+class _Grid:
+    """The rules of a group as a table, its columns made rows where they would not fit the width there is."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        from rich.measure import Measurement
+
+        upright = self._table([(rule.row, rule.column, rule.value) for rule in self.rules])
+        wide = Measurement.get(console, options.update(width=10_000), upright).maximum > options.max_width
+        yield self._table([(rule.column, rule.row, rule.value) for rule in self.rules]) if wide else upright
+
+    def _table(self, cells: Sequence[tuple[str, str, float]]) -> Any:
+        from rich.table import Table
+
         table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
-        table.add_column(f"    {group}", no_wrap=True, min_width=18)
+        table.add_column(f"    {self.rules[0].group}", no_wrap=True, min_width=18)
+        columns = list(dict.fromkeys(column for _, column, _ in cells))
         for column in columns:
             table.add_column(column, justify="right", no_wrap=True)
-        for row in dict.fromkeys(rule.row for rule in chosen):
-            cells = {rule.column: format_number(rule.value) for rule in chosen if rule.row == row}
-            table.add_row(f"    {row}", *(cells.get(column, "") for column in columns))
-        parts += [Text(f"  {chosen[0].meaning}", "dim"), table, Text()]
-    return Group(*parts[:-1])
+        for row in dict.fromkeys(row for row, _, _ in cells):
+            said = {column: format_number(value) for at, column, value in cells if at == row}
+            table.add_row(f"    {row}", *(said.get(column, "") for column in columns))
+        return table
 
 
 def _alternates(machine: Machine) -> Any:

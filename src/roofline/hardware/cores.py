@@ -10,8 +10,11 @@ True
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
+
 from roofline.errors import HardwareError
-from roofline.hardware.machine import Machine, Unit
+from roofline.hardware.machine import Figure, Machine, Memory, Unit
 from roofline.hardware.rate import unit_words
 
 #: Threads that an NVIDIA SM runs in step, and bytes of one of their registers.
@@ -41,6 +44,55 @@ def warps(machine: Machine, registers_per_thread: int) -> int | None:
     if machine.registers is None:
         return None
     return int(machine.registers.value) // (WARP * REGISTER * registers_per_thread)
+
+
+def peak_at(cores: int, per_clock: Figure, clock: Figure) -> Figure:
+    """Make the peak of all cores: cores x FLOP per clock of one x clock.
+
+    >>> peak_at(132, Figure(4096), Figure(1.83e9)).value
+    989429760000000.0
+    """
+    note = f"{cores} cores x {per_clock.value:g} FLOP/clk x {clock.value / 1e9:g} GHz"
+    return Figure(cores * per_clock.value * clock.value, per_clock.source, "derived", note)
+
+
+def capacity_of(cores: int, each: Figure) -> Figure:
+    """Make the capacity of all cores from that of one."""
+    return Figure(cores * each.value, each.source, "derived", f"{cores} cores x {each.value:g} B")
+
+
+def with_products(machine: Machine, parent: Machine | None = None) -> Machine:
+    """Fill in what follows from the number of cores: peaks from the clock, capacities from that of one core.
+
+    A figure that is said stays. One that comes from ``parent`` follows where the clock or the cores are not its own.
+    """
+    if machine.cores is None:
+        return machine
+    units = {unit.name: unit for unit in parent.units} if parent else {}
+    levels = {memory.name: memory for memory in parent.memories} if parent else {}
+    more = parent is not None and parent.cores not in (None, machine.cores)
+    return replace(
+        machine,
+        units=tuple(_with_peaks(unit, units.get(unit.name), machine.cores, more) for unit in machine.units),
+        memories=tuple(_with_capacity(m, levels.get(m.name), machine.cores, more) for m in machine.memories),
+    )
+
+
+def _with_peaks(unit: Unit, before: Unit | None, cores: int, more: bool) -> Unit:
+    if unit.clock is None or not unit.per_clock:
+        return unit
+    old = before.peaks if before else {}
+    faster = before is not None and before.clock is not None and before.clock.value != unit.clock.value
+    open_ = [name for name in unit.per_clock if unit.peaks.get(name) == (old.get(name) if more or faster else None)]
+    made = {name: peak_at(cores, unit.per_clock[name], unit.clock) for name in open_}
+    return replace(unit, peaks=MappingProxyType({**unit.peaks, **made})) if made else unit
+
+
+def _with_capacity(memory: Memory, before: Memory | None, cores: int, more: bool) -> Memory:
+    each = memory.per_core
+    if each is None or memory.capacity != (before.capacity if before and more else None):
+        return memory
+    return replace(memory, capacity=capacity_of(cores, each))
 
 
 def _unit(machine: Machine, name: str) -> Unit:

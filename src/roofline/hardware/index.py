@@ -78,6 +78,25 @@ def for_device(name: str) -> str | None:
     return read().match[max(found, key=len)] if found else None
 
 
+def device_key(squashed: str) -> str | None:
+    """Return the key of the chip whose driver's name this is without its maker, or None.
+
+    >>> device_key(squash("V100-SXM2-32GB")), device_key(squash("v100"))
+    ('v100', None)
+    """
+    return next((key for pattern, key in read().match.items() if squash(pattern) == squashed), None)
+
+
+def family(word: str) -> list[str]:
+    """List the chips of a maker or an architecture, as the files of the catalog are called.
+
+    >>> family("hopper")[:3], family("gpu")
+    (['h100', 'h100-pcie', 'h100-nvl'], [])
+    """
+    words = {key: file.removesuffix(".toml").split("-") for key, file in read().chips.items()}
+    return [] if word == "gpu" else [key for key, found in words.items() if word in found]
+
+
 def make(machines: Iterable[Machine], systems: Iterable[Machine] = ()) -> dict[str, Any]:
     """Make the content of an index; two chips, or a chip and a system, under one name are an error."""
     chips: dict[str, str] = {}

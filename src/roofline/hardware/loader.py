@@ -29,6 +29,9 @@ _MANY = re.compile(
 #: Chips whose slices Google names after their TensorCores: a v4-8 is four chips.
 _COUNTED_BY_CORE = ("v2", "v3", "v4", "v5p")
 
+#: The most chips of a family that are listed where its name is taken for one of them.
+MOST_LISTED = 16
+
 #: The most chips one may inherit through.
 LONGEST_CHAIN = 50
 
@@ -61,9 +64,10 @@ def read_layer(path: str) -> Layer:
     """Parse one file and check its head; a file that does not parse is an error naming the line."""
     import tomllib
 
+    path = os.path.expanduser(path)
     try:
-        with open(path, "rb") as handle:
-            data = tomllib.load(handle)
+        with open(path, encoding="utf-8-sig", newline="") as handle:
+            data = tomllib.loads(handle.read())
     except OSError as error:
         raise HardwareError(f"cannot read {path!r}: {error.strerror}", hint="check the path") from None
     except UnicodeDecodeError:
@@ -80,7 +84,7 @@ def layers_of(files: Iterable[str | os.PathLike[str]]) -> list[Layer]:
     """Read the user's files and the ``*.toml`` files of the user's folders, in order."""
     layers = []
     for item in [files] if isinstance(files, (str, os.PathLike)) else files:
-        path = os.fspath(item)
+        path = os.path.expanduser(os.fspath(item))
         layers += [read_layer(file) for file in (_inside(path) if os.path.isdir(path) else [path])]
     return layers
 
@@ -110,6 +114,8 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
 
     >>> find("NVIDIA H100 SXM").name
     'NVIDIA H100 SXM5 80GB'
+    >>> find("Tesla V100-SXM2-32GB").key
+    'v100'
     >>> find("h10")
     Traceback (most recent call last):
     roofline.errors.HardwareError: unknown chip 'h10'; did you mean 'h100'? (`roofline chips` lists all)
@@ -123,6 +129,8 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
         if system is not None:
             return _build_system(system, layers[position], layers[: position + 1])
     shipped_key, shipped_system = index.read().aliases.get(squashed), index.read().system_aliases.get(squashed)
+    if shipped_key is None and shipped_system is None:
+        shipped_key = index.for_device(name) or index.device_key(squashed)
     if shipped_key is not None:
         return _from_layers(shipped_key, layers, ())
     if shipped_system is not None:
@@ -132,6 +140,13 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
 
 def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
+    if os.path.isdir(os.path.expanduser(name)):
+        return HardwareError(f"{name!r} is a folder", hint="lay its files over the catalog with --chips (files=)")
+    if name.lower().endswith((".json", ".yaml", ".yml", ".txt", ".csv", ".py")):
+        return HardwareError(f"{name!r} is no machine file", hint="one is TOML, and its name ends in .toml")
+    larger = index.read().aliases.get(index.squash(name) + "gb")
+    if larger is not None:
+        return HardwareError(f"unknown chip {name!r}", hint=f"did you mean {larger!r}? (`roofline chips` lists all)")
     several = _several(name, layers)
     if several:
         return HardwareError(f"unknown chip {name!r}", hint=several)
@@ -141,9 +156,15 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     begin = re.match(r"[a-z]{2,}", squashed)
     alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
     near = did_you_mean(squashed, alike) or did_you_mean(squashed, every)
-    hint = (
-        f"did you mean {own.get(near, near)!r}? (`roofline chips` lists all)" if near else "`roofline chips` lists all"
-    )
+    family = index.family(squashed)
+    if len(family) > MOST_LISTED:
+        hint = f"`roofline chips --filter {squashed}` lists its {len(family)} chips"
+    elif family:
+        hint = f"chips of that family are: {', '.join(family)}"
+    elif near:
+        hint = f"did you mean {own.get(near) or index.read().aliases[near]!r}? (`roofline chips` lists all)"
+    else:
+        hint = "`roofline chips` lists all"
     return HardwareError(f"unknown chip {name!r}", hint=hint)
 
 

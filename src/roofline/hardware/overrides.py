@@ -30,9 +30,10 @@ from typing import Any
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
+from roofline.hardware.cores import capacity_of, peak_at
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Unit
 from roofline.hardware.rate import find_level, find_link
-from roofline.hardware.reading import is_peak_name
+from roofline.hardware.reading import peak_name
 from roofline.hardware.schema import LEVEL_NAMES, LINK_LEVELS, UNIT_KINDS
 
 _MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
@@ -98,6 +99,8 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     level = found or Memory(head, link=head in LINK_LEVELS)
     figure = _given(key, value, _LEVEL_PARTS[part])
     changed = replace(level, **{part: figure})  # type: ignore[arg-type]
+    if part == "per_core" and machine.cores is not None:
+        changed = replace(changed, capacity=capacity_of(machine.cores, figure))
     if found is None and head in _OUTERMOST:
         memories: tuple[Memory, ...] = (changed, *machine.memories)
     else:
@@ -141,7 +144,7 @@ def _set_dtype(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     """``bf16=…``: on the unit that lists it, else on the main unit, which gains it."""
     if part or not dtypes.is_dtype(head.partition("_acc")[0]):
         return None
-    family = dtypes.arithmetic_name(head)
+    family = peak_name(head)
     ranked = sorted(machine.units, key=lambda unit: unit.kind != "matrix")
     unit = next((u for u in ranked if head in u.peaks or family in u.peaks), _main_unit(machine))
     return _set_peak(machine, unit, head, key, value)
@@ -185,8 +188,7 @@ def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
     peaks = dict(unit.peaks)
     for dtype, per_clock in unit.per_clock.items():
         if machine.cores is not None:
-            note = f"{machine.cores} cores x {per_clock.value:g} FLOP/clk x {clock.value / 1e9:g} GHz"
-            peaks[dtype] = Figure(machine.cores * per_clock.value * clock.value, per_clock.source, "derived", note)
+            peaks[dtype] = peak_at(machine.cores, per_clock, clock)
     changed = replace(unit, clock=clock, peaks=MappingProxyType(peaks))
     units = _put(machine.units, unit, changed)
     return _noted(replace(machine, units=units), f"{unit.name}.clock", None, clock)
@@ -216,11 +218,11 @@ def _peak_name(unit: Unit, dtype: str) -> str:
     """Name the entry of a dtype: as it stands in the unit, else by its arithmetic family."""
     if dtype in unit.peaks:
         return dtype
-    base = dtype.partition("_acc")[0]
-    if not dtypes.is_dtype(base) or not is_peak_name(dtypes.arithmetic_name(dtype)):
+    name = peak_name(dtype)
+    if name is None:
         hint = suggest(dtype, [*unit.peaks, *dtypes.names(), "clock"], what="dtypes")
         raise HardwareError(f"{unit.name} has no figure {dtype!r}", hint=hint)
-    return dtypes.arithmetic_name(dtype)
+    return name
 
 
 def _given(key: str, value: Any, unit: str) -> Figure:

@@ -137,6 +137,8 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> Choice | None:
     >>> from roofline.hardware import chip
     >>> choose_unit(chip("gtx-1080-ti"), "matrix", "fp32")[1:]
     ('fp32', '')
+    >>> choose_unit(chip("mi355x"), "matrix", "fp32").note
+    'no fp32 peak on matrix: runs on vector'
     >>> choose_unit(chip("v100"), "matrix", "bf16").note
     'no bf16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp32 on cuda'
     """
@@ -157,9 +159,9 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> Choice | None:
 
 
 def _units_for(machine: Machine, place: str) -> Sequence[Unit]:
-    """List the units that may run arithmetic at ``place``, the preferred ones first."""
+    """List the units that may run arithmetic at ``place``, the preferred ones first; ``place`` is a kind or a name."""
     named = [u for u in machine.units if u.name == place]
-    if named:
+    if named and place not in ("matrix", "vector"):
         return named
     if machine.unit is not None:
         chosen = [u for u in machine.units if machine.unit in (u.name, u.kind)]

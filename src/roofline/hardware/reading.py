@@ -85,24 +85,32 @@ def by_dtype(
 ) -> Mapping[str, Figure]:
     """Read a table of figures by dtype, such as ``peak``."""
     table = table_of(raw, key, place)
-    found = {}
-    for name, value in table.items():
-        here = place.at(key, name)
-        if not is_peak_name(name):
-            known = [*dtypes.names(), "fp16_acc16"]
-            here.fail(f"unknown dtype {name!r}", suggest(name, known, what="dtypes"))
-        found[name] = figure(value, unit, here, defaults, most=most)
+    found: dict[str, Figure] = {}
+    for written, value in table.items():
+        here = place.at(key, written)
+        name = peak_name(written)
+        if name is None:
+            known = [found for found in dtypes.names() if dtypes.get(found).family != "complex"] + ["fp16_acc16"]
+            here.fail(f"unknown dtype {written!r}", suggest(written, known, what="dtypes"))
+        read = figure(value, unit, here, defaults, most=most)
+        if name in found and found[name].value != read.value:
+            here.fail(f"is {name} again, with another figure", f"formats that run alike have one: {key}.{name}")
+        found[name] = read
     return MappingProxyType(found)
 
 
-def is_peak_name(name: str) -> bool:
-    """Say whether a peak may stand under this name: a canonical dtype, or one with its accumulate width.
+def peak_name(name: str) -> str | None:
+    """Name what a peak is listed under: the arithmetic of a format, with its accumulate width if that is not 32.
 
-    >>> is_peak_name("bf16"), is_peak_name("fp16_acc16"), is_peak_name("bfloat16")
-    (True, True, False)
+    >>> peak_name("fp8_e4m3"), peak_name("float16"), peak_name("nvfp4"), peak_name("fp16_acc32")
+    ('fp8', 'fp16', 'fp4', 'fp16')
+    >>> peak_name("fp16_acc16"), peak_name("bf61"), peak_name("complex64")
+    ('fp16_acc16', None, None)
     """
     base, marked, width = name.partition("_acc")
-    return base in dtypes.DTYPES and (not marked or width.isdigit())
+    if not dtypes.is_dtype(base) or (marked and not width.isdigit()) or dtypes.get(base).family == "complex":
+        return None
+    return dtypes.arithmetic_name(base) + (f"_acc{width}" if width not in ("", "32") else "")
 
 
 def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: Place) -> None:
@@ -197,20 +205,16 @@ def count_of(raw: Mapping[str, Any], key: str, place: Place) -> int | None:
 def curve_of(raw: Mapping[str, Any], key: str, place: Place) -> tuple[tuple[float, float], ...]:
     """Read a list of pairs of figures above 0, the first ones rising; nothing is the empty one."""
     listed = raw.get(key, [])
-    hint = "expected pairs of bytes and B/s with rising bytes, such as [[32768, 4e11], [1048576, 2e11]]"
-    if not isinstance(listed, list) or any(not _is_pair(pair) for pair in listed):
+    hint = 'expected pairs of bytes and B/s with rising bytes, such as [[32768, 4e11], ["1 MiB", "200 GB/s"]]'
+    if not isinstance(listed, list) or any(not isinstance(pair, list) or len(pair) != 2 for pair in listed):
         place.at(key).fail(f"is {listed!r:.60}", hint)
-    if any(after[0] <= before[0] for before, after in pairwise(listed)):
+    try:
+        curve = tuple((quantity.parse(size, "B"), quantity.parse(value, "B/s")) for size, value in listed)
+    except QuantityError as error:
+        place.at(key).fail(error.message, hint)
+    if any(after[0] <= before[0] for before, after in pairwise(curve)):
         place.at(key).fail("does not rise", hint)
-    return tuple((float(size), float(value)) for size, value in listed)
-
-
-def _is_pair(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(x, int | float) and not isinstance(x, bool) and 0 < x < 1e30 for x in value)
-    )
+    return curve
 
 
 def table_of(raw: Mapping[str, Any], key: str, place: Place) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from roofline.errors import suggest
+from roofline.hardware.cores import with_products
 from roofline.hardware.inherit import merge
 from roofline.hardware.machine import Alternate, Figure, Link, Machine, Memory, Unit
 from roofline.hardware.reading import (
@@ -30,6 +31,7 @@ from roofline.hardware.reading import (
     is_count,
     known_keys,
     list_of_tables,
+    peak_name,
     plain_name,
     source_text,
     table_of,
@@ -139,6 +141,7 @@ def build(
     )
     if parent is not None:
         machine = merge(parent, machine)
+    machine = with_products(machine, parent)
     timed = any(u.peaks or u.per_clock for u in machine.units) or any(m.bandwidth for m in machine.memories)
     if not timed:
         hint = f"add a peak to [chip.{key}.unit.NAME] or a bandwidth to [[chip.{key}.memory]]"
@@ -147,7 +150,11 @@ def build(
 
 
 def _unit(name: str, raw: Mapping[str, Any], place: Place, kinds: Mapping[str, str]) -> Unit:
+    lone = next((key for key in raw if key not in _UNIT_KEYS and peak_name(key)), "")
+    if lone:
+        place.fail(f"unknown key {lone!r}", f"a peak is written peak.{lone}")
     known_keys(raw, _UNIT_KEYS, place)
+    name = name.lower()
     kind = text_of(raw, "kind", place) or kinds.get(name, "")
     if kind not in KINDS:
         place.at("kind").fail(f"is {kind!r}" if kind else "is missing", "a unit's kind is 'matrix' or 'vector'")
@@ -168,20 +175,22 @@ def _unit(name: str, raw: Mapping[str, Any], place: Place, kinds: Mapping[str, s
 
 def _memory(raw: Mapping[str, Any], place: Place) -> Memory:
     known_keys(raw, _MEMORY_KEYS, place)
-    name = text_of(raw, "level", place)
+    name = text_of(raw, "level", place).lower()
     if not name:
         place.at("level").fail("is missing", "name the level: 'hbm', 'dram', 'l2', 'vmem', 'pcie' …")
     plain_name(name, place.at("level"))
     defaults = defaults_of(raw, place)
+    curve = curve_of(raw, "curve", place)
+    beyond = Figure(curve[-1][1], basis="derived", note="the end of its curve") if curve else None
     return Memory(
         name=name,
-        bandwidth=figure_of(raw, "bandwidth", "B/s", place, defaults),
+        bandwidth=figure_of(raw, "bandwidth", "B/s", place, defaults) or beyond,
         capacity=figure_of(raw, "capacity", "B", place, defaults),
         per_core=figure_of(raw, "per_core", "B", place, defaults),
         achievable=figure_of(raw, "achievable", "", place, defaults, most=1.0),
         link=flag_of(raw, "link", place, name in LINK_LEVELS),
         label=text_of(raw, "label", place),
-        curve=curve_of(raw, "curve", place),
+        curve=curve,
     )
 
 
@@ -200,7 +209,7 @@ def _once(what: str, names: list[str], place: Place) -> None:
 
 def _link(raw: Mapping[str, Any], place: Place) -> Link:
     known_keys(raw, _LINK_KEYS, place)
-    name = text_of(raw, "name", place)
+    name = text_of(raw, "name", place).lower()
     if not name:
         place.at("name").fail("is missing", "name the link: 'nvlink', 'ici', 'nic' …")
     plain_name(name, place.at("name"))

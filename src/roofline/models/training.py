@@ -26,6 +26,7 @@ from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError, suggest
+from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
@@ -371,7 +372,7 @@ def _assumptions(
     said += model.notes
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
-    said += [f"given by the caller: {item}" for item in machine.given]
+    said += given_lines(machine)
     return list(dict.fromkeys(said))
 
 

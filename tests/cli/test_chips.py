@@ -1,0 +1,47 @@
+"""``roofline chips``: every figure whole at any width, what is odd about a machine, families."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from rich.console import Console
+
+from roofline.bounds.rules import rules_of_thumb
+from roofline.cli import chips_show, main
+from roofline.hardware import chip
+from roofline.quantity import format_number
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("key", ["h100", "b200", "rtx-4090", "mi300x", "v5e", "m1"])
+def test_no_rule_of_thumb_is_cut(width, key):
+    machine = chip(key)
+    console = Console(width=width, highlight=False, markup=False)
+    with console.capture() as seen:
+        console.print(chips_show.detail(machine))
+    words = seen.get().split()
+    for rule in rules_of_thumb(machine):
+        assert format_number(rule.value) in words, rule.name
+
+
+def test_chips_side_by_side_are_whole(capsys):
+    main(["chips", "a100", "h100", "b200", "mi300x", "mi355x", "gaudi3", "trn2", "v5p", "v6e", "tpu7x"])
+    said = capsys.readouterr().out
+    assert "…" not in said
+    assert "2.25 PFLOP/s" in said
+
+
+def test_what_is_odd_about_a_chip_is_said(capsys):
+    twice = ["chips", "h100", "--set", "bf16=1979 TFLOPS"]
+    main(twice)
+    assert "given tensor.bf16 is exactly twice the catalog's figure" in capsys.readouterr().out
+    main([*twice, "--json"])
+    assert "exactly twice" in json.loads(capsys.readouterr().out)["chips"][0]["warnings"][0]
+
+
+def test_a_filter_takes_an_architecture(capsys):
+    main(["chips", "--filter", "volta"])
+    assert "3 chips" in capsys.readouterr().out
+    main(["chips", "--filter", "GeForce"])
+    assert "rtx-4080" in capsys.readouterr().out
