@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
+from roofline.frozen import Frozen
 from roofline.hardware.machine import Figure
 
 BASES = ("spec", "derived", "measured", "table", "given")
@@ -92,7 +92,7 @@ def by_dtype(
             known = [*dtypes.names(), "fp16_acc16"]
             here.fail(f"unknown dtype {name!r}", suggest(name, known, what="dtypes"))
         found[name] = figure(value, unit, here, defaults, most=most)
-    return MappingProxyType(found)
+    return Frozen(found)
 
 
 def is_peak_name(name: str) -> bool:
