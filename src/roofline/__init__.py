@@ -76,8 +76,11 @@ _WHERE = {
     "roofline.programs.traced": ("Traced",),
     "roofline.work": ("Key", "Op", "Tensor", "Work"),
 }
-#: What is asked for here and lives in ``roofline.models``.
-_MODELS = ("decode", "generation", "load", "prefill", "serve", "serve_bound", "serve_table", "train")
+#: The rooms of the house that can be reached without an import of their own, as in ``roofline.models.load``.
+_ROOMS = (
+    "bounds", "charts", "dtypes", "errors", "hardware", "measurement", "models", "notation", "ops", "programs",
+    "quantity", "sizes", "work",
+)  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __version__ = "0.1.0"
@@ -130,15 +133,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    models = f"; did you mean roofline.models.{name}?" if name in _MODELS else ""
-    raise AttributeError(f"module 'roofline' has no attribute {name!r}{models}")
+    if name in _ROOMS:
+        return import_module(f"roofline.{name}")
+    models = "" if name.startswith("_") else import_module("roofline.models").__all__
+    where = f"; did you mean roofline.models.{name}?" if name in models else ""
+    raise AttributeError(f"module 'roofline' has no attribute {name!r}{where}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted({*globals(), *_HOME, *_ROOMS})

@@ -81,7 +81,12 @@ class MissingExtraError(RooflineError, ImportError):
     """An optional library is missing; the message names the extra that brings it."""
 
     def __init__(self, library: str, extra: str) -> None:
+        self.library = library
+        self.extra = extra
         super().__init__(f"{library} is not installed; it comes with: pip install 'roofline[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return type(self), (self.library, self.extra)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

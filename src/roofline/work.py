@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from roofline import dtypes
@@ -35,7 +34,7 @@ class Work:
     __slots__ = ("_items",)
 
     def __init__(self, items: Mapping[Key, Size] | None = None) -> None:
-        self._items: Mapping[Key, Size] = MappingProxyType(dict(items or {}))
+        self._items: Mapping[Key, Size] = dict(items or {})
 
     @classmethod
     def flops(cls, unit: str, dtype: str, amount: Size) -> Work:

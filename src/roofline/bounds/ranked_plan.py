@@ -106,5 +106,10 @@ class PlanList(Sequence[RankedPlan]):
                 return
             self._found.append(plan)
 
+    def __reduce__(self) -> tuple[type[PlanList], tuple[Iterator[RankedPlan]]]:
+        """A copy has every plan found: a search that is under way cannot be copied."""
+        self._find(None)
+        return type(self), (iter(self._found),)
+
     def __repr__(self) -> str:
         return f"<{len(self)} plans>"

@@ -11,9 +11,9 @@ True
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 
 from roofline.errors import HardwareError
+from roofline.frozen import Frozen
 from roofline.hardware.machine import Figure, Machine, Memory, Unit
 from roofline.hardware.rate import unit_words
 
@@ -85,7 +85,7 @@ def _with_peaks(unit: Unit, before: Unit | None, cores: int, more: bool) -> Unit
     faster = before is not None and before.clock is not None and before.clock.value != unit.clock.value
     open_ = [name for name in unit.per_clock if unit.peaks.get(name) == (old.get(name) if more or faster else None)]
     made = {name: peak_at(cores, unit.per_clock[name], unit.clock) for name in open_}
-    return replace(unit, peaks=MappingProxyType({**unit.peaks, **made})) if made else unit
+    return replace(unit, peaks=Frozen({**unit.peaks, **made})) if made else unit
 
 
 def _with_capacity(memory: Memory, before: Memory | None, cores: int, more: bool) -> Memory:

@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from types import MappingProxyType
 from typing import Any, TypeVar
 
+from roofline.frozen import Frozen
 from roofline.hardware.machine import Link, Machine, Memory, Unit
 
 _Part = TypeVar("_Part", Unit, Memory, Link)
@@ -46,9 +46,9 @@ def _merge_named(below: tuple[Any, ...], above: tuple[Any, ...], join: Any) -> t
 def _merge_units(below: Unit, above: Unit) -> Unit:
     return replace(
         fill(below, above),
-        peaks=MappingProxyType({**below.peaks, **above.peaks}),
-        achievable=MappingProxyType({**below.achievable, **above.achievable}),
-        per_clock=MappingProxyType({**below.per_clock, **above.per_clock}),
+        peaks=Frozen({**below.peaks, **above.peaks}),
+        achievable=Frozen({**below.achievable, **above.achievable}),
+        per_clock=Frozen({**below.per_clock, **above.per_clock}),
     )
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from roofline.frozen import Frozen
 
 if TYPE_CHECKING:
     from roofline.hardware.network import Mesh
 
 
 def _empty() -> Mapping[str, Any]:
-    return MappingProxyType({})
+    return Frozen({})
 
 
 @dataclass(frozen=True, slots=True)

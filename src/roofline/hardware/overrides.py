@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
+from roofline.frozen import Frozen
 from roofline.hardware.cores import capacity_of, peak_at
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Unit
 from roofline.hardware.rate import find_level, find_link
@@ -162,7 +162,7 @@ def _set_unit(machine: Machine, head: str, part: str, key: str, value: Any) -> M
     if found is None and head not in UNIT_KINDS:
         return None
     found = found or next((u for u in machine.units if u.kind == UNIT_KINDS[head]), None)
-    unit = found or Unit(head, UNIT_KINDS[head], MappingProxyType({}))
+    unit = found or Unit(head, UNIT_KINDS[head], Frozen({}))
     if part == "clock":
         return _set_clock(machine, unit, key, value)
     if part:
@@ -177,7 +177,7 @@ def _set_unit(machine: Machine, head: str, part: str, key: str, value: Any) -> M
 def _set_peak(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) -> Machine:
     name = _peak_name(unit, dtype)
     figure = _given(key, value, "FLOP/s")
-    changed = replace(unit, peaks=MappingProxyType({**unit.peaks, name: figure}))
+    changed = replace(unit, peaks=Frozen({**unit.peaks, name: figure}))
     units = _put(machine.units, unit, changed)
     return _noted(replace(machine, units=units), f"{unit.name}.{name}", unit.peaks.get(name), figure)
 
@@ -189,7 +189,7 @@ def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
     for dtype, per_clock in unit.per_clock.items():
         if machine.cores is not None:
             peaks[dtype] = peak_at(machine.cores, per_clock, clock)
-    changed = replace(unit, clock=clock, peaks=MappingProxyType(peaks))
+    changed = replace(unit, clock=clock, peaks=Frozen(peaks))
     units = _put(machine.units, unit, changed)
     return _noted(replace(machine, units=units), f"{unit.name}.clock", None, clock)
 
@@ -207,7 +207,7 @@ _FINDERS: tuple[Callable[[Machine, str, str, str, Any], Machine | None], ...] = 
 
 def _main_unit(machine: Machine) -> Unit:
     matrix = next((u for u in machine.units if u.kind == "matrix"), None)
-    return matrix or next(iter(machine.units), None) or Unit("vector", "vector", MappingProxyType({}))
+    return matrix or next(iter(machine.units), None) or Unit("vector", "vector", Frozen({}))
 
 
 def _unit_named(machine: Machine, unit: Unit) -> Unit:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
+from roofline.frozen import Frozen
 from roofline.hardware.machine import Figure
 
 BASES = ("spec", "derived", "measured", "table", "given")
@@ -96,7 +96,7 @@ def by_dtype(
         if name in found and found[name].value != read.value:
             here.fail(f"is {name} again, with another figure", f"formats that run alike have one: {key}.{name}")
         found[name] = read
-    return MappingProxyType(found)
+    return Frozen(found)
 
 
 def peak_name(name: str) -> str | None:

@@ -11,10 +11,10 @@ there in B/s. What stands under ``[measurement]`` is :mod:`roofline.measurement`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from roofline.errors import suggest
+from roofline.frozen import Frozen
 from roofline.hardware.cores import with_products
 from roofline.hardware.inherit import merge
 from roofline.hardware.machine import Alternate, Figure, Link, Machine, Memory, Unit
@@ -257,7 +257,7 @@ def _prices(raw: Mapping[str, Any], place: Place) -> Mapping[str, Figure]:
         figure = figure_of(table_of(raw, "price", place), name, "USD/h", place.at("price"), {})
         if figure is not None:
             prices[name] = figure
-    return MappingProxyType(prices)
+    return Frozen(prices)
 
 
 def _alternates(raw: Mapping[str, Any], place: Place) -> tuple[Alternate, ...]:

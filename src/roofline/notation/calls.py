@@ -12,8 +12,8 @@ A rule takes the scope, the call, its operands and what is written as the result
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
+from roofline.frozen import Frozen
 from roofline.notation.broadcasting import broadcast
 from roofline.notation.call_attention import attention, embedding, transpose
 from roofline.notation.call_collective import collective
@@ -26,9 +26,9 @@ from roofline.notation.structure import CallNode, Shape, TensorNode
 Rule = Callable[[Scope, CallNode, Sequence[Shape], Wanted], Shape]
 
 #: Formats of operands that nobody would write in the default dtype.
-OPERAND_DTYPES: Mapping[str, tuple[str, ...]] = MappingProxyType({"embedding": ("bf16", "int32"), "where": ("bool",)})
+OPERAND_DTYPES: Mapping[str, tuple[str, ...]] = Frozen({"embedding": ("bf16", "int32"), "where": ("bool",)})
 #: Formats of results that do not follow the operands.
-RESULT_DTYPES: Mapping[str, str] = MappingProxyType({"compare": "bool", "argmax": "int32", "argmin": "int32"})
+RESULT_DTYPES: Mapping[str, str] = Frozen({"compare": "bool", "argmax": "int32", "argmin": "int32"})
 
 
 def resolve_call(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
@@ -155,7 +155,7 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     return finish(scope, call, [x], given, wanted, dtype=RESULT_DTYPES.get(call.function), over=over, unreduced=shards)
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(
+RULES: Mapping[str, Rule] = Frozen(
     {
         "elementwise": elementwise,
         "reduction": reduction,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import NotationError, did_you_mean, suggest
+from roofline.frozen import Frozen
 from roofline.notation.cursor import Cursor
 from roofline.notation.functions import FUNCTIONS, Function, longest_match, no_flag
 from roofline.notation.parse_tensor import whole_number
@@ -57,7 +57,7 @@ def call(cursor: Cursor, expression: Callable[[Cursor], Node]) -> CallNode:
     takes_previous = not arguments and function.suffix == "axes"
     if not takes_previous and not function.least <= len(arguments) <= function.most:
         raise _wrong_count(cursor, function, arguments, span)
-    return CallNode(function.name, arguments, over, MappingProxyType(options), span, MappingProxyType(places))
+    return CallNode(function.name, arguments, over, Frozen(options), span, Frozen(places))
 
 
 def _is_clause(cursor: Cursor) -> bool:

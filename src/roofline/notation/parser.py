@@ -24,10 +24,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import lru_cache
-from types import MappingProxyType
 
 from roofline import dtypes
 from roofline.errors import NotationError
+from roofline.frozen import Frozen
 from roofline.notation.cursor import Cursor
 from roofline.notation.parse_call import MATMUL, begins_call, call
 from roofline.notation.parse_tensor import output, tensor, unreduced, whole_number
@@ -71,7 +71,7 @@ def _parse(text: str) -> ProgramNode:
         _skip_separators(cursor)
     if not statements:
         raise cursor.fail("there is nothing to read", at=0, hint="an example: bf16[B, D] * int8[D, F] -> bf16[B, F]")
-    return ProgramNode(tuple(statements), text, MappingProxyType(clauses.mesh), clauses.on, clauses.over)
+    return ProgramNode(tuple(statements), text, Frozen(clauses.mesh), clauses.on, clauses.over)
 
 
 def _skip_separators(cursor: Cursor) -> None:

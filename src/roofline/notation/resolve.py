@@ -14,9 +14,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 
 from roofline import dtypes
+from roofline.frozen import Frozen
 from roofline.notation.broadcasting import broadcast
 from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
@@ -58,7 +58,7 @@ def resolve(node: ProgramNode, compute: str | None = None) -> Program:
     steps = tuple(replace(step, text=step_text(step, sizes)) for step in scope.steps)
     return Program(
         steps,
-        MappingProxyType(sizes),
+        Frozen(sizes),
         tuple(free),
         node.text,
         tuple(axes),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, NotationError
+from roofline.frozen import Frozen
 from roofline.notation.structure import Axis, Dim, Shape, Span, Step, TensorNode
 
 DEFAULT_DTYPE = "bf16"
@@ -273,7 +273,7 @@ class Scope:
                 batch,
                 over,
                 compute,
-                MappingProxyType(dict(options or {})),
+                Frozen(dict(options or {})),
                 "",
                 span,
                 wanted.dims,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
+
+from roofline.frozen import Frozen
 
 
 def nothing() -> Mapping[str, Any]:
     """Make the empty read-only mapping that fields default to."""
-    return MappingProxyType({})
+    return Frozen({})
 
 
 @dataclass(frozen=True, slots=True)

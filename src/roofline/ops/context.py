@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from roofline.frozen import Frozen
 from roofline.notation.structure import Shape, Step
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
@@ -24,7 +24,7 @@ class Context(NamedTuple):
     exact: bool = False
     count_padding: bool = True
     compute: str | None = None
-    ways: Mapping[str, Size] = MappingProxyType({})
+    ways: Mapping[str, Size] = Frozen({})
 
     def size(self, labels: Iterable[str]) -> Size:
         """Multiply the sizes of labels; none gives 1."""
