@@ -137,7 +137,7 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
     if any(is_symbol(v) for v in values):
         import sympy
 
-        return getattr(sympy, symbol_name)(*values)
+        return getattr(sympy, symbol_name)(*values, evaluate=not _apart(values))
     if any(is_array(v) for v in values):
         import numpy as np
 
@@ -147,6 +147,19 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
             result = function(result, value)
         return result
     return plain(values)
+
+
+def _apart(values: tuple[Size, ...]) -> bool:
+    """Whether each of several values has a symbol that no other has, as times over rates of their own do.
+
+    Nothing is known of their order then, which takes sympy long to find out.
+    """
+    import sympy
+
+    if not all(is_symbol(v) and not v.has(sympy.Max, sympy.Min) for v in values):
+        return False
+    names = [v.free_symbols for v in values]
+    return all(here.difference(*names[:i], *names[i + 1 :]) for i, here in enumerate(names))
 
 
 def ceil_div(a: Size, b: Size) -> Size:

@@ -80,6 +80,8 @@ def test_every_condition_is_worked_out_and_listed() -> None:
         ("tp", {"torus_axes": {"Y": 0}}, "size of torus_axes for Y is 0"),
         ("tp", {"network": "ib"}, "nothing is sent over 'ib'"),
         ("dcn", {}, "TPU v5p is one slice here, and nothing crosses slices"),
+        ("dp", {"k": 4}, "size k plays no part in this condition; sizes are: B, F, D, X$"),
+        ("tp", {"mesh": {"Y": 8}, "unknown": "Y"}, "Y is 8 chips here, and is what is solved for; leave its number"),
         ("mixed", {"mesh": {"X": 4, "Y": 4}}, "mixed splits N chips over X and Y itself"),
         ("mixed", {"unknown": "F", "F": 8}, "F is what is solved for, and it is given"),
         ("2d", {"unknown": "B"}, "B does not decide"),
@@ -138,3 +140,59 @@ def test_mixed_parallelism_takes_the_chips_of_a_shape() -> None:
         scaling("mixed", on="v5p:16x16x16", N=64, **asked)
     with pytest.raises(RooflineError, match="the 8 chips of h100:8 are joined by nvlink alone"):
         scaling("mixed", on="h100:8", F=32768)
+
+
+def test_chips_that_are_given_give_the_best_split_in_two_dimensions() -> None:
+    D, F, N = 8192, 32768, 64
+    found = scaling("2d", on="v5e", D=D, F=F, N=N)
+    assert (found.value, found.best["X"]) == (16, (D * N / F) ** 0.5)
+    assert scaling("2d", on="v5p:4x4x4", D=D, F=F).best == found.best
+    assert scaling("2d", on="v5e", D=D, F=F, N=[64, 256]).best["X"].tolist() == [4, 8]
+    assert scaling("mixed", on="v5p", B=2_000_000, F=F, N=[64, 256]).best["X"].tolist() == [62.5, 125]
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "sizes", "said"),
+    [
+        ("mixed", "v5p", {"N": 16, "B": 2_000_000, "F": 32768}, "the best X is more than 16 chips: X = 16, all"),
+        ("2d", "v5p", {"N": 4, "D": 8192, "F": 65536}, "the best X is below 1: X = 1, all 4 chips along Y"),
+        ("mixed", "dgx-h100:1024", {"B": 1_500_000, "F": 28672}, "the best Y is 13.27, and nvlink joins 8 chips"),
+        ("mixed", "dgx-h100", {"F": 28672}, "the best Y is 13.04, and nvlink joins 8 chips: take Y = 8 at the most"),
+        ("mixed", "dgx-h100", {"F": 16384}, None),
+        ("mixed", "v5p", {"N": 4096, "B": 2_000_000, "F": 32768}, None),
+    ],
+)
+def test_a_best_split_that_chips_cannot_have_is_told(
+    name: str, on: str, sizes: dict[str, int], said: str | None
+) -> None:
+    first = scaling(name, on=on, sizes=sizes).assumptions[0]
+    assert first.startswith(said or "2 FLOPs")
+
+
+def test_experts_that_get_each_token_make_the_batch_one_of_all_tokens() -> None:
+    figures = {"bf16": 9.9e14}
+    assert scaling("moe-dp", on="dgx-h100:1024", set=figures, E=128, k=4).value == pytest.approx(79_200)
+    open_experts = scaling("moe-dp", on="dgx-h100:1024", k=4)
+    assert (open_experts.what, str(open_experts.form)) == ("tokens per chip", "E*P_bf16/(8*W_ib*k)")
+    each = scaling("moe-dp", on="dgx-h100:1024", set=figures, E=128)
+    assert (each.what, each.value) == ("tokens per expert and chip", pytest.approx(79_200 * 4 / 128))
+
+
+def test_between_slices_all_chips_of_a_slice_share_the_gradients() -> None:
+    found = scaling("dcn", on="v5e:16x16:4", set={"bf16": 1.97e14})
+    assert found.value == pytest.approx(1.97e14 / 3.125e9)
+    assert found.assumptions[0].startswith("X is all 256 chips of v5e:16x16")
+    assert not any("nothing is sharded" in said for said in found.assumptions)
+    with pytest.raises(RooflineError, match="nothing crosses slices; name a target of several, as in v5e:16x16:2"):
+        scaling("dcn", on="v5e:16x16")
+
+
+def test_a_limit_says_which_axis_does_not_reach_it() -> None:
+    line = scaling("tp", on="v5e:8").assumptions
+    assert any(
+        said.endswith("the book's limiting form V/W (a limit of rings, and axis Y does not close)") for said in line
+    )
+    for on in ("v5p", "v5p:16x16x16", "h100:8"):
+        notes = [said for said in scaling("fsdp", on=on).assumptions if "limiting form" in said]
+        assert notes
+        assert all(said.endswith("V/W (a limit)") for said in notes)

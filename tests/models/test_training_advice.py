@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from roofline.errors import InputError
 from roofline.models.schedule import schedule
 from roofline.models.training import train
 from roofline.models.training_advice import advise
@@ -105,3 +107,30 @@ def test_a_stated_utilisation_above_the_floor_is_said() -> None:
     assert high.most_mfu == floor.mfu
     assert f"(it cannot be: the floor allows {floor.mfu:.1%})" in drawn(training_table(high), 200)
     assert "it cannot be" not in drawn(training_table(low), 200)
+
+
+def test_a_measured_step_says_what_it_reached_and_how_far_it_is_from_the_floor() -> None:
+    from roofline.models.training_show import training_table
+    from tests.models.test_answers_in_full import drawn
+
+    asked: dict[str, Any] = {"on": "h100:8", "batch_tokens": 65536, "sequence": 8192}
+    floor = train("llama-3-8b", **asked)
+    middle = (floor.lower + 3 * floor.upper) / 4
+    found = train("llama-3-8b", **asked, measured=middle, tokens=10**12)
+    assert found.mfu == pytest.approx(found.model_flops / (8 * 989e12 * middle), rel=1e-3)
+    assert (found.time, found.lower, found.over_floor) == (middle, floor.lower, middle / floor.lower)
+    assert found.overlapped == pytest.approx(0.25)
+    assert train("llama-3-8b", **asked, overlap=0.25).time == pytest.approx(middle)
+    assert found.days == pytest.approx(10**12 / 65536 * middle / 86400)
+    assert [line.gain for line in advise(found)] == [line.gain for line in advise(floor)]
+    assert found.to_dict()["measured"] == middle
+    for measured, said in (
+        (middle, "times the floor: as if 25% of the times overlapped"),
+        (floor.upper + 1, "times the floor, and 1 s more than where nothing overlaps"),
+        (floor.lower / 2, "it cannot be: the floor is"),
+    ):
+        assert said in drawn(training_table(train("llama-3-8b", **asked, measured=f"{measured} s")), 200)
+    with pytest.raises(InputError, match="a measured time is of one step"):
+        train("llama-3-8b", on="h100:8", batch_tokens=np.array([65536, 131072]), measured=1.0)
+    with pytest.raises(InputError, match="mfu and measured both say how long a step takes"):
+        train("llama-3-8b", **asked, measured=1.0, mfu=0.4)

@@ -32,7 +32,7 @@ from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import roots_of
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of, named_axes, names_in
-from roofline.bounds.scaling_answer import Scaling, worked_out
+from roofline.bounds.scaling_answer import Scaling, out_of_reach, worked_out
 from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
@@ -99,10 +99,18 @@ def scaling(
         hint = "leave them out: an axis takes all of a shape, or those that a mesh gives it"
         raise InputError(f"torus_axes are of open axes, and {target_text(asked.machine)} has a shape", hint=hint)
     wanted = unknown or condition.unknown
+    picks = asked.sizes.get("k") if condition.picked and wanted == condition.unknown else None
+    if picks is not None:
+        asked = asked.vary(sizes={name: size for name, size in asked.sizes.items() if name != "k"})
+    _has_slices(asked.machine, condition, mesh is not None)
     axes = named_axes(mesh) if mesh is not None else _axes(asked.machine, _all(condition.mesh, several))
+    if isinstance(axes.get(wanted), int):
+        other = condition.unknown if condition.unknown != wanted else "B"
+        hint = f"leave its number open (on {asked.machine.key}), or solve for a size, as in unknown={other!r}"
+        raise InputError(f"{wanted} is {axes[wanted]} chips here, and is what is solved for", hint=hint)
     asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
     opened = [axis for axis, size in axes.items() if size is None]
-    sizes = _sizes(asked, wanted, [*program(asked.text).labels, *opened, *names_in(asked.mesh)])
+    sizes = _sizes(asked, wanted, list(dict.fromkeys([*program(asked.text).labels, *opened, *names_in(asked.mesh)])))
     kept = {key: size for key, size in sizes.items() if key in axes}
     symbolic = asked.vary(sizes=kept).answer(symbolic=True)
     _crosses_slices(asked.vary(sizes=kept), condition)
@@ -115,6 +123,9 @@ def scaling(
     if wanted == condition.unknown and condition.per:
         form = form / _ways(asked, condition.per)
     what = condition.what if wanted == condition.unknown else wanted
+    if picks is not None:
+        known[symbol("k")], what = check("k", picks), "tokens per chip"
+        form = form * symbol("E") / symbol("k")
     return worked_out(
         form, known, symbolic, {},
         name=name, says=condition.says, what=what, question=asked, algorithm=algorithm, at_most=most,
@@ -144,11 +155,12 @@ def _mixed(
     equation = sympy.simplify((math / over["X"].subs(x, best)) ** 2)
     form = _root(equation, wanted, sizes)
     says, what = SPLITS["mixed"]
+    there = best.subs(symbol("B"), form) if batch_wanted and "B" not in sizes else best
     return worked_out(
         form / n if batch_wanted else form, known, symbolic, {"X": sympy.simplify(best)},
         name="mixed", says=says, what=what if batch_wanted else wanted,
         question=asked.vary(plan=symbolic.plan), algorithm=algorithm, at_most=_falls(equation, symbol(wanted)),
-        assumptions=_assumed(symbolic, several, None),
+        assumptions=(*out_of_reach(there, known, asked.machine), *_assumed(symbolic, several, None)),
     )  # fmt: skip
 
 
@@ -172,7 +184,7 @@ def _two_dimensions(
         busiest = {u.place.partition(".")[0]: u.time for u in symbolic.uses if u.quantity == "wire"}
         times = [busiest[axis] for axis in dict.fromkeys(("X", "Y")) if axis in busiest]
         sent.append(_together(sum(times[1:], times[0]), several).subs(symbol("Y"), n / x))
-    sizes = _sizes(asked, None, ["B", "D", "F", "N"])
+    sizes = {**_chips(asked.machine, asked.sizes.get("N")), **_sizes(asked, None, ["B", "D", "F", "N"])}
     rates = _numbers(symbolic)
     links = {u.place: u.rate.value for u in symbolic.uses if u.quantity == "wire"}
     if rates.get(links["X"]) == rates.get(links["Y"]):
@@ -182,10 +194,11 @@ def _two_dimensions(
     says, what = SPLITS["2d"]
     known = {**rates, **{symbol(key): size for key, size in sizes.items()}}
     return worked_out(
-        _root(equation, wanted, sizes), known, symbolic, {"X": sympy.simplify(best)},
-        name="2d", says=says,
+        _root(equation, wanted, {name: size for name, size in sizes.items() if name != "N"}), known, symbolic,
+        {"X": sympy.simplify(best)}, name="2d", says=says,
         what=what if wanted == "N" else wanted, question=asked.vary(plan=symbolic.plan), algorithm=algorithm,
-        at_most=_falls(equation, symbol(wanted)), assumptions=_assumed(symbolic, several, None),
+        at_most=_falls(equation, symbol(wanted)),
+        assumptions=(*out_of_reach(best, known, asked.machine), *_assumed(symbolic, several, None)),
     )  # fmt: skip
 
 
@@ -247,14 +260,25 @@ def _falls(ratio: Any, x: Any) -> bool:
     return bool(slope.subs(dict.fromkeys(slope.free_symbols, 7)) < 0)
 
 
+def _has_slices(machine: Machine, condition: Condition, given: bool) -> None:
+    """A condition on what crosses slices needs a target of several, or a mesh of the caller's own."""
+    if condition.link and machine.mesh is not None and machine.slices == 1 and not given:
+        raise _one_slice(machine)
+
+
 def _crosses_slices(asked: Question, condition: Condition) -> None:
     """A condition on what crosses slices needs an axis that does."""
     mesh = mesh_of(asked).mesh
     if condition.link and mesh is not None:
         axis = next((axis for axis in mesh.select([condition.link])), None)
         if axis is not None and all(level.topology == "torus" for level in axis.levels):
-            hint = "name a target of several, as in v5p:16x20x28:2, with mesh={'X': 8960, 'S': 2}"
-            raise InputError(f"{asked.machine.name} is one slice here, and nothing crosses slices", hint=hint)
+            raise _one_slice(asked.machine)
+
+
+def _one_slice(machine: Machine) -> InputError:
+    several = f"{target_text(machine)}:2" if len(machine.shape) > 1 else "v5p:16x20x28:2"
+    hint = f"name a target of several, as in {several}"
+    return InputError(f"{machine.name} is one slice here, and nothing crosses slices", hint=hint)
 
 
 def _assumed(symbolic: Bound, several: Mapping[str, tuple[str, ...]], network: str | None) -> tuple[str, ...]:
@@ -287,7 +311,7 @@ def _axes(machine: Machine, names: tuple[str, ...]) -> dict[str, Any]:
     """
     if machine.mesh is None:
         return dict.fromkeys(names)
-    if len(names) > 1 or machine.mesh.sizes.keys() == {*names}:
+    if names[1:] not in ((), (SLICE_AXIS,)) or machine.mesh.sizes.keys() == {*names}:
         return {}
     inside = {names[0]: product(machine.shape)}
     return {**inside, SLICE_AXIS: machine.slices} if machine.slices > 1 else inside

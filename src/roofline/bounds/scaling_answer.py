@@ -10,8 +10,11 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
 from roofline.bounds.question import Question
 from roofline.bounds.record import plain
+from roofline.hardware.machine import Machine
+from roofline.hardware.network_tiers import domain_of, links_inside_out
+from roofline.hardware.network_torus import TORUS_DIMENSIONS
 from roofline.quantity import format_number, format_quantity
-from roofline.sizes import Size, is_array
+from roofline.sizes import Size, is_array, symbol
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +116,34 @@ def worked_out(form: Any, known: Mapping[Any, Any], symbolic: Bound, at: Mapping
     )
 
 
+def out_of_reach(best: Any, known: Mapping[Any, Any], machine: Machine) -> tuple[str, ...]:
+    """Say where the best X of N chips is none that they can have, or their Y more than share the inner link.
+
+    >>> from roofline.hardware import chip
+    >>> from roofline.sizes import symbol
+    >>> B, N = symbol("B"), symbol("N")
+    >>> for batch in (1, 400, 4000):
+    ...     print(out_of_reach(N * B / 4000, {B: batch, N: 256}, chip("h100")))
+    ('the best X is below 1: X = 1, all 256 chips along Y',)
+    ('the best Y is 10, and nvlink joins 8 chips: take Y = 8 at the most',)
+    ()
+    """
+    import sympy
+
+    n = symbol("N")
+    chips, x, y = known.get(n), value_of(best, known), value_of(sympy.simplify(n / best), known)
+    if isinstance(chips, int) and x is not None and not is_array(x):
+        if x < 1:
+            return (f"the best X is below 1: X = 1, all {chips:,} chips along Y",)
+        if x > chips:
+            return (f"the best X is more than {chips:,} chips: X = {chips:,}, all of them along X",)
+    inner = links_inside_out(machine)[0]
+    most = domain_of(inner)
+    if y is None or is_array(y) or inner.topology in TORUS_DIMENSIONS or most is None or y <= most:
+        return ()
+    return (f"the best Y is {_number(y)}, and {inner.name} joins {most} chips: take Y = {most} at the most",)
+
+
 _UNITS = {"flops": "FLOP/s", "bytes": "B/s", "wire": "B/s", "hops": "hops/s"}
 
 
@@ -125,7 +156,8 @@ def value_of(form: Any, known: Mapping[Any, Any]) -> Size | None:
     >>> value_of(F / Y, {F: 12, Y: 4}), value_of(F / Y, {F: 12}), value_of(F / Y, {F: np.array([12, 8]), Y: 4}).tolist()
     (3.0, None, [3.0, 2.0])
     """
-    arrays = [each for each in sorted(free_symbols(form), key=str) if is_array(known.get(each))]
+    known = {each: size for each, size in known.items() if each in free_symbols(form)}
+    arrays = sorted((each for each, size in known.items() if is_array(size)), key=str)
     if not arrays:
         return positive_number(put_numbers(form, known))
     import sympy

@@ -20,7 +20,7 @@ class Condition:
 
     ``against`` is what communication is held against: ``flops``, or ``bytes`` where decoding is bound by loading
     weights. ``per`` lists the mesh axes whose chips share the unknown; ``link`` names the axis whose links count,
-    where only one does.
+    where only one does. ``picked`` says that k of E experts get each token: given k, the answer is for all tokens.
     """
 
     says: str
@@ -31,6 +31,7 @@ class Condition:
     mesh: tuple[str, ...] = ("X",)
     link: str = ""
     against: str = "flops"
+    picked: bool = False
 
 
 #: The conditions by name; ``{0}`` in a line is the dtype.
@@ -74,6 +75,7 @@ CONDITIONS: dict[str, Condition] = {
         "T",
         "tokens per expert and chip",
         per=("X",),
+        picked=True,
     ),
     "ep": Condition(
         "expert parallelism: tokens go to the chips of their experts and back",

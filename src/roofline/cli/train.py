@@ -60,6 +60,9 @@ _BESIDE = {
 @click.option("--master", default="fp32", show_default=True, metavar="DTYPE", help="Second copy of weights, or none.")
 @click.option("--tokens", metavar="N", help="A token budget, as in 15e12.")
 @click.option("--mfu", type=float, metavar="FRACTION", help="A stated utilisation in place of the floor.")
+@click.option(
+    "--measured", metavar="TIME", help="What a step takes in reality (14.2s): MFU, and how far off the floor."
+)
 @click.option("--price", type=float, metavar="DOLLARS", help="Of one chip for an hour.")
 @click.option("--power", type=float, metavar="WATTS", help="Of one chip (default: its data sheet's).")
 @click.option(

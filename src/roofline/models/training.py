@@ -83,6 +83,7 @@ def train(
     master: str | None = "fp32",
     tokens: Size | None = None,
     mfu: float | None = None,
+    measured: float | str | None = None,
     price: float | None = None,
     power: float | None = None,
     count: str = "causal",
@@ -115,6 +116,7 @@ def train(
         ``using``      the optimizer: adam, lion, momentum, sgd
         ``tokens``, ``price``, ``power``, ``mfu``  a token budget; dollars for a chip-hour; watts of a chip (the data
                        sheet's); a stated model FLOPs utilisation
+        ``measured``   seconds that a step takes in reality: what it reached, and how far it is from the floor
         ``policy``     which bytes count: ``minimal``, ``fused``, ``each-op``
         ``overlap``, ``overhead``  a share of times that overlap, a time for every operation started: an estimate
 
@@ -126,6 +128,9 @@ def train(
 
     described = load(model) if isinstance(model, str) else model
     chosen, order = _checked(described, policy, mfu, price, power, checkpoint, using, schedule)
+    took = None if measured is None else parse(measured, "s")
+    if took is not None and mfu is not None:
+        raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
     machine = target(on, **target_options)
     layout = laid_out(described, tensor, sequence_parallel, context_parallel, expert)
     given = {
@@ -144,6 +149,8 @@ def train(
     total = check("batch_tokens", batch_tokens)
     if is_array(length) and is_array(total):
         common_shape({"batch_tokens": total, "sequence": length})
+    if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
+        raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
     local = divide(described, layout, machine) if layout.chips > 1 else described
     share = divided(divided(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
     parts = _microbatches(microbatches, share, pipeline, order)
@@ -191,6 +198,7 @@ def train(
         op_by_op=op_by_op,
         upper=upper,
         stated=mfu,
+        measured=took,
         tokens=tokens,
         price=price,
         power=power if power is not None else (machine.tdp.value if machine.tdp else None),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.footprint import Footprint
 from roofline.models.description import Model
 from roofline.models.training_stage import Stage
@@ -46,6 +46,7 @@ class Training:
     upper: Size
     estimate: Size | None = None
     stated: float | None = None
+    measured: float | None = None
     tokens: Size | None = None
     price: float | None = None
     power: float | None = None
@@ -91,7 +92,9 @@ class Training:
 
     @property
     def time(self) -> Size:
-        """Seconds of a step: at the stated MFU, with the stated overlap, or else the floor."""
+        """Seconds of a step: as measured, at the stated MFU, with the stated overlap, or else the floor."""
+        if self.measured is not None:
+            return self.measured
         if self.stated is not None:
             return self.model_flops / (self.chips * self.peak * self.stated)
         return self.lower if self.estimate is None else self.estimate
@@ -105,6 +108,18 @@ class Training:
     def most_mfu(self) -> Size:
         """Model FLOPs over peak at the floor: the most that a stated MFU can be."""
         return self.model_flops / (self.chips * self.peak * self.lower)
+
+    @property
+    def over_floor(self) -> Size | None:
+        """How many times the floor a measured step takes."""
+        return None if self.measured is None else self.measured / self.lower
+
+    @property
+    def overlapped(self) -> Size | None:
+        """The share of times that overlap in a step as long as the measured one; None where it is not between bounds."""
+        if self.measured is None or not self.lower <= self.measured <= self.upper:
+            return None
+        return ratio(self.upper - self.measured, self.upper - self.lower)
 
     @property
     def hfu(self) -> Size:
@@ -173,6 +188,9 @@ class Training:
             "hfu": plain(self.hfu),
             "stated_mfu": self.stated,
             "most_mfu": plain(self.most_mfu),
+            "measured": self.measured,
+            "over_floor": plain(self.over_floor),
+            "overlapped": plain(self.overlapped),
             "tokens_per_day": plain(self.tokens_per_day),
             "days": plain(self.days),
             "cost": plain(self.cost),

@@ -133,10 +133,10 @@ def _limits(found: Training) -> Iterator[Limit]:
 
 
 def again(found: Training, **changes: Any) -> Training:
-    """Ask for a step anew, with something changed."""
+    """Ask for a step anew, with something changed; what was measured is of the step as it is."""
     from roofline.models.training import train
 
-    asked = {**found.asked, "microbatches": found.microbatches, **changes}
+    asked = {**found.asked, "measured": None, "microbatches": found.microbatches, **changes}
     return train(asked.pop("model"), **asked)
 
 

@@ -36,6 +36,7 @@ def training_table(found: Training) -> Any:
         f"{float(found.model_flops / found.six):.3g} of 6·parameters·tokens; "
         f"{float(found.flops / found.model_flops):.3g} of it computed, what is run again included",
         _rate(found),
+        *_reached(found),
         *_budget(found),
         *_memory(found),
     ]
@@ -73,10 +74,27 @@ def _rate(found: Training) -> str:
         how = f"at the stated MFU, {show(found.time, 's')} a step"
         if found.stated > float(found.most_mfu):
             how += f" (it cannot be: the floor allows {float(found.most_mfu):.1%})"
+    elif found.measured is not None:
+        how = f"as measured, {show(found.measured, 's')} a step"
     elif found.estimate is not None:
         how = f"as estimated, {show(found.time, 's')} a step"
     again = f", {float(found.hfu):.1%} with what is run again" if found.flops > found.model_flops * 1.0001 else ""
     return f"MFU {float(found.mfu):.1%}{again}, {how}: {short_count(int(found.tokens_per_day))} tokens a day"
+
+
+def _reached(found: Training) -> list[str]:
+    """How far a measured step is from its bounds."""
+    if found.measured is None:
+        return []
+    if found.measured < found.lower:
+        return [
+            f"  it cannot be: the floor is {show(found.lower, 's')}; other work, chips or formats ran than asked about"
+        ]
+    line = f"  {format_number(float(found.over_floor or 0), 3)} times the floor"
+    if found.measured <= found.upper:
+        share = "" if found.overlapped is None else f": as if {float(found.overlapped):.0%} of the times overlapped"
+        return [f"{line}{share}"]
+    return [f"{line}, and {show(found.measured - found.upper, 's')} more than where nothing overlaps"]
 
 
 def _budget(found: Training) -> list[str]:

@@ -111,7 +111,9 @@ def cost(
     name = default_algorithm(kind, axes) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
+    short = chosen.limit(call)
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {says(kind, name)}"
+    note += f" ({short})" if short else ""
     if kind == "AllToAll" and not (isinstance(density, int) and density == 1):
         note += (
             "; a share of it is sent"

@@ -16,7 +16,7 @@ Source: "How To Scale Your Model", chapters 3 and 12.
 
 from __future__ import annotations
 
-from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, passes, several_links
+from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, all_close, passes, several_links
 from roofline.ops.collective_groups import Group, half, present, used
 from roofline.ops.collective_ring import exchange, held, hierarchical, natural_hops
 from roofline.sizes import Size, exact_div
@@ -24,15 +24,11 @@ from roofline.work import Key, Work
 
 
 def _limit(call: Call) -> str:
-    return "a limit"
+    open_ended = all_close(call)
+    return f"a limit of rings, and {open_ended}" if open_ended else "a limit"
 
 
-@algorithm(
-    "book",
-    (*GATHERING, "AllToAll"),
-    "the book's limiting form V/W, with wrap-around on every axis of a torus",
-    limit=_limit,
-)
+@algorithm("book", (*GATHERING, "AllToAll"), "the book's limiting form V/W", limit=_limit)
 def book(call: Call) -> Work:
     """Count the limiting form."""
     count = _shuffled if call.kind == "AllToAll" else _gathered
