@@ -26,7 +26,7 @@ NAMES = {
     "floor_divide": "divide", "remainder": "divide", "fmod": "divide", "isin": "compare", "eq": "compare",
     "ne": "compare",
     "lt": "compare", "le": "compare", "gt": "compare", "ge": "compare", "heaviside": "compare", "copysign": "abs",
-    "logit": "log", "threshold": "relu", "relu6": "relu6",
+    "threshold": "relu", "relu6": "relu6",
 }  # fmt: skip
 
 #: FLOPs and transcendentals an element of what has no forward function of its own; the formula is stated.
@@ -54,6 +54,17 @@ OTHERS: dict[str, tuple[int, int, str]] = {
     "_prelu_kernel_backward": (4, 0, "select(x > 0, g, a·g) and select(x > 0, 0, x·g)"),
     "rrelu_with_noise": (2, 0, "select(x > 0, x, a·x)"),
     "xlogy": (1, 1, "x·log(y)"),
+    "celu": (3, 1, "select(x > 0, x, a·(exp(x/a) − 1)), as elu"),
+    "hardsigmoid": (4, 0, "min(max(x + 3, 0), 6)·1/6"),
+    "hardshrink": (3, 0, "select(|x| > λ, x, 0): two comparisons and a choice"),
+    "softshrink": (3, 0, "select(|x| > λ, x ∓ λ, 0)"),
+    "hardshrink_backward": (3, 0, "select(|x| > λ, g, 0)"),
+    "softshrink_backward": (3, 0, "select(|x| > λ, g, 0)"),
+    "rrelu_with_noise_backward": (2, 0, "select(x > 0, g, a·g)"),
+    "logit": (2, 1, "log(x/(1 − x))"),
+    "logit_backward": (3, 0, "g/(x·(1 − x))"),
+    "hypot": (3, 1, "√(a² + b²)"),
+    "sinc": (2, 1, "sin(π·x)/(π·x)"),
     "soft_margin_loss_backward": (6, 1, "−g·y·z/(1 + z), z = exp(−y·x)"),
     "fake_quantize_per_tensor_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
     "fake_quantize_per_channel_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
@@ -86,7 +97,9 @@ def known(call: Call) -> Priced:
     if call.name == "pow" and len(call.args) > 1 and isinstance(call.args[1], int | float):
         function = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(call.args[1], "power")
     if function in ("multiply", "divide") and call.outs[0].is_complex() and isinstance(call.args[1], int | float):
-        return _counted(call, 2, 0)
+        return counted(call, 2, 0)
+    if call.get("alpha", 1) != 1 and call.name in ("add", "sub", "rsub"):
+        return counted(call, 4 if call.outs[0].is_complex() else 2, 0)
     return costs.elementwise(function, call.reads, call.writes, name=call.name)
 
 
@@ -94,10 +107,10 @@ def known(call: Call) -> Priced:
 def other(call: Call) -> Priced:
     """A function that stands in :data:`OTHERS` with its formula."""
     plain, special, _ = OTHERS[call.name]
-    return _counted(call, plain, special)
+    return counted(call, plain, special)
 
 
-def _counted(call: Call, plain: int, special: int) -> Op:
+def counted(call: Call, plain: int, special: int) -> Op:
     """So many FLOPs and transcendentals for each element of the result."""
     size = call.outs[0].numel()
     return costs.vector(
@@ -136,39 +149,3 @@ def dropped_out(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict
 def reshaped(call: Call) -> Priced:
     """Put together or take apart complex numbers: bytes only."""
     return costs.elementwise("copy", call.reads, call.writes, name=call.name)
-
-
-@rule("_foreach_add", "_foreach_mul", "_foreach_sub", "_foreach_div", "_foreach_sqrt", "_foreach_addcmul",
-      "_foreach_addcdiv", "_foreach_lerp", "_foreach_neg", "_foreach_pow", "_foreach_norm", "_foreach_maximum",
-      "_foreach_reciprocal", "_foreach_abs", "_foreach_exp", "_foreach_clamp_min", "_foreach_clamp_max")  # fmt: skip
-def foreach(call: Call) -> Priced:
-    """One elementwise function over many tensors at once."""
-    plain = call.name.removeprefix("_foreach_")
-    each = OTHERS[plain][0] if plain in OTHERS else 2 if plain == "norm" else 1
-    size = sum(item.numel() for item in (call.outs if plain != "norm" else call.args[0]))
-    return costs.vector(
-        call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
-    )
-
-
-@rule("_fused_adam", "_fused_adamw", "_fused_sgd", "_fused_adagrad")
-def fused_optimizer(call: Call) -> Priced:
-    """A whole optimizer step in one kernel: FLOPs a parameter as its formula has them.
-
-    Adam, AdamW: m = m + (1 − β₁)(g − m), v = β₂v + (1 − β₂)g², p −= lr·(λp) + lr·m/(√v/c + ε): 16, one a root. SGD
-    with momentum: 4. Adagrad: 6, one a root.
-    """
-    each = {"_fused_sgd": 4, "_fused_adagrad": 6}.get(call.name, 16)
-    size = sum(item.numel() for item in call.args[0])
-    roots = 0 if call.name == "_fused_sgd" else size
-    op: Op = costs.vector(
-        call.name,
-        "elementwise",
-        call.reads,
-        call.writes,
-        flops=each * size,
-        elements=size,
-        transcendentals=roots,
-        one_each=size,
-    )
-    return op
