@@ -92,6 +92,8 @@ def test_a_deformed_convolution_is_one_that_mixes_first():
     ("RoiAlign", {"x": (1, 3, 8, 8), "r": (4, 4), "b": [INT, 4]},
      {"output_height": 2, "output_width": 2, "sampling_ratio": 2}, 48 * 4 * 9),
     ("HannWindow", {}, {"constants": {"n": 16}}, 5 * 16),
+    ("HardSigmoid", {"x": (4, 4)}, {}, 4 * 16),
+    ("Softsign", {"x": (4, 4)}, {}, 3 * 16),
 ])  # fmt: skip
 def test_counts_by_hand(kind, inputs, options, flops):
     found = _node(kind, inputs, **options)
@@ -153,3 +155,32 @@ def test_behind_an_unknown_operator_gaps_are_listed():
     ]
     found = trace(model(nodes, [value("x", 2, 8)], [value("y")], [weight("w", 8, 16)]), frontend="onnx")
     assert [gap.name for gap in found.listed_gaps()] == ["Foo", "MatMul"]
+
+
+@pytest.mark.parametrize(("wanted", "each"), [(5, 1), (100, 7)])
+def test_all_of_a_row_in_order_is_a_row_sorted(wanted, each):
+    node = helper.make_node("TopK", ["x", "k"], ["y", "i"])
+    results = [value("y"), value("i", dtype=INT)]
+    held = [numpy_helper.from_array(np.array([wanted]), "k")]
+    assert trace(model([node], [value("x", 4, 100)], results, held)).flops("all") == each * 400
+
+
+@pytest.mark.parametrize(("first", "second", "moved"), [((0, 4), (4, 8), 8), ((0, 6), (2, 8), 6), ((0, 3), (0, 3), 3)])
+def test_the_floor_reads_every_part_that_is_cut_out_once(first, second, moved):
+    """Parts that do not overlap are read each; of those that do, no less than one."""
+    edges = [numpy_helper.from_array(np.array([edge]), f"e{edge}") for edge in sorted({*first, *second})]
+    cut = [helper.make_node("Slice", ["x", f"e{low}", f"e{high}"], [f"y{i}"])
+           for i, (low, high) in enumerate((first, second))]  # fmt: skip
+    results = [value("y0"), value("y1")]
+    found = trace(model(cut, [value("x", 8, 100)], results, edges), frontend="onnx")
+    written = first[1] - first[0] + second[1] - second[0]
+    assert found.bytes("minimal") == 400 * (moved + written)
+
+
+def test_the_floor_reads_every_matrix_that_a_stack_is_asked_for():
+    places = [numpy_helper.from_array(np.array(i), f"i{i}") for i in range(3)]
+    taken = [helper.make_node("Gather", ["w", f"i{i}"], [f"w{i}"]) for i in range(3)]
+    used = [helper.make_node("MatMul", ["x", f"w{i}"], [f"y{i}"]) for i in range(3)]
+    given, held = [value("x", 4, 8)], [weight("w", 3, 8, 16), *places]
+    found = trace(model([*taken, *used], given, [value(f"y{i}") for i in range(3)], held), frontend="onnx")
+    assert found.bytes("minimal") == 4 * (4 * 8 + 3 * 8 * 16 + 3 * 4 * 16)

@@ -268,3 +268,34 @@ def test_a_linear_layer_on_sequences_of_different_lengths():
 
     found = trace(program, "fp32[6, 8]", "fp32[4, 8]")
     assert (found.macs(), found.complete) == (6 * 8 * 4, True)
+
+
+def test_gradients_of_a_recurrent_layer_that_nobody_asks_for_are_not_counted():
+    """Two layers: the products of the weights with the input and with the hidden state, and their gradients."""
+    step, first, second, hidden = 4 * 10, 32 * 3 * 64, 64 * 3 * 64, 64 * 3 * 64
+    layer = nn.GRU(32, 64, 2, batch_first=True)
+    once = step * (first + second + 2 * hidden)
+    assert trace(layer, "fp32[4, 10, 32]", backward=True).macs() == 3 * once - step * first
+    x = torch.empty(4, 10, 32, device="meta", requires_grad=True)
+    assert trace(layer, x, backward=True).macs() == 3 * once
+    layer.weight_ih_l1.requires_grad_(False)
+    assert trace(layer, x, backward=True).macs() == 3 * once - step * second
+
+
+def test_each_direction_of_a_recurrent_layer_writes_its_half():
+    layer = nn.LSTM(32, 64, 2, bidirectional=True)
+    weights = sum(weight.numel() for weight in layer.parameters())
+    states = 2 * 4 * 4 * 64
+    state = ("fp32[4, 4, 64]",) * 2
+    found = trace(lambda x, h, c: layer(x, (h, c)), "fp32[10, 4, 32]", *state)
+    inputs, outputs = 10 * 4 * 32, 10 * 4 * 128
+    assert found.bytes("minimal") == 4 * (weights + inputs + outputs + 2 * states)
+    assert found.bytes() == 4 * (weights + 2 * inputs + outputs + 2 * states + outputs * 3)
+
+
+@pytest.mark.parametrize(("call", "each"), [
+    (F.elu, 4), (F.celu, 4), (F.hardsigmoid, 4), (F.hardshrink, 3), (F.softshrink, 3), (torch.logit, 3),
+    (lambda x: torch.hypot(x, x), 4), (lambda x: torch.add(x, x, alpha=3), 2), (lambda x: x - x, 1),
+])  # fmt: skip
+def test_a_function_counts_what_its_formula_has(call, each):
+    assert trace(call, "fp32[10, 10]").flops("all") == each * 100

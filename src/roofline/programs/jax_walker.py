@@ -18,6 +18,7 @@ from roofline.programs import costs
 from roofline.programs.counts import count
 from roofline.programs.jax_registry import Call, Value, find
 from roofline.programs.jax_values import mesh_axes, value_of
+from roofline.programs.parts import apart, whole
 from roofline.programs.traced import Gap, gaps_of
 from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
@@ -193,8 +194,8 @@ class Walker:
             for op in self.ops
         ]
         ops = _given_back(ops, {self._settle(result).ident for result in results if result is not None})
-        apart = _apart(ops)
-        return tuple(replace(op, reads=tuple(self._stored(_whole(t, apart)) for t in op.reads)) for op in ops)
+        kept = apart(ops)
+        return tuple(replace(op, reads=tuple(self._stored(whole(t, kept)) for t in op.reads)) for op in ops)
 
     def _stored(self, tensor: Tensor) -> Tensor:
         """A tensor with the dimensions it is stored in, however often it is repeated or however little of it is read.
@@ -256,37 +257,6 @@ def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
         writes = [replace(t, ident=name) for t, name in zip(op.writes, names, strict=True)]
         found += [replace(op, repeat=op.repeat - 1), replace(op, repeat=1, writes=tuple(writes))]
     return found
-
-
-def _apart(ops: Sequence[Op]) -> set[str]:
-    """Tensors from outside whose parts are read under names of their own, since the parts do not overlap.
-
-    So the policy ``minimal`` counts each part. A part of what the program made, of what is read whole too, or of what
-    is read more than once over, goes by the name of the whole.
-    """
-    parts: dict[str, dict[str, Size]] = {}
-    plain = {t.ident for op in ops for t in (*op.reads, *op.writes)}
-    sizes: dict[str, Size] = {}
-    for op in ops:
-        for tensor in op.reads:
-            base, bracket, _ = tensor.ident.partition("[")
-            if bracket:
-                held = tensor.elements if tensor.touched is None else tensor.touched
-                parts.setdefault(base, {})[tensor.ident] = held
-                sizes[base] = tensor.elements if tensor.touched is not None else held
-    found = set()
-    for base, regions in parts.items():
-        amounts = list(regions.values())
-        numbers = all(isinstance(amount, int) for amount in (*amounts, sizes[base]))
-        looped = any(ident.endswith("[1:]") for ident in regions)
-        if base not in plain and (looped or (numbers and sum(amounts) <= sizes[base])):
-            found.add(base)
-    return found
-
-
-def _whole(tensor: Tensor, apart: set[str]) -> Tensor:
-    base, bracket, _ = tensor.ident.partition("[")
-    return tensor if not bracket or base in apart else replace(tensor, ident=base)
 
 
 def opened(program: Any) -> tuple[Any, Any]:

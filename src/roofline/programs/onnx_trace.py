@@ -32,6 +32,7 @@ from roofline.programs.onnx_masks import label, masked
 from roofline.programs.onnx_registry import Call, find, load
 from roofline.programs.onnx_sizes import put, solved
 from roofline.programs.onnx_standins import DOMAIN
+from roofline.programs.parts import named_apart
 from roofline.programs.traced import Traced
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
@@ -69,7 +70,7 @@ def trace(
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
-        tuple(walk.ops),
+        named_apart(walk.ops),
         modules=walk.scopes,
         assumptions=tuple(walk.assumptions),
         inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),

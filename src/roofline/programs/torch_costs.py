@@ -25,7 +25,7 @@ NAMES = {
     "floor_divide": "divide", "remainder": "divide", "fmod": "divide", "isin": "compare", "eq": "compare",
     "ne": "compare",
     "lt": "compare", "le": "compare", "gt": "compare", "ge": "compare", "heaviside": "compare", "copysign": "abs",
-    "logit": "log", "threshold": "relu", "relu6": "relu6",
+    "threshold": "relu", "relu6": "relu6",
 }  # fmt: skip
 
 #: FLOPs and transcendentals an element of what has no forward function of its own; the formula is stated.
@@ -53,6 +53,17 @@ OTHERS: dict[str, tuple[int, int, str]] = {
     "_prelu_kernel_backward": (4, 0, "select(x > 0, g, a·g) and select(x > 0, 0, x·g)"),
     "rrelu_with_noise": (2, 0, "select(x > 0, x, a·x)"),
     "xlogy": (1, 1, "x·log(y)"),
+    "celu": (3, 1, "select(x > 0, x, a·(exp(x/a) − 1)), as elu"),
+    "hardsigmoid": (4, 0, "min(max(x + 3, 0), 6)·1/6"),
+    "hardshrink": (3, 0, "select(|x| > λ, x, 0): two comparisons and a choice"),
+    "softshrink": (3, 0, "select(|x| > λ, x ∓ λ, 0)"),
+    "hardshrink_backward": (3, 0, "select(|x| > λ, g, 0)"),
+    "softshrink_backward": (3, 0, "select(|x| > λ, g, 0)"),
+    "rrelu_with_noise_backward": (2, 0, "select(x > 0, g, a·g)"),
+    "logit": (2, 1, "log(x/(1 − x))"),
+    "logit_backward": (3, 0, "g/(x·(1 − x))"),
+    "hypot": (3, 1, "√(a² + b²)"),
+    "sinc": (2, 1, "sin(π·x)/(π·x)"),
     "soft_margin_loss_backward": (6, 1, "−g·y·z/(1 + z), z = exp(−y·x)"),
     "fake_quantize_per_tensor_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
     "fake_quantize_per_channel_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),

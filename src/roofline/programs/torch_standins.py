@@ -134,15 +134,23 @@ def prepared(optimizer: Any, declare: Callable[[Any, str, str], None]) -> None:
     hooks = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
     if hooks or any(type(p) is not torch.nn.Parameter or not p.is_meta for p in parameters):
         return
+    optimizer.state = type(optimizer.state)(dict)
     kept = [p.grad for p in parameters]
+    fused = [group.get("fused") for group in optimizer.param_groups]
     for p in parameters:
         p.grad = torch.empty_like(p) if p.requires_grad else None
+    for group, chosen in zip(optimizer.param_groups, fused, strict=True):
+        if chosen:  # a kernel for devices that have it, and what it keeps is what the others keep
+            group["fused"] = False
     try:
         type(optimizer).step(optimizer)
     except (RuntimeError, TypeError, NotImplementedError):  # one that needs a closure, or values, starts with nothing
         optimizer.state = type(optimizer.state)(dict)
     for p, grad in zip(parameters, kept, strict=True):
         p.grad = grad
+    for group, chosen in zip(optimizer.param_groups, fused, strict=True):
+        if chosen:
+            group["fused"] = chosen
     for held in optimizer.state.values():
         for name, tensor in held.items():
             if isinstance(tensor, torch.Tensor):

@@ -18,7 +18,7 @@ NAMES = {
     "Sinh": "exp", "Cosh": "exp", "Asinh": "log", "Acosh": "log", "Atanh": "log", "Erf": "erf", "Abs": "abs",
     "Neg": "neg", "Reciprocal": "reciprocal", "Sign": "sign", "Floor": "floor", "Ceil": "floor", "Round": "round",
     "Softplus": "softplus", "Mish": "mish", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Celu": "elu",
-    "HardSigmoid": "clip", "ThresholdedRelu": "relu", "Softsign": "divide", "Swish": "silu",
+    "ThresholdedRelu": "relu", "Swish": "silu",
     "QuickGelu": "silu",
 }  # fmt: skip
 
@@ -41,11 +41,16 @@ def gelu(call: Call) -> Priced:
     return costs.elementwise("gelu_tanh" if tanh else "gelu", call.reads, call.writes, name=call.name)
 
 
-@rule("Shrink")
-def shrunk(call: Call) -> Priced:
-    """select(|x| > λ, x ∓ b, 0): two comparisons and a sum."""
+#: FLOPs an element: select(|x| > λ, x ∓ b, 0), two comparisons and a sum; min(max(a·x + b, 0), 1); x/(1 + |x|).
+_OTHERS = {"Shrink": 3, "HardSigmoid": 4, "Softsign": 3}
+
+
+@rule(*_OTHERS)
+def other(call: Call) -> Priced:
+    """A function that the notation does not have."""
     size = call.writes[0].elements
-    return costs.vector(call.name, "elementwise", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
+    flops = _OTHERS[call.name] * size
+    return costs.vector(call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 @rule("Cast", "CastLike")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
-from roofline.sizes import product
+from roofline.sizes import Size, product
+from roofline.work import Tensor
 
 
 @rule("Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "OneHot",
@@ -30,14 +35,29 @@ def distinct(call: Call) -> Priced:
 def sliced(call: Call) -> Priced:
     """Read and write the part that is taken."""
     size = sum((t.elements for t in call.writes[1:]), call.writes[0].elements)
-    return costs.move(call.name, call.touch(0, size), call.writes)
+    given = [call.constants[place] for place in range(1, len(call.ins)) if call.has(place)]
+    places = given or (call.get("starts"), call.get("ends"), call.get("axes", "all"))
+    reads = _part(call, size, places) if call.name == "Slice" else call.touch(0, size)
+    return costs.move(call.name, reads, call.writes)
+
+
+def _part(call: Call, size: Size, places: Sequence[Any]) -> tuple[Tensor, ...]:
+    """The elements that are taken, under a name of their own where the file says which they are."""
+    taken = call.touch(0, size)
+    if any(place is None for place in places):
+        return taken
+    where = ";".join(map(str, (*call.shape(0), *places)))
+    return tuple(replace(tensor, ident=f"{tensor.ident}[{where}]") for tensor in taken)
 
 
 @rule("Gather", "GatherElements", "GatherND", "ArrayFeatureExtractor")
 def gathered(call: Call) -> Priced:
     """Read the elements that indices name, at most the whole table."""
-    indices = call.read(1) if call.constants[1] is None else ()
-    reads = (*call.touch(0, call.writes[0].elements), *indices)
+    held = call.constants[1]
+    if held is None:
+        reads = (*call.touch(0, call.writes[0].elements), *call.read(1))
+    else:
+        reads = _part(call, call.writes[0].elements, (call.name, call.get("axis", 0), held))
     return costs.move(call.name, reads, call.writes, kind="gather")
 
 

@@ -22,7 +22,9 @@ def known(call: Call) -> Priced:
     if call.name == "pow" and len(call.args) > 1 and isinstance(call.args[1], int | float):
         function = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(call.args[1], "power")
     if function in ("multiply", "divide") and call.outs[0].is_complex() and isinstance(call.args[1], int | float):
-        return _counted(call, 2, 0)
+        return counted(call, 2, 0)
+    if call.get("alpha", 1) != 1 and call.name in ("add", "sub", "rsub"):
+        return counted(call, 4 if call.outs[0].is_complex() else 2, 0)
     return costs.elementwise(function, call.reads, call.writes, name=call.name)
 
 
@@ -30,10 +32,10 @@ def known(call: Call) -> Priced:
 def other(call: Call) -> Priced:
     """A function that stands in :data:`~roofline.programs.torch_costs.OTHERS` with its formula."""
     plain, special, _ = OTHERS[call.name]
-    return _counted(call, plain, special)
+    return counted(call, plain, special)
 
 
-def _counted(call: Call, plain: int, special: int) -> Op:
+def counted(call: Call, plain: int, special: int) -> Op:
     """So many FLOPs and transcendentals for each element of the result."""
     size = call.outs[0].numel()
     return costs.vector(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from roofline.programs.torch_costs import CELLS
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import costs, function
+from roofline.programs.torch_registry import function
 from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op, Tensor, Work
 
@@ -28,50 +29,97 @@ def recurrent(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[s
         hidden, weights, _, layers, _, _, both = args[1:8]
         steps = prod(x.shape[:-1])
     state = list(hidden) if isinstance(hidden, list | tuple) else [hidden]
-    tensors = [x, *state, *weights]
     directions = 2 if both else 1
     each = len(weights) // (layers * directions)
     width = weights[each - 1].shape[0] if name == "lstm" and each in (3, 5) else weights[1].shape[1]
     out_shape = (*x.shape[:-1], width * directions)
     outs = [(out_shape, x.dtype), *((item.shape, item.dtype) for item in state)]
 
-    def ops(reads: Sequence[Tensor], writes: Sequence[Tensor], passes: int, suffix: str) -> list[Op]:
-        found = []
-        for index in range(layers * directions):
-            own = weights[index * each : (index + 1) * each]
-            layer = f"{name}{suffix}[{index // directions}{'' if not both else 'fb'[index % 2]}]"
-            op = _cell(name, layer, own, steps, passes, each in (3, 5))
-            before = _between(writes[0], index // directions - 1) if index >= directions else reads[0]
-            after = writes if index >= (layers - 1) * directions else (_between(writes[0], index // directions),)
-            inputs = [before, *(recorder.read(w) for w in own)]
-            if index == 0:
-                inputs += reads[1 : 1 + len(state)]
-            found.append(Op(op.name, op.kind, op.work, tuple(inputs), tuple(after), op.dims, options=op.options))
-        return found
+    held: list[Tensor] = []
+
+    def parts(index: int) -> tuple[str, int, Sequence[Any]]:
+        return (f"{index // directions}{'fb'[index % 2] if both else ''}", index // directions,
+                weights[index * each : (index + 1) * each])  # fmt: skip
 
     def forward(made: Sequence[Any]) -> list[Op]:
-        return ops([recorder.read(t) for t in tensors], [recorder.wrote(t) for t in made], 1, "")
+        given, *begun = [recorder.read(t) for t in (x, *state)]
+        out, *ends = [recorder.wrote(t) for t in made]
+        held[:] = [given, *(_between(out, layer) for layer in range(layers - 1)), out]
+        last = [_part(end, prod(t.shape[1:])) for end, t in zip(ends, state, strict=True)]
+        found = []
+        for index in range(layers * directions):
+            label, layer, own = parts(index)
+            reads = (held[layer], *map(recorder.read, own), *(begun if index == 0 else ()))
+            cost = _cell(name, f"{name}[{label}]", own, steps, _forward(own, projected))
+            found.append(replace(cost, reads=reads, writes=(_half(held[layer + 1]), *last)))
+        return found
 
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> list[Op]:
-        reads = [recorder.read(t) for t in (*grads, *saved)]
-        return ops(reads, [recorder.wrote(t) for t in made] or reads[:1], 2, "_backward")
+        wanted = [t.requires_grad for t in saved]
+        fresh = iter(made)
+        out = {i: recorder.wrote(next(fresh)) for i, need in enumerate(wanted) if need}
+        first = 1 + len(state)
+        given = [recorder.read(t) for t in grads]
+        found = []
+        for index in reversed(range(layers * directions)):
+            label, layer, own = parts(index)
+            place = first + index * each
+            below = wanted[0] if layer == 0 else any(wanted[: first + layer * directions * each])
+            above = given if layer == layers - 1 else [_between(held[-1], layer, "_gradient")]
+            writes = [out[i] for i in range(place, place + each) if i in out]
+            if below and layer:
+                writes.append(_half(_between(held[-1], layer - 1, "_gradient")))
+            elif below and index == 0:
+                writes.append(out[0])
+            writes += [_part(out[i], prod(saved[i].shape[1:])) for i in range(1, first) if i in out]
+            reads = (*above, *map(recorder.read, own), *dict.fromkeys((held[layer + 1], held[layer])))
+            macs = _backward(own, wanted[place : place + each], below, projected)
+            cost = _cell(name, f"{name}_backward[{label}]", own, steps, macs, passes=2)
+            found.append(replace(cost, reads=reads, writes=tuple(writes)))
+        return found
 
-    made = run_whole(recorder, Whole(outs, forward, backward), tensors)
-    return made
+    def _half(tensor: Tensor) -> Tensor:
+        return _part(tensor, prod(x.shape[:-1]) * width) if both else tensor
+
+    projected = each in (3, 5)
+    return run_whole(recorder, Whole(outs, forward, backward), [x, *state, *weights])
 
 
-def _cell(name: str, label: str, weights: Sequence[Any], steps: int, passes: int, projected: bool) -> Op:
-    """One layer in one direction over all steps of all sequences."""
-    _, each = CELLS[name]
-    kinds = weights[:2] if not projected else [*weights[:2], weights[-1]]
-    macs = passes * steps * sum(w.shape[0] * w.shape[1] for w in kinds)
+def _products(weights: Sequence[Any], projected: bool) -> list[int]:
+    """Which weights are multiplied with: of the input, of the hidden state, of the projection."""
+    return [0, 1, len(weights) - 1] if projected else [0, 1]
+
+
+def _forward(weights: Sequence[Any], projected: bool) -> int:
+    """Multiply-adds of a step: each weight once."""
+    return sum(weights[i].numel() for i in _products(weights, projected))
+
+
+def _backward(weights: Sequence[Any], wanted: Sequence[bool], below: bool, projected: bool) -> int:
+    """Multiply-adds of a step: the gradients of the weights and of what they met, where they are wanted."""
+    places = _products(weights, projected)
+    return sum(weights[i].numel() * (int(wanted[i]) + int(below if i == 0 else True)) for i in places)
+
+
+def _cell(name: str, label: str, weights: Sequence[Any], steps: int, macs: int, passes: int = 1) -> Op:
+    """One layer in one direction over all steps of all sequences, ``macs`` multiply-adds a step."""
+    gates, each = CELLS[name]
     rows = weights[0].shape[0]
-    hidden = rows // CELLS[name][0]
-    flat = Tensor("x", (steps, 1), costs_dtype(weights[0]))
-    op = costs.matmul(label, (flat, flat), (flat,), m=steps, n=rows, k=weights[0].shape[1] + weights[1].shape[1])
-    dtype = costs.arithmetic([flat])
-    work = Work.flops("matrix", dtype, 2 * macs) + Work.flops("vector", dtype, passes * each * steps * hidden)
-    return Op(label, op.kind, work, dims=op.dims, options={"macs": macs})
+    dtype = costs_dtype(weights[0])
+    work = Work.flops("matrix", dtype, 2 * steps * macs)
+    work += Work.flops("vector", dtype, passes * each * steps * (rows // gates))
+    dims = {"m": steps, "n": rows, "k": weights[0].shape[1] + weights[1].shape[1], "batch": 1}
+    return Op(label, "contraction", work, dims=dims, options={"macs": steps * macs})
+
+
+def _between(out: Tensor, layer: int, what: str = "") -> Tensor:
+    """What one layer hands to the next, or its gradient."""
+    return Tensor(f"{out.ident}.layer{layer}{what}", out.dims, out.dtype)
+
+
+def _part(tensor: Tensor, amount: Any) -> Tensor:
+    """A tensor of which one layer and direction writes its share."""
+    return replace(tensor, touched=amount)
 
 
 def costs_dtype(tensor: Any) -> str:
@@ -79,8 +127,3 @@ def costs_dtype(tensor: Any) -> str:
     from roofline.programs.torch_tensors import dtype_name
 
     return dtype_name(tensor.dtype)
-
-
-def _between(out: Tensor, layer: int) -> Tensor:
-    """What one layer hands to the next."""
-    return Tensor(f"{out.ident}.layer{layer}", out.dims, out.dtype)

@@ -1,0 +1,59 @@
+"""Optimizers of PyTorch one by one, in one kernel, over many tensors at once; scaled gradients."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from roofline.programs import trace  # noqa: E402
+
+SIZE = 100 * 100
+MOMENTS = {"SGD": 1, "Adam": 2, "AdamW": 2, "Adagrad": 1}
+
+
+def _step(name, **options):
+    options |= {"lr": 0.1, "momentum": 0.9} if name == "SGD" else {}
+    layer = nn.Linear(100, 100, bias=False)
+    traced = trace(layer, "fp32[1, 100]", optimizer=lambda params: getattr(torch.optim, name)(params, **options))
+    return traced.only(phase="optimizer")
+
+
+@pytest.mark.parametrize(("name", "moments"), MOMENTS.items())
+def test_a_step_in_one_kernel_reads_gradients_and_writes_weights_and_moments(name, moments):
+    """Each of these once, whatever the policy; the counter of steps, a number or two, aside."""
+    step = _step(name, fused=True)
+    assert step.complete
+    for policy in ("each-op", "minimal"):
+        assert step.bytes(policy) == pytest.approx(4 * SIZE * (2 + 1 + 2 * moments), abs=20)
+    assert step.bytes("minimal") == pytest.approx(_step(name, foreach=True).bytes("minimal"), abs=20)
+
+
+def test_a_scaled_sum_is_a_product_and_a_sum():
+    """SGD with momentum: b = 0.9·b + g, w += −0.1·b, however it is run."""
+    for options in ({}, {"foreach": True}, {"fused": True}):
+        assert _step("SGD", **options).flops("all") == pytest.approx(4 * SIZE, abs=4)
+
+
+@pytest.mark.parametrize("name", ["Rprop", "Adamax", "NAdam", "RAdam", "Adadelta", "ASGD", "RMSprop"])
+def test_every_optimizer_over_many_tensors_at_once_is_counted(name):
+    assert _step(name, foreach=True).complete
+
+
+def test_gradients_of_a_scaled_loss_are_unscaled_and_taken_to_be_finite():
+    """Two FLOPs for each: a product, and whether it is finite."""
+    layer = nn.Linear(100, 100, bias=False)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+
+    def step(x):
+        optimizer.zero_grad()
+        scaler.scale(layer(x).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    found = trace(step, "fp32[1, 100]")
+    assert found.complete
+    assert found.flops("all") == pytest.approx(2 * 2 * SIZE + 2 * SIZE + 2 * SIZE, abs=120)
