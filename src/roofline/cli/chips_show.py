@@ -30,9 +30,9 @@ def listing(machines: Sequence[Machine], dtype: str) -> Any:
     from rich.console import Group
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
     table.add_column("chip", no_wrap=True)
-    table.add_column("name")
+    table.add_column("name", overflow="fold")
     for name in (f"{dtype} peak", "memory", "capacity", f"{dtype} ridge"):
         table.add_column(name, justify="right", no_wrap=True)
     for machine in machines:
@@ -175,7 +175,7 @@ def _rules(rules: Sequence[Rule]) -> Any:
         table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
         table.add_column(f"    {group}", no_wrap=True, min_width=18)
         for column in columns:
-            table.add_column(column, justify="right", no_wrap=True)
+            table.add_column(column, justify="right")
         for row in dict.fromkeys(rule.row for rule in chosen):
             cells = {rule.column: format_number(rule.value) for rule in chosen if rule.row == row}
             table.add_row(f"    {row}", *(cells.get(column, "") for column in columns))

@@ -130,6 +130,14 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
     raise unknown(name, layers)
 
 
+#: Words for kinds of machines, and how to list those of the kind.
+_KINDS = {"gpu": "", "cuda": " --filter nvidia", "rocm": " --filter amd", "tpu": " --filter tpu"}
+_KINDS |= {maker: f" --filter {maker}" for maker in ("nvidia", "amd", "google", "intel", "apple", "aws")}
+
+#: Words for the machine one sits at.
+_HERE = ("cpu", "local", "localhost", "here", "host")
+
+
 def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
     several = _several(name, layers)
@@ -141,9 +149,15 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     begin = re.match(r"[a-z]{2,}", squashed)
     alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
     near = did_you_mean(squashed, alike) or did_you_mean(squashed, every)
-    hint = (
-        f"did you mean {own.get(near, near)!r}? (`roofline chips` lists all)" if near else "`roofline chips` lists all"
-    )
+    hint = "`roofline chips` lists all"
+    if near:
+        hint = f"did you mean {own.get(near, near)!r}? ({hint})"
+    elif "/" in name or "\\" in name or re.search(r"\.\w+$", name):
+        hint = "the name of a machine file ends in .toml"
+    elif squashed in _HERE:
+        hint = "measure this machine with `roofline measure`, then --on this; `roofline chips` lists data sheets"
+    elif squashed in _KINDS:
+        hint = f"name one: `roofline chips{_KINDS[squashed]}` lists them"
     return HardwareError(f"unknown chip {name!r}", hint=hint)
 
 
