@@ -1,4 +1,4 @@
-"""Values of the package as Python's own tools meet them: copied, pickled, sent to other processes, asked for by name."""
+"""Values of the package as Python's own tools meet them: copied, pickled, sent to others, asked for by name."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ def test_rooms_are_reached_by_their_names_alone() -> None:
 
 
 def test_what_models_have_is_pointed_to() -> None:
-    with pytest.raises(AttributeError, match="did you mean roofline.models.speculate"):
+    with pytest.raises(AttributeError, match=r"did you mean roofline\.models\.speculate"):
         roofline.speculate  # type: ignore[attr-defined]

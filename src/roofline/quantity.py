@@ -295,6 +295,18 @@ def format_number(value: Any, digits: int = 4) -> str:
     return _significant(number, digits)
 
 
+def typed(amount: Any) -> str:
+    """Write an amount as one would type it.
+
+    >>> typed(2e9), typed(1234567.0), typed("2*B*D"), typed(8)
+    ('2e9', '1234567', '2*B*D', '8')
+    """
+    if not isinstance(amount, float):
+        return str(amount)
+    short = f"{amount:.6g}"
+    return short.replace("e+0", "e").replace("e+", "e") if float(short) == amount else f"{amount:.15g}"
+
+
 def _significant(number: float, digits: int) -> str:
     """Write with significant digits, a comma every thousand, no trailing zeros."""
     if number == 0:

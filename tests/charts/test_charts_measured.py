@@ -7,6 +7,7 @@ from charts_to_draw import RUNS
 
 from roofline.bounds.api import bound
 from roofline.charts import Measured, plot, read_measured
+from roofline.charts.draw import placed
 from roofline.errors import InputError
 
 
@@ -119,3 +120,18 @@ def test_bad_values_are_refused(values, message):
     with pytest.raises(InputError) as caught:
         read_measured(values)
     assert message in str(caught.value)
+
+
+def test_runs_above_the_roof_are_named_together():
+    runs = [(f"run {i}", 2e12, "1 GB", "1 ms") for i in range(6)]
+    (note,) = (note for note in plot(on="h100", measured=runs).notes if "faster" in note)
+    assert note.startswith("run 0, run 1, run 2 and others ran faster than their bounds: ")
+    assert "run 5 ran faster than its bound" in plot(on="h100", measured=runs[5:]).notes[-1]
+
+
+def test_a_picture_of_many_runs_grows_and_has_them_all_in_its_key():
+    runs = [(f"kernel {i}", 10.0 ** (8 + i % 5), 10.0 ** (6 + i / 20), 10.0 ** (-4 + i % 3)) for i in range(60)]
+    chart = plot(on="h100", measured=runs)
+    key = " ".join(line for text in placed(chart).around for line in text.lines)
+    assert chart.height > 480 == plot(on="h100", measured=runs[:9]).height
+    assert all(f"{i + 1} kernel {i}, " in key for i in range(60))

@@ -218,3 +218,26 @@ def test_a_level_only_one_machine_has_is_drawn_there_and_said():
 def test_a_bound_of_another_machine_is_an_error():
     with pytest.raises(InputError, match="a bound on TPU v5e has no roof in this chart"):
         roofline_chart([chip("h100")], [bound(MATMUL, on="v5e")])
+
+
+def test_ceilings_of_one_height_meet_a_slope_in_one_ridge():
+    chart = plot(on="h100", dtypes=["vector/fp32", "fp64", "bf16"])
+    assert [ridge.label for ridge in chart.ridges] == [
+        "h100 tensor bf16 over hbm",
+        "h100 tensor fp64 and cuda fp32 over hbm",
+    ]
+    assert len([line for line in chart.lines if line.role == "ceiling"]) == 3
+
+
+def test_a_region_between_several_bandwidths_says_what_holds_in_all_of_it():
+    chart = plot(on="h100", bandwidths=["1 TB/s", "2 TB/s", "8 TB/s"])
+    assert [region.label for region in chart.regions] == [
+        "memory-bound even at 8 TB/s",
+        "memory-bound at 1 TB/s, compute-bound at 8 TB/s",
+        "compute-bound",
+    ]
+
+
+def test_raw_amounts_are_named_as_they_are_typed():
+    chart = plot(on="h100", flops=1e12, bytes=2.5e9)
+    assert chart.points[0].label == "flops 1e12, bytes 2.5e9, dtype bf16"

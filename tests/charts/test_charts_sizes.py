@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from roofline.bounds.api import bound
 from roofline.bounds.solve import solve
 from roofline.charts import plot
+from roofline.charts.ticks import ticks
 from roofline.errors import InputError, SizeError
 
 
@@ -175,3 +176,14 @@ def test_what_has_no_throughput_is_an_error_and_has_a_time(line, target, message
 def test_nothing_to_draw_over_a_size_is_an_error():
     with pytest.raises(InputError, match="nothing to draw over a size; give an expression"):
         plot(on="h100", vary="B", B=[1, 2])
+
+
+def test_a_curve_is_not_named_by_a_size_that_changes_along_it():
+    chart = plot("bf16[B, D] * bf16[D, F]", on="h100", vary="D", B=[1, 512], D=[64, 1024, 8192], F="4*D")
+    assert [line.text for line in chart.lines if line.role == "curve"] == ["B = 1", "B = 512"]
+
+
+def test_sizes_are_marked_at_whole_numbers():
+    for values in ([1, 2, 3, 4], [1000, 1001, 1002]):
+        axis = plot("bf16[B, 64] * bf16[64, 64]", on="h100", vary="B", B=values).x
+        assert [value for value, _ in ticks(axis)][-len(values) :] == values

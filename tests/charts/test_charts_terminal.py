@@ -81,3 +81,9 @@ def test_rich_prints_it():
     console.print(exercise_3())
     printed = console.export_text().splitlines()
     assert [line.rstrip() for line in printed] == exercise_3().to_text(70).splitlines()
+
+
+def test_each_of_the_most_points_has_a_letter_of_its_own():
+    text = plot("bf16[B, 64] @ bf16[64, 64]", on="h100", B=list(range(1, 65))).to_text()
+    found = [line[0] for line in text.splitlines() if re.match(r"\S B = \d+: ", line)]
+    assert len(found) == len(set(found)) == 64

@@ -108,7 +108,7 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     elif arguments:
         raise InputError("a bound already has its machine and sizes", hint="give an expression to ask anew")
     if not isinstance(answer.bound_by, str):
-        raise InputError("advice needs plain numbers", hint="give every size one value")
+        raise InputError("advice needs plain numbers", hint="give every size one value, as in B=64")
     if answer.incomplete or answer.question.raw.get("intensity") is not None:
         return AdviceList()
     asked: Question = answer.question

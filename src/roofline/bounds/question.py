@@ -23,7 +23,7 @@ from roofline.hardware.rate import data_level, rate, unit_for
 from roofline.hardware.warm import WARM
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw, tile_bytes
-from roofline.quantity import format_quantity, kind_of, parse
+from roofline.quantity import format_quantity, kind_of, parse, typed
 from roofline.sizes import check, is_array, is_symbol, product, symbol
 from roofline.work import Op
 
@@ -148,7 +148,7 @@ class Question:
     def expression(self) -> str:
         """The line in its one-line form, with the sizes that are plain numbers put in."""
         if self.raw:
-            return ", ".join(f"{name} {value}" for name, value in self.raw.items() if value is not None)
+            return ", ".join(f"{name} {typed(value)}" for name, value in self.raw.items() if value is not None)
         return self.written_as(program(self.text, self.compute))
 
     def written_as(self, parsed: Program) -> str:

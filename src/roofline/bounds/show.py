@@ -207,7 +207,8 @@ def _advice(advice: Sequence[Advice]) -> Any:
 
     rows = Table.grid(padding=(0, 2))
     for column in range(5):
-        rows.add_column(no_wrap=column in (0, 2, 3), justify="right" if column in (2, 3) else "left")
+        justify: Any = "right" if column in (2, 3) else "left"
+        rows.add_column(no_wrap=column in (0, 2, 3), justify=justify, overflow="fold")
     for index, item in enumerate(advice):
         cells = ("  faster" if index == 0 else "", *_advice_cells(item))
         rows.add_row(*(Text(cell) for cell in cells))

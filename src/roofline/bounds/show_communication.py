@@ -48,7 +48,7 @@ def _figures(found: Communication) -> Any:
     table.add_column("  algorithm", no_wrap=True)
     for name in ("each link", "hops", "bytes take", "hops take"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for row in found.algorithms:
         style = "bold" if row.algorithm == found.algorithm else "dim"
         cells = (

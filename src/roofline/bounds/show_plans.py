@@ -50,7 +50,7 @@ def plans_table(found: ShardPlans, most: int = MANY) -> Any:
     estimated = found.best.bound is not None and found.best.bound.estimate is not None
     table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
     table.add_column("", justify="right", no_wrap=True)
-    table.add_column("plan")
+    table.add_column("plan", overflow="fold")
     names = ("math", "comms", "all overlaps", *(["estimate"] if estimated else []), "none does", "sent", "needs")
     arrays = bound is not None and is_array(bound.lower)
     names = ("sent, bytes", "math, s") if formulas else ("comms", "all overlaps") if arrays else names

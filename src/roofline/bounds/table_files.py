@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 
 
 def write_table(table: Sweep, path: str) -> None:
-    """Write ``table`` as CSV, JSON, npz or parquet; another suffix, or a folder that does not exist, is an error."""
+    """Write ``table`` as CSV, JSON, npz or parquet; another suffix, or a file that cannot be written, is an error."""
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
         raise InputError(f"cannot write a table to {path!r}", hint=suggest(suffix, _WRITERS, what="table formats"))
     if not Path(path).resolve().parent.is_dir():
         raise InputError(f"cannot write {path!r}", hint=f"the folder {Path(path).parent} does not exist")
-    _WRITERS[suffix](table, path)
+    try:
+        _WRITERS[suffix](table, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path!r}: {error.strerror}", hint="save the table somewhere else") from None
 
 
 def _csv(table: Sweep, path: str) -> None:

@@ -27,6 +27,18 @@ POINTS_PER_PIXEL = 72 / DPI
 
 FONT = "DejaVu Sans"
 
+#: Fonts for letters that it lacks, where one of them is installed.
+_OTHER_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "WenQuanYi Micro Hei",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Noto Sans Devanagari",
+    "Noto Emoji",
+)
+
 _SETTINGS = {"svg.fonttype": "path", "svg.hashsalt": "roofline", "pdf.fonttype": 42, "path.simplify": False}
 _NO_DATES: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
@@ -76,9 +88,12 @@ def placed(chart: Chart) -> Layout:
 @contextmanager
 def _settled() -> Iterator[None]:
     """Work under matplotlib's own defaults and put the user's settings back."""
+    import warnings
+
     import matplotlib
 
-    with matplotlib.rc_context():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says it better
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
         yield
@@ -100,10 +115,18 @@ def _pen() -> Any:
 
 
 @cache
+def _families() -> list[str]:
+    from matplotlib.font_manager import fontManager
+
+    known = set(fontManager.get_font_names())
+    return [FONT, *(name for name in _OTHER_FONTS if name in known)]
+
+
+@cache
 def _font(size: float, bold: bool) -> Any:
     from matplotlib.font_manager import FontProperties
 
-    return FontProperties(family=[FONT], weight="bold" if bold else "normal", size=size * POINTS_PER_PIXEL)
+    return FontProperties(family=_families(), weight="bold" if bold else "normal", size=size * POINTS_PER_PIXEL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,8 @@ def layout(chart: Chart, measure: Measure) -> Layout:
     Where a point's name finds no place, or too many names stand far from their points, the names become numbers,
     explained in a key below the picture.
     """
-    names = list(dict.fromkeys(point.text for point in chart.points if point.text))
+    labels = {point.text: point.label for point in chart.points if point.text}
+    names = list(labels)
     key = [*groups(chart.lines), *parts(chart.bars)]
     if chart.bars:
         key += [of_line(line) for line in chart.lines]
@@ -115,7 +116,7 @@ def layout(chart: Chart, measure: Measure) -> Layout:
         if well:
             return plain
     numbered = replace(chart, marks=tuple(_numbered(mark, names) for mark in chart.marks))
-    numbers = [KeyItem(f"{number} {_one_line(text)}") for number, text in enumerate(names, 1)]
+    numbers = [KeyItem(f"{number} {_one_line(text, labels[text])}") for number, text in enumerate(names, 1)]
     return _labelled(numbered, measure, [*key, *numbers], ())[0]
 
 
@@ -376,8 +377,10 @@ def _cut(rows: list[list[Text]], most: int) -> list[list[Text]]:
     return [*rows[: most - 1], [*before, replace(last, lines=(f"{last.lines[0].rpartition(' ')[0]} …",))]]
 
 
-def _one_line(text: str) -> str:
-    return text.replace("\n", " ")
+def _one_line(text: str, label: str) -> str:
+    """A point's text in the key, with a comma between its name and what stands below that."""
+    line = text.replace("\n", " ")
+    return f"{label},{line[len(label) :]}" if line.startswith(f"{label} ") else line
 
 
 def ridge_drop(ridge: Ridge, frame: Frame) -> Segment:

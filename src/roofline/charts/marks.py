@@ -22,7 +22,8 @@ Scale = Literal["log", "linear"]
 class Axis:
     """One axis: what it shows, the unit of its numbers, log or linear, and from where to where.
 
-    With ``names`` it is an axis of rows, the first from 0 to 1, the next from 1 to 2, and has no numbers.
+    With ``names`` it is an axis of rows, the first from 0 to 1, the next from 1 to 2, and has no numbers. An axis of
+    ``whole`` numbers is marked at no others.
     """
 
     label: str
@@ -30,6 +31,7 @@ class Axis:
     scale: Scale
     limits: tuple[float, float]
     names: tuple[str, ...] = ()
+    whole: bool = False
 
     def position(self, value: float) -> float:
         """Where a value lies: 0 at the lower limit, 1 at the upper."""
@@ -114,8 +116,15 @@ class Ridge:
 
     @property
     def named(self) -> str:
-        """What a key says of the ridge: its number, and which it is."""
-        return self.label if self.text in self.label else f"{self.text}: {self.label}"
+        """What a key says of the ridge: its number, and which it is.
+
+        >>> Ridge(2.0, 6.69e13, "cuda fp32 over smem", "2").named
+        '2: cuda fp32 over smem'
+        >>> Ridge(9.0, 1.0, "from B = 9 mxu binds", "B = 9").named
+        'from B = 9 mxu binds'
+        """
+        said = f" {self.text} " in f" {self.label} " or not self.text
+        return self.label if said else f"{self.text}: {self.label}"
 
 
 @dataclass(frozen=True, slots=True)

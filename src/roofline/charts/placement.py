@@ -32,6 +32,9 @@ _TOUCH = 1e-6
 #: What a label that stands well costs at most, and how many better places one that does not may claim from others.
 _CONTENT, _TRIES = 12.0, 12
 
+#: Of more labels than this none pushes others away, which takes long and gains little where all of them are pressed.
+_MOST_THAT_PUSH = 40
+
 
 @dataclass(frozen=True, slots=True)
 class Box:
@@ -89,9 +92,12 @@ def overlap(first: Box, second: Box) -> bool:
 def crosses(segment: Segment, box: Box) -> bool:
     """Whether a segment runs through a rectangle."""
     (x0, y0), (x1, y1) = segment
-    middle, length = ((x0 + x1) / 2, (y0 + y1) / 2), math.hypot(x1 - x0, y1 - y0)
-    if math.dist(middle, (box.x, box.y)) > (length + box.width + box.height) / 2:
+    across, up = (box.width, box.height) if box.angle == 0 else (box.width + box.height,) * 2
+    if not (
+        min(x0, x1) - box.x < across / 2 > box.x - max(x0, x1) and min(y0, y1) - box.y < up / 2 > box.y - max(y0, y1)
+    ):
         return False
+    middle, length = ((x0 + x1) / 2, (y0 + y1) / 2), math.hypot(x1 - x0, y1 - y0)
     return overlap(Box(*middle, length, 0.0, math.degrees(math.atan2(y1 - y0, x1 - x0))), box)
 
 
@@ -130,7 +136,7 @@ def place(
         before = list(chosen)
         for index in range(len(labels)):
             chosen[index] = _best(index, open_to, chosen)
-        for index in range(len(labels)):
+        for index in range(len(labels) if len(labels) <= _MOST_THAT_PUSH else 0):
             chosen = _made_room(index, open_to, chosen)
         if chosen == before:
             break
@@ -148,7 +154,12 @@ _Choice = tuple[Candidate, float]
 def _best(index: int, open_to: Sequence[Sequence[_Choice]], chosen: Sequence[_Choice | None]) -> _Choice | None:
     """The cheapest place of one label given where the others are."""
     others = [c[0] for i, c in enumerate(chosen) if c is not None and i != index]
-    return min(open_to[index], key=lambda item: item[1] + _conflict(item[0], others), default=None)
+    best, least = None, math.inf
+    for item in open_to[index]:
+        if item[1] < least:
+            cost = item[1] + _conflict(item[0], others, least - item[1])
+            best, least = (item, cost) if cost < least else (best, least)
+    return best
 
 
 def _made_room(index: int, open_to: Sequence[Sequence[_Choice]], chosen: list[_Choice | None]) -> list[_Choice | None]:
@@ -260,7 +271,8 @@ def _possible(
     return kept
 
 
-def _conflict(candidate: Candidate, others: Sequence[Candidate]) -> float:
+def _conflict(candidate: Candidate, others: Sequence[Candidate], enough: float = math.inf) -> float:
+    """What a place costs given the others, or some figure above ``enough`` where it is more than that."""
     box = candidate.box.grown(1.5)
     cost = 0.0
     for other in others:
@@ -269,6 +281,8 @@ def _conflict(candidate: Candidate, others: Sequence[Candidate]) -> float:
             cost += LEADER_CROSSING_COST * crosses(candidate.leader, other.box)
         if other.leader is not None:
             cost += LEADER_CROSSING_COST * crosses(other.leader, box)
+        if cost > enough:
+            break
     return cost
 
 

@@ -43,6 +43,12 @@ MOST_DETAILED = 4
 #: The most ridges that all carry their number; of more, those of the first level do, and a note lists the others.
 MOST_NUMBERED = 16
 
+#: Measured points above their roof that the small print names.
+MOST_FASTER = 4
+
+#: A picture's height, and what each point more than this many adds to it, for the key has a row for one or two of them.
+HEIGHT, HEIGHT_OF_POINT, POINTS_WITH_ROOM = 480, 8, 20
+
 #: Letters of a line of a point's name, and lines.
 NAME_WIDTH, NAME_LINES = 36, 3
 
@@ -106,6 +112,7 @@ def roofline_chart(
         marks=tuple(marks),
         notes=(*_listed(corners), *_notes([*bounds, *priced], roofs, points, skipped)),
         theme=theme,
+        height=HEIGHT + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in points) - POINTS_WITH_ROOM),
     )
 
 
@@ -180,10 +187,11 @@ def _axes(corners: Sequence[Corner], points: Sequence[Point]) -> tuple[Axis, Axi
 def _regions(zones: Zones, x: Axis) -> list[Region]:
     """Memory-bound at every bandwidth, at some, at none; the middle one is absent where there is one bandwidth."""
     fast, slow = (format_quantity(zones.bandwidths[i], "B/s") for i in (0, -1))
+    between = f"memory-bound at {slow}, compute-bound at {fast}" if len(zones.bandwidths) > 2 else ""
     low, high = x.limits
     found = [
         Region(f"memory-bound even at {fast}", low, zones.red_below, "red"),
-        Region(f"memory-bound at {slow} only", zones.red_below, zones.green_from, "yellow"),
+        Region(between or f"memory-bound at {slow} only", zones.red_below, zones.green_from, "yellow"),
         Region("compute-bound", zones.green_from, high, "green"),
     ]
     return [region for region in found if region.x0 < region.x1]
@@ -232,16 +240,21 @@ def _groups(roofs: Sequence[Roof]) -> list[str]:
 
 
 def _ridges(corners: Sequence[Corner], roofs: Sequence[Roof]) -> Iterator[Ridge]:
-    """A mark for every corner."""
+    """A mark for every corner; of ceilings that are equally high, one for all."""
     unit = " FLOP/B" if len(corners) <= MOST_DETAILED else ""
     first = {id(roof.slopes[0]) for roof in roofs if roof.slopes}
+    meeting: dict[tuple[int, float], list[Corner]] = {}
     for corner in corners:
+        meeting.setdefault((id(corner.slope), corner.ceiling.peak), []).append(corner)
+    for together in meeting.values():
+        corner = together[0]
         slope, ceiling = corner.slope, corner.ceiling
+        peaks = named([f"{c.ceiling.unit} {c.ceiling.dtype}" for c in together])
         numbered = len(corners) <= MOST_NUMBERED or id(slope) in first
         yield Ridge(
             corner.intensity,
             ceiling.peak,
-            f"{slope.machine.key} {ceiling.unit} {ceiling.dtype} over {slope.level}",
+            f"{slope.machine.key} {peaks} over {slope.level}",
             f"{format_number(corner.intensity, 3)}{unit}" if numbered else "",
             slope.series,
         )
@@ -326,9 +339,10 @@ def _notes(
     said += [f"no bandwidth is known for these levels of {roof.machine.name}" for roof in roofs if not roof.slopes]
     said += [f"no peak is known for these dtypes on {roof.machine.name}" for roof in roofs if not roof.ceilings]
     said += [ceiling.note for roof in roofs for ceiling in roof.ceilings if ceiling.note]
-    faster = [point.label for point in points if point.share is not None and point.share > 1]
-    said += [
-        f"{name} ran faster than its bound: data already in a cache, or fewer bytes than stated?" for name in faster
-    ]
+    faster = list(dict.fromkeys(point.label for point in points if point.share is not None and point.share > 1))
+    if faster:
+        who = named(faster if len(faster) <= MOST_FASTER else [*faster[: MOST_FASTER - 1], "others"])
+        bounds = "its bound" if len(faster) == 1 else "their bounds"
+        said.append(f"{who} ran faster than {bounds}: data already in a cache, or fewer bytes than stated?")
     said += [f"not on the chart: {why}" for why in skipped]
     return in_order(said, [roof.machine for roof in roofs])

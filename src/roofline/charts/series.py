@@ -15,7 +15,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.sweep import Sweep, sweep
-from roofline.errors import SizeError, suggest
+from roofline.errors import SizeError, did_you_mean
 from roofline.quantity import format_number
 
 COLUMNS = ("flops", "lower", "upper", "attainable", "times", "bound_by")
@@ -106,16 +106,23 @@ def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **
     return [_curve(table, rows, unknown, others, finer) for rows, others in _groups(table, unknown, sizes)]
 
 
+_AS_IN = ", as in {0}=range(1, 512), on a command line {0}=1:511"
+
+
+def _known_or_example(unknown: str, sizes: Mapping[str, Any]) -> str:
+    near = did_you_mean(unknown, sizes)
+    return f"did you mean {near!r}?" if near else f"give it several values{_AS_IN.format(unknown)}"
+
+
 def _check(unknown: str, sizes: Mapping[str, Any]) -> None:
     if unknown not in sizes:
-        raise SizeError(
-            f"nothing varies: size {unknown} is not given", hint=suggest(unknown, sizes, what="sizes given")
-        )
+        raise SizeError(f"nothing varies: size {unknown} is not given", hint=_known_or_example(unknown, sizes))
     given = sizes[unknown]
     single = isinstance(given, str) or not hasattr(given, "__len__")
     if single or len({float(value) for value in given}) < 2:
-        hint = f"a curve needs several, as in {unknown}=range(1, 512)"
-        raise SizeError(f"size {unknown} has one value, {given!r}", hint=hint)
+        raise SizeError(
+            f"size {unknown} has one value, {given!r}", hint=f"a curve needs several{_AS_IN.format(unknown)}"
+        )
 
 
 def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[Any, dict[str, int]]]:
@@ -146,7 +153,7 @@ def _curve(
 ) -> Series:
     import numpy as np
 
-    varied = {name for name in table.names if name != unknown and len(set(table[name].tolist())) > 1}
+    varied = {name for name in table.names if len(set(table[name].tolist())) > 1 and len(set(table[name][rows])) == 1}
     first = int(rows[0])
     resources = _resources(table)
     binding = table["bound_by"][rows]

@@ -24,7 +24,7 @@ def size_axis(curves: Sequence[Series]) -> Axis:
     by_factors = longest[-1] / longest[0] > 20 and longest[len(longest) // 2] < longest[-1] / 4
     scale: Scale = "log" if by_factors else "linear"
     start = low if by_factors or low > 0.3 * high else 0.0
-    return Axis(f"size {curves[0].unknown}", "", scale, (float(start), float(high)))
+    return Axis(f"size {curves[0].unknown}", "", scale, (float(start), float(high)), whole=True)
 
 
 def upwards(values: Sequence[float], scale: Scale, label: str, unit: str) -> Axis:

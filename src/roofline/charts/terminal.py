@@ -56,7 +56,7 @@ _STROKES = ((1, 1), (6, 9), (1, 3), (9, 12), (12, 16))
 _ANSI = (34, 31, 32, 35, 33, 39)
 
 _SHADES = {"red": "░", "yellow": "▒", "green": "▓"}
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZαβγδεζηθικλμνξπρστυφχψω"
 _RIDGE = "◇"
 
 

@@ -24,7 +24,7 @@ def ticks(axis: Axis, most: int = 7) -> tuple[tuple[float, str], ...]:
     """List at most about ``most`` values with their text, from the lower limit up; of rows, the middle of each."""
     if axis.names:
         return tuple((row + 0.5, name) for row, name in enumerate(axis.names))
-    values = _log_values(*axis.limits, most) if axis.scale == "log" else _linear_values(*axis.limits, most)
+    values = (_log_values if axis.scale == "log" else _linear_values)(*axis.limits, most, axis.whole)
     return tuple((value, tick_text(value, axis.unit)) for value in values)
 
 
@@ -44,6 +44,8 @@ def tick_text(value: float, unit: str) -> str:
 
     >>> tick_text(1e14, "FLOP/s"), tick_text(1000, "FLOP/B"), tick_text(2.5e-4, "s"), tick_text(0, "FLOP/s")
     ('100 TFLOP/s', '1,000', '250 µs', '0')
+    >>> tick_text(1e4, "s")
+    '10,000 s'
     """
     if unit in _BARE_UNITS:
         if value and not 1e-3 <= abs(value) < 1e6:
@@ -51,6 +53,8 @@ def tick_text(value: float, unit: str) -> str:
         return f"{value:,.10g}"
     if value == 0:
         return "0 s" if unit == "s" else "0"
+    if unit == "s" and value >= 1:  # steps of ten are no round numbers of minutes or hours
+        return f"{value:,.10g} s"
     return format_quantity(value, unit, 4)
 
 
@@ -63,10 +67,10 @@ def _prefixed(value: float) -> str:
     return format_quantity(value, "B", 4).removesuffix("B").strip()
 
 
-def _log_values(low: float, high: float, most: int) -> list[float]:
+def _log_values(low: float, high: float, most: int, whole: bool) -> list[float]:
     decades = math.log10(high) - math.log10(low)
     if decades < 0.8:
-        return [v for v in _linear_values(low, high, most) if v > 0]
+        return [v for v in _linear_values(low, high, most, whole) if v > 0]
     steps = (1, 2, 5) if decades <= 2 else (1,)
     every = max(1, math.ceil(decades / most)) if steps == (1,) else 1
     first = math.floor(math.log10(low) + 1e-9)
@@ -75,10 +79,15 @@ def _log_values(low: float, high: float, most: int) -> list[float]:
     return [v for e in exponents for m in steps if low / slack <= (v := m * 10.0**e) <= high * slack]
 
 
-def _linear_values(low: float, high: float, most: int) -> list[float]:
-    """Multiples of 1, 2, 2.5 or 5 times a power of ten."""
-    rough = (high - low) / most
+def _linear_values(low: float, high: float, most: int, whole: bool) -> list[float]:
+    """Multiples of 1, 2, 2.5 or 5 times a power of ten.
+
+    >>> _linear_values(1, 4, 7, False), _linear_values(1, 4, 7, True), _linear_values(1000, 1010, 5, True)
+    ([1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0], [1.0, 2.0, 3.0, 4.0], [1000.0, 1002.0, 1004.0, 1006.0, 1008.0, 1010.0])
+    """
+    rough = max((high - low) / most, 1.0 if whole else 0.0)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough * (1 - 1e-9))
+    factors = (1, 2, 5, 10) if whole and power == 1 else (1, 2, 2.5, 5, 10)
+    step = next(power * m for m in factors if power * m >= rough * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(i * step, 15 - math.floor(math.log10(step * max(abs(i), 1)))) for i in range(first, last + 1)]

@@ -52,6 +52,7 @@ class _Lazy(click.Group):
             from roofline.errors import suggest
 
             hint = suggest(args[0], _COMMANDS, what="commands")
+            hint = "help is roofline --help, or roofline COMMAND --help" if args[0] == "help" else hint
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -75,10 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except click.NoSuchOption as error:
+    except click.UsageError as error:
         from roofline.cli.synonyms import explained
 
-        explained(error).show()
+        explained(error, sys.argv[1:] if arguments is None else list(arguments)).show()
         return error.exit_code
     except click.ClickException as error:
         error.show()

@@ -30,9 +30,9 @@ def listing(machines: Sequence[Machine], dtype: str) -> Any:
     from rich.console import Group
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
+    table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
     table.add_column("chip", no_wrap=True)
-    table.add_column("name")
+    table.add_column("name", overflow="fold")
     for name in (f"{dtype} peak", "memory", "capacity", f"{dtype} ridge"):
         table.add_column(name, justify="right", no_wrap=True)
     for machine in machines:

@@ -16,7 +16,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
 #: A list as Python writes it, ``B=[1, 2, 4]``: its brackets go.
 _LIST = re.compile(r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*")
-_RANGE = re.compile(r"(\d+):(\d+)(?::(\*?)(\d+))?")
+_WHOLE = r"\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?"
+_RANGE = re.compile(rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?", re.IGNORECASE)
 
 
 def _last_of_one(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
@@ -130,15 +131,17 @@ def parse_size(name: str, text: str) -> Any:
     match = _RANGE.fullmatch(text.replace(" ", ""))
     if match is not None:
         return _range(name, *match.groups())
-    if re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text):
+    if ":" in text or re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text):
         raise SizeError(f"size {name} is {text!r}", hint=f"a range is {name}=1:512, {name}=1:512:8 or {name}=1:512:*2")
     number = _number(text)
     return text if number is None else number
 
 
 def _range(name: str, first: str, last: str, times: str | None, step: str | None) -> list[int]:
-    low, high, by = int(first), int(last), int(step or 1)
     hint = "as in 1:512, 1:512:8 (steps) or 1:512:*2 (doubling)"
+    low, high, by = (_number(text) for text in (first, last, step or "1"))
+    if not (isinstance(low, int) and isinstance(high, int) and isinstance(by, int)):
+        raise SizeError(f"size {name} has a range of {first}:{last}, and sizes are whole numbers", hint=hint)
     if low < 1:
         raise SizeError(f"size {name} has a range that starts at {low}; a size is at least 1", hint=hint)
     if low > high:
@@ -159,6 +162,8 @@ def _item(name: str, text: str) -> int | float:
     number = _number(text)
     if number is None or (len(text) > 1 and text[0] == "0" and text.isdigit()):
         hint = f"numbers without separators, as in {name}=1024,4096"
+        if _SIZE.fullmatch(text):
+            hint = f"each size is a word of its own, after a space: {name}=64 {text}"
         raise SizeError(f"size {name} lists {text!r}", hint=hint)
     return number
 
@@ -318,10 +323,27 @@ def one_expression(expressions: Sequence[str]) -> str | None:
     """Check that at most one expression was given."""
     if len(expressions) > 1:
         shown = ", ".join(repr(e) for e in expressions)
-        hint = "quote an expression as one word"
+        hint = _meant_by(expressions) or "quote an expression as one word"
         if any(_SIZE.fullmatch(e) for e in expressions):
             from roofline.ops.formula import FUNCTIONS
 
             hint += f"; a formula of sizes is made with {', '.join(FUNCTIONS)}"
         raise InputError(f"one expression at a time, not {len(expressions)}: {shown}", hint=hint)
     return expressions[0] if expressions else None
+
+
+def _meant_by(words: Sequence[str]) -> str:
+    """What words that are no expression were meant for, where that can be told.
+
+    >>> _meant_by(["bf16[B, D] * bf16[D, F]", "on", "h100"]), _meant_by(["x = relu(y)", "B", "=", "64"])
+    ('an option begins with two dashes: --on h100', 'a size is one word without spaces: B=64')
+    """
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        name = word.lstrip("-–—")
+        if name in ("on", "for", "over", "set") and after:
+            return f"an option begins with two dashes: --{name} {after}"
+        if re.fullmatch(r"[^\W\d]\w*[:=]?", word) and (after.lstrip(":=").isdigit() or after in ("=", ":")):
+            return "a size is one word without spaces: B=64"
+        if re.fullmatch(r"[^\W\d]\w*:\d+", word):
+            return f"a size is written {word.replace(':', '=')}"
+    return ""

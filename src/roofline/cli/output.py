@@ -8,23 +8,26 @@ from typing import Any
 
 import click
 
+#: The columns that an answer has at least, where it needs them.
+NARROW = 80
+
 
 def show(renderable: Any, *, whole: bool = False) -> None:
     """Print a rich renderable, at 100 columns where the output is not a terminal.
 
-    ``whole`` makes the lines as long as they need to be: a table of figures is not to be cut.
+    ``whole`` makes the lines as long as they need to be: a table of figures is not to be cut. In a terminal of less
+    than 80 columns nothing is cut either: what needs up to 80 has them.
     """
     import sys
 
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False, markup=False)
-    if whole:
+    if whole or console.width < NARROW:
         from rich.measure import Measurement
 
-        console.width = max(
-            console.width, Measurement.get(console, console.options.update(width=10_000), renderable).maximum
-        )
+        needed = Measurement.get(console, console.options.update(width=10_000), renderable)
+        console.width = max(console.width, needed.maximum if whole else min(needed.minimum, NARROW))
     console.print(renderable)
 
 
@@ -58,7 +61,15 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
         chart = chart.with_size(width, round(width * chart.height / chart.width))
     if path is None:
         columns = shutil.get_terminal_size((100, 30)).columns
-        click.echo(chart.to_text(width=max(40, min(columns, 100))))
+        click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))
         return
     chart.save(path, scale=2.0 if width is None else 1.0)
     click.echo(f"wrote {path}")
+
+
+def _colors() -> bool:
+    """Whether what is printed goes to a terminal that shows colours, and the user wants them (https://no-color.org)."""
+    import os
+    import sys
+
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -84,11 +84,41 @@ def meant(option: str, known: Sequence[str]) -> str:
     return ""
 
 
-def explained(error: click.NoSuchOption) -> click.NoSuchOption:
-    """Say with the error what the option is called here, where another tool's name is known."""
-    if error.ctx is None:
-        return error
-    said = meant(error.option_name, [name for parameter in error.ctx.command.params for name in parameter.opts])
+def explained(error: click.UsageError, words: Sequence[str]) -> click.UsageError:
+    """Say with an error of a command line's ``words`` what would be right, where that can be told.
+
+    The error is the option parser's own; its words are made those of this package.
+    """
+    said = _right(error, words)
     if not said:
         return error
-    return click.NoSuchOption(error.option_name, f"No such option {error.option_name!r}; {said}.", ctx=error.ctx)
+    unknown = f"No such option {error.option_name!r}" if isinstance(error, click.NoSuchOption) else ""
+    wrong = unknown or error.format_message().rstrip(".")
+    return click.UsageError(f"{wrong}; {said}.", ctx=error.ctx)
+
+
+def _right(error: click.UsageError, words: Sequence[str]) -> str:
+    context = error.ctx
+    if context is None:
+        return ""
+    known = [name for parameter in context.command.params for name in parameter.opts]
+    if isinstance(error, click.NoSuchOption):
+        if isinstance(context.command, click.Group):
+            return "options stand behind a command, as in roofline bound … --on h100"
+        long = next((f"-{w}" for w in words if w.startswith(error.option_name) and f"-{w}" in known), "")
+        if long:
+            return f"that is written {long}, with two dashes"
+        said = meant(error.option_name, known)
+        if error.option_name in ("-o", "--output", "--csv", "--out") and "--json" in known and not said:
+            return "this command writes to the terminal: --json > FILE"
+        return said
+    if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
+        return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
+    if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
+        if isinstance(error.param.type, click.types.FloatParamType):
+            return "a plain number is meant, as in 0.8"
+        return ""
+    extra = words[words.index("on") + 1 :] if "on" in words else []
+    if extra and "--on" in known:
+        return f"an option begins with two dashes: --on {extra[0]}"
+    return ""

@@ -83,6 +83,7 @@ def command(
     else:
         _check_words(batch, arguments["sizes"], inputs)
         frontend = frontend or "torch"
+        _named(program)
         front_end(frontend)
         value = load_program(program, build=frontend == "torch")
         arguments |= {"backward": backward} if backward else {}
@@ -117,10 +118,7 @@ def command(
 
 def load_program(text: str, *, build: bool = True) -> Any:
     """Load ``file.py:name``; a function without parameters is called where ``build``, and gives the program."""
-    path, colon, name = text.rpartition(":")
-    if not colon or not path.endswith(".py"):
-        hint = "FILE.py:NAME, as in model.py:build, or a .onnx file"
-        raise InputError(f"{text!r} does not say which function", hint=hint)
+    path, name = _named(text)
     module = _module(path)
     if not hasattr(module, name):
         known = [word for word in vars(module) if not word.startswith("_")]
@@ -129,13 +127,24 @@ def load_program(text: str, *, build: bool = True) -> Any:
     return _built(value, f"{path}:{name}") if build else value
 
 
+def _named(text: str) -> tuple[str, str]:
+    """The file and the name in ``file.py:name``; the file is there."""
+    import os
+
+    path, colon, name = text.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        hint = "FILE.py:NAME, as in model.py:build, or a .onnx file"
+        raise InputError(f"{text!r} does not say which function", hint=hint)
+    if not os.path.isfile(path):
+        raise InputError(f"there is no file {path!r}", hint="FILE.py:NAME, as in model.py:build")
+    return path, name
+
+
 def _module(path: str) -> Any:
     import os
     import sys
     from importlib.util import module_from_spec, spec_from_file_location
 
-    if not os.path.isfile(path):
-        raise InputError(f"there is no file {path!r}", hint="FILE.py:NAME, as in model.py:build")
     place = spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
     if place is None or place.loader is None:
         raise InputError(f"{path!r} cannot be loaded as Python")

@@ -138,6 +138,14 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
     raise unknown(name, layers)
 
 
+#: Words for kinds of machines, and how to list those of the kind.
+_KINDS = {"gpu": "", "cuda": " --filter nvidia", "rocm": " --filter amd", "tpu": " --filter tpu"}
+_KINDS |= {maker: f" --filter {maker}" for maker in ("nvidia", "amd", "google", "intel", "apple", "aws")}
+
+#: Words for the machine one sits at.
+_HERE = ("cpu", "local", "localhost", "here", "host")
+
+
 def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
     if os.path.isdir(os.path.expanduser(name)):
@@ -157,12 +165,18 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
     near = did_you_mean(squashed, alike) or did_you_mean(squashed, every)
     family = index.family(squashed)
-    if len(family) > MOST_LISTED:
+    if squashed in _HERE:
+        hint = "measure this machine with `roofline measure`, then --on this; `roofline chips` lists data sheets"
+    elif squashed in _KINDS:
+        hint = f"name one: `roofline chips{_KINDS[squashed]}` lists them"
+    elif len(family) > MOST_LISTED:
         hint = f"`roofline chips --filter {squashed}` lists its {len(family)} chips"
     elif family:
         hint = f"chips of that family are: {', '.join(family)}"
     elif near:
         hint = f"did you mean {own.get(near) or index.read().aliases[near]!r}? (`roofline chips` lists all)"
+    elif "/" in name or "\\" in name or re.search(r"\.\w+$", name):
+        hint = "the name of a machine file ends in .toml"
     else:
         hint = "`roofline chips` lists all"
     return HardwareError(f"unknown chip {name!r}", hint=hint)

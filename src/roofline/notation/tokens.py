@@ -172,6 +172,8 @@ def _unexpected(text: str, position: int) -> NotationError:
         "|": "statements are separated by ;",
         "'": LABELS,
         '"': LABELS,
+        **dict.fromkeys("“”„«»‘’", "quotes of a word processor; straight ones go round the whole line"),
+        **dict.fromkeys("–—", "a dash of a word processor; a difference is written with -"),
     }.get(character, "")
     return NotationError(f"unexpected {shown!r}" if len(shown) == 1 else f"unexpected {shown}",
                          text=text, position=position, hint=hint)  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.ops.elementwise import PER_ELEMENT
+from roofline.programs.torch_costs import NAMES, OTHERS
 from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
-from roofline.programs.torch_rules.elementwise import NAMES, OTHERS
 
 _BY_NAME = (
     "abs", "acos", "add", "addcdiv", "addcmul", "asin", "atan", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "div",

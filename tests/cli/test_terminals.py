@@ -1,0 +1,38 @@
+"""What a terminal is told: nothing is cut where it is narrow, and colours only where they are wanted."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from roofline.cli import main
+
+LINE = "In[B_X, D] * Wi[D_X, F] * Wo[F, D_X] -> Out[B_X, D]"
+SHARD = ["shard", LINE, "--on", "v5e:16", "B=16384", "D=8192", "F=32768"]
+PLOT = ["plot", "bf16[512, 8192] @ bf16[8192, 8192]", "--on", "h100"]
+
+
+@pytest.fixture
+def terminal(monkeypatch, capsys):
+    def shown(words, columns=80, **settings):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        for name, value in {"COLUMNS": str(columns), "TERM": "xterm", **settings}.items():
+            monkeypatch.setenv(name, value)
+        assert main(words) == 0
+        return capsys.readouterr().out
+
+    return shown
+
+
+@pytest.mark.parametrize("columns", [50, 60, 80])
+@pytest.mark.parametrize("words", [SHARD, ["chips", "--filter", "amd"], ["chips", "h100"]], ids=lambda words: words[0])
+def test_nothing_is_cut_where_it_is_narrow(terminal, words, columns):
+    assert "…" not in terminal(words, columns, NO_COLOR="1")
+
+
+def test_a_picture_has_colours_where_they_are_wanted(terminal):
+    assert "\x1b[34m" in terminal(PLOT)
+    assert "\x1b" not in terminal(PLOT, NO_COLOR="1")
+    assert "\x1b" not in terminal(PLOT, TERM="dumb")
