@@ -67,6 +67,13 @@ def test_the_seeds_compute_bound_list_is_covered() -> None:
     assert "the matrix unit" in changes("bf16[B, D] * bf16[D, F]", "h100", unit="vector", B=512, D=4096, F=4096)
 
 
+@pytest.mark.parametrize("achievable", [False, True])
+def test_twice_the_peak_is_twice_as_fast_where_a_measured_fraction_of_it_is_taken(achievable: bool) -> None:
+    answer = bound(flops=1e12, on="h100", achievable=achievable)
+    found = next(item for item in advise(answer) if item.change == "twice the bf16 peak")
+    assert found.gain == pytest.approx(2)
+
+
 def test_tiles_get_larger() -> None:
     found = changes("bf16[m, k] * bf16[k, n]", "h100", tile=(128, 128, 64), m=4096, k=4096, n=4096)
     assert "tiles of 256 x 256" in found

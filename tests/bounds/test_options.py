@@ -125,3 +125,14 @@ def test_an_axis_says_whether_it_closes() -> None:
     line = bound("AllGather_X(bf16[B_X, D])", **asked, wrap=False).times["ici X"]
     number = bound("AllGather_X(bf16[B_X, D])", **asked, n=16).times["ici X"]
     assert float(line.subs({s: 16 if s.is_integer else 9e10 for s in line.free_symbols})) == pytest.approx(number)
+
+
+@pytest.mark.parametrize("given", [["--intensity", "7,25"], ["--intensity", "I", "I=7,25"]])
+def test_several_intensities_are_shown_from_the_least_to_the_most(given, capsys) -> None:
+    assert main(["bound", *given, "--dtype", "fp32", "--on", "1080ti"]) == 0
+    assert "attainable 3.39 TFLOP/s … 11.3 TFLOP/s, 30% … 100% of peak" in capsys.readouterr().out
+
+
+def test_a_list_of_amounts_is_written_as_one() -> None:
+    assert bound(intensity=[7, 25], dtype="fp32", on="1080ti").expression == "intensity [7, 25], dtype fp32"
+    assert bound(flops=np.arange(1, 9) * 1e12, on="h100").expression == "flops [1e+12, 2e+12, …, 8e+12], dtype bf16"

@@ -11,10 +11,10 @@ import pytest
 from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
 
 from roofline.charts import plot
+from roofline.charts.boxes import Box, crosses, overlap
 from roofline.charts.chart import SMALLEST
 from roofline.charts.draw import placed
 from roofline.charts.layout import MARKER
-from roofline.charts.placement import Box, crosses, overlap
 from roofline.charts.themes import DASHES, THEMES, contrast
 from roofline.errors import InputError
 

@@ -7,7 +7,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.charts.placement import Box, around, beside, crosses, crosses_line, overlap, place
+from roofline.charts.boxes import Box, Boxes, Segments, crosses, crosses_line, overlap
+from roofline.charts.placement import around, beside, place
 
 FRAME = Box(200, 150, 400, 300)
 anchors = st.tuples(st.integers(5, 395), st.integers(5, 295))
@@ -55,6 +56,33 @@ def test_a_label_beside_a_line_is_left_out_rather_than_struck_through():
 @given(anchors, anchors, anchors, anchors)
 def test_crossing_is_mutual(a, b, c, d):
     assert crosses_line((a, b), (c, d)) == crosses_line((c, d), (a, b))
+
+
+boxes = st.builds(
+    Box,
+    *(st.floats(0, 100),) * 2,
+    *(st.floats(1, 60),) * 2,
+    st.sampled_from([0.0, 0.0, 90.0, 33.0, -71.0]),
+)
+
+
+@given(st.lists(boxes, max_size=8), boxes)
+def test_boxes_in_arrays_overlap_as_one_by_one(several, other):
+    assert Boxes.of(several).overlap(other).tolist() == [overlap(box, other) for box in several]
+
+
+@given(st.lists(st.tuples(anchors, anchors), max_size=8), st.tuples(anchors, anchors))
+def test_segments_in_arrays_cross_as_one_by_one(several, line):
+    assert Segments(several).cross(line).tolist() == [crosses_line(segment, line) for segment in several]
+
+
+def test_labels_of_sixty_points_that_coincide_take_few_comparisons(monkeypatch):
+    calls = []
+    compare = Boxes.overlap
+    monkeypatch.setattr(Boxes, "overlap", lambda self, other: calls.append(other) or compare(self, other))
+    found = place([around((200, 150), 20, 14, reach=160)] * 60, inside=FRAME)
+    assert len([candidate for candidate in found if candidate]) > 40
+    assert len(calls) < 20_000
 
 
 @given(anchors, st.integers(1, 80), st.integers(-90, 90), anchors, st.integers(1, 80), st.integers(-90, 90))

@@ -78,6 +78,17 @@ def test_one_chip_with_two_bandwidths_given_as_machines():
     assert [point.series for point in chart.points] == [1, 0]
 
 
+def test_lists_of_raw_amounts_are_points():
+    """The article's chart: both networks by their intensities."""
+    chart = plot(on="1080ti", intensity=[7, 25], dtype="fp32", names=["MobileNet", "VGG16"])
+    assert [(p.label, p.x, p.bound_by) for p in chart.points] == [("MobileNet", 7, "dram"), ("VGG16", 25, "cuda")]
+    chart = plot(on="1080ti", flops=[31e9, 1.1e9], bytes=1e9, dtype="fp32")
+    assert [(p.label, round(p.x, 1)) for p in chart.points] == [
+        ("flops 31000000000.0, bytes 1000000000.0", 31.0),
+        ("flops 1100000000.0, bytes 1000000000.0", 1.1),
+    ]
+
+
 def test_seed_1080_ti_vgg16_and_mobilenet():
     machine = chip("gtx-1080-ti", fp32=11.3e12, dram=484e9)
     answers = [bound(intensity=i, dtype="fp32", on=machine) for i in (25, 7)]

@@ -21,6 +21,22 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "B=D", "D=B"], "size B depends on itself (B = D)"),
     (["bound", MATMUL, "--on", "v5e", "B="], "size B has no value; for instance B=64"),
     (["bound", MATMUL, "--on", "v5e", "B=1", "B=2"], "size B is given twice; give it once"),
+    (
+        ["plot", "--on", "1080ti", "--flops", "1e9,2e9", "--bytes", "1e9,2e9,3e9"],
+        "amounts that go together differ in number: 2 of flops, 3 of bytes; give as many of each",
+    ),
+    (
+        ["plot", "--on", "1080ti", "--intensity", "7,25", "--name", "a"],
+        "1 names for 2 lots of work; name each, in order",
+    ),
+    (
+        ["solve", "--flops", "1e12,2e12", "--bytes", "1e9", "--for", "hbm", "--on", "h100"],
+        "flops has several values, and an answer is for one set of sizes",
+    ),
+    (
+        ["bound", "--flops", "b*h + b*o", "--bytes", "h*b", "--on", "h100", "W=3"],
+        "size W stands nowhere in the raw work; sizes are: b, h, o\n",
+    ),
     (["bound", MATMUL, "--on", "v5e", "Q=3"], "size Q stands nowhere in the expression; sizes are: B, D, F"),
     (["bound", MATMUL, *SIZES], "no machine to run on; name one: --on h100"),
     (["bound", MATMUL, "--on", "h10", *SIZES], "unknown chip 'h10'; did you mean 'h100'?"),
@@ -59,7 +75,7 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "cpu"], "unknown chip 'cpu'; measure this machine with `roofline measure`, then --on"),
     (
         ["bound", MATMUL, "--on", "my/chip.json"],
-        "unknown chip 'my/chip.json'; the name of a machine file ends in .toml",
+        "'my/chip.json' is no machine file; one is TOML, and its name ends in .toml",
     ),
     (["sweep", MATMUL, "--on", "v5e", "B=1:2:3:4"], "size B is '1:2:3:4'; a range is B=1:512, B=1:512:8 or B=1:512:*2"),
     (["sweep", MATMUL, "--on", "v5e", "B=1:2.5"], "size B has a range of 1:2.5, and sizes are whole numbers"),

@@ -295,7 +295,8 @@ def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Idea]:
 def _higher_peak(asked: Question, answer: Bound) -> Iterator[Idea]:
     """A platform with twice the peak on the unit that binds."""
     use = next(u for u in answer.uses if u.resource == answer.bound_by)
-    machine = override(asked.machine, {f"{use.resource}.{use.dtype}": float(use.rate.value) * 2})
+    unit = next(unit for unit in asked.machine.units if unit.name == use.resource)
+    machine = override(asked.machine, {f"{use.resource}.{use.dtype}": unit.peaks[use.dtype].value * 2})
     yield Idea(f"twice the {use.dtype} peak", "a higher roof", asked.vary(machine=machine))
 
 

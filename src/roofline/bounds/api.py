@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from roofline.bounds.amounts import several_amounts
 from roofline.bounds.bound import Bound
-from roofline.bounds.question import Question, has_arrays, resolve_sizes, several_amounts, without_helpers
+from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
 from roofline.bounds.question_mesh import named_axes, names_in, of_several_chips
 from roofline.errors import InputError, SizeError, did_you_mean, suggest
 from roofline.hardware import chip

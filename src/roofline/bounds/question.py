@@ -11,19 +11,20 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline import dtypes
+from roofline.bounds.amounts import AMOUNT_UNITS, amount, written
 from roofline.bounds.bound import Bound
 from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.question_mesh import is_sharded, size_names
 from roofline.bounds.traffic import traffic
-from roofline.errors import InputError, QuantityError, SizeError, suggest
+from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate, unit_for
 from roofline.hardware.warm import WARM
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw, tile_bytes
-from roofline.quantity import format_quantity, kind_of, parse, typed
+from roofline.quantity import format_quantity
 from roofline.sizes import check, is_array, is_symbol, product, symbol
 from roofline.work import Op
 
@@ -148,7 +149,7 @@ class Question:
     def expression(self) -> str:
         """The line in its one-line form, with the sizes that are plain numbers put in."""
         if self.raw:
-            return ", ".join(f"{name} {typed(value)}" for name, value in self.raw.items() if value is not None)
+            return ", ".join(f"{name} {written(value)}" for name, value in self.raw.items() if value is not None)
         return self.written_as(program(self.text, self.compute))
 
     def written_as(self, parsed: Program) -> str:
@@ -186,7 +187,7 @@ class Question:
         given = {k: v for k, v in self.raw.items() if v is not None}
         dtype = given.pop("dtype", "bf16")
         unit = given.pop("unit", "matrix")
-        amounts = {k: _amount(v, AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
+        amounts = {k: amount(v, AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
         return raw(dtype=dtype, unit=unit, **amounts)
 
     def _padded(self, op: Op) -> Op:
@@ -262,52 +263,6 @@ class Question:
         where = f"{memory.name} of one core" if memory.per_core else memory.name
         need, capacity = format_quantity(max(plain), "B"), format_quantity(holds.value, "B")
         return [f"does not fit: a tile needs {need}, {where} holds {capacity}"]
-
-
-AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
-
-
-def _amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:
-    """Read an amount of raw work: a number, an array, "1 TFLOP", or a formula of named sizes."""
-    if is_array(value):
-        return _amounts(value, unit)
-    if not isinstance(value, str):
-        return value if is_symbol(value) else parse(value, unit)
-    try:
-        return parse(value, unit)
-    except QuantityError:
-        if kind_of(value) is not None or _is_float(value):
-            raise
-        return formula(value, sizes)
-
-
-def _amounts(values: Any, unit: str) -> Any:
-    """Take an array of amounts as it is; the first that is none is the error of that number alone."""
-    import numpy as np
-
-    for value in values[~(np.isfinite(values) & (values > 0))].ravel()[:1].tolist():
-        parse(value, unit)
-    return values
-
-
-def several_amounts(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Amounts of raw work that are lists as arrays, each of their figures read for itself; the rest as they are."""
-    import numpy as np
-
-    return {
-        name: np.array([parse(each, AMOUNT_UNITS[name]) for each in value])
-        if isinstance(value, list | tuple | range) and len(value)
-        else value
-        for name, value in raw.items()
-    }
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def size_names(asked: Question) -> list[str]:
 def names_in(amounts: Mapping[str, Any]) -> list[str]:
     """Names that stand in formulas: the sizes of mesh axes, or amounts of raw work."""
     texts = [text for what, text in amounts.items() if isinstance(text, str) and what != "dtype"]
-    return [name for text in texts if kind_of(text) is None for name in formula_names(text)]
+    return list(dict.fromkeys(name for text in texts if kind_of(text) is None for name in formula_names(text)))
 
 
 def multiple_of(asked: Question, label: str) -> int:

@@ -367,5 +367,7 @@ def _listed(name: str, items: Sequence[str], style: str) -> Any:
 
 
 def _percent(fraction: Any) -> str:
-    """Two digits below a tenth, whole per cents above."""
+    """Two digits below a tenth, whole per cents above; the least and the most of several."""
+    if is_array(fraction):
+        return f"{_percent(fraction.min())} … {_percent(fraction.max())}"
     return f"{float(fraction):.0%}" if fraction >= 0.1 else f"{100 * float(fraction):.2g}%"

@@ -87,7 +87,9 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         hint = f"did you mean {meant!r}?" if meant else suggest(for_, [*names, *rates], what="unknowns")
         raise SizeError(f"nothing here is called {for_!r}", hint=hint)
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
-    several = next((name for name in asked.sizes if has_arrays({name: asked.sizes[name]})), None)
+    several = next(
+        (name for name, value in (*asked.raw.items(), *asked.sizes.items()) if has_arrays({name: value})), None
+    )
     if several is not None:
         hint = "ask at one value after another, or draw a curve for each with roofline plot"
         raise InputError(f"{several} has several values, and an answer is for one set of sizes", hint=hint)

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from roofline.charts.boxes import Box, Segment, Vertex
 from roofline.charts.chart import Chart
 from roofline.charts.key import KeyItem, groups, key_rows, of_line, of_ridge, parts
 from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
-from roofline.charts.placement import Box, Candidate, Segment, Vertex, around, beside, place
+from roofline.charts.placement import Candidate, around, beside, place
 from roofline.charts.text import (
     GAP,
     LINE_SPACING,

@@ -12,11 +12,12 @@ that finds no free place is left out, and the caller lists it elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
-Vertex = tuple[float, float]
-Segment = tuple[Vertex, Vertex]
+from roofline.charts.boxes import Box, Boxes, Segment, Segments, Vertex, drawn, overlap
 
 #: Costs in pixels of distance: a label on a label or marker is never accepted, one on a line is only
 #: disliked, unless it must be clear.
@@ -26,39 +27,11 @@ LEADER_CROSSING_COST = 25.0
 
 _ROUNDS = 6
 
-#: Boxes that share less than this touch, and do not overlap.
-_TOUCH = 1e-6
+#: How far labels keep from one another.
+_MARGIN = 1.5
 
 #: What a label that stands well costs at most, and how many better places one that does not may claim from others.
 _CONTENT, _TRIES = 12.0, 12
-
-#: Of more labels than this none pushes others away, which takes long and gains little where all of them are pressed.
-_MOST_THAT_PUSH = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle about a centre, turned by ``angle`` degrees."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    angle: float = 0.0
-
-    def corners(self) -> tuple[Vertex, ...]:
-        """The four corners in order."""
-        turn = math.radians(self.angle)
-        cos, sin = math.cos(turn), math.sin(turn)
-        w, h = self.width / 2, self.height / 2
-        return tuple(
-            (self.x + dx * cos - dy * sin, self.y + dx * sin + dy * cos)
-            for dx, dy in ((-w, -h), (w, -h), (w, h), (-w, h))
-        )
-
-    def grown(self, by: float) -> Box:
-        """The rectangle with a margin all around."""
-        return Box(self.x, self.y, self.width + 2 * by, self.height + 2 * by, self.angle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,50 +47,6 @@ class Candidate:
     clear: bool = False
 
 
-def overlap(first: Box, second: Box) -> bool:
-    """Whether two rectangles share area (separating axes).
-
-    >>> overlap(Box(0, 0, 10, 2), Box(0, 4, 10, 2)), overlap(Box(0, 0, 10, 2), Box(0, 4, 10, 2, angle=90))
-    (False, True)
-    """
-    across, up = abs(first.x - second.x) * 2, abs(first.y - second.y) * 2
-    if first.angle == second.angle == 0:
-        return across < first.width + second.width - _TOUCH and up < first.height + second.height - _TOUCH
-    if max(across, up) >= first.width + first.height + second.width + second.height:
-        return False
-    a, b = first.corners(), second.corners()
-    return not any(_separates(axis, a, b) for box in (first, second) for axis in _axes(box))
-
-
-def crosses(segment: Segment, box: Box) -> bool:
-    """Whether a segment runs through a rectangle."""
-    (x0, y0), (x1, y1) = segment
-    across, up = (box.width, box.height) if box.angle == 0 else (box.width + box.height,) * 2
-    if not (
-        min(x0, x1) - box.x < across / 2 > box.x - max(x0, x1) and min(y0, y1) - box.y < up / 2 > box.y - max(y0, y1)
-    ):
-        return False
-    middle, length = ((x0 + x1) / 2, (y0 + y1) / 2), math.hypot(x1 - x0, y1 - y0)
-    return overlap(Box(*middle, length, 0.0, math.degrees(math.atan2(y1 - y0, x1 - x0))), box)
-
-
-def crosses_line(first: Segment, second: Segment) -> bool:
-    """Whether two segments cross; a segment that only starts on the other does not.
-
-    >>> crosses_line(((0, 0), (2, 2)), ((0, 2), (2, 0))), crosses_line(((0, 0), (2, 2)), ((0, 0), (2, 0)))
-    (True, False)
-    """
-    return _sides(first, second) < 0 and _sides(second, first) < 0
-
-
-def _sides(line: Segment, ends: Segment) -> float:
-    """Negative where two ends lie on different sides of a line, 0 where one lies on it."""
-    (x0, y0), (x1, y1) = line
-    first, second = ((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0) for x, y in ends)
-    tiny = 1e-6 * math.hypot(x1 - x0, y1 - y0)
-    return 0.0 if min(abs(first), abs(second)) <= tiny else first * second
-
-
 def place(
     labels: Sequence[Sequence[Candidate]],
     *,
@@ -130,63 +59,104 @@ def place(
     ``inside`` is where labels must lie, ``taken`` holds markers no label may cover, ``lines`` what they had better
     not cross, and may not where they must be clear. Labels come in order of importance.
     """
-    open_to = [_possible(candidates, inside, taken, lines) for candidates in labels]
-    chosen: list[_Choice | None] = [None] * len(labels)
+    board = _Board([_possible(candidates, inside, taken, lines) for candidates in labels])
     for _ in range(_ROUNDS):
-        before = list(chosen)
+        before = list(board.chosen)
         for index in range(len(labels)):
-            chosen[index] = _best(index, open_to, chosen)
-        for index in range(len(labels) if len(labels) <= _MOST_THAT_PUSH else 0):
-            chosen = _made_room(index, open_to, chosen)
-        if chosen == before:
+            board.move({index: board.best(index, {})})
+        for index in range(len(labels)):
+            board.move(board.room_for(index))
+        if board.chosen == before:
             break
     kept: list[Candidate | None] = []
-    for item in chosen:
-        free = item is not None and not any(overlap(item[0].box, other.box) for other in kept if other)
-        kept.append(item[0] if item is not None and free else None)
+    for index, at in enumerate(board.chosen):
+        found = None if at is None else board.places[index][at][0]
+        free = found is not None and not any(overlap(found.box, other.box) for other in kept if other)
+        kept.append(found if free else None)
     return kept
 
 
-#: A place with what it costs by itself.
-_Choice = tuple[Candidate, float]
+class _Board:
+    """Where each label stands, and what each of its places would cost given where the others stand.
 
+    A place is a position in the label's list. ``moves`` are places that some labels would take instead of theirs.
+    """
 
-def _best(index: int, open_to: Sequence[Sequence[_Choice]], chosen: Sequence[_Choice | None]) -> _Choice | None:
-    """The cheapest place of one label given where the others are."""
-    others = [c[0] for i, c in enumerate(chosen) if c is not None and i != index]
-    best, least = None, math.inf
-    for item in open_to[index]:
-        if item[1] < least:
-            cost = item[1] + _conflict(item[0], others, least - item[1])
-            best, least = (item, cost) if cost < least else (best, least)
-    return best
+    def __init__(self, places: Sequence[Sequence[tuple[Candidate, float]]]) -> None:
+        import numpy as np
 
+        self.places = places
+        self.chosen: list[int | None] = [None] * len(places)
+        ends = np.cumsum([0, *(len(options) for options in places)])
+        self._spans = [slice(*pair) for pair in pairwise(ends)]
+        everything = [place for options in places for place in options]
+        self._own = np.array([cost for _, cost in everything], dtype=float)
+        self._boxes = Boxes.of([candidate.box.grown(_MARGIN) for candidate, _ in everything])
+        leaders = [(i, drawn(c.leader)) for i, (c, _) in enumerate(everything) if c.leader is not None]
+        self._having = np.array([i for i, _ in leaders], dtype=int)
+        self._leaders = Boxes.of([box for _, box in leaders])
+        self._lines = [slice(*pair) for pair in pairwise(np.searchsorted(self._having, ends))]
+        self._caused: list[Any] = [np.zeros(len(everything))] * len(places)
+        self._disturbed = np.zeros(len(everything))
 
-def _made_room(index: int, open_to: Sequence[Sequence[_Choice]], chosen: list[_Choice | None]) -> list[_Choice | None]:
-    """Let a label that stands badly push one or two others away, where that helps more than it harms."""
-    if _cost([index], chosen) <= _CONTENT:
-        return chosen
-    for item in sorted(open_to[index], key=lambda item: item[1])[:_TRIES]:
-        box = item[0].box.grown(1.5)
-        pushed = [i for i, c in enumerate(chosen) if c is not None and i != index and overlap(box, c[0].box)]
-        if not 1 <= len(pushed) <= 2:
-            continue
-        trial = list(chosen)
-        trial[index] = item
-        for other in pushed:
-            trial[other] = _best(other, open_to, trial)
-        if _cost([index, *pushed], trial) < _cost([index, *pushed], chosen) - 1:
-            return trial
-    return chosen
+    def best(self, index: int, moves: Mapping[int, int | None]) -> int | None:
+        """The cheapest place of one label, if the others made these moves."""
+        costs = self._costs(index, moves)
+        return int(costs.argmin()) if len(costs) else None
 
+    def room_for(self, index: int) -> dict[int, int | None]:
+        """Let a label that stands badly push one or two others away, where that helps more than it harms."""
+        if self._cost({index: self.chosen[index]}) <= _CONTENT:
+            return {}
+        for at in self._own[self._spans[index]].argsort(kind="stable")[:_TRIES]:
+            pushed = self._under(index, int(at))
+            if not 1 <= len(pushed) <= 2:
+                continue
+            moves: dict[int, int | None] = {index: int(at)}
+            for other in pushed:
+                moves[other] = self.best(other, moves)
+            if self._cost(moves) < self._cost({i: self.chosen[i] for i in moves}) - 1:
+                return moves
+        return {}
 
-def _cost(indices: Sequence[int], chosen: Sequence[_Choice | None]) -> float:
-    total = 0.0
-    for index in indices:
-        item = chosen[index]
-        if item is not None:
-            total += item[1] + _conflict(item[0], [c[0] for i, c in enumerate(chosen) if c is not None and i != index])
-    return total
+    def move(self, moves: Mapping[int, int | None]) -> None:
+        """Make moves."""
+        for index, at in moves.items():
+            if at is None or at == self.chosen[index]:
+                continue
+            caused = self._conflict(self.places[index][at][0], slice(0, None), slice(None))
+            caused[self._spans[index]] = 0
+            self._disturbed += caused - self._caused[index]
+            self.chosen[index], self._caused[index] = at, caused
+
+    def _under(self, index: int, at: int) -> list[int]:
+        """The labels that one would cover at a place."""
+        place = self._spans[index].start + at
+        return [other for other, caused in enumerate(self._caused) if caused[place] >= OVERLAP_COST]
+
+    def _cost(self, moves: Mapping[int, int | None]) -> float:
+        """What labels cost together once they have made their moves."""
+        stand = ((index, at) for index, at in moves.items() if at is not None)
+        return float(sum(self._costs(index, moves)[at] for index, at in stand))
+
+    def _costs(self, index: int, moves: Mapping[int, int | None]) -> Any:
+        """What each place of a label costs, if the others made these moves."""
+        span = self._spans[index]
+        disturbed = self._disturbed[span]
+        for other, at in moves.items():
+            if other != index and at is not None and at != self.chosen[other]:
+                far = self.places[other][at][0]
+                disturbed = disturbed + (self._conflict(far, span, self._lines[index]) - self._caused[other][span])
+        return self._own[span] + disturbed
+
+    def _conflict(self, far: Candidate, span: slice, lines: slice) -> Any:
+        """What a label elsewhere costs some places and their leaders: whole numbers, so that sums are exact."""
+        boxes = self._boxes.part(span)
+        cost = OVERLAP_COST * boxes.overlap(far.box)
+        cost[self._having[lines] - span.start] += LEADER_CROSSING_COST * self._leaders.part(lines).overlap(far.box)
+        if far.leader is not None:
+            cost += LEADER_CROSSING_COST * boxes.overlap(drawn(far.leader))
+        return cost
 
 
 def around(anchor: Vertex, width: float, height: float, *, reach: float, gap: float = 7.0) -> list[Candidate]:
@@ -250,48 +220,35 @@ def _possible(
     candidates: Sequence[Candidate], inside: Box, taken: Sequence[Box], lines: Sequence[Segment]
 ) -> list[tuple[Candidate, float]]:
     """Keep the places that lie inside and cover no marker, with what they cost by themselves."""
+    import numpy as np
+
     left, right = inside.x - inside.width / 2, inside.x + inside.width / 2
     bottom, top = inside.y - inside.height / 2, inside.y + inside.height / 2
-    kept = []
-    for candidate in candidates:
-        corners = candidate.box.corners()
-        if not all(left <= x <= right and bottom <= y <= top for x, y in corners):
-            continue
-        if any(overlap(candidate.box, box) for box in taken):
-            continue
-        crossed = sum(crosses(line, candidate.box) for line in lines)
-        if candidate.clear and crossed:
-            continue
-        cost = candidate.cost + CROSSING_COST * crossed
-        leader = candidate.leader
-        if leader is not None:
-            passed = sum(crosses(leader, box) for box in taken if math.dist((box.x, box.y), leader[0]) > 1)
-            cost += LEADER_CROSSING_COST * (passed + 0.4 * sum(crosses_line(leader, line) for line in lines))
-        kept.append((candidate, cost))
-    return kept
+    within = [
+        candidate
+        for candidate in candidates
+        if all(left <= x <= right and bottom <= y <= top for x, y in candidate.box.corners())
+    ]
+    boxes = Boxes.of([candidate.box for candidate in within])
+    crossed = sum((boxes.overlap(drawn(line)) for line in lines), start=np.zeros(len(within), dtype=int))
+    free = ~(crossed.astype(bool) & np.array([candidate.clear for candidate in within], dtype=bool))
+    for box in taken:
+        free &= ~boxes.overlap(box)
+    costs = np.array([candidate.cost for candidate in within]) + CROSSING_COST * crossed
+    having = [i for i, candidate in enumerate(within) if candidate.leader is not None and free[i]]
+    costs[having] += _leader_costs([within[i].leader for i in having], taken, lines)
+    return [(within[i], float(costs[i])) for i in free.nonzero()[0]]
 
 
-def _conflict(candidate: Candidate, others: Sequence[Candidate], enough: float = math.inf) -> float:
-    """What a place costs given the others, or some figure above ``enough`` where it is more than that."""
-    box = candidate.box.grown(1.5)
-    cost = 0.0
-    for other in others:
-        cost += OVERLAP_COST * overlap(box, other.box)
-        if candidate.leader is not None:
-            cost += LEADER_CROSSING_COST * crosses(candidate.leader, other.box)
-        if other.leader is not None:
-            cost += LEADER_CROSSING_COST * crosses(other.leader, box)
-        if cost > enough:
-            break
-    return cost
+def _leader_costs(leaders: Sequence[Any], taken: Sequence[Box], lines: Sequence[Segment]) -> Any:
+    """What leaders cost by themselves: the markers they pass, other than their own, and the lines they cross."""
+    import numpy as np
 
-
-def _axes(box: Box) -> tuple[Vertex, Vertex]:
-    turn = math.radians(box.angle)
-    return (math.cos(turn), math.sin(turn)), (-math.sin(turn), math.cos(turn))
-
-
-def _separates(axis: Vertex, a: Sequence[Vertex], b: Sequence[Vertex]) -> bool:
-    along_a = [x * axis[0] + y * axis[1] for x, y in a]
-    along_b = [x * axis[0] + y * axis[1] for x, y in b]
-    return max(along_a) <= min(along_b) + _TOUCH or max(along_b) <= min(along_a) + _TOUCH
+    boxes, segments = Boxes.of([drawn(leader) for leader in leaders]), Segments(leaders)
+    starts = np.array([leader[0] for leader in leaders]).reshape(-1, 2)
+    passed = np.zeros(len(leaders), dtype=int)
+    for box in taken:
+        others = np.hypot(starts[:, 0] - box.x, starts[:, 1] - box.y) > 1
+        passed += boxes.overlap(box) & others
+    over = sum((segments.cross(line) for line in lines), start=np.zeros(len(leaders), dtype=int))
+    return LEADER_CROSSING_COST * (passed + 0.4 * over)

@@ -36,6 +36,9 @@ KINDS = ("roofline", *OVER_A_SIZE)
 #: What belongs to a roofline only, by the name it is given under.
 _ROOFLINE_ONLY = ("dtypes", "levels", "bandwidths", "measured")
 
+#: Choices that the machine carries.
+_OF_MACHINES = ("set", "files", "unit", "over", "achievable")
+
 #: The most points one roofline can hold when a size has several values.
 MOST_POINTS = 64
 
@@ -75,8 +78,9 @@ def plot(
         ``bandwidths``  roofline of one machine at several bandwidths, over coloured regions
         ``measured``    roofline: runs, from a CSV file or tuples (see :func:`~roofline.measurement.runs.read_measured`)
 
-    The rest (``set``, ``unit``, ``over``, ``policy`` …) is as in :func:`roofline.bound`. Intensities are FLOP/B,
-    rates FLOP/s, times seconds. Bad input raises :class:`~roofline.errors.InputError`.
+    Lists of raw amounts (``intensity=[7, 25]``) are several points. The rest (``set``, ``unit``, ``over``, ``policy``
+    …) is as in :func:`roofline.bound`. Intensities are FLOP/B, rates FLOP/s, times seconds. Bad input raises
+    :class:`~roofline.errors.InputError`.
     """
     if theme not in THEMES:
         raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
@@ -94,7 +98,7 @@ def plot(
 
 
 class _Asked:
-    """What is to be drawn: expressions (or one lot of raw work) on targets, at sizes, under a question's choices."""
+    """What is to be drawn: expressions (or lots of raw work) on targets, at sizes, under a question's choices."""
 
     def __init__(
         self,
@@ -104,11 +108,14 @@ class _Asked:
         sizes: dict[str, Any],
         choices: dict[str, Any],
     ) -> None:
-        raw = any(choices.get(name) is not None for name in ("flops", "bytes", "intensity"))
-        self.lines: tuple[str | None, ...] = expressions or ((None,) if raw else ())
+        self.lots = _lots(choices)
+        self.lines: tuple[str | None, ...] = expressions or (None,) * len(self.lots)
         self.targets, self.sizes, self.choices = targets, sizes, choices
         if names and len(names) != len(self.lines):
-            raise InputError(f"{len(names)} names for {len(self.lines)} expressions", hint="name each, in order")
+            what = "lots of work" if self.lots and not expressions else "expressions"
+            raise InputError(f"{len(names)} names for {len(self.lines)} {what}", hint="name each, in order")
+        if len(self.lots) > 1 and not (names or expressions):
+            names = tuple(", ".join(f"{name} {value}" for name, value in lot.items()) for lot in self.lots)
         self.names = names
 
     def name(self, index: int) -> str | None:
@@ -162,26 +169,46 @@ class _Asked:
                 picked = {k: int(v) if float(v).is_integer() else v for k, v in zip(several, values, strict=True)}
                 varied = [f"{k} = {v}" for k, v in picked.items()]
                 final = resolve_sizes({**sizes, **picked})
-                answer = question(line, on=machine, sizes=final, **self.choices_on(machine)).answer()
+                answer = question(line, on=machine, sizes=final, **self.choices_on(index)).answer()
                 if varied and (self.names or len(self.lines) > 1):
                     varied = [self.name(index) or str(line), *varied]
                 elif not varied and len(answer.ops) == 1:
                     varied = [self.name(index) or (line if line and not sizes else "")]
                 yield answer, ", ".join(filter(None, varied)) or self.name(index)
 
-    def choices_on(self, machine: Machine) -> dict[str, Any]:
-        """The question's choices without those the machine already carries."""
-        return {k: v for k, v in self.choices.items() if k not in ("set", "files", "unit", "over", "achievable")}
+    def choices_on(self, index: int) -> dict[str, Any]:
+        """The choices of the question about one line, without those the machine already carries."""
+        return {k: v for k, v in self.choices_of(index).items() if k not in _OF_MACHINES}
+
+    def choices_of(self, index: int) -> dict[str, Any]:
+        """The choices of the question about one line, or one lot of raw work."""
+        return self.choices if self.lines[index] is not None else {**self.choices, **self.lots[index]}
 
     def machines(self) -> list[Machine]:
         """The targets, or where the expressions close with one, that."""
         from roofline.bounds.api import target
 
-        own = {k: v for k, v in self.choices.items() if k in ("set", "files", "unit", "over", "achievable")}
+        own = {k: v for k, v in self.choices.items() if k in _OF_MACHINES}
         if any(t is not None for t in self.targets) or not self.lines:
             return [target(t, **own) for t in self.targets]
-        found = [question(line, on=None, sizes=self.sizes_of(line), **self.choices).machine for line in self.lines]
+        asked = enumerate(self.lines)
+        found = [question(line, sizes=self.sizes_of(line), **self.choices_of(index)).machine for index, line in asked]
         return list({machine.key: machine for machine in found}.values())
+
+
+def _lots(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Raw work, as many lots of it as its amounts have values: the first FLOPs with the first bytes, and so on.
+
+    >>> _lots({"flops": [3e10, 1e9], "bytes": [1e9, 1e8], "dtype": "fp32"})
+    [{'flops': 30000000000.0, 'bytes': 1000000000.0}, {'flops': 1000000000.0, 'bytes': 100000000.0}]
+    """
+    raw = {name: choices[name] for name in ("flops", "bytes", "intensity") if choices.get(name) is not None}
+    counts = {name: len(value) for name, value in raw.items() if _has_several(value)}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise InputError(f"amounts that go together differ in number: {said}", hint="give as many of each")
+    count = min(counts.values(), default=1 if raw else 0)
+    return [{name: value[i] if name in counts else value for name, value in raw.items()} for i in range(count)]
 
 
 def _targets(on: Targets) -> tuple[str | Machine | None, ...]:
@@ -290,7 +317,7 @@ def _curves(asked: _Asked, unknown: str) -> dict[str, Series]:
         if unknown not in asked.sizes_of(line) and unknown in asked.sizes:
             raise SizeError(f"{line!r} has no size {unknown} to draw it over", hint=f"call one of its sizes {unknown}")
         for machine in machines:
-            for curve in series(line, unknown, sizes=asked.sizes_of(line), on=machine, **asked.choices_on(machine)):
+            for curve in series(line, unknown, sizes=asked.sizes_of(line), on=machine, **asked.choices_on(index)):
                 own = [asked.name(index) or str(line)] if len(asked.lines) > 1 or asked.names else []
                 parts = [*own, *([machine.key] if len(machines) > 1 else []), *filter(None, [curve.label])]
                 found.append((parts, curve))

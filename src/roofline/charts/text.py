@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from roofline.charts.placement import Box, Segment
+from roofline.charts.boxes import Box, Segment
 
 #: Sizes of text in pixels.
 TITLE, SUBTITLE, TEXT, SMALL = 15.0, 11.5, 11.0, 9.5

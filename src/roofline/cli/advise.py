@@ -28,7 +28,7 @@ def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **op
     from roofline.bounds.show import advice_table
 
     expressions, sizes = split_words(words)
-    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options))
+    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))
     found = advise(answer, chips=others or OTHER_CHIPS)
     if as_json:
         now = answer.to_dict()

@@ -35,7 +35,7 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     from roofline.bounds.api import bound
 
     expressions, sizes = split_words(words)
-    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options))
+    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))
     if as_json:
         show_json(answer.to_dict())
     elif explain:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.own import own_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -266,6 +266,17 @@ def parse_tile(text: str | None) -> list[int] | None:
     return [int(part) for part in parts]
 
 
+def parse_amount(text: str | None) -> str | list[str] | None:
+    """Read an amount of raw work: one (or a formula, whose functions have commas), or a list.
+
+    >>> parse_amount("7, 25"), parse_amount("max(B, 8)*1e9")
+    (['7', '25'], 'max(B, 8)*1e9')
+    """
+    if text is None or "," not in text or "(" in text:
+        return text
+    return [part.strip() for part in text.split(",")]
+
+
 def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,)) -> tuple[str, ...]:
     """Put the user's own folder of machine files before those named on the command line.
 
@@ -298,13 +309,13 @@ def target_arguments(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def question_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """Turn target, work and estimate options into arguments of :func:`roofline.question`."""
+def question_arguments(options: dict[str, Any], sizes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Turn target, work and estimate options into arguments of :func:`roofline.question`, which has these sizes."""
     arguments = target_arguments(options)
     arguments |= {
-        "flops": options.pop("flops"),
-        "bytes": options.pop("bytes_"),
-        "intensity": options.pop("intensity"),
+        "flops": parse_amount(options.pop("flops")),
+        "bytes": parse_amount(options.pop("bytes_")),
+        "intensity": parse_amount(options.pop("intensity")),
         "dtype": options.pop("dtype"),
         "policy": options.pop("policy"),
         "tile": parse_tile(options.pop("tile")),
@@ -316,7 +327,20 @@ def question_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "overhead": options.pop("overhead", None),
         **mesh_arguments(options),
     }
+    _check_sizes({name: arguments[name] for name in ("flops", "bytes", "intensity")}, sizes or {})
     return arguments
+
+
+def _check_sizes(amounts: dict[str, Any], sizes: dict[str, Any]) -> None:
+    """Raise where a size stands in no formula of the amounts; without formulas the question itself says so."""
+    if not sizes or not any(isinstance(amount, str) for amount in amounts.values()):
+        return
+    from roofline.bounds.question_mesh import names_in
+
+    names = names_in(amounts)
+    idle = next((name for name in sizes if name not in {*names, *names_in(sizes)}), None)
+    if names and idle is not None:
+        raise SizeError(f"size {idle} stands nowhere in the raw work", hint=suggest(idle, names, what="sizes"))
 
 
 def one_expression(expressions: Sequence[str]) -> str | None:

@@ -35,7 +35,7 @@ def command(words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], as_j
     """
     expressions, sizes = split_words(words)
     expression = one_expression(expressions)
-    arguments = question_arguments(options)
+    arguments = question_arguments(options, sizes)
     if bandwidths and for_ != "intensity":
         raise InputError("--bandwidth goes with --for intensity", hint="set a figure with --set hbm=8.2e11")
     if for_ in ("ridge", "critical-intensity", "critical_intensity"):

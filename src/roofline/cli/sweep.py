@@ -40,7 +40,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     from roofline.bounds.sweep import sweep
 
     expressions, sizes = split_words(words)
-    found = sweep(one_expression(expressions), columns=columns, sizes=sizes, **question_arguments(options))
+    found = sweep(one_expression(expressions), columns=columns, sizes=sizes, **question_arguments(options, sizes))
     if output:
         found.save(output)
         click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))

@@ -267,12 +267,13 @@ def _machine(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
     """Twice the figure that binds, whatever it is."""
     given = dict(asked.arguments.get("set") or {})
     use = next(use for use in before.uses if use.resource == before.bound_by)
+    if use.rate.figure is None:
+        return
     if use.quantity == "flops":
-        figure, reason = f"{use.resource}.{use.dtype}", "a higher roof"
-        twice = {**given, figure: float(use.rate.value) * 2}
-        yield _with(asked, f"twice the {use.dtype} peak", reason, set=twice)
+        twice = {**given, f"{use.resource}.{use.dtype}": use.rate.figure.value * 2}
+        yield _with(asked, f"twice the {use.dtype} peak", "a higher roof", set=twice)
     if use.quantity == "bytes":
-        twice = {**given, use.resource: float(use.rate.value) * 2}
+        twice = {**given, use.resource: use.rate.figure.value * 2}
         yield _with(asked, f"twice the {use.resource} bandwidth", "a steeper roof", set=twice)
 
 
