@@ -120,7 +120,11 @@ def test_another_chip_in_place_of_those_of_a_pool() -> None:
 def test_the_fewest_chips_of_a_prompt_as_long_as_the_model_takes(capsys: Capture) -> None:
     words = ("llm", "gpt2", "--on", "h100", "--batch", "64", "--fit")
     whole, longest = (as_json(capsys, *words, *more) for more in (("--prompt", "1024"), ("--context", "1023")))
-    assert whole["fewest"]["needed"]["kv"] == longest["fewest"]["needed"]["kv"] == whole["memory"]["parts"]["kv"]
+    assert (
+        whole["fewest"]["needed"]["parts"]["kv"]
+        == longest["fewest"]["needed"]["parts"]["kv"]
+        == whole["memory"]["parts"]["kv"]
+    )
 
 
 def test_sequences_that_fit_have_the_tokens_asked_for() -> None:

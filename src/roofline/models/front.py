@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.shown import Shown
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.slices import of_size
@@ -75,7 +76,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Front:
+class Front(Shown):
     """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first."""
 
     model: Model
@@ -114,12 +115,18 @@ class Front:
             f"<Front of {self.model.name} on {self.machine.name}: {len(self.choices)} choices, {len(self.best)} best>"
         )
 
+    def __rich__(self) -> Any:
+        from roofline.models.serving_show import front_table
+
+        return front_table(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/llm-front/1``)."""
         return {
             "schema": SCHEMA,
-            "model": self.model.name,
+            "model": self.model.to_dict(),
             "target": self.machine.name,
+            "machine": self.machine.key,
             "form": self.form,
             "capacity": self.capacity,
             "choices": [choice.to_dict() for choice in self.choices],
@@ -149,7 +156,7 @@ def latency_throughput(
     """
     from roofline.bounds.api import target
 
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     form = form_of(form, options)
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
     machine = target(on, **chosen)
