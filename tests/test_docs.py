@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import roofline
+from roofline import models
 from roofline.cli import main
 from tests.doc_blocks import (
     ROOT,
@@ -157,3 +162,21 @@ def test_blocks_know_where_they_stand() -> None:
     assert [c.start for c in commands(found[0])] == [4]
     assert matches((), ())
     assert not matches((), ("a",))
+
+
+def documented() -> set[int]:
+    """Identities of what the Python reference shows."""
+    found = set()
+    for kind, path in re.findall(r"\.\. auto(\w+):: ([\w.]+)", (ROOT / "docs" / "api.md").read_text(encoding="utf-8")):
+        if kind == "module":
+            found |= {id(value) for value in vars(import_module(path)).values()}
+        else:
+            module, name = path.rsplit(".", 1)
+            found.add(id(getattr(import_module(module), name)))
+    return found
+
+
+@pytest.mark.parametrize("module", [roofline, models], ids=lambda module: module.__name__)
+def test_the_reference_shows_every_public_name(module: ModuleType) -> None:
+    shown = documented()
+    assert [name for name in module.__all__ if id(getattr(module, name)) not in shown] == []

@@ -1,8 +1,10 @@
-"""Values of the package as Python's own tools meet them: copied, pickled, sent to others, asked for by name."""
+"""Values of the package as Python's own tools meet them: copied, pickled, shown, asked for by name."""
 
 from __future__ import annotations
 
 import copy
+import io
+import json
 import pickle
 import subprocess
 import sys
@@ -10,11 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import roofline
-from roofline.errors import MissingExtraError, NotationError, RooflineError
+from roofline import models
+from roofline.errors import MissingExtraError, NotationError, RooflineError, SizeError
 from roofline.frozen import Frozen
 from roofline.models import fewest, load, serve, train
+from roofline.sizes import symbol
 
 LINE = "bf16[B, D] * int8[D, F] -> bf16[B, F]"
 SHARDED = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
@@ -39,6 +44,30 @@ VALUES: dict[str, Callable[[], Any]] = {
     "fewest chips": lambda: fewest("llama-2-70b", on="h100", batch=1, context=128),
     "training": lambda: train("llama-2-7b", on="h100:8", batch_tokens=1e6, fsdp=8),
 }
+
+
+PROGRAM = "h = bf16[B, D] * bf16[D, F]; gelu(h)"
+
+#: Answers with a terminal form beside those above: arrays, formulas, and further answers about serving.
+MORE: dict[str, Callable[[], Any]] = {
+    "bound of several operations and arrays": lambda: roofline.bound(PROGRAM, on="h100", **{**SIZES, "B": [1, 2000]}),
+    "formats": lambda: roofline.solve_dtypes(LINE, on="v5e", **SIZES),
+    "zones": lambda: roofline.zones("h100"),
+    "serving of arrays": lambda: serve("llama-2-7b", on="h100", batch=[1, 2], context=128),
+    "serving in formulas": lambda: serve("llama-2-7b", on="h100", batch=symbol("B"), context=128),
+    "table": lambda: models.serve_table("llama-2-7b", "decode", on="h100", batch=[1, 2], context=128),
+    "front": lambda: models.latency_throughput("llama-2-7b", on="h100", batch=[1, 2], context=128),
+    "generation": lambda: models.generation("llama-2-7b", on="h100", prompt=128, output=9),
+    "chunks": lambda: models.chunked("llama-2-7b", on="h100", prompt=128, chunk=64),
+    "draft": lambda: models.speculate("llama-2-7b", on="h100", context=128, draft=4, by=0.1, acceptance=0.7),
+    "disaggregation": lambda: models.disaggregate(
+        "llama-2-7b", prompt=128, output=9, prefill={"on": "h100"}, decode={"on": "h200"}
+    ),
+    "training of arrays": lambda: train("llama-2-7b", on="h100:8", batch_tokens=[2**20, 2**21], fsdp=8),
+    "training in formulas": lambda: train("llama-2-7b", on="h100:8", batch_tokens=4096 * symbol("B"), fsdp=8),
+}
+NOT_SHOWN = ("chip", "program", "model", "chart")
+ANSWERS = {name: make for name, make in (VALUES | MORE).items() if name not in NOT_SHOWN}
 
 
 def seen(value: Any) -> Any:
@@ -93,3 +122,72 @@ def test_rooms_are_reached_by_their_names_alone() -> None:
 def test_what_models_have_is_pointed_to() -> None:
     with pytest.raises(AttributeError, match=r"did you mean roofline\.models\.speculate"):
         roofline.speculate  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_has_a_line_a_table_a_page_and_plain_data(name: str) -> None:
+    answer = ANSWERS[name]()
+    written = repr(answer)
+    assert len(written.splitlines()) == 1
+    assert written.startswith(("<", "(<"))
+    screen = io.StringIO()
+    Console(file=screen, width=300).print(answer)
+    # an array of figures is a range
+    assert "[[" not in screen.getvalue()
+    assert screen.getvalue().strip() not in ("", written)
+    assert answer._repr_html_().startswith("<")
+    data = answer.to_dict()
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_what_is_open_is_null_and_a_formula() -> None:
+    found = serve("llama-2-7b", on="h100", batch=symbol("B"), context=128).to_dict()
+    assert found["batch"] is None
+    assert found["formulas"]["batch"] == "B"
+    assert "B" in found["formulas"]["time_per_token"]
+
+
+def test_a_model_and_a_chip_may_be_named_wherever_one_is_asked_for() -> None:
+    model, chip = load("llama-2-7b"), roofline.chip("h100:8")
+    assert load(model) is model
+    for ask in (models.prefill, models.decode):
+        length = {"prompt" if ask is models.prefill else "context": 128}
+        assert len(ask("llama-2-7b", **length)) == len(ask(model, **length))
+    assert len(models.mixed("llama-2-7b", chunk=8, context=8)) == len(models.mixed(model, chunk=8, context=8))
+    assert models.largest_batch("llama-2-7b", 80e9, context=99) == models.largest_batch(model, 80e9, context=99)
+    assert models.longest_context("llama-2-7b", 20e9, batch=1) == models.longest_context(model, 20e9, batch=1)
+    asked = {"batch": 1, "context": 128}
+    assert repr(models.nearest("llama-2-7b", "h100:8", **asked)) == repr(models.nearest(model, chip, **asked))
+    limits = [
+        models.network_limit(*what, context=128)
+        for what in (("llama-2-7b", "decode", "h100:8"), (model, "decode", chip))
+    ]
+    assert repr(limits[0]) == repr(limits[1])
+
+
+def test_memory_is_told_in_the_same_words_everywhere() -> None:
+    answers = {
+        "serve": serve("llama-2-7b", on="h100", context=128).to_dict()["memory"],
+        "bound": roofline.bound(LINE, on="v5e", **SIZES).to_dict()["footprint"],
+        "generation": MORE["generation"]().to_dict()["memory"],
+        "fewest": VALUES["fewest chips"]().to_dict()["needed"],
+        "training": VALUES["training"]().to_dict()["memory"],
+    }
+    for name, memory in answers.items():
+        assert {"level", "parts", "total", "capacity", "fits"} <= set(memory), name
+        assert sum(memory["parts"].values()) == memory["total"], name
+
+
+def test_a_table_says_what_it_could_not_time() -> None:
+    asked = {"on": "v6e", "batch": [1, 512], "context": 128}
+    table = models.serve_table("llama-2-7b", "decode", **asked)
+    assert table.incomplete == serve("llama-2-7b", **asked).decode.incomplete
+    assert table.to_dict()["incomplete"] == list(table.incomplete) != []
+
+
+def test_a_size_of_raw_work_stands_as_a_name_of_its_own() -> None:
+    with pytest.raises(SizeError, match="size B stands nowhere in the raw work; did you mean 'NB'"):
+        roofline.bound(flops="2*NB", bytes="NB", on="h100", NB=1000, B=3)
+    with pytest.raises(SizeError, match="size G stands nowhere"):
+        roofline.bound(flops="2*N", bytes="3 GB", on="h100", N=3, G=5)
+    assert roofline.bound(flops="2*N", bytes="N", on="h100", N="4*n", n=5).flops == 40

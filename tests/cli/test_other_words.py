@@ -26,6 +26,11 @@ MESSAGES = [
     ([*LLM, "--seq-len", "8"], "a prompt is --prompt, what decode comes after --context."),
     ([*LLM, "--gpus", "8"], "the number of chips stands behind the target: --on h100:8."),
     ([*LLM, "--chips", "8", "--prompt", "8"], "--chips '8' is not a machine file; a number of chips stands behind the"),
+    ([*LLM, "--slo", "20ms"], "No such option '--slo'; the longest time a token may take is --tpot."),
+    (
+        [*LLM, "--context", "9", "--tpot", "20ms"],
+        "--tpot chooses among steps of decoding, and this is one; give several",
+    ),
     (LLM, "or both (--prompt 1024, prompt=1024)"),
     ([*TRAIN, "--batch-size", "8"], "a batch is --batch-tokens, in tokens."),
     ([*TRAIN, "--precision", "fp8"], "formats are --weights, --gradients, --moments and --master."),

@@ -35,7 +35,7 @@ def test_the_table_as_json(capsys: Capture) -> None:
     found = as_json(capsys, "model", "llama-2-7b", "--batch", "8", "--prompt", "1024")
     (model,) = found["models"]
     assert found["schema"] == "roofline/model/1"
-    assert model["parameters"] == 6738415616
+    assert model["model"]["parameters"] == 6738415616
     assert model["flops"] == 108306139971584
     assert model["kv_bytes_per_token"] == 524288
     assert model["intensity"] == model["flops"] / model["bytes"]

@@ -80,6 +80,15 @@ def test_the_time_that_is_priced(words: tuple[str, ...], form: str, said: str, c
     assert said in run(capsys, *asked)
 
 
+def test_the_choice_in_the_time_a_token_may_take(capsys: Capture) -> None:
+    asked = ("llm", "llama-3-70b", "--on", "h200", "--tensor", "2,4,8", "--batch", "1:256:*2", "--context", "8192")
+    text = " ".join(run(capsys, *asked, "--tpot", "20ms").split())
+    assert "in 20 ms a token after 8,192 tokens: batch 128 on 8 chips, 1,273 tokens/s of each chip" in text
+    (choice,) = as_json(capsys, *asked, "--tpot", "20ms")["front"]["within"]
+    assert (choice["batch"], choice["chips"]) == (128, 8)
+    assert "no choice takes 1 ms a token or less: the least is 3.69 ms" in run(capsys, *asked, "--tpot", "1ms")
+
+
 def test_an_estimate_is_said_to_be_one(capsys: Capture) -> None:
     words = ("llm", "llama-3-8b", "--on", "h100", "--overhead", "50us", "--prompt", "1000", "--batch", "8")
     more = ("--context", "1000", "--output", "10", "--chunk", "100", "--draft", "2")
@@ -120,7 +129,11 @@ def test_another_chip_in_place_of_those_of_a_pool() -> None:
 def test_the_fewest_chips_of_a_prompt_as_long_as_the_model_takes(capsys: Capture) -> None:
     words = ("llm", "gpt2", "--on", "h100", "--batch", "64", "--fit")
     whole, longest = (as_json(capsys, *words, *more) for more in (("--prompt", "1024"), ("--context", "1023")))
-    assert whole["fewest"]["needed"]["kv"] == longest["fewest"]["needed"]["kv"] == whole["memory"]["parts"]["kv"]
+    assert (
+        whole["fewest"]["needed"]["parts"]["kv"]
+        == longest["fewest"]["needed"]["parts"]["kv"]
+        == whole["memory"]["parts"]["kv"]
+    )
 
 
 def test_sequences_that_fit_have_the_tokens_asked_for() -> None:

@@ -85,6 +85,17 @@ def test_whole_experts_go_with_the_chips() -> None:
         assert each.time_per_token == pytest.approx(step.lower, rel=1e-12)
 
 
+def test_the_most_of_a_chip_in_the_time_a_token_may_take() -> None:
+    sizes: dict[str, Any] = {"batch": [1, 8, 64, 300] * 2, "context": [1000] * 4 + [8000] * 4, "tensor": [2, 4, 8]}
+    found = latency_throughput("llama-3-70b", on="h200", tpot="18 ms", **sizes)
+    assert [choice.context for choice in found.within] == [1000, 8000]
+    for taken in found.within:
+        others = [c for c in found.fitting if c.context == taken.context and c.time_per_token <= 18e-3]
+        assert taken.tokens_per_second_per_chip == max(c.tokens_per_second_per_chip for c in others)
+    assert latency_throughput("llama-3-70b", on="h200", tpot=1e-4, **sizes).within == ()
+    assert latency_throughput("llama-3-70b", on="h200", **sizes).within == ()
+
+
 def test_messages_of_fronts() -> None:
     asked: dict[str, Any] = {"batch": 1, "context": 10}
     with pytest.raises(RooflineError, match="a pool of chips is not split by tensor too"):

@@ -12,7 +12,7 @@ bits on the links, more or fewer chips, faster links. What changes nothing is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,9 +79,27 @@ class Advice:
 
 
 class AdviceList(tuple[Advice, ...]):
-    """Advice in order of gain: a tuple that shows itself in a terminal and in a notebook."""
+    """Advice about ``answer`` in order of gain: a tuple that shows itself in a terminal and in a notebook."""
 
-    __slots__ = ()
+    answer: Bound
+
+    def __new__(cls, answer: Bound, found: Iterable[Advice] = ()) -> AdviceList:
+        self = super().__new__(cls, found)
+        self.answer = answer
+        return self
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.answer, tuple(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The lines under stable keys (schema ``roofline/advice/1``), after the answer they move."""
+        now = self.answer.to_dict()
+        asked = ("expression", "target", "machine", "sizes", "lower", "bound_by", "kind")
+        return {
+            "schema": "roofline/advice/1",
+            **{name: now[name] for name in asked},
+            "advice": [item.to_dict() for item in self],
+        }
 
     def __rich__(self) -> Any:
         from roofline.bounds.show import advice_table
@@ -110,12 +128,12 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     if not isinstance(answer.bound_by, str):
         raise InputError("advice needs plain numbers", hint="give every size one value, as in B=64")
     if answer.incomplete or answer.question.raw.get("intensity") is not None:
-        return AdviceList()
+        return AdviceList(answer)
     asked: Question = answer.question
     ideas = [idea for adviser in ADVISERS.get(answer.kind or "", ()) for idea in adviser(asked, answer)]
     ideas += _chips(asked, answer, chips)
     found = [advice for idea in ideas if (advice := _try(idea, answer)) is not None]
-    return AdviceList(sorted(found, key=lambda a: -a.gain))
+    return AdviceList(answer, sorted(found, key=lambda a: -a.gain))
 
 
 def _try(idea: Idea, before: Bound) -> Advice | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names
-from roofline.quantity import parse
+from roofline.quantity import kind_of, parse
 from roofline.sizes import is_array
 
 On = str | Machine | None
@@ -85,7 +86,7 @@ def question(
     known = resolve_sizes(given, names)
     known = without_helpers(known, given, names)
     if raw:
-        _stand_somewhere(named if names else known, names, " ".join(map(str, (*raw.values(), *given.values()))))
+        _stand_somewhere(named if names else known, raw, given)
     tied = {name: value for name, value in given.items() if isinstance(value, str) or name not in known}
     figures = set if link is None else {"link": link, **(set or {})}
     return Question(
@@ -222,17 +223,27 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
         if near is not None:
             raise InputError(f"there is no argument {word!r}", hint=f"did you mean {near!r}?")
         if isinstance(named[word], str):
-            raise SizeError(f"size {word} stands nowhere in the question", hint=suggest(word, names, what="sizes"))
+            raise SizeError(
+                f"size {word} stands nowhere in the question", hint=suggest(word, dict.fromkeys(names), what="sizes")
+            )
 
 
-def _stand_somewhere(sizes: Mapping[str, Any], names: Sequence[str], text: str) -> None:
-    """Refuse a size that no amount of raw work is a formula of; one in a broken formula is let be, to be told there.
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def _stand_somewhere(sizes: Mapping[str, Any], raw: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse a size that no amount of raw work is a formula of, nor one of those sizes.
+
+    One that stands as a word in a formula that does not read is let be, to be told there.
 
     A mapping of sizes may serve several questions, so that one of its sizes at least is to stand somewhere.
     """
-    idle = next((name for name in sizes if name not in names and name not in text), None)
+    names = names_in(raw)
+    formulas = [text for text in raw.values() if isinstance(text, str) and kind_of(text) is None]
+    stands = {*_WORD.findall(" ".join(formulas)), *names_in(given)}
+    idle = next((name for name in sizes if name not in stands), None)
     if idle is not None:
-        hint = suggest(idle, names, what="sizes") if names else "all its amounts are written as numbers"
+        hint = suggest(idle, dict.fromkeys(names), what="sizes") if names else "all its amounts are written as numbers"
         raise SizeError(f"size {idle} stands nowhere in the raw work", hint=hint)
 
 

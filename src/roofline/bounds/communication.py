@@ -23,6 +23,7 @@ from roofline.bounds.plans import lay_out
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of
 from roofline.bounds.record import plain
+from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.hardware.rate import rate
 from roofline.notation import program
@@ -62,7 +63,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Communication:
+class Communication(Shown):
     """The answer of :func:`comm`.
 
     ``bound`` holds the times of all resources, the chip's own memory among them; ``time`` is that of the network,
@@ -96,6 +97,7 @@ class Communication:
             "schema": "roofline/comm/1",
             "expression": self.bound.expression,
             "target": self.bound.target,
+            "machine": self.bound.machine.key,
             "collective": self.kind,
             "axes": list(self.axes),
             "algorithm": self.algorithm,
@@ -111,11 +113,6 @@ class Communication:
         from roofline.bounds.show_communication import communication_table
 
         return communication_table(self)
-
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import rendered_html
-
-        return rendered_html(self)
 
     def __repr__(self) -> str:
         from roofline.bounds.explain import show

@@ -84,7 +84,7 @@ def evaluate(
         footprint=footprint,
         estimate=_estimate(lower, upper, ops, overlap, overhead),
         assumptions=tuple(notes),
-        incomplete=tuple(_untimed(machine, key, amount) for key, amount in missing.items()),
+        incomplete=tuple(untimed(machine, key, amount) for key, amount in missing.items()),
         request=dict(request or {}),
         question=question,
     )
@@ -180,13 +180,14 @@ def _estimate(
     return base if overhead is None else base + overhead * _add([op.repeat for op in ops])
 
 
-def _untimed(machine: Machine, key: Key, amount: Size) -> str:
+def untimed(machine: Machine, key: Key, amount: Size | None = None) -> str:
+    """Say what has no rate, and how much of it where that is one number or formula."""
     what = f"{key.quantity} on {key.place}" if key.quantity == "flops" else f"{key.quantity} at {key.place}"
     given = f" in {key.dtype}" if key.dtype else ""
     unit = {"flops": "FLOP", "hops": "hops"}.get(key.quantity, "B")
     count = (
         ""
-        if is_array(amount)
+        if amount is None or is_array(amount)
         else f" ({format_quantity(amount, unit)})"
         if isinstance(amount, int | float)
         else f" ({amount})"
@@ -197,7 +198,7 @@ def _untimed(machine: Machine, key: Key, amount: Size) -> str:
 def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:
     if not missing:
         return "there is nothing to time: no FLOPs and no bytes"
-    return "; ".join(_untimed(machine, key, amount) for key, amount in missing.items()) + _remedy(missing)
+    return "; ".join(untimed(machine, key, amount) for key, amount in missing.items()) + _remedy(missing)
 
 
 def _remedy(missing: Mapping[Key, Size]) -> str:

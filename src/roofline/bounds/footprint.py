@@ -46,6 +46,16 @@ class Footprint:
             return None
         return bool(total <= self.capacity)
 
+    def to_dict(self) -> dict[str, Any]:
+        """What is needed, part by part, and what there is, under the keys that every answer has it under."""
+        return {
+            "level": self.level,
+            "parts": dict(self.parts),
+            "total": self.total,
+            "capacity": self.capacity,
+            "fits": self.fits,
+        }
+
 
 def footprint(ops: Sequence[Op]) -> Footprint:
     """Add up what lives at once: every outside tensor, plus the largest set of intermediates alive together.

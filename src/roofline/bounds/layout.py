@@ -30,7 +30,7 @@ from roofline.notation.scope import DEFAULT_DTYPE
 from roofline.notation.structure import TensorNode
 from roofline.ops import formula_names
 from roofline.ops.sharded.layout import Layout, check_uneven, local_size
-from roofline.sizes import Size, check, is_array, product, symbol
+from roofline.sizes import Size, check, is_array, is_one, product, symbol
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,7 +260,7 @@ def _declared(axis: str, axes: Mapping[str, Size], text: str, position: int) -> 
 
 
 def _times(copies: Size) -> str:
-    return "1 copy" if isinstance(copies, int) and copies == 1 else f"{_count(copies)} copies"
+    return "1 copy" if is_one(copies) else f"{_count(copies)} copies"
 
 
 def _count(size: Size) -> str:

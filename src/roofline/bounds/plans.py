@@ -29,7 +29,7 @@ from roofline.notation import program
 from roofline.notation.scope import is_number
 from roofline.notation.structure import Axis, Program, Step
 from roofline.ops.build import arithmetic_dtype, label_sizes
-from roofline.sizes import is_array, is_symbol, product
+from roofline.sizes import is_array, is_one, is_symbol, product
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class _Search:
         """The steps as plans see them: a single causal query is the last position, so that it sees every key."""
         return tuple(
             replace(step, options={name: given for name, given in step.options.items() if name != "causal"})
-            if step.options.get("causal") and _is_one(self.sizes.get(step.inputs[0].labels[-3]))
+            if step.options.get("causal") and is_one(self.sizes.get(step.inputs[0].labels[-3]))
             else step
             for step in self.parsed.steps
         )
@@ -161,7 +161,7 @@ class _Search:
         """Every plan in the order of its costs, without any the least to send first."""
         from roofline.ops.sharded.plans import plans
 
-        single = frozenset(name for name, size in self.mesh.sizes.items() if _is_one(size))
+        single = self.mesh.single
         return plans(
             self.steps,
             single=single,
@@ -267,11 +267,8 @@ class _Search:
         chips = self.mesh.chips
         count = "arrays of chips" if is_array(chips) else f"{chips} chips"
         said = [f"every figure is that of one of {count}: {self.mesh!r}"]
-        idle = [
-            axis.name
-            for axis in self.mesh
-            if axis.name not in (*self.parsed.axes, *self.asked.use) and not _is_one(axis.size)
-        ]
+        used = {*self.parsed.axes, *self.asked.use, *self.mesh.single}
+        idle = [axis.name for axis in self.mesh if axis.name not in used]
         if idle:
             said.append(f"nothing is sharded over {' and '.join(idle)}: every chip along it does the same")
         if self.asked.uneven == "pad":
@@ -302,10 +299,6 @@ class _Search:
             output = replace(step.output, axes=axes, unreduced=made.unreduced, written=written)
             steps.append(replace(step, output=output, laid_out=True))
         return replace(self.parsed, steps=tuple(steps))
-
-
-def _is_one(size: Any) -> bool:
-    return isinstance(size, int) and size == 1
 
 
 def _merit(found: Bound | None, estimated: bool) -> tuple[Any, ...]:

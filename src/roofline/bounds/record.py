@@ -45,7 +45,7 @@ def record(answer: Bound) -> dict[str, Any]:
     body["bound_by"] = decoded(answer.bound_by)
     body["kind"] = answer.kind
     body["ops"] = [_op(part, formulas, i) for i, part in enumerate(answer.ops)]
-    body["footprint"] = _footprint(answer, formulas)
+    body["footprint"] = _inside("footprint", answer.footprint and answer.footprint.to_dict(), formulas)
     body["rates"] = [
         {
             "resource": use.resource,
@@ -88,19 +88,6 @@ def _op(part: OpBound, formulas: dict[str, str], index: int) -> dict[str, Any]:
     }
 
 
-def _footprint(answer: Bound, formulas: dict[str, str]) -> dict[str, Any] | None:
-    needed = answer.footprint
-    if needed is None:
-        return None
-    return {
-        "level": needed.level,
-        "parts": {key: entry(f"footprint.{key}", value, formulas) for key, value in needed.parts.items()},
-        "total": entry("footprint.total", needed.total, formulas),
-        "capacity": needed.capacity,
-        "fits": plain(needed.fits),
-    }
-
-
 def decoded(binding: Any) -> Any:
     """What binds: a name, names for arrays, None for formulas."""
     return binding.decode() if isinstance(binding, Codes) else binding
@@ -112,6 +99,26 @@ def entry(path: str, value: Any, formulas: dict[str, str]) -> Any:
         formulas[path] = str(value)
         return None
     return plain(value)
+
+
+def data(body: dict[str, Any]) -> dict[str, Any]:
+    """A whole answer as plain data; what is open is null, and stands under ``formulas`` by its path.
+
+    >>> from roofline.sizes import symbol
+    >>> data({"batch": symbol("B"), "memory": {"total": 2 * symbol("B"), "fits": None}})["formulas"]
+    {'batch': 'B', 'memory.total': '2*B'}
+    """
+    formulas: dict[str, str] = {}
+    found: dict[str, Any] = _inside("", body, formulas)
+    return {**found, "formulas": formulas} if formulas else found
+
+
+def _inside(path: str, value: Any, formulas: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _inside(f"{path}.{key}" if path else key, each, formulas) for key, each in value.items()}
+    if isinstance(value, list | tuple) and any(isinstance(each, dict | list | tuple) for each in value):
+        return [_inside(f"{path}.{index}", each, formulas) for index, each in enumerate(value)]
+    return entry(path, value, formulas)
 
 
 def plain(value: Any) -> Any:

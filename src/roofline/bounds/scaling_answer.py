@@ -50,12 +50,13 @@ class Scaling:
         return {
             "schema": "roofline/scaling/1", "name": self.name, "says": self.says, "what": self.what,
             "at_most": self.at_most, "form": str(self.form), "value": plain(self.value),
-            "limit_form": str(self.limit_form), "limit": plain(self.limit),
+            "limit_form": None if self.limit_form is None else str(self.limit_form), "limit": plain(self.limit),
             "at": {name: str(form) for name, form in self.at.items()},
             "best": {name: plain(value) for name, value in self.best.items()},
             "rates": {name: rate for name, (rate, _) in self.rates.items()},
             "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.plan,
-            "target": self.question.machine.name, "assumptions": list(self.assumptions),
+            "target": self.question.machine.name, "machine": self.question.machine.key,
+            "assumptions": list(self.assumptions),
         }  # fmt: skip
 
     def lines(self) -> list[tuple[str, str]]:

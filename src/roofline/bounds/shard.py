@@ -18,12 +18,13 @@ from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import is_sharded, mesh_of
 from roofline.bounds.ranked_plan import RankedPlan
 from roofline.bounds.record import plain
+from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.sizes import Size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShardPlans:
+class ShardPlans(Shown):
     """Every legal plan of a sharded program, best first: the answer of :func:`shard`."""
 
     question: Question
@@ -49,6 +50,7 @@ class ShardPlans:
             "schema": "roofline/plans/1",
             "expression": self.question.expression,
             "target": self.question.machine.name,
+            "machine": self.question.machine.key,
             "mesh": {name: plain(size) for name, size in self._mesh().items()},
             "plans": [plan.to_dict() for plan in self.plans],
         }
@@ -61,11 +63,6 @@ class ShardPlans:
         from roofline.bounds.show_plans import plans_table
 
         return plans_table(self)
-
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import rendered_html
-
-        return rendered_html(self)
 
     def __repr__(self) -> str:
         return f"<{len(self)} plans; best: {self.best!r}>"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound, Codes, OpBound
 from roofline.bounds.explain import show
+from roofline.bounds.record import decoded
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import is_array, is_symbol
 
@@ -194,11 +195,16 @@ class _OperationsTable:
     def _cells(self, part: OpBound) -> tuple[str, ...]:
         intensity = "" if part.intensity is None else _short(part.intensity, "")
         figures = (_short(part.flops, "FLOP"), _short(part.bytes, "B"), intensity, _short(part.lower, "s"))
-        return (f"  {part.op.name}", *figures, str(part.bound_by or ""))
+        binding = decoded(part.bound_by)
+        names = ", ".join(dict.fromkeys(binding)) if isinstance(binding, list) else binding or ""
+        return (f"  {part.op.name}", *figures, names)
 
 
 def _short(value: Any, unit: str) -> str:
-    return show(value, unit) if unit or is_symbol(value) else format_number(float(value))
+    if unit or is_symbol(value):
+        return show(value, unit)
+    ends = (value.min(), value.max()) if is_array(value) else (value,)
+    return " … ".join(dict.fromkeys(format_number(float(end)) for end in ends))
 
 
 def _advice(advice: Sequence[Advice]) -> Any:
@@ -315,7 +321,8 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
         form = "" if found.limit_form is None else f" = {found.limit_form}"
         lines.append(("for large sizes", f"{found.unknown} → {format_number(found.limit)}{form}"))
     if found.intensity_limit is not None:
-        against = f" against a ridge of {format_number(found.ridge)}" if found.ridge is not None else ""
+        ridge = found.critical_intensity
+        against = f" against a ridge of {format_number(ridge)}" if ridge is not None else ""
         lines.append(
             ("intensity", f"→ {format_number(found.intensity_limit)} FLOP/B as {found.unknown} grows{against}")
         )

@@ -27,7 +27,7 @@ class Solution:
         ``limit_form``   that limit in symbols
         ``flips``    every change of the binding resource: (value, before, after)
         ``intensity_limit``   FLOP/B as the unknown and open sizes grow, where that is finite (2 for batched weights)
-        ``ridge``    FLOP/B at which computing takes as long as moving, where the sizes do not change it
+        ``critical_intensity``   FLOP/B at which computing takes as long as moving, where the sizes do not change it
         ``method``   ``closed form`` or ``bisection``
         ``collectives``   on several chips: by which algorithm each collective goes in this answer
         ``by_algorithm``   on several chips: where T_math = T_comms for every algorithm of the collectives
@@ -48,7 +48,7 @@ class Solution:
     limit_form: Any = None
     flips: tuple[tuple[float, str, str], ...] = ()
     intensity_limit: float | None = None
-    ridge: float | None = None
+    critical_intensity: float | None = None
     by_algorithm: tuple[Crossing, ...] = ()
     collectives: tuple[str, ...] = ()
     method: str = "closed form"
@@ -68,6 +68,7 @@ class Solution:
             "schema": "roofline/solution/1",
             "expression": self.question.expression,
             "target": self.question.machine.name,
+            "machine": self.question.machine.key,
             "unknown": self.unknown,
             "unit": self.unit,
             "value": self.value,
@@ -80,7 +81,7 @@ class Solution:
             "limit": self.limit,
             "limit_form": None if self.limit_form is None else str(self.limit_form),
             "intensity_limit": self.intensity_limit,
-            "ridge": self.ridge,
+            "critical_intensity": self.critical_intensity,
             "flips": [{"value": v, "before": a, "after": b} for v, a, b in self.flips],
             "method": self.method,
             "assumptions": list(self.assumptions),

@@ -329,7 +329,7 @@ class _Search:
             question=self.asked,
             unit=self.unit,
             intensity_limit=self._intensity_limit(),
-            ridge=self._ridge(),
+            critical_intensity=self._ridge(),
             by_algorithm=self._by_algorithm(),
             collectives=self._collectives(),
             assumptions=self.symbolic.assumptions,

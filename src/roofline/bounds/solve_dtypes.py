@@ -57,6 +57,10 @@ class DTypeSolution:
 
         return pairs_html(self._title(), self.question.machine.name, dtype_lines(self))
 
+    def __repr__(self) -> str:
+        said = f"flips at {self.flips_at}" if self.flips_at else f"{self.rows[0].bound.kind} in every format"
+        return f"<DTypeSolution: {self.operand} {said} on {self.question.machine.name}>"
+
     def _title(self) -> str:
         return f"{self.question.expression}, {self.operand} stored in other formats"
 
@@ -66,6 +70,7 @@ class DTypeSolution:
             "schema": "roofline/dtypes/1",
             "expression": self.question.expression,
             "target": self.question.machine.name,
+            "machine": self.question.machine.key,
             "operand": self.operand,
             "flips_at": self.flips_at,
             "rows": [

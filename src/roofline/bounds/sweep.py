@@ -17,10 +17,10 @@ from typing import Any
 
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.columns import Columns
 from roofline.bounds.question import Question, without_helpers
 from roofline.bounds.question_mesh import of_several_chips, size_names
 from roofline.errors import InputError, SizeError, suggest
-from roofline.quantity import format_quantity
 from roofline.sizes import check, common_shape, is_array
 
 #: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
@@ -32,12 +32,6 @@ COLUMNS = (
     "utilisation", "bound_by", "fits", "times",
 )  # fmt: skip
 
-#: The unit of each column; sizes have none.
-UNITS = {
-    "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
-    "op_by_op": "s", "upper": "s", "estimate": "s", "attainable": "FLOP/s", "utilisation": "", "time": "s",
-}  # fmt: skip
-
 #: Columns of a table for which none are named: ``estimate`` where an overlap or overhead is stated, ``fits`` where
 #: some row does not fit the memory its data is in.
 DEFAULT_COLUMNS = ("lower", "upper", "estimate", "attainable", "intensity", "bound_by", "fits")
@@ -47,7 +41,7 @@ _UNKNOWN = float("nan")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sweep:
+class Sweep(Columns):
     """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays.
 
     ``assumptions`` and ``incomplete`` say what was assumed and not timed in it.
@@ -60,25 +54,10 @@ class Sweep:
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
 
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.columns:
-            raise InputError(f"no column {name!r}", hint=suggest(name, self.columns, what="columns"))
-        column = self.columns[name]
-        if isinstance(column, Codes):
-            import numpy as np
-
-            return np.asarray(column.names, dtype=object)[column.codes]
-        return column
-
-    def plain(self, name: str) -> list[Any]:
-        """One column as a list: sizes as ints, figures as floats or None, codes as names."""
-        values = self[name].tolist()
-        if name in self.names and name not in self.question.raw:
-            return [int(value) for value in values]
-        return [None if value != value else value for value in values]
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The columns of whole numbers: sizes, but no amounts of raw work."""
+        return tuple(name for name in self.names if name not in self.question.raw)
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
@@ -93,44 +72,14 @@ class Sweep:
             "schema": "roofline/sweep/1",
             "expression": self.question.expression,
             "target": self.question.machine.name,
+            "machine": self.question.machine.key,
             "columns": {name: self.plain(name) for name in self.columns},
             "assumptions": list(self.assumptions),
             "incomplete": list(self.incomplete),
         }
 
-    def rows(self, most: int) -> list[list[str]]:
-        """The first rows as text, figures with their units."""
-        shown = {name: self[name][:most] for name in self.columns}
-        return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self.rows(20))
-        rest = f"<p>… and {len(self) - 20} more rows</p>" if len(self) > 20 else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
-
-    def save(self, path: str) -> None:
-        """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow)."""
-        from roofline.bounds.table_files import write_table
-
-        write_table(self, path)
-
     def __repr__(self) -> str:
         return f"<Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}>"
-
-
-def _cell(name: str, value: Any) -> str:
-    """Write one figure of a table with its unit; a size has none."""
-    if name == "bound_by":
-        return str(value)
-    unit = UNITS.get(name.partition(".")[0])
-    if value != value:
-        return ""
-    if name == "fits":
-        return "yes" if value else "no"
-    return f"{int(value)}" if unit is None else format_quantity(float(value), unit)
 
 
 def sweep(expression: str | None = None, *, columns: str | Sequence[str] | None = None, **arguments: Any) -> Sweep:

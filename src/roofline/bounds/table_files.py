@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from roofline.errors import InputError, MissingExtraError, suggest
 
 if TYPE_CHECKING:
-    from roofline.bounds.sweep import Sweep
+    from roofline.bounds.columns import Columns
 
 
-def write_table(table: Sweep, path: str) -> None:
+def write_table(table: Columns, path: str) -> None:
     """Write ``table`` as CSV, JSON, npz or parquet; another suffix, or a file that cannot be written, is an error."""
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
@@ -25,7 +25,7 @@ def write_table(table: Sweep, path: str) -> None:
         raise InputError(f"cannot write {path!r}: {error.strerror}", hint="save the table somewhere else") from None
 
 
-def _csv(table: Sweep, path: str) -> None:
+def _csv(table: Columns, path: str) -> None:
     names = list(table.columns)
     columns = [table.plain(name) for name in names]
     with open(path, "w", encoding="utf-8", newline="") as file:
@@ -36,17 +36,17 @@ def _csv(table: Sweep, path: str) -> None:
         writer.writerows(zip(*columns, strict=True))
 
 
-def _json(table: Sweep, path: str) -> None:
+def _json(table: Columns, path: str) -> None:
     Path(path).write_text(json.dumps(table.to_dict()), encoding="utf-8")
 
 
-def _npz(table: Sweep, path: str) -> None:
+def _npz(table: Columns, path: str) -> None:
     import numpy as np
 
     np.savez_compressed(path, **{name: _storable(table[name]) for name in table.columns})
 
 
-def _parquet(table: Sweep, path: str) -> None:
+def _parquet(table: Columns, path: str) -> None:
     try:
         import pyarrow
         import pyarrow.parquet

@@ -54,6 +54,7 @@ class Zones:
         return {
             "schema": "roofline/zones/1",
             "target": self.machine.name,
+            "machine": self.machine.key,
             "dtype": self.dtype,
             "peak": self.peak,
             "bandwidths": list(self.bandwidths),

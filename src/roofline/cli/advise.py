@@ -31,8 +31,6 @@ def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **op
     answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))
     found = advise(answer, chips=others or OTHER_CHIPS)
     if as_json:
-        now = answer.to_dict()
-        asked = {name: now[name] for name in ("expression", "target", "sizes", "lower", "bound_by", "kind")}
-        show_json({"schema": "roofline/advice/1", **asked, "advice": [item.to_dict() for item in found]})
+        show_json(found.to_dict())
     else:
         show(advice_table(found, answer))

@@ -58,6 +58,9 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     asked = Question(described, sizes, arguments, wanted)
     front = _front(asked) if _several(asked) or picture["view"] == "front" else None
     _check_form(wanted, front is not None)
+    if wanted["tpot"] is not None and front is None:
+        hint = "give several batches, contexts or numbers of chips, as in --batch 1:256:*2"
+        raise InputError("--tpot chooses among steps of decoding, and this is one", hint=hint)
     found = None if _is_only_fit(asked) else _serve(asked)
     if picture["view"] or picture["file"]:
         if as_json:
@@ -135,7 +138,8 @@ def _front(asked: Question) -> Front:
 
     if asked.context is None:
         raise InputError("a front needs a context to decode after", hint="for instance --context 8192")
-    sizes = {"batch": asked.sizes["batch"], "context": asked.context, "form": asked.wanted["form"]}
+    sizes = {"batch": asked.sizes["batch"], "context": asked.context}
+    sizes |= {name: asked.wanted[name] for name in ("form", "tpot")}
     return latency_throughput(asked.model, **sizes, **asked.decoding)
 
 

@@ -12,6 +12,7 @@ _COUNT = click.IntRange(1)
 
 WORKED_OUT = (
     click.option("--output", metavar="TOKENS", help="Whole answers: prefill, then so many tokens."),
+    click.option("--tpot", metavar="TIME", help="Longest time a token may take (20ms): the best of several batches."),
     click.option("--chunk", metavar="TOKENS", help="Prefill the prompt in chunks, beside what decodes at --context."),
     click.option("--fit", is_flag=True, help="The fewest chips, and the least slice, that hold model and sequences."),
     click.option("--advise", is_flag=True, help="What would move each phase, and by how much."),
@@ -55,7 +56,7 @@ BESIDE = {
 PICTURE_NAMES = ("view", "phase", "file", "dark", "width")
 WORKED_OUT_NAMES = (
     "output", "chunk", "fit", "advise", "price", "power", "draft", "accept", "draft_by", "prefill_on",
-    "prefill_tensor", "prefill_batch", "link", "form",
+    "prefill_tensor", "prefill_batch", "link", "form", "tpot",
 )  # fmt: skip
 
 

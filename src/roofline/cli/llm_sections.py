@@ -70,26 +70,21 @@ def _is_absent(value: Any) -> bool:
     return value is None or value is False
 
 
-def _lines(key: str, title: str, value: Any, lines: list[str]) -> Section:
-    from roofline.models.serving_show import section
-
-    return Section(key, value, lambda: section(title, lines))
+def _answer(key: str, answer: Any) -> Section:
+    return Section(key, answer.to_dict(), lambda: answer)
 
 
 def _generation(asked: Question, found: Any) -> Section:
     from roofline.models.generating import generation
-    from roofline.models.serving_show import generation_lines
 
     batch, prompt = asked.need("--output", "batch", "prompt")
     sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
     answer = generation(asked.model, **sizes, **asked.arguments)
-    title = f"answers of {answer.output:,} tokens to prompts of {answer.prompt:,}"
-    return _lines("generation", title, answer.to_dict(), generation_lines(answer))
+    return _answer("generation", answer)
 
 
 def _chunked(asked: Question, found: Any) -> Section:
     from roofline.models.chunked_prefill import chunked
-    from roofline.models.serving_show import chunked_lines
 
     (prompt,) = asked.need("--chunk", "prompt")
     beside: dict[str, Any] = {}
@@ -98,11 +93,10 @@ def _chunked(asked: Question, found: Any) -> Section:
         beside = {"batch": batch, "context": context}
     sizes = {"prompt": prompt, "chunk": asked.wanted["chunk"], "form": asked.wanted["form"]}
     answer = chunked(asked.model, **sizes, **beside, **asked.arguments)
-    return _lines("chunked", f"a prompt of {answer.prompt:,} in chunks", answer.to_dict(), chunked_lines(answer))
+    return _answer("chunked", answer)
 
 
 def _speculation(asked: Question, found: Any) -> Section:
-    from roofline.models.serving_show import speculation_lines
     from roofline.models.speculation import speculate
 
     batch, context = asked.need("--draft", "batch", "context")
@@ -111,12 +105,11 @@ def _speculation(asked: Question, found: Any) -> Section:
         by = float(by)
     sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
     answer = speculate(asked.model, by=by, acceptance=asked.wanted["accept"], **sizes, **asked.decoding)
-    return _lines("speculation", "speculative decoding", answer.to_dict(), speculation_lines(answer))
+    return _answer("speculation", answer)
 
 
 def _disaggregation(asked: Question, found: Any) -> Section:
     from roofline.models.disaggregation import disaggregate
-    from roofline.models.serving_show import disaggregation_lines
 
     batch, prompt = asked.need("--prefill-on", "batch", "prompt")
     if asked.arguments.get("images"):
@@ -147,12 +140,11 @@ def _disaggregation(asked: Question, found: Any) -> Section:
         form=asked.wanted["form"],
         **shared,
     )
-    return _lines("disaggregation", "prefill and decode apart", answer.to_dict(), disaggregation_lines(answer))
+    return _answer("disaggregation", answer)
 
 
 def _fewest(asked: Question, found: Any) -> Section:
     from roofline.models.fewest_chips import fewest
-    from roofline.models.serving_show import fewest_lines
 
     sizes: dict[str, Any] = {}
     if asked.context is not None:
@@ -162,7 +154,7 @@ def _fewest(asked: Question, found: Any) -> Section:
         sizes = {"batch": batch, "context": context + adds}
     kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, "policy", *_ESTIMATE)}
     answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
-    return _lines("fewest", "the fewest chips", answer.to_dict(), fewest_lines(answer))
+    return _answer("fewest", answer)
 
 
 _WHERE = ("on", "set", *OPTIONS)
@@ -172,7 +164,7 @@ _ESTIMATE = ("overlap", "overhead")
 def _cost(asked: Question, found: Any) -> Section:
     from roofline.models.cost import chip_power, token_cost
     from roofline.models.generating import form_of, timed
-    from roofline.models.serving_show import FORM_TEXT, cost_lines
+    from roofline.models.serving_show import FORM_TEXT, cost_lines, section
     from roofline.quantity import parse
 
     if found is None:
@@ -202,7 +194,8 @@ def _cost(asked: Question, found: Any) -> Section:
         if hasattr(cost.chip_hours, "shape"):
             costs[name], among = cost.least(found.memory)
             said.append(f"{name}: the least of the configurations{among}")
-    return _lines("cost", "cost", {k: v.to_dict() for k, v in costs.items()}, cost_lines(costs, said))
+    data = {name: cost.to_dict() for name, cost in costs.items()}
+    return Section("cost", data, lambda: section("cost", cost_lines(costs, said)))
 
 
 def _advice(asked: Question, found: Any) -> Section:

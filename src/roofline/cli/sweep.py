@@ -19,8 +19,8 @@ from roofline.cli.options import (
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
-#: Rows a terminal shows, and rows above which JSON gives way to a file.
-SHOWN, MOST_JSON = 40, 100_000
+#: Rows above which JSON gives way to a file.
+MOST_JSON = 100_000
 
 
 @click.command("sweep")
@@ -49,22 +49,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
         show_json(found.to_dict())
     else:
-        show(_table(found), whole=True)
-
-
-def _table(found: Any) -> Any:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2), header_style="dim", pad_edge=False)
-    for name in found.columns:
-        table.add_column(name, justify="right" if name != "bound_by" else "left", no_wrap=True)
-    for row in found.rows(SHOWN):
-        table.add_row(*row)
-    rest = len(found) - SHOWN
-    more = [f"… and {rest} more rows; -o FILE writes them all"] if rest > 0 else []
-    return Group(table, *more, *(Text(line, style="bold yellow") for line in _not_timed(found)))
+        show(found, whole=True)
 
 
 def _not_timed(found: Any) -> list[str]:

@@ -32,6 +32,7 @@ _BATCH = ("a batch is --batch", "--batch")
 _TOKENS = ("a batch is --batch-tokens, in tokens", "--batch-tokens")
 _SIZES = ("sizes are given by name: B=64", "words")
 _JSON = ("that is --json", "--json")
+_SLO = ("the longest time a token may take is --tpot", "--tpot")
 _VARY = ("the unknown is --for", "--for")
 
 #: For each word the answers to try in turn: what is meant, and the option that a command must have for it.
@@ -73,6 +74,7 @@ _WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     **dict.fromkeys(("m", "n", "k", "d", "f", "size", "sizes", "shape"), (_SIZES,)),
     **dict.fromkeys(("format", "output-json", "as-json"), (_JSON,)),
     **dict.fromkeys(("solve-for", "unknown"), (_VARY,)),
+    **dict.fromkeys(("slo", "sla", "itl", "tbt", "latency", "max-latency", "time-per-token"), (_SLO,)),
 }
 
 

@@ -110,6 +110,11 @@ class Mesh:
         """Sizes of the axes by name."""
         return {axis.name: axis.size for axis in self.axes}
 
+    @property
+    def single(self) -> frozenset[str]:
+        """Names of the axes of one chip, over which nothing is sent; an array of sizes is never one."""
+        return frozenset(axis.name for axis in self.axes if isinstance(axis.size, int) and axis.size == 1)
+
     def __iter__(self) -> Iterator[MeshAxis]:
         return iter(self.axes)
 

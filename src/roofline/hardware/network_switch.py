@@ -62,7 +62,7 @@ def _levels(links: Sequence[Link], name: str, size: Size, before: Size) -> tuple
         room = _room(link, before * below, tier)
         outer = 1 if room is None or is_symbol(left) else ceil_div(left, room)
         here = ceil_div(left, outer)
-        if room is not None and is_symbol(left) and isinstance(room, int) and room == 1:
+        if is_symbol(left) and is_one(room):
             outer, here = left, 1
         if not is_one(here):
             levels.append(

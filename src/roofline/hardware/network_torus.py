@@ -91,7 +91,7 @@ def torus_axes(
 ) -> tuple[tuple[MeshAxis, ...], tuple[str, ...]]:
     """Lay mesh axes over the axes of a slice, in order; the last may run over several slices."""
     own = [(link, tier) for tier, link in enumerate(links) if link.topology in TORUS_DIMENSIONS]
-    whole = {name: size for name, size in sizes.items() if not (isinstance(size, int) and size == 1)}
+    whole = {name: size for name, size in sizes.items() if not _is_one(size)}
     across = _across(machine, whole)
     inside = {name: size for name, size in whole.items() if name != across}
     numbers = machine.shape and all(isinstance(size, int) for size in sizes.values())

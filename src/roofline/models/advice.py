@@ -92,7 +92,7 @@ def advise_step(
     ``arguments`` are those of :func:`roofline.models.serve_bound`, plain numbers; ``chips`` names others to compare
     with, where the step runs on one chip or on chips named by their number alone.
     """
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     before = serve_bound(described, phase, **arguments)
     if not isinstance(before.bound_by, str):
         raise InputError("advice needs plain numbers", hint="give every size one value")

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -27,7 +28,7 @@ from roofline.models.step import is_zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chunked:
+class Chunked(Shown):
     """The steps of one prompt's prefill, ``chunk`` tokens each, beside ``batch`` sequences that decode (0: none).
 
     ``times`` are the steps' seconds in order; ``whole`` is the prefill in one piece, ``alone`` a decode step without a
@@ -69,6 +70,11 @@ class Chunked:
         first, longest = show(self.time_to_first_token, "s"), show(self.longest_step, "s")
         return f"<Chunked: {self.prompt} tokens by {self.chunk}: first token after {first}, longest step {longest}>"
 
+    def __rich__(self) -> Any:
+        from roofline.models.serving_show import chunked_lines, section
+
+        return section(f"a prompt of {self.prompt:,} in chunks", chunked_lines(self))
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {
@@ -102,7 +108,7 @@ def chunked(
     ``batch`` sequences with ``context`` tokens in the cache decode in each of the steps. ``form`` and ``options`` are
     those of :func:`roofline.models.generation`.
     """
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     prompt, chunk = single("prompt", prompt), single("chunk", chunk)
     form = form_of(form, options)
     batch = 0 if isinstance(batch, int) and batch == 0 else single("batch", batch)

@@ -27,8 +27,10 @@ _CATALOG = os.path.join(os.path.dirname(__file__), "catalog")
 _NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
 
 
-def load(source: str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
+def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
     """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
+
+    A model that is one already comes back as it is.
 
     >>> load({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     ...       "intermediate_size": 128, "vocab_size": 100, "tie_word_embeddings": True}).parameters
@@ -37,6 +39,8 @@ def load(source: str | os.PathLike[str] | Mapping[str, Any], *, name: str | None
     A file that is no configuration, a missing field, sizes that contradict each other and an unknown ``model_type``
     are errors. Fields that might change a cost and are not understood are listed in ``gaps``.
     """
+    if isinstance(source, Model):
+        return source
     if isinstance(source, Mapping):
         return from_fields(source, name or str(source.get("_name_or_path") or source.get("model_type") or "model"))
     text = os.fspath(source)

@@ -10,7 +10,7 @@ and memory all follow from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline.sizes import Size, ceil_div
 
@@ -238,6 +238,19 @@ class Model:
         from roofline.models.memory import weight_bytes
 
         return weight_bytes(self, weights)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What every answer about the model says of it: name, family, parameters of each kind, layers, source."""
+        return {
+            "name": self.name,
+            "family": self.family,
+            "parameters": self.parameters,
+            "active_parameters": self.active_parameters,
+            "mtp_parameters": self.mtp_parameters,
+            "vision_parameters": None if self.vision is None else self.vision.parameters_by_part(),
+            "layers": len(self.layers),
+            "source": self.source or None,
+        }
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {self.parameters:,} parameters, {len(self.layers)} layers)"

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from roofline.bounds.shown import Shown
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
@@ -38,7 +39,7 @@ MOST_SERVERS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Disaggregation:
+class Disaggregation(Shown):
     """Servers that only prefill and servers that only decode.
 
     Attributes
@@ -120,6 +121,15 @@ class Disaggregation:
         """Whether the link carries what prefill makes; None where no link is known."""
         return None if self.link is None else self.transfer_rate <= self.link * self.links
 
+    def __repr__(self) -> str:
+        first, other = self.rounded
+        return f"<Disaggregation: {first} prefill on {self.prefill_target} to {other} decode on {self.decode_target}>"
+
+    def __rich__(self) -> Any:
+        from roofline.models.serving_show import disaggregation_lines, section
+
+        return section("prefill and decode apart", disaggregation_lines(self))
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {
@@ -188,7 +198,7 @@ def disaggregate(
     from roofline.bounds.api import target
     from roofline.quantity import parse
 
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     prompt, output, batch = single("prompt", prompt), single("output", output), single("batch", batch)
     prefill_batch = single("prefill batch", prefill_batch)
     form = form_of(form, {**options, **prefill, **decode})

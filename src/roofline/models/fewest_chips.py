@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.footprint import Footprint
+from roofline.bounds.shown import Shown
 from roofline.errors import HardwareError, InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -33,7 +34,7 @@ MOST_WAYS = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fewest:
+class Fewest(Shown):
     """How many chips hold a model.
 
     Attributes
@@ -80,10 +81,15 @@ class Fewest:
     def __repr__(self) -> str:
         return f"<Fewest for {self.model.name}: {self.chips} x {self.machine.name}, split {self.split}>"
 
+    def __rich__(self) -> Any:
+        from roofline.models.serving_show import fewest_lines, section
+
+        return section("the fewest chips", fewest_lines(self))
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {
-            "needed": {**self.needed.parts, "total": self.needed.total},
+            "needed": self.needed.to_dict(),
             "capacity": self.capacity,
             "ratio": self.ratio,
             "chips": self.chips,
@@ -91,7 +97,7 @@ class Fewest:
             "left": self.left,
             "sequences": self.sequences,
             "split": self.split,
-            "each": None if self.each is None else {**self.each.parts, "total": self.each.total},
+            "each": None if self.each is None else self.each.to_dict(),
         }
 
 
@@ -106,7 +112,7 @@ def fewest(
     """
     from roofline.bounds.api import target
 
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     batch, context = _or_none("batch", batch), _or_none("context", context)
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
     machine = plain_chip(target(on, **chosen))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode
 from roofline.models.serving import needs
@@ -20,17 +21,19 @@ from roofline.models.serving import needs
 _MOST = 1 << 40
 
 
-def largest_batch(model: Model, capacity: float, *, context: int, **options: Any) -> int:
+def largest_batch(model: Model | str, capacity: float, *, context: int, **options: Any) -> int:
     """The most sequences of ``context`` tokens that ``capacity`` bytes have room for in a decode step; 0 if none."""
-    return _largest(lambda batch: _bytes(model, batch, context, options) <= capacity)
+    described = load(model)
+    return _largest(lambda batch: _bytes(described, batch, context, options) <= capacity)
 
 
-def longest_context(model: Model, capacity: float, *, batch: int, **options: Any) -> int:
+def longest_context(model: Model | str, capacity: float, *, batch: int, **options: Any) -> int:
     """The most cached tokens that ``batch`` sequences have room for, no more than the model takes; 0 if none."""
-    longest = None if model.context is None else model.context - 1
+    described = load(model)
+    longest = None if described.context is None else described.context - 1
 
     def fits(context: int) -> bool:
-        return (longest is None or context <= longest) and _bytes(model, batch, context, options) <= capacity
+        return (longest is None or context <= longest) and _bytes(described, batch, context, options) <= capacity
 
     return _largest(fits)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.shown import Shown
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.slices import of_size
@@ -23,7 +24,7 @@ from roofline.models.description import Model
 from roofline.models.generating import form_of, timed
 from roofline.models.parallelism import Parallelism, taken
 from roofline.models.serving import serve_bound
-from roofline.quantity import format_quantity
+from roofline.quantity import format_quantity, parse
 from roofline.sizes import Size, check
 
 SCHEMA = "roofline/llm-front/1"
@@ -75,8 +76,11 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Front:
-    """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first."""
+class Front(Shown):
+    """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first.
+
+    ``most_time`` are the seconds a token may take at most, where that was asked for: :attr:`within` are the choices.
+    """
 
     model: Model
     machine: Machine
@@ -86,6 +90,16 @@ class Front:
     level: str
     assumptions: tuple[str, ...]
     incomplete: tuple[str, ...]
+    most_time: float | None = None
+
+    @property
+    def within(self) -> tuple[Choice, ...]:
+        """For each context that has one, the choice that makes the most of a chip in :attr:`most_time` a token."""
+        limit = self.most_time or 0.0
+        quick = [choice for choice in self.fitting if choice.time_per_token <= limit]
+        quick.sort(key=lambda choice: (choice.tokens_per_second_per_chip, -choice.time_per_token))
+        most = {choice.context: choice for choice in quick}
+        return tuple(most[context] for context in sorted(most))
 
     @property
     def best(self) -> tuple[Choice, ...]:
@@ -114,14 +128,22 @@ class Front:
             f"<Front of {self.model.name} on {self.machine.name}: {len(self.choices)} choices, {len(self.best)} best>"
         )
 
+    def __rich__(self) -> Any:
+        from roofline.models.serving_show import front_table
+
+        return front_table(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/llm-front/1``)."""
         return {
             "schema": SCHEMA,
-            "model": self.model.name,
+            "model": self.model.to_dict(),
             "target": self.machine.name,
+            "machine": self.machine.key,
             "form": self.form,
             "capacity": self.capacity,
+            "most_time": self.most_time,
+            "within": [choice.to_dict() for choice in self.within],
             "choices": [choice.to_dict() for choice in self.choices],
             "left_out": list(self.said),
             "assumptions": list(self.assumptions),
@@ -138,6 +160,7 @@ def latency_throughput(
     tensor: int | Sequence[int] = 1,
     pool: int = 1,
     form: str = "lower",
+    tpot: float | str | None = None,
     **options: Any,
 ) -> Front:
     """Decode with every ``batch`` (and ``context``, which broadcast) on every number of chips in ``tensor``.
@@ -145,12 +168,18 @@ def latency_throughput(
     Where ``on`` has a shape, its chips run as many copies as a split leaves; else as many chips as split the model
     make one, and where ``expert`` is given they hold whole experts. ``batch`` is that of all chips. ``pool`` chips that
     share evenly over free links (:func:`roofline.models.pool`) stand in place of ``tensor``. ``form`` says which bound
-    of a step is the time: ``lower``, ``op_by_op`` or ``upper``.
+    of a step is the time: ``lower``, ``op_by_op`` or ``upper``. ``tpot`` is the longest time a token of a user may take
+    (``"20 ms"``, or seconds): the answer's ``within`` is what makes the most of a chip in it.
+
+    >>> latency_throughput("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 16, 64, 256], context=8192,
+    ...                    tpot="20 ms").within[0]
+    Choice(batch=64, context=8192, tensor=4, chips=4, ...)
     """
     from roofline.bounds.api import target
 
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     form = form_of(form, options)
+    most_time = None if tpot is None else parse(tpot, "s")
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
     machine = target(on, **chosen)
     several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int) else tensor)]
@@ -177,6 +206,7 @@ def latency_throughput(
         "" if needed is None else needed.level,
         tuple(said for said in last.assumptions if not said.startswith("does not fit")),
         tuple(dict.fromkeys(s for a in answers for s in a.incomplete)),
+        most_time,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.footprint import Footprint
+from roofline.bounds.shown import Shown
 from roofline.errors import InputError, SizeError
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -24,7 +25,7 @@ FORMS = ("lower", "op_by_op", "upper")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Generation:
+class Generation(Shown):
     """``batch`` answers of ``output`` tokens to prompts of ``prompt`` tokens.
 
     The prefill gives the first token; each of the ``output`` − 1 others takes a decode step, whose times are summed
@@ -67,6 +68,11 @@ class Generation:
         done, first = show(self.total, "s"), show(self.time_to_first_token, "s")
         return f"<Generation: {self.batch} x {self.output} tokens in {done}, the first after {first}>"
 
+    def __rich__(self) -> Any:
+        from roofline.models.serving_show import generation_lines, section
+
+        return section(f"answers of {self.output:,} tokens to prompts of {self.prompt:,}", generation_lines(self))
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {
@@ -81,7 +87,7 @@ class Generation:
             "total": self.total,
             "tokens_per_second": self.tokens_per_second,
             "answers_per_second": self.answers_per_second,
-            "memory": {**self.memory.parts, "total": self.memory.total, "fits": self.memory.fits},
+            "memory": self.memory.to_dict(),
         }
 
 
@@ -93,7 +99,7 @@ def generation(
     ``form`` says which of a step's bounds adds up: ``lower`` (all overlaps), ``op_by_op`` or ``upper``; a stated
     ``overlap`` or ``overhead`` makes it the ``estimate``. ``options`` are those of :func:`roofline.models.serve_bound`.
     """
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     sizes = {"batch": batch, "prompt": prompt, "output": output}
     batch, prompt, output = (single(name, value) for name, value in sizes.items())
     form = form_of(form, options)

@@ -23,10 +23,12 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError, suggest
+from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.network_tiers import links_inside_out
 from roofline.hardware.network_torus import TORUS_DIMENSIONS
 from roofline.models.blocks.experts import Experts
+from roofline.models.config import load
 from roofline.models.description import Model
 
 #: What may be widened.
@@ -71,7 +73,7 @@ class Limit:
 
 
 def network_limit(
-    model: Model, phase: str, machine: Machine, *, kind: str = "tensor", batch: int = 1, **options: Any
+    model: Model | str, phase: str, machine: Machine | str, *, kind: str = "tensor", batch: int = 1, **options: Any
 ) -> Limit:
     """Solve for the widest split over which a step is not bound by links or latency.
 
@@ -81,6 +83,7 @@ def network_limit(
     """
     if kind not in KINDS:
         raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
+    model, machine = load(model), chip(machine)
     bare = replace(machine, shape=(), slices=1, mesh=None)
     low: tuple[int | None, float | None] = (None, None)
     beyond = low

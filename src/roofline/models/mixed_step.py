@@ -20,6 +20,7 @@ from dataclasses import replace
 from math import isclose
 from typing import Any
 
+from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode, prefill, stepped
 from roofline.sizes import Size, check
@@ -35,7 +36,7 @@ _PROBE_PAST = 10_007
 
 
 def mixed(
-    model: Model,
+    model: Model | str,
     *,
     chunk: Size,
     context: Size,
@@ -55,6 +56,7 @@ def mixed(
     ``options`` are those that :func:`roofline.models.prefill` and :func:`roofline.models.decode` share. Sizes may be
     numbers, arrays or symbols.
     """
+    model = load(model)
     chunk, batch, prompts = check("chunk", chunk), check("batch", batch), check("prompts", prompts)
     absorbed = {} if "absorbed" not in options else {"absorbed": options.pop("absorbed")}
     first = prefill(model, batch=prompts, prompt=chunk, past=past, **absorbed, **options)

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
+from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
+from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.fewest_chips import footprint, plain_chip, room, split_ways
 from roofline.models.fit import largest_batch, longest_context
@@ -64,8 +66,8 @@ class Nearest:
 
 
 def nearest(
-    model: Model,
-    machine: Machine,
+    model: Model | str,
+    machine: Machine | str,
     *,
     batch: int,
     context: int,
@@ -76,6 +78,7 @@ def nearest(
 
     ``options`` are those of :func:`roofline.models.decode`.
     """
+    model, machine = load(model), chip(machine)
     ways = ways or Parallelism.on(machine)
     local, capacity, tokens = share(model, machine, ways)[0], room(machine), context + 1
     most = largest_batch(local, capacity, context=context, **options)

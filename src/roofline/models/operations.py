@@ -20,6 +20,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError
+from roofline.models.config import load
 from roofline.models.description import Block, Layer, Model, Share, Weight
 from roofline.models.step import Step, is_zero
 from roofline.models.storage import Storage
@@ -30,7 +31,7 @@ from roofline.work import Op, Tensor
 
 
 def prefill(
-    model: Model,
+    model: Model | str,
     *,
     batch: Size = 1,
     prompt: Size,
@@ -68,6 +69,7 @@ def prefill(
 
     Sizes may be numbers, arrays or symbols.
     """
+    model = load(model)
     wanted = {"last": 1, "all": prompt, "none": 0}.get(logits)
     if wanted is None:
         raise InputError(f"logits {logits!r} is not understood", hint="'last', 'all' or 'none'")
@@ -85,7 +87,7 @@ def prefill(
 
 
 def decode(
-    model: Model,
+    model: Model | str,
     *,
     batch: Size = 1,
     context: Size,
@@ -104,6 +106,7 @@ def decode(
     The new token attends to the cache and to itself, context + 1 keys. Latent attention is absorbed unless told
     otherwise; output is made for every new token. The rest is as in :func:`prefill`.
     """
+    model = load(model)
     if not model.causal:
         raise InputError(f"{model.name} does not generate: it has no decode step", hint="ask for prefill")
     step = _step(

@@ -26,9 +26,10 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
-from roofline.bounds.bound import Bound, Codes, OpBound
+from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint
+from roofline.bounds.record import decoded, plain
 from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
@@ -56,12 +57,12 @@ class Pipelined(Bound):
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, ``pipeline`` with what each stage takes beside those of a bound."""
         stages = [
-            {"lower": _plain(stage.lower), "bound_by": _names(stage.bound_by), "memory": _plain(_total(stage))}
+            {"lower": plain(stage.lower), "bound_by": decoded(stage.bound_by), "memory": plain(_total(stage))}
             for stage in self.stages
         ]
         pipeline = {
-            "micro_batches": _plain(self.micro_batches),
-            "latency": _plain(self.latency),
+            "micro_batches": plain(self.micro_batches),
+            "latency": plain(self.latency),
             "slowest": self.slowest,
             "stages": stages,
         }
@@ -234,14 +235,6 @@ def _size(value: Size) -> float:
 
 def _total(bound: Bound) -> Size:
     return None if bound.footprint is None else bound.footprint.total
-
-
-def _names(binding: Any) -> Any:
-    return binding.decode() if isinstance(binding, Codes) else binding
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 __all__ = ["Pipelined", "pipelined"]

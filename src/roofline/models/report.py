@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
+from roofline.bounds.record import data
+from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -32,7 +34,7 @@ _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Serving:
+class Serving(Shown):
     """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both."""
 
     model: Model
@@ -44,18 +46,21 @@ class Serving:
     asked: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        phases = [f"{name} {b!r}" for name, b in (("prefill", self.prefill), ("decode", self.decode)) if b is not None]
+        phases = [f"{name} {phase!r}" for name, phase in self._phases.items()]
         return f"<Serving {self.model.name}: {', '.join(phases)}>"
 
     def __rich__(self) -> Any:
         from roofline.models.show import serving_table
 
+        if any(is_symbol(phase.lower) for phase in self._phases.values()):
+            from rich.console import Group
+
+            return Group(*(phase.__rich__() for phase in self._phases.values()))
         return serving_table(self)
 
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import rendered_html
-
-        return rendered_html(self)
+    @property
+    def _phases(self) -> dict[str, Bound]:
+        return {name: b for name, b in (("prefill", self.prefill), ("decode", self.decode)) if b is not None}
 
     @property
     def time_to_first_token(self) -> Size | None:
@@ -75,7 +80,7 @@ class Serving:
     @property
     def memory(self) -> Footprint:
         """What the larger of the two steps needs, part by part."""
-        found = [phase.footprint for phase in (self.prefill, self.decode) if phase is not None and phase.footprint]
+        found = [phase.footprint for phase in self._phases.values() if phase.footprint]
         parts = {name: maximum(*(each.parts[name] for each in found)) for name in found[0].parts}
         return Footprint(parts, found[0].level, found[0].capacity)
 
@@ -148,38 +153,26 @@ class Serving:
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
-        needed = self.memory
-        return {
-            "schema": SCHEMA,
-            "model": {
-                "name": self.model.name,
-                "family": self.model.family,
-                "parameters": self.model.parameters,
-                "active_parameters": self.model.active_parameters,
-                "mtp_parameters": self.model.mtp_parameters,
-                "vision_parameters": None if self.model.vision is None else self.model.vision.parameters_by_part(),
-                "layers": len(self.model.layers),
-                "source": self.model.source or None,
-            },
-            "batch": _plain(self.batch),
-            "tensor": _plain(self._layout.get("tensor", 1)),
-            "expert": _plain(self._layout.get("expert", 1)),
-            "parallelism": {name: _plain(number) for name, number in self._layout.items()},
-            "time_to_first_token": _plain(self.time_to_first_token),
-            "time_per_token": _plain(self.time_per_token),
-            "tokens_per_second": _plain(self.tokens_per_second),
-            "tokens_per_second_per_user": _plain(None if self.decode is None else 1 / self.decode.lower),
-            "memory": {
-                "parts": {name: _plain(value) for name, value in needed.parts.items()},
-                "total": _plain(needed.total),
-                "capacity": needed.capacity,
-                "fits": _plain(None if needed.capacity is None else needed.total <= needed.capacity),
-                "instead": self.fitting(),
-            },
-            "compute_bound_from": self.compute_bound_from(),
-            "prefill": None if self.prefill is None else self.prefill.to_dict(),
-            "decode": None if self.decode is None else self.decode.to_dict(),
+        found = data(
+            {
+                "schema": SCHEMA,
+                "model": self.model.to_dict(),
+                "batch": self.batch,
+                "tensor": self._layout.get("tensor", 1),
+                "expert": self._layout.get("expert", 1),
+                "parallelism": self._layout,
+                "time_to_first_token": self.time_to_first_token,
+                "time_per_token": self.time_per_token,
+                "tokens_per_second": self.tokens_per_second,
+                "tokens_per_second_per_user": None if self.decode is None else 1 / self.decode.lower,
+                "memory": {**self.memory.to_dict(), "instead": self.fitting()},
+                "compute_bound_from": self.compute_bound_from(),
+            }
+        )
+        phases = {
+            name: self._phases[name].to_dict() if name in self._phases else None for name in ("prefill", "decode")
         }
+        return found | phases
 
 
 def serve(
@@ -194,7 +187,7 @@ def serve(
     if prompt is None and context is None:
         hint = "give a prompt to prefill, a context to decode after, or both (--prompt 1024, prompt=1024)"
         raise InputError("nothing is asked for", hint=hint)
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     if prompt is None and not described.causal:
@@ -219,7 +212,3 @@ def _leaves_no_room(model: Model, length: Size) -> bool:
     if model.context is None or is_symbol(length):
         return False
     return bool((length.max() if is_array(length) else length) >= model.context)
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value

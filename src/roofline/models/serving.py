@@ -126,7 +126,7 @@ def serve_bound(
                  "set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}  # fmt: skip
         return stacked(serve_bound, {"batch": batch, **options}, **every)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     machine = target(on, unit=unit, over=over, set=set, files=files, achievable=achievable)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))

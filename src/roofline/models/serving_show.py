@@ -73,9 +73,27 @@ def front_table(found: Front) -> Any:
         head.append(f"{len(shown)} of {len(found.fitting)} choices that fit; {len(found.best)} of them none beats")
     left = found.said or (() if found.capacity is None else ("all of them fit",))
     return Group(
-        title, Text(), *indented(head, 2), rows, *indented(left, 2), Text(),
+        title, Text(), *indented(head, 2), rows, *indented([*left, *_within(found)], 2), Text(),
         listed("assumes", list(found.assumptions), "dim"), listed("incomplete", list(found.incomplete), "bold yellow"),
     )  # fmt: skip
+
+
+def _within(found: Front) -> list[str]:
+    """What makes the most of a chip in the time that a token may take."""
+    if found.most_time is None:
+        return []
+    limit = show(found.most_time, "s")
+    lines = []
+    for choice in found.within:
+        chips = f" on {choice.chips:,} chips" if choice.chips > 1 else ""
+        made = f"{format_number(choice.tokens_per_second_per_chip)} tokens/s of each chip"
+        lines.append(
+            f"in {limit} a token after {choice.context:,} tokens: batch {choice.batch:,}{chips}, {made}, "
+            f"{show(choice.time_per_token, 's')} a token"
+        )
+    fastest = min((choice.time_per_token for choice in found.fitting), default=None)
+    least = "nothing fits" if fastest is None else f"the least is {show(fastest, 's')}"
+    return lines or [f"no choice takes {limit} a token or less: {least}"]
 
 
 def _thinned(choices: Sequence[Choice]) -> list[Choice]:

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
@@ -55,7 +56,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Speculation:
+class Speculation(Shown):
     """A draft of the length asked for, the best one, and a plain decode step, at the floor.
 
     ``by`` says what drafts; ``drafts`` are those of every length up to the longest that was tried.
@@ -86,6 +87,11 @@ class Speculation:
     def best_speedup(self) -> float:
         """How many times faster than plain decoding the best draft is; 1 where none helps."""
         return self.plain / self.best.time_per_token
+
+    def __rich__(self) -> Any:
+        from roofline.models.serving_show import section, speculation_lines
+
+        return section("speculative decoding", speculation_lines(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
@@ -142,7 +148,7 @@ def speculate(
     Drafts of up to ``longest`` tokens are tried, as far as the model's context reaches. ``options`` are those of
     :func:`roofline.models.serve_bound`.
     """
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     batch, context, draft = single("batch", batch), single("context", context), single("draft", draft)
     form = form_of(form, options)
     if not 0 <= acceptance <= 1:
@@ -176,7 +182,7 @@ def _drafter(
     if by == "mtp":
         own = predictor(model)
         return "its own prediction layers", lambda after: step(own, context + after, **options)
-    other = load(by) if isinstance(by, str) else by
+    other = load(by)
     # another model has its own formats, whatever the checked one is stored in
     shared = {
         name: value for name, value in options.items() if name not in ("weights", "activations", "skew", *_EXPERTS)

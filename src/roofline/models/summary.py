@@ -47,22 +47,15 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """The summary under stable keys, in SI units."""
         return {
-            "model": self.model.name,
-            "family": self.model.family,
-            "layers": len(self.model.layers),
-            "parameters": self.parameters,
-            "active_parameters": self.active,
-            "mtp_parameters": self.model.mtp_parameters,
-            "vision_parameters": None if self.model.vision is None else self.model.vision.parameters_by_part(),
+            "model": self.model.to_dict(),
             "batch": self.batch,
             "prompt": self.prompt,
             "policy": self.policy,
             "flops": self.flops,
             "bytes": self.bytes,
             "intensity": self.intensity,
-            "memory": {**self.memory.parts, "total": self.memory.total},
+            "memory": self.memory.to_dict(),
             "kv_bytes_per_token": self.kv_per_token,
-            "source": self.model.source or None,
             "incomplete": list(self.model.gaps),
         }
 

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Codes
+from roofline.bounds.columns import Columns
+from roofline.bounds.evaluate import untimed
 from roofline.bounds.traffic import traffic
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, UntimedError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.config import load
@@ -26,7 +28,7 @@ from roofline.models.parallelism import Parallelism, taken
 from roofline.models.serving import PHASES, check_policy, needs, streamed
 from roofline.models.sharded import share
 from roofline.sizes import Size, check, common_shape, is_array, symbol
-from roofline.work import Op, Work
+from roofline.work import Key, Op, Work
 
 #: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
 BLOCK = 16_384
@@ -35,7 +37,7 @@ COLUMNS = ("lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ServingTable:
+class ServingTable(Columns):
     """One row a configuration: the sizes that vary, then the columns asked for, all numpy arrays.
 
     ``lower``, ``op_by_op`` and ``upper`` are seconds, ``bytes`` and ``memory`` bytes, ``bound_by`` names.
@@ -45,28 +47,23 @@ class ServingTable:
     phase: str
     machine: Machine
     columns: Mapping[str, Any]
+    incomplete: tuple[str, ...] = ()
 
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.columns:
-            raise InputError(f"no column {name!r}", hint=suggest(name, self.columns, what="columns"))
-        column = self.columns[name]
-        if isinstance(column, Codes):
-            import numpy as np
-
-            return np.asarray(column.names, dtype=object)[column.codes]
-        return column
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The columns of sizes."""
+        return tuple(name for name in self.columns if name not in COLUMNS)
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/llm-table/1``): equal-length lists, codes decoded."""
         return {
             "schema": "roofline/llm-table/1",
-            "model": self.model.name,
+            "model": self.model.to_dict(),
             "phase": self.phase,
             "target": self.machine.name,
-            "columns": {name: self[name].tolist() for name in self.columns},
+            "machine": self.machine.key,
+            "columns": {name: self.plain(name) for name in self.columns},
+            "incomplete": list(self.incomplete),
         }
 
     def __repr__(self) -> str:
@@ -94,7 +91,7 @@ def serve_table(
 
     from roofline.bounds.api import target
 
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     machine = target(on, set=set, files=files, achievable=achievable)
     ways = Parallelism.on(machine, **taken(options))
     if ways.pipeline > 1:
@@ -118,11 +115,15 @@ def serve_table(
     moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
     kept = (kind.length(sizes), sizes["batch"], options, kind.kept_beside(sizes))
     needed = needs(described, ops, *kept).total if "memory" in columns else 0
-    names, evaluated = _compiled(ops, moved, machine, needed, list(letters.values()), columns)
+    missing: dict[Key, None] = {}
+    each = [_times(op, (op.work + load) * op.repeat, machine, missing) for op, load in zip(ops, moved, strict=True)]
+    if not any(each):
+        raise UntimedError("; ".join(untimed(machine, key) for key in missing))
+    names, evaluated = _compiled(ops, moved, each, needed, list(letters.values()), columns)
     flat = [np.broadcast_to(values, shape).reshape(-1) for values in varying.values()]
     table = dict(zip(varying, flat, strict=True))
     table.update(_blocks(evaluated, flat, columns, names))
-    return ServingTable(described, phase, machine, table)
+    return ServingTable(described, phase, machine, table, tuple(untimed(machine, key) for key in missing))
 
 
 def _varies(value: Any) -> bool:
@@ -152,13 +153,13 @@ def _blocks(
 
 
 def _compiled(
-    ops: Sequence[Op], moved: Sequence[Work], machine: Machine, needed: Any, letters: list[Any], columns: Sequence[str]
-) -> tuple[tuple[str, ...], Callable[..., dict[str, Any]]]:
+    ops: Sequence[Op], moved: Sequence[Work], each: Sequence[dict[str, Any]], needed: Any, letters: list[Any],
+    columns: Sequence[str],
+) -> tuple[tuple[str, ...], Callable[..., dict[str, Any]]]:  # fmt: skip
     """Turn the step's totals into functions of arrays; single operations only where ``op_by_op`` needs them."""
     import numpy as np
     import sympy
 
-    each = [_times(op, (op.work + load) * op.repeat, machine) for op, load in zip(ops, moved, strict=True)]
     names = tuple(dict.fromkeys(name for times in each for name in times))
     totals = [sympy.expand(sum(times.get(name, 0) for times in each)) for name in names]
     amounts = {
@@ -197,12 +198,16 @@ def _largest(values: list[Any]) -> Any:
     return result
 
 
-def _times(op: Op, work: Work, machine: Machine) -> dict[str, Any]:
-    """Seconds by resource; an amount without a rate is untimed, as everywhere."""
+def _times(op: Op, work: Work, machine: Machine, missing: dict[Key, None]) -> dict[str, Any]:
+    """Seconds by resource; an amount without a rate is untimed, as everywhere, and goes to ``missing``."""
     times: dict[str, Any] = {}
     for key, amount in work.items():
         found = rate(machine, key, op)
-        if found is not None and not (isinstance(amount, int | float) and amount == 0):
+        if isinstance(amount, int | float) and amount == 0:
+            continue
+        if found is None:
+            missing[key] = None
+        else:
             times[found.resource] = times.get(found.resource, 0) + amount / found.value
     return times
 

@@ -51,7 +51,7 @@ from roofline.models.training_stage import (
     passes,
     repeated,
 )
-from roofline.sizes import Size, check, common_shape, floor_div, is_array, is_symbol, maximum, product
+from roofline.sizes import Size, check, common_shape, floor_div, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Key, Tensor
 
 #: Which bytes of a training step count.
@@ -126,7 +126,7 @@ def train(
     from roofline.bounds.api import fraction, target
     from roofline.quantity import parse
 
-    described = load(model) if isinstance(model, str) else model
+    described = load(model)
     chosen, order = _checked(described, policy, mfu, price, power, checkpoint, using, schedule)
     took = None if measured is None else parse(measured, "s")
     if took is not None and mfu is not None:
@@ -254,8 +254,7 @@ def _step(model: Model, batch: Size, length: Size, count: str, layout: Paralleli
 def _unsplit(step: Step, parts: Size) -> list[str]:
     if is_array(step.batch) or is_symbol(step.batch) or step.batch >= 1:
         return []
-    whole = isinstance(parts, int) and parts == 1
-    where, fewer = ("copy of the model", "copies") if whole else ("microbatch", "microbatches")
+    where, fewer = ("copy of the model", "copies") if is_one(parts) else ("microbatch", "microbatches")
     return [
         f"{step.batch:.3g} sequences for each {where}: to split one over chips is not modelled; "
         f"fewer {fewer}, shorter sequences or a larger batch would do"
@@ -373,7 +372,7 @@ def _assumptions(
         said.append("stages wait for each other as in the published schedule; sends are not waited for")
         if model.tied:
             said.append("the tied table is held by the first and the last stage, which exchange its gradients")
-    if not (isinstance(plan.microbatches, int) and plan.microbatches == 1):
+    if not is_one(plan.microbatches):
         said.append(f"{plan.microbatches} microbatches one after the other: weights are read for each")
     if not (is_array(share) or is_symbol(share)) and share != int(share):
         said.append(f"{share:.4g} sequences for each copy of the model: an average, as sequences do not divide")

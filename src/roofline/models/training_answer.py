@@ -8,6 +8,8 @@ from typing import Any
 
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.footprint import Footprint
+from roofline.bounds.record import data
+from roofline.bounds.shown import Shown
 from roofline.models.description import Model
 from roofline.models.training_stage import Stage
 from roofline.sizes import Size, ceil_div, is_array, is_symbol
@@ -17,7 +19,7 @@ DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Training:
+class Training(Shown):
     """One step, and what follows for a token budget.
 
     ``lower``, ``op_by_op`` and ``upper`` are the times of a step, waits of the pipeline included: everything overlaps,
@@ -161,68 +163,66 @@ class Training:
             fewest *= int(ways) if name != "fsdp" else 1
         return fewest
 
+    def __repr__(self) -> str:
+        from roofline.bounds.explain import show
+
+        chips = f"{self.chips} x " if self.chips > 1 else ""
+        kind = f", {self.bound.kind}" if self.bound.kind else ""
+        return (
+            f"<Training {self.model.name}: {show(self.lower, 's')} a step at best on {chips}{self.bound.target}{kind}>"
+        )
+
+    def __rich__(self) -> Any:
+        from roofline.models.training_show import training_table
+
+        return self.bound.__rich__() if self.bound.kind is None else training_table(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
-        return {
+        return data({
             "schema": SCHEMA,
-            "model": self.model.name,
-            "parameters": self.model.parameters,
+            "model": self.model.to_dict(),
             "chips": self.chips,
             "ways": dict(self.ways),
-            "batch_tokens": plain(self.batch_tokens),
-            "sequence": plain(self.sequence),
-            "microbatches": plain(self.microbatches),
+            "batch_tokens": self.batch_tokens,
+            "sequence": self.sequence,
+            "microbatches": self.microbatches,
             "schedule": self.schedule,
             "checkpoint": self.checkpoint,
-            "model_flops": plain(self.model_flops),
-            "flops": plain(self.flops),
-            "six_parameters_tokens": plain(self.six),
-            "lower": plain(self.lower),
-            "op_by_op": plain(self.op_by_op),
-            "upper": plain(self.upper),
-            "estimate": plain(self.estimate),
-            "idle": plain(self.idle),
-            "exposed": plain(self.exposed),
-            "time": plain(self.time),
-            "mfu": plain(self.mfu),
-            "hfu": plain(self.hfu),
+            "model_flops": self.model_flops,
+            "flops": self.flops,
+            "six_parameters_tokens": self.six,
+            "lower": self.lower,
+            "op_by_op": self.op_by_op,
+            "upper": self.upper,
+            "estimate": self.estimate,
+            "idle": self.idle,
+            "exposed": self.exposed,
+            "time": self.time,
+            "mfu": self.mfu,
+            "hfu": self.hfu,
             "stated_mfu": self.stated,
-            "most_mfu": plain(self.most_mfu),
+            "most_mfu": self.most_mfu,
             "measured": self.measured,
-            "over_floor": plain(self.over_floor),
-            "overlapped": plain(self.overlapped),
-            "tokens_per_day": plain(self.tokens_per_day),
-            "days": plain(self.days),
-            "cost": plain(self.cost),
-            "energy": plain(self.energy),
-            "memory": _memory(self.memory),
+            "over_floor": self.over_floor,
+            "overlapped": self.overlapped,
+            "tokens_per_day": self.tokens_per_day,
+            "days": self.days,
+            "cost": self.cost,
+            "energy": self.energy,
+            "memory": self.memory.to_dict(),
             "stages": [
-                {"numbers": list(stage.numbers), "layers": stage.layers, "lower": plain(stage.bound.lower),
-                 "memory": _memory(stage.memory)}
+                {"numbers": list(stage.numbers), "layers": stage.layers, "lower": stage.bound.lower,
+                 "memory": stage.memory.to_dict()}
                 for stage in self.stages
             ],
             "least_chips": self.least_chips,
-            "step": self.bound.to_dict(),
-        }  # fmt: skip
+        }) | {"step": self.bound.to_dict()}  # fmt: skip
 
 
 def network(bound: Bound) -> set[str]:
     """The resources of a bound that pass bytes between chips."""
     return {use.resource for use in bound.uses if use.quantity in ("wire", "hops")}
-
-
-def plain(value: Any) -> Any:
-    """A number, or an array as a list."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _memory(needed: Footprint) -> dict[str, Any]:
-    return {
-        "parts": {name: plain(value) for name, value in needed.parts.items()},
-        "total": plain(needed.total),
-        "capacity": needed.capacity,
-        "fits": needed.fits,
-    }
 
 
 def _largest(stages: tuple[Stage, ...], size: Any) -> Stage:

@@ -20,7 +20,7 @@ from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.models.step import divided
 from roofline.models.training_operations import Policy, group_of, policy
-from roofline.sizes import Size, maximum, product
+from roofline.sizes import Size, is_one, maximum, product
 from roofline.work import Op, Tensor
 
 
@@ -69,7 +69,7 @@ def states(
     def held(dtype: str | None, stage: int, copies: int = 1) -> Size:
         if dtype is None or not copies:
             return 0
-        count = parameters if zero < stage or (isinstance(shards, int) and shards == 1) else divided(parameters, shards)
+        count = parameters if zero < stage or is_one(shards) else divided(parameters, shards)
         return dtypes.get(dtype).nbytes(count) * copies
 
     return {

@@ -28,7 +28,7 @@ from roofline.models.step import divided
 from roofline.models.training_memory import Formats, at_work, kept
 from roofline.models.training_operations import Policy, backward, group_of, layer_weights, loss
 from roofline.ops.collective import cost
-from roofline.sizes import Size, product
+from roofline.sizes import Size, is_one, product
 from roofline.work import Op, Tensor, Work
 
 #: Axes whose chips hold the same weights, experts apart: those of experts hold different ones.
@@ -189,7 +189,7 @@ def passes(
 def repeated(ops: Iterable[Op], times: Size) -> list[Op]:
     """Operations run once for each microbatch."""
     listed = list(ops)
-    return listed if isinstance(times, int) and times == 1 else [replace(op, repeat=op.repeat * times) for op in listed]
+    return listed if is_one(times) else [replace(op, repeat=op.repeat * times) for op in listed]
 
 
 def _sent(plan: Plan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:

@@ -44,7 +44,7 @@ from roofline.ops import (  # noqa: F401  (each registers its algorithms)
 )
 from roofline.ops.collective_algorithms import ALGORITHMS, Call, named
 from roofline.ops.collective_groups import groups
-from roofline.sizes import Size, is_array, is_symbol, maximum, product
+from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def cost(
     short = chosen.limit(call)
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {says(kind, name)}"
     note += f" ({short})" if short else ""
-    if kind == "AllToAll" and not (isinstance(density, int) and density == 1):
+    if kind == "AllToAll" and not is_one(density):
         note += (
             "; a share of it is sent"
             if is_array(density) or is_symbol(density)

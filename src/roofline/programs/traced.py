@@ -50,13 +50,14 @@ class Gap:
 class Traced:
     """Operations in the order they ran, the tree of modules they came from, and what could not be counted.
 
-    ``ops``          every operation, those without a rule as kind ``unknown``; ``where`` is the module path, and
-                     ``options`` holds ``source`` ("model.py:12") and ``phase`` (forward, backward, optimizer)
-    ``modules``      class by module path, for the tree
-    ``gaps``         operations without a rule, worked out from ``ops`` unless the front end gives its own
-    ``assumptions``  what had to be assumed, in words
-    ``inputs``       the inputs as written in the notation
-    ``sizes``        named sizes, where the front end has them
+    Attributes
+        ``ops``          every operation, those without a rule as kind ``unknown``; ``where`` is the module path, and
+                         ``options`` holds ``source`` ("model.py:12") and ``phase`` (forward, backward, optimizer)
+        ``modules``      class by module path, for the tree
+        ``gaps``         operations without a rule, worked out from ``ops`` unless the front end gives its own
+        ``assumptions``  what had to be assumed, in words
+        ``inputs``       the inputs as written in the notation
+        ``sizes``        named sizes, where the front end has them
     """
 
     name: str

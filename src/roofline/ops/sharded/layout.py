@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from roofline.errors import InputError, SizeError, suggest
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Axis, Shape
-from roofline.sizes import Size, ceil_div, is_array, is_symbol, product
+from roofline.sizes import Size, ceil_div, is_array, is_one, is_symbol, product
 
 #: The state of a mesh axis over which a tensor is a partial sum; no label is called so.
 UNREDUCED = "{U}"
@@ -98,7 +98,7 @@ def local_size(size: Size, ways: Size, *, label: str = "", uneven: str = "error"
     >>> local_size(symbol("D"), symbol("n"))
     D/n
     """
-    if isinstance(ways, int) and ways == 1:
+    if is_one(ways):
         return size
     if is_symbol(size) or is_symbol(ways):
         return size / ways

@@ -138,7 +138,7 @@ class _Build:
     def written_collective(self, step: Step) -> None:
         """A collective that the program writes."""
         (x,) = step.inputs
-        single = [name for name, size in self.place.mesh.sizes.items() if isinstance(size, int) and size == 1]
+        single = self.place.mesh.single
         held = self.find(x, layout_of(x).without(single))
         result = layout_of(step.output).without(single)
         axes = tuple(axis for axis in step.over if axis not in single)

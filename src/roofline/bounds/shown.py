@@ -1,0 +1,19 @@
+"""What an answer has in common with every other: it shows itself in a terminal, and the same in a notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Shown:
+    """An answer with a terminal form, ``__rich__``; a notebook shows it as it stands there."""
+
+    __slots__ = ()
+
+    def __rich__(self) -> Any:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import rendered_html
+
+        return rendered_html(self)
