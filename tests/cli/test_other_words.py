@@ -16,6 +16,7 @@ LABELS = "an einsum is written with its labels, as in bf16[B, D] * bf16[D, F] ->
 
 MESSAGES = [
     (["bound", MATMUL, "--gpu", "h100"], "No such option '--gpu'; the machine is --on TARGET."),
+    (["run", MATMUL, "--on", "this"], "No such option '--on'; operations run on this machine, whose measurement is"),
     (["bound", MATMUL, "--batch-size", "8"], "No such option '--batch-size'; sizes are given by name: B=64."),
     (["bound", MATMUL, "-B", "8"], "No such option '-B'; sizes are given by name: B=64."),
     (["bound", MATMUL, "--precision", "fp8"], "each tensor names its own format, as in fp8[B, D]."),

@@ -226,3 +226,16 @@ def test_a_wrong_curve_in_a_file_is_named(tmp_path, curve, said):
     (tmp_path / "x.toml").write_text(text, encoding="utf-8")
     with pytest.raises(HardwareError, match=said):
         chip(str(tmp_path / "x.toml"))
+
+
+def test_this_machine_is_known_to_python_too_once_measured(tmp_path, monkeypatch):
+    """``on="this"`` said that nothing was measured, where the command line knew it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with pytest.raises(HardwareError, match="no measurement of this machine is known"):
+        chip("this")
+    (tmp_path / "roofline").mkdir()
+    write_machine_file(made(), tmp_path / "roofline" / "this.toml")
+    assert bound("fp32[64, 64] @ fp32[64, 64]", on="this").machine.name == chip("This").name
+    assert chip("this-core").name != chip("this").name
+    with pytest.raises(HardwareError, match="no measurement of an accelerator"):
+        chip("this-device")

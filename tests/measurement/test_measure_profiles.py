@@ -229,6 +229,9 @@ def test_a_plain_file_always_works(tmp_path):
     ("text", "said"),
     [
         (PLAIN.replace(",seconds", "").replace(",1e-3", ""), "column seconds is missing"),
+        (PLAIN.replace("seconds", "duration"), "unknown column 'duration'; the column is seconds"),
+        (PLAIN.replace("flops", "GFLOPs"), "unknown column 'gflops'; the column is flops, with the unit beside each"),
+        (PLAIN.replace("dtype", "dtyp"), "unknown column 'dtyp'; did you mean 'dtype'"),
         (PLAIN.replace("1e-3", "0"), "seconds '0' is zero; expected a time above 0"),
         (PLAIN.replace("1e-3", "-1"), "seconds '-1' is negative"),
         (PLAIN.replace("1e12", "nan"), "flops 'nan' is not finite"),

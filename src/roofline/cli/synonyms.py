@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import click
 
 _TARGET = ("the machine is --on TARGET", "--on")
+_HERE = ("operations run on this machine, whose measurement is --machine FILE", "--machine")
 _MANY = ("the number of chips stands behind the target: --on h100:8", "--on")
 _FORMATS = ("formats are --weights, --activations and --kv", "--kv")
 _TRAINED = ("formats are --weights, --gradients, --moments and --master", "--gradients")
@@ -37,7 +38,10 @@ _VARY = ("the unknown is --for", "--for")
 
 #: For each word the answers to try in turn: what is meant, and the option that a command must have for it.
 _WORDS: dict[str, tuple[tuple[str, str], ...]] = {
-    **dict.fromkeys(("chip", "gpu", "device", "hardware", "hw", "machine", "target", "accelerator", "tpu"), (_TARGET,)),
+    **dict.fromkeys(
+        ("chip", "gpu", "device", "hardware", "hw", "machine", "target", "accelerator", "tpu"), (_TARGET, _HERE)
+    ),
+    "on": (_HERE,),
     **dict.fromkeys(
         ("gpus", "num-gpus", "n-gpus", "ngpus", "num-chips", "devices", "num-devices", "nodes", "world-size"), (_MANY,)
     ),

@@ -25,6 +25,7 @@ from typing import Any
 from roofline.errors import HardwareError, suggest
 from roofline.hardware import loader
 from roofline.hardware.machine import Machine
+from roofline.hardware.own import own_file
 
 _SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
 _COUNT = re.compile(r"[0-9]+")
@@ -33,11 +34,14 @@ _FILE = re.compile(r"(?P<path>.+\.toml)(?:#(?P<name>[^:]*))?(?::(?P<shape>[^/\\]
 #: The most chips one axis of a target may have.
 LARGEST_AXIS = 10**6
 
-#: Targets that are measured: what each stands for, and the command that makes it.
+#: Targets that are measured: what each stands for, the user's own file it is in, and the command that makes that.
 MEASURED = {
-    "this": ("this machine", "roofline measure"),
-    "this-device": ("an accelerator of this machine", "roofline measure --device cuda` or `--device jax"),
-}
+    "this": ("this machine", "this.toml", "roofline measure"),
+    "this-core": ("one core of this machine", "this.toml", "roofline measure"),
+    "this-device": (
+        "an accelerator of this machine", "this-device.toml", "roofline measure --device cuda` or `--device jax",
+    ),
+}  # fmt: skip
 
 
 def chip(
@@ -108,10 +112,13 @@ def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> 
         layers = [*loader.layers_of(files), loader.read_layer(in_file["path"])]
         return loader.find(_chip_in(layers[-1], in_file["name"]), layers), *_shape(in_file["shape"], text)
     name, _, written = text.partition(":")
-    layers = loader.layers_of(files) if files else []
-    of, how = MEASURED.get(name.strip().lower(), ("", ""))
-    if of and not any(name.strip().lower() in layer.chips for layer in layers):
-        raise HardwareError(f"no measurement of {of} is known", hint=f"make one with `{how}`, or name a chip")
+    layers = list(loader.layers_of(files)) if files else []
+    known = name.strip().lower()
+    if known in MEASURED and not any(known in layer.chips for layer in layers):
+        of, file, how = MEASURED[known]
+        if not os.path.isfile(own_file(file)):
+            raise HardwareError(f"no measurement of {of} is known", hint=f"make one with `{how}`, or name a chip")
+        layers.append(loader.read_layer(own_file(file)))
     return loader.find(name.strip(), layers), *_shape(written if ":" in text else None, text)
 
 

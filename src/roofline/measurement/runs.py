@@ -29,6 +29,19 @@ OPTIONAL = ("dtype", "on")
 UNSTATED = "bf16"
 
 _UNITS = {"flops": "FLOP", "bytes": "B", "seconds": "s"}
+
+#: What others call a column, and an example of a figure with its unit where the name tells one.
+_MEANT: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("time", "duration", "latency", "runtime", "elapsed", "sec", "s"), ("seconds", "")),
+    **dict.fromkeys(("ms", "us", "ns", "time_ms", "time_us", "milliseconds", "microseconds"), ("seconds", "210 us")),
+    **dict.fromkeys(("flop", "work", "operations"), ("flops", "")),
+    **dict.fromkeys(("mflops", "gflops", "tflops", "mflop", "gflop", "tflop"), ("flops", "137 GFLOP")),
+    **dict.fromkeys(("traffic", "memory", "b"), ("bytes", "")),
+    **dict.fromkeys(("kb", "mb", "gb", "kib", "mib", "gib"), ("bytes", "201 MB")),
+    **dict.fromkeys(("operation", "op", "kernel"), ("name", "")),
+    **dict.fromkeys(("precision", "type", "data_type"), ("dtype", "")),
+    **dict.fromkeys(("device", "machine", "chip", "gpu"), ("on", "")),
+}
 _EXAMPLE = "write it as name,flops,bytes,seconds and one run a line, such as up projection,137 GFLOP,201 MB,210 us"
 
 
@@ -102,9 +115,7 @@ def _header(header: list[str], where: str) -> list[str]:
         _check_apart(names[0], where)
     for name in names:
         if name not in (*COLUMNS, *OPTIONAL):
-            raise InputError(
-                f"{where}: unknown column {name!r}", hint=suggest(name, (*COLUMNS, *OPTIONAL), what="columns")
-            )
+            raise InputError(f"{where}: unknown column {name!r}", hint=_column_hint(name))
         if names.count(name) > 1:
             raise InputError(f"{where}: column {name} stands twice", hint="once is enough")
     for name in COLUMNS:
@@ -112,6 +123,14 @@ def _header(header: list[str], where: str) -> list[str]:
             hint = f"the header is {','.join(COLUMNS)}, and {' and '.join(OPTIONAL)} where wanted"
             raise InputError(f"{where}: column {name} is missing", hint=hint)
     return names
+
+
+def _column_hint(name: str) -> str:
+    """Say which column is meant; one in another unit is written with the unit beside each figure."""
+    column, example = _MEANT.get(name, ("", ""))
+    if example:
+        return f"the column is {column}, with the unit beside each figure, such as {example}"
+    return f"the column is {column}" if column else suggest(name, (*COLUMNS, *OPTIONAL), what="columns")
 
 
 def _check_apart(line: str, where: str) -> None:

@@ -99,7 +99,8 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     if not runs:
         names = ", ".join(sorted(unpriced)[:6])
         raise InputError(f"{name} holds no operation that has a rule", hint=f"it holds: {names}")
-    notes = [f"times are those of the {'kernels of the device' if kernels else 'operations of the CPU'}"]
+    whose = "kernels of the device" if kernels else "operations of the CPU: the trace holds no kernels of a device"
+    notes = [f"times are those of the {whose}"]
     if not any("Concrete Inputs" in _told(e) for e in calls):
         notes.append("the trace tells no strides and no masks, as older ones do: without them these have no rule")
     if any(LIST in _told(call).get("Input type", []) for call, _ in picked if id(call) in prices):
