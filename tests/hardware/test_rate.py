@@ -98,6 +98,16 @@ def test_untimed_arithmetic(target, place, dtype):
     assert flops(chip(target), dtype, place) is None
 
 
+def test_vector_work_that_does_not_go_to_the_chosen_unit_says_so():
+    chosen = with_choices(chip("h100"), unit="tensor")
+    found = rate(chosen, Key("flops", "vector", "fp32"))
+    assert (found.resource, found.note) == ("cuda", "elementwise work and dot products stay on cuda")
+    assert rate(with_choices(chip("v5e"), unit="mxu"), Key("flops", "vector", "bf16")).note == (
+        "elementwise work and dot products stay on vpu; no bf16 peak on TPU v5e: runs as fp32 on vpu"
+    )
+    assert rate(with_choices(chip("h100"), unit="vector"), Key("flops", "vector", "fp32")).note == ""
+
+
 def test_a_chosen_unit_takes_matmuls_but_no_matrix_unit_takes_vector_work():
     vector = with_choices(chip("h100"), unit="vector")
     assert flops(vector, "bf16").resource == "cuda"

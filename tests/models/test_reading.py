@@ -35,6 +35,11 @@ def test_every_shipped_name_reads() -> None:
         assert model.source
 
 
+@pytest.mark.parametrize("name", ["llama13b", "LLaMA_13B", "llama 13b"])
+def test_names_read_without_what_stands_between_their_parts(name: str) -> None:
+    assert load(name).parameters == load("llama-13b").parameters
+
+
 def test_unknown_fields_of_the_shipped_are_none() -> None:
     """What is not modelled of the shipped models is towers and sections that are missing, never a field."""
     for name in names():

@@ -76,6 +76,7 @@ CASES = [
     ("seed 000", r"$X[B, D] \cdot Y[D, F] \rightarrow Z[B, F]$"),
     ("seed 001", "x • y: bf16[N], bf16[N] → bf16[1]"),
     ("seed 001", r"$X[B, D] \cdot_D Y[D, F] \rightarrow Z[B, F]$"),
+    ("seed 002", r"$X_{[B,D]} \times Y_{[D,F]} \rightarrow Z_{[B,F]}$"),
     ("seed 001", "bfloat16[B, D] * int8[D, F] -> bfloat16[B, F]"),
     ("seed 001", r"$\text{int8[B, D]} *_D \text{int8[B, D, F]} \rightarrow \text{int8[B, F]}$"),
 ]

@@ -81,6 +81,11 @@ expected an operator, '->', ';' or the end, found 'bf16'; statements are separat
              ^
 """,
     """
+expected an operator, '->', ';' or the end, found 'x'; a product is written with * or ×
+  bf16[B, D] x bf16[D, F]
+             ^
+""",
+    """
 expected an operator, '->', ';' or the end, found ')'; nothing is open that ')' could close
   gelu(bf16[B]))
                ^

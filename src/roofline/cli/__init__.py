@@ -54,7 +54,12 @@ class _Lazy(click.Group):
             hint = suggest(args[0], _COMMANDS, what="commands")
             hint = "help is roofline --help, or roofline COMMAND --help" if args[0] == "help" else hint
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None:
+            from roofline.cli.once import check_once
+
+            check_once(command, rest)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

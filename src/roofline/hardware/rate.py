@@ -193,11 +193,14 @@ def _wider(dtype: str) -> tuple[tuple[str, ...], ...]:
 def _note(machine: Machine, units: Sequence[Unit], unit: Unit, dtype: str, used: str) -> str:
     """Say what a reader would not expect: another dtype, or the vector unit of a chip that has a matrix unit."""
     wanted = dtypes.arithmetic_name(dtype) if dtypes.is_dtype(dtype.partition("_acc")[0]) else dtype
+    said = []
+    if machine.unit is not None and machine.unit not in (unit.name, unit.kind):
+        said.append(f"elementwise work and dot products stay on {unit.name}")
     if used not in (dtype, wanted):
-        return f"no {wanted} peak on {machine.name}: runs as {used} on {unit.name}"
-    if unit is not units[0] and unit.kind != units[0].kind:
-        return f"no {wanted} peak on {units[0].name}: runs on {unit.name}"
-    return ""
+        said.append(f"no {wanted} peak on {machine.name}: runs as {used} on {unit.name}")
+    elif unit is not units[0] and unit.kind != units[0].kind:
+        said.append(f"no {wanted} peak on {units[0].name}: runs on {unit.name}")
+    return "; ".join(said)
 
 
 def main_level(machine: Machine) -> Memory:

@@ -119,8 +119,17 @@ def _index() -> dict[str, str]:
 
 
 def _shipped(name: str) -> str | None:
-    file = _index().get(name.strip().lower().replace("/", "--"))
+    index, wanted = _index(), name.strip().lower().replace("/", "--")
+    file = index.get(wanted)
+    if file is None and not os.path.exists(name):
+        alike = {path for known, path in index.items() if _letters(known) == _letters(wanted)}
+        file = alike.pop() if len(alike) == 1 else None
     return None if file is None else os.path.join(_CATALOG, file)
+
+
+def _letters(name: str) -> str:
+    """A name without what stands between its parts: ``llama13b`` is ``llama-13b``."""
+    return re.sub(r"[-_. ]", "", name)
 
 
 def _is_path(text: str) -> bool:

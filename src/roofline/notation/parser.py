@@ -207,6 +207,8 @@ def _unexpected(cursor: Cursor) -> NotationError:
         hint = f"nothing is open that '{token.text}' could close"
     elif token.kind == ",":
         hint = LABELS
+    elif token.text in ("x", "X"):
+        hint = "a product is written with * or ×"
     elif token.kind in ("name", "["):
         hint = "statements are separated by ; or a line break"
     return cursor.fail("expected an operator, '->', ';' or the end", hint=hint)

@@ -7,8 +7,8 @@
 >>> [token.kind for token in tokenize("x -> y")]
 ['name', '->', 'name', 'end']
 
-What a book or a paper pastes reads too: ``\\cdot``, ``\\times``, ``\\rightarrow``, ``\\text{…}``, ``$``. A line break
-separates statements as ``;`` does, except inside brackets. ``#`` starts a comment.
+What a book or a paper pastes reads too: ``\\cdot``, ``\\times``, ``\\rightarrow``, ``\\text{…}``, ``X_{[B, D]}`` and
+``$``. A line break separates statements as ``;`` does, except inside brackets. ``#`` starts a comment.
 """
 
 from __future__ import annotations
@@ -109,6 +109,9 @@ def tokenize(text: str) -> list[Token]:
             if len(word) > LONGEST_NAME:
                 message = f"a name of {len(word)} characters; {LONGEST_NAME} is the most"
                 raise NotationError(message, text=text, position=start)
+            if len(word) > 1 and word[-1] == "_" and text.startswith("{[", position):
+                open_braces.append(True)
+                word, position = word[:-1], position + 1
             target = _CLAUSE_TARGET.match(text, position) if word == "on" and _ends_operand(tokens) else None
             if target:
                 tokens.append(Token("name", word, start, position))

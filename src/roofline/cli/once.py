@@ -1,0 +1,42 @@
+"""An option that takes one value is given once: a second value is an error, where click would take the last.
+
+>>> command = click.Command("x", params=[click.Option(["--dtype"]), click.Option(["--json"], is_flag=True)])
+>>> check_once(command, ["--json", "--dtype", "bf16", "--json"])
+>>> check_once(command, ["--dtype", "bf16", "--dtype=fp32"])
+Traceback (most recent call last):
+roofline.errors.InputError: --dtype is given 2 times; give it once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from roofline.errors import InputError
+
+#: Options whose value may be a list.
+_LISTS = {"flops": "--flops 1e9,2e9", "bytes_": "--bytes 1e9,2e9", "intensity": "--intensity 7,25"}
+
+
+def check_once(command: click.Command, words: Sequence[str]) -> None:
+    """Raise where an option of a command has two values, or two options give one thing two values."""
+    parser = command.make_parser(click.Context(command, resilient_parsing=True))
+    given: dict[str, list[click.Option]] = {}
+    for option in parser.parse_args(list(words))[2]:
+        if isinstance(option, click.Option) and option.name and not (option.multiple or option.count):
+            given.setdefault(option.name, []).append(option)
+    for name, options in given.items():
+        if len(options) < 2 or _is_switch(command, options[0]):
+            continue
+        words = list(dict.fromkeys(option.opts[0] for option in options))
+        if len(words) > 1:
+            raise InputError(f"{' and '.join(words)} exclude each other", hint="give one of them")
+        hint = f"a list is one word: {_LISTS[name]}" if name in _LISTS else "give it once"
+        raise InputError(f"{words[0]} is given {len(options)} times", hint=hint)
+
+
+def _is_switch(command: click.Command, option: click.Option) -> bool:
+    """Whether an option is on or not given, and nothing else sets what it sets."""
+    alone = sum(other.name == option.name for other in command.params) == 1
+    return option.is_flag and alone and not option.secondary_opts
