@@ -153,3 +153,35 @@ def test_arrays_of_chips(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hbm takes 80.1 µs to read and write it" in shown
     assert main([*words[:-3], "n=1,1", *words[-2:]]) != 0
     assert "goes over axes of one chip: nothing is sent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "on", "buffer", "share"),
+    [
+        (REDUCE, "h100:8", 1, 2 * 7 / 8),
+        (GATHER, "h100:16", 1, 15 / 16),
+        ("ReduceScatter_{X,B}(bf16[B, D] {U_X})", "gb200:72", 1, 71 / 72),
+        ("AllToAll_{X,D}(bf16[B_X, D])", "v5e:8", 1 / 8, 7 / 8),
+        ("Broadcast_X(bf16[B, D])", "h100:8", 1, 1),
+        ("Send_X(bf16[B, D])", "v5p:8", 1, 1),
+    ],
+)
+def test_bandwidths_are_those_that_benchmarks_of_collectives_print(
+    line: str, on: str, buffer: float, share: float
+) -> None:
+    """Algbw and busbw of nccl-tests' doc/PERFORMANCE.md, with the times of the network."""
+    found = comm(line, on=on, B=7200, D=7200)
+    assert found.algorithm_bandwidth == pytest.approx(7200 * 7200 * 2 * buffer / found.time)
+    assert found.bus_bandwidth == pytest.approx(found.algorithm_bandwidth * share)
+    assert found.to_dict()["bus_bandwidth"] == found.bus_bandwidth
+
+
+def test_of_a_sparse_exchange_what_is_sent_counts() -> None:
+    dense, sparse = (comm(SHUFFLE, on="h100:8", I=4096, J=8192, density=share) for share in (1, 0.25))
+    assert (dense.bus_bandwidth, sparse.bus_bandwidth) == (pytest.approx(4.5e11), pytest.approx(4.5e11))
+
+
+def test_the_bus_bandwidth_of_a_large_collective_is_a_links(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(capsys, "comm", REDUCE, "--on", "h100:8", "B=8192", "D=8192")
+    assert "as nccl-tests count: 257 GB/s of the buffer (algbw), 450 GB/s on the bus (busbw)" in shown
+    assert "nccl" not in run(capsys, "comm", REDUCE, "--on", "h100:8")

@@ -107,6 +107,9 @@ def test_what_other_sources_say_is_kept():
     said = {a.figure.value: a.rejected for a in v5e.alternates if a.of == "hbm.bandwidth"}
     assert said[8.1e11] is True
     assert said[8.2e11] is False
+    (book,) = BY_KEY["h800"].alternates
+    assert book.of == "nvlink.bandwidth"
+    assert book.rejected
     sparse = [a for a in BY_KEY["h100"].alternates if a.figure.value == 1979e12 and a.of == "tensor.bf16"]
     assert sparse
     assert all(a.rejected for a in sparse)

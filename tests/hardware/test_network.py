@@ -48,6 +48,7 @@ MESHES = {
     "v5p:2x1x1": "X=2 ici line, Y=1, Z=1",
     "h100:8": "X=8 nvlink switch",
     "h100:64": "X=64 nvlink switch 8, nic switch 8",
+    "h800:16": "X=16 nvlink switch 8, nic switch 2",
     "h100:12": "X=12 nvlink switch 6, nic switch 2",
     "dgx-h100:512": "X=512 nvlink switch 8, ib switch 32, spine switch 2",
     "dgx-h100:128x8": "X=128 ib switch 32, spine switch 4, Y=8 nvlink switch",

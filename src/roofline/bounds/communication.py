@@ -9,6 +9,12 @@
 180000
 >>> comm("AllReduce_X(bf16[B, D] {U_X})", on="dgx-h100:1024", sharp=True, B=8192, D=8192).algorithm
 'in-switch'
+
+What nccl-tests measure is given in their words, the bandwidth of the buffer and that of the bus:
+
+>>> found = comm("AllReduce_X(bf16[B, D] {U_X})", on="h100:8", B=8192, D=8192)
+>>> round(found.algorithm_bandwidth / 1e9), round(found.bus_bandwidth / 1e9)
+(257, 450)
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.api import question
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of
@@ -27,7 +33,7 @@ from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.hardware.rate import rate
 from roofline.notation import program
-from roofline.ops.collective import KINDS
+from roofline.ops.collective import KINDS, bus_share
 from roofline.sizes import Size, is_one, maximum
 from roofline.work import Work
 
@@ -69,7 +75,8 @@ class Communication(Shown):
     ``bound`` holds the times of all resources, the chip's own memory among them; ``time`` is that of the network,
     the larger of links and hops. ``algorithms`` lists every algorithm that fits, and ``crossing`` the bytes of the
     array below which it is latency-bound, where that is known. ``regimes`` says which algorithm is the fastest from
-    which number of bytes on, of those that the network can do.
+    which number of bytes on, of those that the network can do; ``chips`` is how many take part,
+    ``density`` the share of an AllToAll that is sent.
     """
 
     bound: Bound
@@ -80,6 +87,8 @@ class Communication(Shown):
     algorithms: tuple[Row, ...]
     crossing: Size | None
     regimes: tuple[Regime, ...] = ()
+    chips: Size = 1
+    density: Size = 1
 
     @property
     def row(self) -> Row:
@@ -90,6 +99,20 @@ class Communication(Shown):
     def time(self) -> Size:
         """Seconds on the network: of the busiest link, or of the hops where they take longer."""
         return self.row.time
+
+    @property
+    def algorithm_bandwidth(self) -> Size | None:
+        """Bytes of the buffer a second, as nccl-tests count: of an AllToAll what is sent of one chip's part."""
+        return ratio(self._buffer, self.time)
+
+    @property
+    def bus_bandwidth(self) -> Size | None:
+        """Bytes a second that each chip sends at the least, to compare with a link and with what nccl-tests measure."""
+        return ratio(self._buffer * bus_share(self.kind, self.chips), self.time)
+
+    @property
+    def _buffer(self) -> Size:
+        return self.nbytes / self.chips * self.density if self.kind == "AllToAll" else self.nbytes
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/comm/1``)."""
@@ -103,6 +126,8 @@ class Communication(Shown):
             "algorithm": self.algorithm,
             "bytes": plain(self.nbytes),
             "time": plain(self.time),
+            "algorithm_bandwidth": plain(self.algorithm_bandwidth),
+            "bus_bandwidth": plain(self.bus_bandwidth),
             "crossing": plain(self.crossing),
             "fastest": [{"from_bytes": regime.start, "algorithm": regime.algorithm} for regime in self.regimes],
             "algorithms": [row.to_dict() for row in self.algorithms],
@@ -164,6 +189,8 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
         tuple(rows),
         crossing(kind, over, laid.machine, algorithm=chosen) if chosen in names else None,
         regimes(kind, over, laid.machine, density=asked.density),
+        op.dims["chips"],
+        asked.density,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.explain import show
+from roofline.sizes import is_array, is_symbol
 
 if TYPE_CHECKING:
     from roofline.bounds.communication import Communication
@@ -16,14 +17,13 @@ def communication_table(found: Communication) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from roofline.sizes import is_symbol
-
     bound = found.bound
     title = Text.assemble((bound.expression, "bold"), f"  on {bound.target}")
     head = f"  {show(found.time, 's')} on the network by {found.algorithm}: {found.row.says}"
     table = _formulas(found) if is_symbol(found.time) else _figures(found)
     memory = {name: time for name, time in bound.times.items() if name in bound.bytes}
-    lines = [f"  {name} takes {show(time, 's')} to read and write it" for name, time in memory.items()]
+    lines = _bandwidths(found)
+    lines += [f"  {name} takes {show(time, 's')} to read and write it" for name, time in memory.items()]
     if len(found.regimes) > 1:
         parts = [f"{regime.algorithm} from {show(regime.start, 'B')}" for regime in found.regimes[1:]]
         lines.append(f"  fastest: {', '.join([found.regimes[0].algorithm, *parts])}")
@@ -37,6 +37,14 @@ def communication_table(found: Communication) -> Any:
     for index, line in enumerate(bound.incomplete):
         said.add_row(Text("  incomplete" if index == 0 else "", "bold yellow"), Text(line))
     return Group(title, Text(), Text(head), Text(), table, Text(), *(Text(line) for line in lines), Text(), said)
+
+
+def _bandwidths(found: Communication) -> list[str]:
+    """The two bandwidths that benchmarks of collectives print; none of formulas, nor where one chip sends nothing."""
+    if is_symbol(found.time) or (is_array(found.time) and bool((found.time == 0).any())):
+        return []
+    algorithm, bus = (show(rate, "B/s") for rate in (found.algorithm_bandwidth, found.bus_bandwidth))
+    return [f"  as nccl-tests count: {algorithm} of the buffer (algbw), {bus} on the bus (busbw)"]
 
 
 def _figures(found: Communication) -> Any:

@@ -118,7 +118,7 @@ class Training(Shown):
 
     @property
     def overlapped(self) -> Size | None:
-        """Share of times that overlap in a step as long as the measured one, None where it is not between bounds."""
+        """The share of times that overlap in a step as long as the measured one; None where no share would do."""
         if self.measured is None or not self.lower <= self.measured <= self.upper:
             return None
         return ratio(self.upper - self.measured, self.upper - self.lower)

@@ -240,6 +240,22 @@ def crossing(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm
     return found
 
 
+def bus_share(kind: str, chips: Size) -> Size:
+    """Bytes that each chip has to send whatever the network, over those of its buffer, as nccl-tests count them.
+
+    Times the bandwidth of the buffer it is the bus bandwidth, which is at most what a chip sends one way unless
+    switches reduce. The buffer is the array, but of an AllToAll the part of it that one chip holds and sends.
+
+    Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
+
+    >>> bus_share("AllReduce", 8), bus_share("AllGather", 8), bus_share("AllToAll", 8), bus_share("Broadcast", 8)
+    (1.75, 0.875, 0.875, 1)
+    """
+    if kind in ("Broadcast", "Permute", "Send"):
+        return 1
+    return (2 if kind == "AllReduce" else 1) * (chips - 1) / chips
+
+
 def touched_share(picks: Size, ways: Size) -> Size:
     """Share of an array's bytes that leave a chip when each row goes to ``picks`` of ``ways`` chips at random.
 

@@ -25,6 +25,7 @@ Source: "How To Scale Your Model", chapter 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -111,7 +112,8 @@ def describe(name: str, layout: Layout, steps: Sequence[Move], show: Callable[[s
     return said
 
 
-def moved(layout: Layout, steps: Sequence[Move]) -> Layout:
+@lru_cache(maxsize=4096)
+def moved(layout: Layout, steps: tuple[Move, ...]) -> Layout:
     """Make moves one after the other."""
     for move in steps:
         layout = move.after(layout)

@@ -68,9 +68,13 @@ class Spent:
 
     def never_worse(self, other: Spent) -> bool:
         """Say whether nothing here is more."""
-        parts = zip((*self._parts(), self.score), (*other._parts(), other.score), strict=True)
-        return all(a <= b for a, b in parts) and all(  # type: ignore[operator]
-            time <= other.times.get(name, 0) for name, time in self.times.items()
+        return (
+            self.op_by_op <= other.op_by_op
+            and self.upper <= other.upper
+            and self.sent <= other.sent
+            and self.more <= other.more
+            and self.score <= other.score
+            and all(time <= other.times.get(name, 0) for name, time in self.times.items())
         )
 
     def least_of(self, other: Spent) -> Spent:
@@ -100,6 +104,12 @@ class TimeCosts:
         step = self.steps[at]
         if choice is None:
             return self._once(at, lambda: operations((step,), Plan((None,), ()), self.sizes, self.place))
+        key = (at, choice)
+        if key not in self._known:
+            self._known[key] = self._whole(at, step, choice)
+        return self._known[key]
+
+    def _whole(self, at: int, step: Step, choice: Choice) -> Spent:
         total = self._alone(at, choice).plus(Spent(score=choice.score))
         for shape, layout, moves in zip(step.inputs, choice.given, choice.before, strict=True):
             total = total.plus(self._moved(shape, layout, moves))

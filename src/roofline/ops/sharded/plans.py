@@ -19,9 +19,9 @@ something else than a sum needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, islice
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from roofline.notation.structure import Step
@@ -124,7 +124,7 @@ def plans(
             continue
         if spent is not None:
             others = seen.setdefault(search.state(done, partial.held), [])
-            if sum(other.never_worse(spent) for other in others) >= KEPT:
+            if sum(1 for _ in islice((each for each in others if each.never_worse(spent)), KEPT)) == KEPT:
                 continue
             others.append(spent)
         for choice, following in search.follow(partial):
@@ -213,9 +213,12 @@ def reuse(
             now[shape.ident] = (*now[shape.ident], end)
         else:
             given[position], before[position] = same, ()
+    if before == list(choice.before):
+        return choice, now
     return choice._replace(given=tuple(given), before=tuple(before)), now
 
 
+@lru_cache(maxsize=4096)
 def key_of(layout: Layout) -> Key:
     """The states of a layout's axes, in no order."""
     return frozenset((axis, layout.state(axis)) for axis in layout.axes)
