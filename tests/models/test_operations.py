@@ -12,8 +12,10 @@ import pytest
 from roofline.errors import InputError, RooflineError
 from roofline.models import decode, load, names, prefill
 from roofline.models.blocks.experts import touched_experts
+from roofline.models.blocks.residual import Held
 from roofline.models.blocks.scores import chunked_pairs, compressed_pairs, selected_pairs, visible_pairs
 from roofline.models.operations import groups
+from roofline.models.parameters import of_blocks
 from roofline.sizes import symbol
 from roofline.work import Op
 from tests.models.tiny import TINY
@@ -204,10 +206,48 @@ def test_every_weight_is_read_and_every_layer_is_named(name: str) -> None:
             if tensor.role == "weight":
                 read[tensor.ident] = tensor.elements * op.repeat
     total = sum(read.values())
+    blocks = [block for layer in model.layers for block in layer.blocks]
+    held = of_blocks(block for block in (*model.before, *blocks) if isinstance(block, Held))
     expected = model.parameters + (model.vocabulary * model.width if model.tied else 0)
-    assert total == expected
+    assert total == expected - held
     covered = sorted(number for _, numbers, _ in groups(model) for number in numbers)
     assert covered == list(range(len(model.layers)))
+
+
+@pytest.mark.parametrize("new", [1, 3, 21, 200])
+def test_windows_to_both_sides_by_loops(new: int) -> None:
+    """Half of a window of 8 to each side, in the three layers of ModernBERT that have one."""
+    seen = sum(abs(query - key) <= 4 for query in range(new) for key in range(new))
+    ops = prefill(load({**TINY["modernbert"], "max_position_embeddings": 512}), prompt=new)
+    found = [op.dims["pairs"] for op in ops if op.kind == "attention" for _ in range(op.repeat)]
+    assert sorted(found) == [*[seen] * 3, *[new * new] * 2]
+
+
+def test_a_gemma_that_sees_both_ways_is_an_encoder() -> None:
+    """EmbeddingGemma: no cache, no head, no decode step."""
+    model = load({**TINY["gemma3_text"], "use_bidirectional_attention": True})
+    assert not model.causal
+    assert not any(op.name == "lm_head" for op in prefill(model, prompt=8))
+    assert model.kv_bytes_per_token() == 0
+    with pytest.raises(InputError, match="has no decode step"):
+        decode(model, context=8)
+
+
+def test_layers_that_only_attend_to_pictures_are_held_and_not_run() -> None:
+    """Each of two such layers: a norm, attention with norms of its heads, an MLP and its norm, two gates."""
+    model = load(TINY["mllama_text_model"])
+    layer = 2 * 64 * 64 + 2 * 64 * 32 + 2 * 16 + 3 * 64 * 48 + 2 * 64 + 2
+    plain = load({**TINY["mllama_text_model"], "cross_attention_layers": []})
+    assert model.parameters - plain.parameters == 2 * (2 * 16 + 2)
+    # what is not run, the table's rows for pictures among it, is no token's either
+    assert model.active_parameters == model.parameters - 2 * layer - 8 * 64
+    assert matrix(decode(model, context=9)) == matrix(
+        decode(load({**plain_llama(), "num_hidden_layers": 3}), context=9)
+    )
+
+
+def plain_llama() -> dict[str, Any]:
+    return {**TINY["mllama_text_model"], "model_type": "llama"}
 
 
 def test_absorbed_and_expanded_read_the_same_weights() -> None:

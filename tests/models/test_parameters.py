@@ -84,7 +84,7 @@ def test_published_sizes(name: str, billions: float) -> None:
     ],
 )
 def test_parameters_a_token_uses(name: str, billions: float) -> None:
-    """The embedding table counts one row, the head in full."""
+    """The embedding table and the head count in full."""
     assert load(name).active_parameters / 1e9 == pytest.approx(billions, rel=0.02)
 
 

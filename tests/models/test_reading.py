@@ -109,7 +109,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(quantization_config={"quant_method": "modelopt", "quant_algo": "NVFP5"}),
         "quant_algo 'NVFP5' is not understood; did you mean 'NVFP4'?",
     ),
-    (changed(model_type="t5"), "model_type 't5' has an encoder beside its decoder; decoders and BERT are read"),
+    (changed(model_type="t5"), "model_type 't5' has an encoder beside its decoder; decoders and a few encoders are"),
     (changed(model_type="whisper"), "model_type 'whisper' has an encoder beside its decoder"),
     (changed(model_type="siglip"), "model_type 'siglip' has no language model"),
     (changed(model_type="zamba2"), "model_type 'zamba2' has layers that are not modelled"),

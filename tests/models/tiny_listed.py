@@ -78,6 +78,14 @@ LISTED: dict[str, dict[str, Any]] = {
     "gemma3n_text with biases": small(
         "gemma3n_text", _BORROWING, num_kv_shared_layers=0, laurel_rank=6, altup_num_inputs=3, attention_bias=True
     ),
+    "modernbert": small(
+        "modernbert", head_dim=..., num_key_value_heads=..., num_hidden_layers=5, local_attention=8,
+        architectures=["ModernBertModel"],
+    ),
+    "mllama_text_model": small(
+        "mllama_text_model", head_dim=..., num_hidden_layers=5, cross_attention_layers=[1, 3],
+        architectures=["MllamaForCausalLM"],
+    ),
     "qwen2_moe windowed": small(
         "qwen2_moe", _EXPERTS, head_dim=..., num_hidden_layers=4, num_experts=6, shared_expert_intermediate_size=40,
         use_sliding_window=True, sliding_window=8, max_window_layers=3,

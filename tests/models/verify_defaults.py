@@ -20,7 +20,7 @@ RESULT = Path(__file__).resolve().parents[2] / "src" / "roofline" / "models" / "
 #: Types without sizes of a language model's own, or whose class does not describe what is published.
 LEFT = {
     "bert", "roberta", "xlm-roberta", "camembert", "distilbert", "dbrx", "mpt", "mimo_v2_flash", "falcon", "opt",
-    "gpt2", "gpt_neo", "gpt_bigcode", "gptj", "codegen",
+    "modernbert", "gpt2", "gpt_neo", "gpt_bigcode", "gptj", "codegen",
 }  # fmt: skip
 #: Fields without which a type's class describes nothing that can be read.
 MORE = {

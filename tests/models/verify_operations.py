@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "tests" / "data" / "matrix_flops.json"
 BATCH, PROMPT = 2, 21
+ENCODERS = ("bert", "modernbert")
 
 
 def main():
@@ -45,9 +46,9 @@ def main():
         counts = {"parameters": sum(p.numel() for p in model.parameters())}
         with torch.no_grad():
             with FlopCounterMode(display=False) as counter:
-                out = model(tokens, use_cache=True) if data["model_type"] != "bert" else model(tokens)
+                out = model(tokens) if data["model_type"] in ENCODERS else model(tokens, use_cache=True)
             counts["prefill"] = counter.get_total_flops()
-            if data["model_type"] != "bert":
+            if data["model_type"] not in ENCODERS:
                 kept = "cache_params" if "cache_params" in out else "past_key_values"
                 with FlopCounterMode(display=False) as counter:
                     model(tokens[:, :1], use_cache=True, **{kept: out[kept]})

@@ -43,11 +43,11 @@ def by_module(model: Model) -> dict[str, int]:
 
 
 def active(model: Model) -> int:
-    """Parameters one token uses: its row of the tables, its experts, the whole head.
+    """Parameters one token uses: its experts, its row of further tables, the embedding table and the head whole.
 
-    A tied head is the embedding table, streamed whole.
+    A tied head is the embedding table, counted once.
     """
     blocks = [*model.before, *(block for layer in model.layers for block in layer.blocks), *model.after, *model.final]
     head = model.vocabulary * (model.width + model.head_bias) if model.head else 0
-    row = 0 if model.tied or not model.embeds else model.vocabulary * model.width
-    return sum(block.active() for block in blocks) + head + row
+    table = 0 if model.tied or not model.embeds else model.vocabulary * model.width
+    return sum(block.active() for block in blocks) + head + table

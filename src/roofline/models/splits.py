@@ -33,7 +33,7 @@ from roofline.models.blocks.latent import LatentAttention
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.per_layer import PerLayerInput, PerLayerTable
 from roofline.models.blocks.recurrent import DeltaNet, Mamba
-from roofline.models.blocks.residual import Dense, Norm, Parallel, Positions, Residual
+from roofline.models.blocks.residual import Dense, Held, Norm, Parallel, Positions, Residual
 from roofline.models.description import Block
 from roofline.sizes import product
 
@@ -80,7 +80,7 @@ class Splitter:
             elif isinstance(block, Parallel) and not self._ends_alike(block):
                 # a branch that goes on after its matrices needs its sums there
                 found.append(replace(block, branches=tuple(self.blocks(branch) for branch in block.branches)))
-            elif self.ways == 1 or self._sends(block):
+            elif self.ways == 1 or self._sends(block) or isinstance(block, Held):
                 found.append(self.one(block))
             else:
                 if self.sequence:
@@ -240,6 +240,10 @@ def _parallel(made: Splitter, block: Any) -> Any:
     return replace(block, branches=tuple(branches))
 
 
+def _held(made: Splitter, block: Any) -> Any:
+    return replace(block, blocks=tuple(b if isinstance(b, WHOLE) else made.one(b) for b in block.blocks))
+
+
 #: Blocks that every chip runs whole, and how the others are split.
 WHOLE = (
     Norm, Residual, Positions, Dense, Exchange, Streams, Collapse, Expand, PerLayerInput, PerLayerTable, Unfold,
@@ -254,6 +258,7 @@ SPLITS: Mapping[type[Block], Callable[[Splitter, Any], Block]] = {
     Mlp: _mlp,
     Experts: _experts,
     Parallel: _parallel,
+    Held: _held,
 }
 
 __all__ = ["NAMES", "SPLITS", "WHOLE", "Splitter"]

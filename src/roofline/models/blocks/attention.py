@@ -35,8 +35,8 @@ class Attention(Block):
     """Queries of ``heads`` heads over ``kv_heads`` heads of keys (``key`` wide) and values (``value`` wide).
 
     ``norm`` is None, ``head`` (one scale for a head), ``full`` (over all heads together), or ``plain`` (no scale);
-    ``norm_shift`` says that it shifts as well;
-    ``value_norm`` normalises values without a scale. ``window`` counts the query itself; ``chunk`` cuts the sequence.
+    ``norm_shift`` says that it shifts as well; ``value_norm`` normalises values without a scale. ``window`` counts the
+    query itself, or stands half to each side where not ``causal``; ``chunk`` cuts the sequence.
     ``gate`` multiplies the result by a sigmoid: ``head`` (one number for a head) or ``full``, with a matrix of its
     own, or ``query``, where the query's matrix has a second half for it. ``shared_kv`` makes values from the keys'
     matrix. ``lends`` leaves keys and values to later layers under that name, ``borrows`` takes them for its own.
@@ -195,8 +195,11 @@ class Attention(Block):
 
     def _pairs(self, trace: Trace) -> Size:
         step = trace.step
-        if step.full or not self.causal:
+        if step.full or not (self.causal or self.window):
             return step.new * step.length
+        if not self.causal and self.window:
+            # half the window to each side; the token itself is in both halves
+            return 2 * visible_pairs(step.new, step.new, causal=True, window=self.window // 2 + 1) - step.new
         if self.selector is not None:
             return selected_pairs(step.new, step.past, self.selector.block * self.selector.most)
         if self.chunk is not None:

@@ -120,6 +120,25 @@ class Positions(Block):
 
 
 @dataclass(frozen=True, slots=True)
+class Held(Block):
+    """Blocks whose weights are in memory and that no plain step runs."""
+
+    blocks: tuple[Block, ...]
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the blocks."""
+        return tuple(
+            weight._replace(name=".".join(filter(None, (block.name, weight.name))))
+            for block in self.blocks
+            for weight in block.weights()
+        )
+
+    def active(self) -> int:
+        """Parameters that one token uses: none."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
 class Dense(Block):
     """A matrix and its activation for the tokens whose output is wanted (a pooler, a head's transform)."""
 

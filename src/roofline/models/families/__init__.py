@@ -54,7 +54,8 @@ def reader(model_type: str) -> Reader:
     other = next((why for why, types in _OTHERS.items() if model_type in types), None)
     if other is not None:
         raise InputError(
-            f"model_type {model_type!r} has {other}", hint="decoders and BERT are read; docs/models lists the types"
+            f"model_type {model_type!r} has {other}",
+            hint="decoders and a few encoders are read; docs/models lists the types",
         )
     if model_type not in readers:
         raise InputError(

@@ -27,6 +27,7 @@ def read(fields: Fields) -> Model:
     fields.ignore(
         "vocab_size_per_layer_input", "final_logit_softcapping", "use_bidirectional_attention", "sliding_window_pattern"
     )
+    both = _both_ways(fields)
     each = fields.count("hidden_size_per_layer_input")
     act = activation(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh")
     kinds = layer_types(fields, shape.layers, _KINDS)
@@ -58,7 +59,15 @@ def read(fields: Fields) -> Model:
     before: tuple[Block, ...] = ()
     if each:
         before = (PerLayerTable("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers),)
-    return make(fields, shape, layers, tied=True, before=before, notes=said_of_borrowing(borrows))
+    return make(
+        fields, shape, layers, tied=True, before=before, notes=said_of_borrowing(borrows), causal=not both,
+        head=not both,
+    )  # fmt: skip
+
+
+def _both_ways(fields: Fields) -> bool:
+    """Say whether every token sees later ones too, as in encoders made of a Gemma; elsewhere pictures alone may."""
+    return fields.get("use_bidirectional_attention") in (True, "all")
 
 
 def borrowing(fields: Fields, kinds: Sequence[str]) -> list[bool]:
@@ -107,6 +116,7 @@ def _attention(fields: Fields, shape: Shape, kind: str, borrowed: bool, lends: b
         rotary=int(head * share),
         window=None if full else fields.size("sliding_window"),
         shared_kv=equal,
+        causal=not _both_ways(fields),
         lends=kind if lends and not borrowed else "",
         borrows=kind if borrowed else "",
     )

@@ -21,6 +21,7 @@ _TEXT = {
     "gemma4": ("gemma4_text", "model.language_model."),
     "gemma3": ("gemma3_text", "language_model.model."),
     "gemma3n": ("gemma3n_text", "model.language_model."),
+    "mllama": ("mllama_text_model", "model.language_model."),
     "mistral3": ("mistral", "language_model.model."),
     "paligemma": ("gemma", "language_model.model."),
     "aya_vision": ("cohere2", "language_model.model."),
