@@ -93,6 +93,11 @@ def test_a_deformed_convolution_is_one_that_mixes_first():
      {"output_height": 2, "output_width": 2, "sampling_ratio": 2}, 48 * 4 * 9),
     ("HannWindow", {}, {"constants": {"n": 16}}, 5 * 16),
     ("HardSigmoid", {"x": (4, 4)}, {}, 4 * 16),
+    ("SwiGLU", {"x": (4, 4), "y": (4, 4)}, {"opset": 28}, 5 * 16),
+    ("SwiGLU", {"x": (4, 4), "y": (4, 4)}, {"opset": 28, "alpha": 1.7}, 6 * 16),
+    ("CumProd", {"x": (4, 8)}, {"opset": 26, "constants": {"axis": 1}}, 4 * 7),
+    ("CausalConvWithState", {"x": (2, 16, 10), "w": (16, 1, 4), "b": (16,)},
+     {"opset": 27, "activation": "silu", "outputs": 2}, 320 * (2 * 4 + 1 + 4)),
     ("Softsign", {"x": (4, 4)}, {}, 3 * 16),
 ])  # fmt: skip
 def test_counts_by_hand(kind, inputs, options, flops):
@@ -184,3 +189,52 @@ def test_the_floor_reads_every_matrix_that_a_stack_is_asked_for():
     given, held = [value("x", 4, 8)], [weight("w", 3, 8, 16), *places]
     found = trace(model([*taken, *used], given, [value(f"y{i}") for i in range(3)], held), frontend="onnx")
     assert found.bytes("minimal") == 4 * (4 * 8 + 3 * 8 * 16 + 3 * 4 * 16)
+
+
+@pytest.mark.parametrize(("rule", "more", "products", "beside"), [
+    ("linear", {}, 4 + 2, 0),
+    ("gated", {"decay": (2, 10, 2)}, 4 + 2, 2 * 16 * 32 + 2),
+    ("gated", {"decay": (2, 10, 32)}, 4 + 2, 2 * 16 * 32 + 32),
+    ("delta", {"beta": (2, 10, 2)}, 4 + 2 * 2, 2 * 2 * 32),
+])  # fmt: skip
+def test_linear_attention_is_counted_token_by_token(rule, more, products, beside):
+    """20 tokens; 4 heads of queries read 2 states of 16 x 32, which keys and values go into."""
+    inputs = {"q": (2, 10, 4 * 16), "k": (2, 10, 2 * 16), "v": (2, 10, 2 * 32)}
+    order = ["q", "k", "v", "", "decay" if "decay" in more else "", *(["beta"] if "beta" in more else [])]
+    heads = {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": rule}
+    found = _node("LinearAttention", inputs | more, outputs=2, opset=27, order=order, **heads)
+    assert found.macs() == 20 * products * 16 * 32
+    assert found.flops("all") == 2 * found.macs() + 20 * beside
+
+
+def _update(kind, *after, **attributes):
+    """One row of a cache of 8 x 2048 x 128 is written, an input of the file."""
+    update = helper.make_node(kind, ["cache", "row", "place"], ["new"], **attributes)
+    inputs = [value("cache", 1, 8, 2048, 128), value("row", 1, 8, 1, 128), value("place", 1, dtype=INT)]
+    more = [item for node in after for item in (value("q", 1, 8, 1, 128), value(node.output[0]))]
+    results = [value("new", 1, 8, 2048, 128), *more[1::2]]
+    return trace(model([update, *after], [*inputs, *more[::2]], results, opset=24), frontend="onnx")
+
+
+def test_an_update_of_an_input_that_nobody_else_reads_is_done_in_place():
+    """The row is read and written, the cache is not copied; attention reads all of it."""
+    row, whole = 4 * 8 * 128, 4 * 8 * 2048 * 128
+    found = _update("TensorScatter")
+    assert found.bytes() == found.bytes("minimal") == 2 * row + 8
+    assert "in place" in found.assumptions[0]
+    attend = helper.make_node("Attention", ["q", "new", "new"], ["y"])
+    assert _update("TensorScatter", attend).bytes("minimal") == 2 * row + 8 + 2 * row + whole
+
+
+def test_an_update_of_what_is_read_elsewhere_copies_it():
+    row, whole = 4 * 8 * 128, 4 * 8 * 2048 * 128
+    found = _update("TensorScatter", helper.make_node("Attention", ["q", "cache", "cache"], ["y"]))
+    assert found.only(name="TensorScatter").bytes() == 2 * whole + row + 8
+    assert not found.assumptions
+
+
+def test_a_result_that_the_file_reads_too_is_written():
+    nodes = [helper.make_node("Concat", ["past", "x"], ["new"], axis=0), helper.make_node("Relu", ["new"], ["y"])]
+    results = [value("new", 101, 32), value("y", 101, 32)]
+    found = trace(model(nodes, [value("past", 100, 32), value("x", 1, 32)], results), frontend="onnx")
+    assert found.bytes("minimal") == 4 * 32 * (100 + 1 + 101 + 101)

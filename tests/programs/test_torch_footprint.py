@@ -149,3 +149,32 @@ def test_dropout_while_training_reads_its_input_alone():
     size = 4 * 8 * 100
     assert trace(nn.Dropout(0.1), "fp32[8, 100]").bytes("minimal") == 2 * size
     assert trace(lambda x: torch.bernoulli(x), "fp32[8, 100]").bytes("minimal") == 2 * size
+
+
+class _Cache:
+    """What a program may give back that is no tuple or dictionary."""
+
+    def __init__(self, keys):
+        self.layers = [{"keys": keys}]
+
+
+@pytest.mark.parametrize("hold", [lambda h: h, _Cache, lambda h: {"h": [h]}])
+def test_what_is_given_back_is_written_though_it_is_read_too(hold):
+    layer = nn.Linear(64, 32, bias=False)
+
+    def both(x):
+        h = layer(x)
+        return hold(h), torch.relu(h)
+
+    for policy in ("minimal", "fused"):
+        assert trace(both, "fp32[8, 64]").bytes(policy) == 4 * (8 * 64 + 64 * 32 + 2 * 8 * 32)
+
+
+def test_a_row_of_what_is_read_is_no_result_of_its_own():
+    layer = nn.Linear(64, 32, bias=False)
+
+    def last(x):
+        h = layer(x)
+        return h[-1], torch.relu(h)
+
+    assert trace(last, "fp32[8, 64]").bytes("minimal") == 4 * (8 * 64 + 64 * 32 + 8 * 32)

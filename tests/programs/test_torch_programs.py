@@ -254,3 +254,47 @@ def test_causal_biases_of_pytorch_stand_in_their_corner(corner, queries, keys, i
 def test_an_exported_program_is_traced_as_its_module():
     exported = torch.export.export(torch.nn.Linear(4, 6), (torch.zeros(3, 4),))
     assert trace(exported, "fp32[3, 4]").flops() == 2 * 3 * 4 * 6
+
+
+def test_writing_into_what_a_program_made_has_a_gradient():
+    """A constant keeps its values, unless a gradient goes through what is written into it."""
+    layer = nn.Linear(16, 4, bias=False)
+
+    def embedded(x):
+        made = torch.zeros(8, 6, device=x.device)
+        made[:, 1:5] = layer(x)
+        return made
+
+    assert trace(embedded, "fp32[8, 16]", backward=True).macs() == 2 * 8 * 16 * 4
+    assert trace(embedded, "fp32[8, 16]").bytes("minimal") == 4 * (8 * 16 + 16 * 4 + 8 * 6)
+
+
+def test_the_floor_writes_what_is_added_up_once():
+    """Sums over the edges of a graph: indices, features, weights, and a result for each node."""
+    ends = torch.arange(1000).reshape(2, 500) % 100
+    layer = nn.Linear(16, 32, bias=False)
+
+    def passed(x, ends):
+        return torch.zeros(100, 32, device=x.device).index_add_(0, ends[1], layer(x)[ends[0]])
+
+    found = trace(passed, "fp32[100, 16]", ends)
+    assert found.bytes("minimal") == 4 * (100 * 16 + 16 * 32 + 100 * 32) + 8 * 1000
+    assert trace(passed, "fp32[100, 16]", ends, backward=True).macs() == 2 * 100 * 16 * 32
+
+
+def test_distributions_do_not_look_at_values():
+    layer = nn.Linear(64, 32, bias=False)
+
+    def loss(x):
+        mean, spread = layer(x), F.softplus(layer(x))
+        given = torch.distributions.Normal(mean, spread)
+        wanted = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
+        drawn = torch.distributions.Beta(spread, spread).rsample()
+        return torch.distributions.kl_divergence(given, wanted).sum() + given.rsample().sum() + drawn.sum()
+
+    validates = torch.distributions.Distribution._validate_args
+    found = trace(loss, "fp32[8, 64]")
+    assert found.complete
+    assert found.macs() == 2 * 8 * 64 * 32
+    assert torch.distributions.Distribution._validate_args is validates
+    assert trace(lambda x, y, v: F.gaussian_nll_loss(x, y, v), *("fp32[8, 64]",) * 3).complete

@@ -299,3 +299,9 @@ def test_each_direction_of_a_recurrent_layer_writes_its_half():
 ])  # fmt: skip
 def test_a_function_counts_what_its_formula_has(call, each):
     assert trace(call, "fp32[10, 10]").flops("all") == each * 100
+
+
+def test_sums_of_segments():
+    lengths = torch.tensor([50, 30, 20])
+    found = trace(lambda x: torch.segment_reduce(x, "sum", lengths=lengths), "fp32[100, 16]")
+    assert (found.complete, found.flops("all")) == (True, 1600)

@@ -78,12 +78,27 @@ def _joins(op: Op) -> bool:
 
 
 def _minimal(ops: Sequence[Op]) -> Keep:
-    producer, consumers = _producers(ops), _consumers(ops)
+    producer, consumers, whole = _producers(ops), _consumers(ops), _written_whole(ops)
     payer = {ident: _largest_read(ops, ident, users) for ident, users in consumers.items() if ident not in producer}
+
+    def stays(index: int, ident: str) -> bool:
+        adding = all(_adds(ops[user], ident) for user in consumers.get(ident, ()))
+        return adding and whole.get(ident, index) == index
+
     return lambda index, op: (
         [t for t in _once(op.reads) if payer.get(t.ident) == index],
-        [t for t in _once(op.writes) if t.role in _KEPT or t.ident not in consumers],
+        [t for t in _once(op.writes) if t.role in _KEPT or stays(index, t.ident)],
     )
+
+
+def _written_whole(ops: Sequence[Op]) -> dict[str, int]:
+    """Of the operations that write a tensor, the last that writes all of it: what others write is a part of that."""
+    return {t.ident: index for index, op in enumerate(ops) for t in op.writes if t.touched is None}
+
+
+def _adds(op: Op, ident: str) -> bool:
+    """Whether an operation reads a tensor only to add to a part of it in place."""
+    return op.kind == "scatter" and any(t.ident == ident for t in op.writes)
 
 
 def _tiled(ops: Sequence[Op], tile: Tile) -> list[Work]:

@@ -18,7 +18,10 @@ from roofline.programs.rule_table import RuleTable
 from roofline.sizes import Size, minimum
 from roofline.work import Op, Tensor
 
-__all__ = ["Call", "Priced", "costs", "find", "load", "rule"]
+__all__ = ["UPDATES", "Call", "Priced", "costs", "find", "load", "rule"]
+
+#: Operators that write into a part of their first input.
+UPDATES = ("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
 
 #: What a rule gives: an operation, several, or None for one that costs nothing.
 Priced: TypeAlias = "Op | Sequence[Op] | None"
@@ -29,6 +32,7 @@ class Call:
     """One node: its operator, its attributes, its tensors.
 
     ``ins`` holds None for an input that is left out; ``constants`` the values of small inputs that the file holds.
+    ``in_place`` says that nobody else reads the first input, an input of the file, so that it can be updated.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Call:
     ins: tuple[Tensor | None, ...]
     outs: tuple[Tensor | None, ...]
     constants: tuple[Any, ...]
+    in_place: bool = False
 
     @property
     def reads(self) -> tuple[Tensor, ...]:

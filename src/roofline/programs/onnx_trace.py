@@ -14,6 +14,7 @@ A symbolic size stays a symbol unless ``batch`` or ``sizes`` give it a number:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,10 +30,10 @@ from roofline.programs.counts import count
 from roofline.programs.loops import stated
 from roofline.programs.onnx_graph import dims_of, dtype_of, inferred, read
 from roofline.programs.onnx_masks import label, masked
-from roofline.programs.onnx_registry import Call, find, load
+from roofline.programs.onnx_registry import UPDATES, Call, find, load
 from roofline.programs.onnx_sizes import put, solved
 from roofline.programs.onnx_standins import DOMAIN
-from roofline.programs.parts import named_apart
+from roofline.programs.parts import given_back, named_apart
 from roofline.programs.traced import Traced
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
@@ -70,7 +71,7 @@ def trace(
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
-        named_apart(walk.ops),
+        given_back(named_apart(walk.ops), walk.results(model.graph)),
         modules=walk.scopes,
         assumptions=tuple(walk.assumptions),
         inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),
@@ -89,6 +90,7 @@ class Walk:
     scopes: dict[str, str] = field(default_factory=dict)
     known: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    updated: set[str] = field(default_factory=set)
 
     def graph(self, graph: Any, scope: str, repeat: Size) -> None:
         """Walk a graph: name its tensors, then price its nodes in order."""
@@ -99,6 +101,7 @@ class Walk:
         for item in graph.initializer:
             self._constant(item.name, item)
         first = len(self.ops)
+        self.updated |= _updated(graph)
         for node in graph.node:
             with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
                 self.node(node, scope, repeat)
@@ -144,6 +147,7 @@ class Walk:
             tuple(self.known.get(word) for word in node.input),
             tuple(self.known.get(word) for word in node.output),
             tuple(self.values.get(word) for word in node.input),
+            node.op_type in UPDATES and node.output[0] in self.updated,
         )
         chosen = find(f"{DOMAIN}.{node.op_type}") if node.domain == DOMAIN else None
         if chosen is None and node.domain in ("", "ai.onnx", DOMAIN):
@@ -159,6 +163,13 @@ class Walk:
             priced = chosen(call)
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
                 self._emit(op, node, place, repeat)
+            if call.in_place and source is not None:
+                self._alias(node, source)
+
+    def results(self, graph: Any) -> set[str]:
+        """What the file gives back whole, under the names of the operations that write it."""
+        held = {item.name: self.known[item.name] for item in graph.output if item.name in self.known}
+        return {tensor.ident for tensor in held.values() if tensor.touched is None and "[" not in tensor.ident}
 
     def branch(self, graph: Any, scope: str, repeat: Size) -> list[Op]:
         """Walk a graph apart; give its operations."""
@@ -198,6 +209,25 @@ class Walk:
         parts = scope.split(".") if scope else []
         for level in range(len(parts)):
             self.scopes.setdefault(".".join(parts[: level + 1]), "")
+
+
+def _updated(graph: Any) -> set[str]:
+    """Results of updates that can be done in place: of an input that nobody else reads, or of such an update."""
+    read = Counter(word for node in graph.node for word in node.input)
+    inside = {word for node in graph.node for item in node.attribute for word in _words(item)}
+    held = {item.name for item in graph.initializer}
+    given = {item.name for item in graph.input} - held - inside
+    found: set[str] = set()
+    for node in graph.node:
+        if node.op_type in UPDATES and read[node.input[0]] == 1 and node.input[0] in given | found:
+            found.add(node.output[0])
+    return found
+
+
+def _words(attribute: Any) -> set[str]:
+    """What the nodes of the graphs in an attribute read."""
+    graphs = [attribute.g, *attribute.graphs]
+    return {word for graph in graphs for node in graph.node for word in node.input}
 
 
 def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:

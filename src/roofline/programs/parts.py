@@ -1,4 +1,4 @@
-"""Parts of tensors from outside: which are counted each, and which are read again under another name.
+"""What the floor has to know of tensors: parts that are cut out of them, results that the program reads too.
 
 A part goes by the name of its tensor with a bracket: ``x[0:4]``.
 
@@ -13,7 +13,7 @@ A part goes by the name of its tensor with a bracket: ``x[0:4]``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from roofline.sizes import Size
@@ -56,3 +56,23 @@ def whole(tensor: Tensor, kept: set[str]) -> Tensor:
     """A part under its own name where its tensor is among those kept apart, else under that of the whole."""
     base, bracket, _ = tensor.ident.partition("[")
     return tensor if not bracket or base in kept else replace(tensor, ident=base)
+
+
+def given_back(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
+    """The operations, what they give back written for good though the program reads it too.
+
+    >>> h, y = Tensor("h", (8,), "fp32"), Tensor("y", (8,), "fp32")
+    >>> ops = [Op("linear", "contraction", writes=(h,)), Op("relu", "elementwise", reads=(h,), writes=(y,))]
+    >>> [t.role for op in given_back(ops, {"h", "y"}) for t in op.writes]
+    ['state', 'activation']
+    """
+    read = {t.ident for op in ops for t in op.reads} & results
+    last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in read and t.touched is None}
+
+    def kept(place: int, tensor: Tensor) -> Tensor:
+        stays = tensor.ident in read and tensor.role == "activation" and last.get(tensor.ident, place) == place
+        return replace(tensor, role="state") if stays else tensor
+
+    return tuple(
+        replace(op, writes=tuple(kept(place, t) for t in op.writes)) if read else op for place, op in enumerate(ops)
+    )

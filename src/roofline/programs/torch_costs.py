@@ -68,6 +68,7 @@ OTHERS: dict[str, tuple[int, int, str]] = {
     "fake_quantize_per_tensor_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
     "fake_quantize_per_channel_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": (7, 0, "the same"),
+    "_fused_moving_avg_obs_fq_helper": (9, 0, "the same, and the largest and the smallest that were met"),
     "quantize_per_tensor": (5, 0, "clip(round(x/s) + z)"),
     "quantize_per_channel": (5, 0, "clip(round(x/s) + z)"),
     "dequantize": (2, 0, "(x − z)·s"),

@@ -26,7 +26,7 @@ from roofline.programs.torch_place import Place, Places
 from roofline.programs.torch_registry import Call, Priced, find, find_function, find_shape, price
 from roofline.programs.torch_symbols import OpenSizes
 from roofline.programs.torch_tensors import Identities, dtype_name
-from roofline.programs.torch_values import LARGEST_CONSTANT, map_tensors, tensors_in
+from roofline.programs.torch_values import LARGEST_CONSTANT, all_whole, is_open, map_tensors, tensors_in
 from roofline.work import Op, Tensor
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -43,7 +43,9 @@ _GRADIENTS = {torch.Tensor.backward: 1, torch.autograd.grad: 2}
 class Recorder:
     """The operations of one run, in order."""
 
-    def __init__(self, places: Places, device: Any, *, recompute_attention: bool = False) -> None:
+    def __init__(
+        self, places: Places, device: Any, recompute_attention: bool = False, float_constants: bool = True
+    ) -> None:
         self.places = places
         self.device = device
         self.recompute_attention = recompute_attention
@@ -52,6 +54,7 @@ class Recorder:
         self.ops: list[Op] = []
         self.quiet = 0
         self.constants = True
+        self.float_constants = float_constants
         self._spoiled: set[int] = set()
         self._standins: dict[int, Any] = {}
         self._keep: list[Any] = []
@@ -237,12 +240,14 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         recorder = self.recorder
         guess = func(*args, **_on(kwargs, "meta", force=True))
-        if not recorder.constants:
+        if not recorder.constants or not (
+            recorder.float_constants or facts.name == "scalar_tensor" or all_whole(guess)
+        ):
             return guess
-        if facts.name in MIDDLES and not (recorder.open and _is_open(guess)) and guess.numel() == 1:
+        if facts.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
             return torch.full(guess.shape, MIDDLES[facts.name](args), dtype=guess.dtype)
         constant = facts.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
-        constant = constant and not (recorder.open and _is_open(guess))
+        constant = constant and not (recorder.open and is_open(guess))
         if constant and sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
             return func(*args, **_on(kwargs, "cpu", force=True))
         return guess
@@ -379,11 +384,6 @@ def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, A
     changed = {**kwargs, "device": torch.device(device)}
     changed.pop("pin_memory", None)
     return changed
-
-
-def _is_open(value: Any) -> bool:
-    """Whether a size of a result has no number."""
-    return any(isinstance(size, torch.SymInt) for tensor in tensors_in(value) for size in tensor.shape)
 
 
 def _by_values(facts: Facts, tensors: Sequence[Any]) -> bool:

@@ -91,7 +91,16 @@ class Identities:
         elif in_place and not found.made:
             ident = f"{found.ident}[+{found.parts}]"
             found.parts += 1
-        return self._tensor(tensor, ident, found)
+        written = self._tensor(tensor, ident, found)
+        if in_place and not part and found.made and not _covers(tensor):  # all of a view is a part of what it shows
+            return replace(written, touched=product(written.dims))
+        return written
+
+    def made_whole(self, tensors: Sequence[Any]) -> set[str]:
+        """Names of the tensors that the program made and that are seen whole."""
+        plain = [tensor for tensor in tensors if tensor.layout == torch.strided and _covers(tensor)]
+        found = [self._of(tensor) for tensor in plain]
+        return {storage.ident for storage in found if storage is not None and storage.made}
 
     def settle(self, ops: Sequence[Op]) -> tuple[Op, ...]:
         """Give overlapping regions of an outside tensor one name, and its last version a role that stays.

@@ -33,6 +33,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 
 from roofline.errors import InputError, RooflineError, suggest
+from roofline.programs.parts import given_back
 from roofline.programs.specs import CALL_HINT, is_call
 from roofline.programs.torch_autocast import autocast_without_a_device
 from roofline.programs.torch_place import Places, module_paths
@@ -40,6 +41,7 @@ from roofline.programs.torch_recorder import Called, Dispatched, Recorder
 from roofline.programs.torch_registry import load
 from roofline.programs.torch_rules.attention import making_biases
 from roofline.programs.torch_standins import input_of, optimizers_of, prepared, roots_of, standing_in, written
+from roofline.programs.torch_values import results_in
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
 
@@ -79,10 +81,36 @@ def trace(
     if not callable(program):
         raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a module or a function")
     load()
-    backward = backward or optimizer is not None
+    given = (inputs, backward or optimizer is not None, optimizer, sizes, name, kwargs)
     roots = roots_of(program, inputs)
-    paths, classes = module_paths(roots)
-    recorder = Recorder(Places(paths), _device(device, roots), recompute_attention=recompute_attention)
+
+    def once(float_constants: bool) -> Traced:
+        places = Places(module_paths(roots)[0])
+        recorder = Recorder(places, _device(device, roots), recompute_attention, float_constants)
+        return _traced(program, roots, recorder, *given)
+
+    try:
+        return once(float_constants=True)
+    except _GradientOfAConstant:
+        return once(float_constants=False)
+
+
+class _GradientOfAConstant(Exception):
+    """What has a gradient was written into a constant, which has values where the gradient has none."""
+
+
+def _traced(
+    program: Any,
+    roots: Mapping[str, Any],
+    recorder: Recorder,
+    inputs: tuple[Any, ...],
+    backward: bool,
+    optimizer: Any,
+    sizes: Mapping[str, Size] | None,
+    name: str | None,
+    kwargs: Mapping[str, Any] | None,
+) -> Traced:
+    """Run a program once and gather what the recorder saw."""
     declare = recorder.identities.declare
     with ExitStack() as stack:
         stack.enter_context(standing_in(roots, optimizers_of(program), declare))
@@ -104,12 +132,14 @@ def trace(
         stack.enter_context(autocast_without_a_device())
         stack.enter_context(making_biases())
         stack.enter_context(_without_warnings_on_values())
+        stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
         stack.enter_context(Called(recorder))
         stack.enter_context(Dispatched(recorder))
         try:
-            run_program(program, values, named, backward, stepper)
+            result = run_program(program, values, named, backward, stepper)
+            results = recorder.identities.made_whole([] if backward else results_in(result))
             recorder.open.check()
         except RooflineError:
             raise
@@ -118,29 +148,32 @@ def trace(
             inner = _own(error)
             if inner is not None:
                 raise inner from error
+            if recorder.float_constants and "expected device cpu but got meta" in str(error):
+                raise _GradientOfAConstant from error
             raise _explained(recorder, error) from error
-    ops = recorder.identities.settle(recorder.ops)
+    ops = given_back(recorder.identities.settle(recorder.ops), results)
     return Traced(
         name or _name(program),
         ops,
-        modules=classes,
+        modules=module_paths(roots)[1],
         assumptions=_assumptions(recorder, backward),
         inputs=tuple(written(value, recorder.open) for value in (*values, *named.values())),
         sizes=dict(sizes or {}),
     )
 
 
-def run_program(program: Any, values: list[Any], named: dict[str, Any], backward: bool, stepper: Any) -> None:
-    """Run it: forward, and if asked backward and a step."""
+def run_program(program: Any, values: list[Any], named: dict[str, Any], backward: bool, stepper: Any) -> Any:
+    """Run it: forward, and if asked backward and a step; give what the program does."""
     result = program(*values, **named)
     if not backward:
-        return
+        return result
     outs = _differentiable(result)
     if not outs:
         raise InputError("nothing that came out requires a gradient", hint="trace without backward")
     torch.autograd.backward(outs, [torch.ones_like(out) for out in outs])
     if stepper is not None:
         stepper.step()
+    return result
 
 
 def _differentiable(result: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.work import Work
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name.
 NAMES = {
@@ -32,6 +33,16 @@ def known(call: Call) -> Priced:
         number = power[0] if isinstance(power, list) else power
         function = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(number, "power")
     return costs.elementwise(function, call.reads, call.writes, name=call.name)
+
+
+@rule("SwiGLU")
+def gated(call: Call) -> Priced:
+    """a/(1 + exp(−α·a))·b, one product more where α is not 1."""
+    op = costs.elementwise("swiglu", call.reads, call.writes, name=call.name)
+    if call.get("alpha", 1.0) == 1.0:
+        return op
+    more = Work.flops("vector", costs.arithmetic(call.reads), op.dims["elements"])
+    return replace(op, work=op.work + more)
 
 
 @rule("Gelu")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.programs.onnx_registry import UPDATES, Call, Priced, costs, rule
 from roofline.sizes import Size, product
 from roofline.work import Tensor
 
@@ -61,13 +61,22 @@ def gathered(call: Call) -> Priced:
     return costs.move(call.name, reads, call.writes, kind="gather")
 
 
-@rule("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
+@rule(*UPDATES)
 def scattered(call: Call) -> Priced:
-    """Copy the tensor, write values where indices name; combining adds."""
+    """Write values where indices name: into an input that nobody else reads in place, else into a copy.
+
+    Combining reads what was there and adds.
+    """
     size = product(call.shape(1 if call.name == "TensorScatter" else 2))
     combines = call.get("reduction", b"none") not in (b"none", "none", b"linear", "linear")
     flops = size if combines else 0
-    return costs.vector(call.name, "scatter", call.reads, call.writes, flops=flops, elements=size, one_each=flops)
+    reads, writes, note = call.reads, call.writes, ""
+    if call.in_place:
+        (target,) = call.touch(0, size)
+        reads = (*((target,) if combines else ()), *(t for t in call.reads if t.ident != target.ident))
+        writes = (replace(target, ident=f"{target.ident}[+{writes[0].ident}]"),)
+        note = "an input that is updated is updated in place"
+    return costs.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops, note=note)
 
 
 @rule("Range", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")

@@ -130,9 +130,9 @@ def determinant(call: Call) -> Priced:
     return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.writes[0].elements)
 
 
-@rule("CumSum")
+@rule("CumSum", "CumProd")
 def running(call: Call) -> Priced:
-    """n − 1 additions for each row of n."""
+    """n − 1 additions or products for each row of n."""
     held = call.constants[1]
     axis = held[0] if isinstance(held, list) else held or 0
     size = product(call.shape(0))

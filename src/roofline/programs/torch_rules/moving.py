@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
 from roofline.programs.torch_symbols import least, levels_of, most
 from roofline.work import Op, Tensor
 
@@ -67,17 +67,28 @@ def filled(call: Call) -> Priced:
     return costs.move(call.name, (), call.writes)
 
 
+#: What is drawn with chances or rates that stand in a tensor.
+_OF_CHANCES = ("bernoulli", "multinomial", "poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
+
+
 @rule(
     "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "uniform",
     "bernoulli", "exponential", "geometric", "log_normal", "cauchy", "random", "multinomial", "poisson",
+    "binomial", "_standard_gamma", "_sample_dirichlet",
 )  # fmt: skip
 def drawn(call: Call) -> Priced:
     """Draw random numbers: what generating one takes is not counted, which the note says."""
-    reads = call.reads if call.name in ("bernoulli", "multinomial", "poisson") else ()
+    reads = call.reads if call.name in _OF_CHANCES else ()
     if call.name == "bernoulli" and "p" in call.schema:  # the chance is stated: the tensor itself says only the shape
         chance = call.get("p")
         reads = call.read(chance) if hasattr(chance, "shape") else ()
     return costs.move(call.name, reads, call.writes, note="the arithmetic of random numbers is not counted")
+
+
+@shape("binomial", "_standard_gamma", "_sample_dirichlet")
+def shaped_as_chances(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A number for each chance or rate."""
+    return torch.empty_like(args[0])
 
 
 @rule("copy")

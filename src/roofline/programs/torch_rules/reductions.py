@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
+from math import log, pi, prod
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
 from roofline.programs.torch_costs import ELEMENT_OF_LOSS, REDUCTIONS
-from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
+from roofline.programs.torch_recorder import Recorder
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
 from roofline.programs.torch_symbols import least, most
 from roofline.work import Work
 
@@ -167,3 +169,31 @@ def paths_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     longest = max(lengths, default=0) if targets.dim() == 1 else targets.shape[1]
     table = (scores.shape[1], scores.shape[0], 2 * longest + 1)
     return tuple(torch.empty(dims, dtype=scores.dtype, device="meta") for dims in (table[:1], table))
+
+
+@rule("segment_reduce", "_segment_reduce_backward")
+def by_segments(call: Call) -> Priced:
+    """Add up (or compare) what stands in each segment; the gradient goes to every element."""
+    size = max(call.reads[0].elements, call.writes[0].elements)
+    return costs.vector(call.name, "reduction", call.reads, call.writes, flops=size, elements=size, one_each=size)
+
+
+@function(F.gaussian_nll_loss)
+def gaussian(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """½·(log v + (x − t)²/v), without PyTorch's look at the values of v."""
+    names = ("input", "target", "var", "full", "eps", "reduction")
+    given: dict[str, Any] = {"full": False, "eps": 1e-6, "reduction": "mean"}
+    given |= dict(zip(names, args, strict=False)) | kwargs
+    x, target, variance = given["input"], given["target"], given["var"]
+    if not isinstance(variance, torch.Tensor):
+        return NotImplemented
+    if variance.dim() and variance.shape != x.shape and variance.dim() == x.dim() - 1:
+        variance = variance.unsqueeze(-1)
+    variance = variance.clone()
+    with torch.no_grad():
+        variance.clamp_(min=given["eps"])
+    loss = 0.5 * (torch.log(variance) + (x - target) ** 2 / variance)
+    loss = loss + 0.5 * log(2 * pi) if given["full"] else loss
+    if given["reduction"] == "none":
+        return loss
+    return loss.mean() if given["reduction"] == "mean" else loss.sum()
