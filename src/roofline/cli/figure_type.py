@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import click
 
 from roofline.errors import InputError, QuantityError
 
+Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
-class FigureType(click.ParamType):
-    """A number in ``unit``, or text that reads as one; what a plain number may be is the library's to say."""
 
-    name = "figure"
+def figure_in(unit: str) -> Callback:
+    """Make what reads an option as a number in ``unit``; which numbers it may be is the library's to say."""
 
-    def __init__(self, unit: str = "") -> None:
-        self.unit = unit
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the text of the option."""
+    def read(_: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
         from roofline.quantity import parse
 
+        if value is None:
+            return None
         try:
             return float(value)
         except ValueError:
             pass
         try:
-            return parse(value, self.unit, zero=True)
+            return parse(value, unit, zero=True)
         except QuantityError as error:
-            option = param.opts[0] if param is not None else "option"
-            raise InputError(f"{option}: {error.message}", hint=error.hint) from None
+            raise InputError(f"{parameter.opts[0]}: {error.message}", hint=error.hint) from None
+
+    return read
 
 
-FRACTION = FigureType()
-PRICE = FigureType("USD/h")
-POWER = FigureType("W")
+FRACTION = figure_in("")
+PRICE = figure_in("USD/h")
+POWER = figure_in("W")

@@ -60,9 +60,9 @@ _BESIDE = {
 @click.option("--moments", default="fp32", show_default=True, metavar="DTYPE", help="Format of optimizer states.")
 @click.option("--master", default="fp32", show_default=True, metavar="DTYPE", help="Second copy of weights, or none.")
 @click.option("--tokens", metavar="N", help="A token budget, as in 15e12.")
-@click.option("--mfu", type=FRACTION, metavar="FRACTION", help="A stated utilisation in place of the floor.")
-@click.option("--price", type=PRICE, metavar="DOLLARS", help="Of one chip for an hour.")
-@click.option("--power", type=POWER, metavar="WATTS", help="Of one chip (default: its data sheet's).")
+@click.option("--mfu", callback=FRACTION, metavar="FRACTION", help="A stated utilisation in place of the floor.")
+@click.option("--price", callback=PRICE, metavar="DOLLARS", help="Of one chip for an hour.")
+@click.option("--power", callback=POWER, metavar="WATTS", help="Of one chip (default: its data sheet's).")
 @click.option(
     "--policy", default="minimal", show_default=True, metavar="POLICY", help="Bytes: minimal, fused, each-op."
 )
