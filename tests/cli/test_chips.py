@@ -40,6 +40,13 @@ def test_what_is_odd_about_a_chip_is_said(capsys):
     assert "exactly twice" in json.loads(capsys.readouterr().out)["chips"][0]["warnings"][0]
 
 
+def test_json_holds_what_other_sources_say(capsys):
+    main(["chips", "v5e", "--json"])
+    found = json.loads(capsys.readouterr().out)["chips"][0]
+    said = {(item["of"], item["value"]): item["rejected"] for item in found["alternates"]}
+    assert said["hbm.bandwidth", 8.1e11] is True
+
+
 def test_a_filter_takes_an_architecture(capsys):
     main(["chips", "--filter", "volta"])
     assert "3 chips" in capsys.readouterr().out

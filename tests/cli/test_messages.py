@@ -56,6 +56,8 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "--policy", "fusd"], "unknown byte policy 'fusd'; did you mean 'fused'?"),
     (["bound", MATMUL, "--on", "v5e", "--tile", "1,2", *SIZES], "--tile '1,2' is not three sizes; bm,bn,bk"),
     (["bound", MATMUL, "--on", "v5e", "--overlap", "2", *SIZES], "overlap 2.0 is not a fraction; 0 is no overlap"),
+    (["bound", MATMUL, "--on", "v5e", "--overlap", "much", *SIZES], "--overlap: 'much' does not start with a number"),
+    (["llm", "llama-2-7b", "--on", "a100", "--context", "8", "--price", "2 W"], "--price: '2 W' is a power"),
     (["bound", MATMUL, "--on", "v5e", "--overhead", "-5us", *SIZES], "'-5us' is negative; expected a time"),
     (["bound", MATMUL, "--on", "h100", "--pad", *SIZES], "has no tile size for its matrix unit"),
     (["bound", MATMUL, "--on", "no.toml", *SIZES], "cannot read 'no.toml': No such file or directory"),
@@ -155,3 +157,12 @@ def test_a_right_question_ends_with_zero(capsys: pytest.CaptureFixture[str]) -> 
 def test_nothing_that_can_be_timed_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bound", "--flops", "1e12", "--dtype", "int64", "--on", "v5e"]) == 2
     assert "not timed: flops on matrix in int64 (1 TFLOP); TPU v5e has no figure for it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "plain"), [("80%", "0.8"), ("80 percent", "0.8")])
+def test_a_fraction_may_be_a_percentage(given: str, plain: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = []
+    for overlap in (given, plain):
+        assert main(["bound", MATMUL, "--on", "v5e", "--overlap", overlap, *SIZES]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]

@@ -108,6 +108,7 @@ def to_dict(machine: Machine) -> dict[str, Any]:
                 "tile": list(unit.tile) if unit.tile else None,
                 "peaks": {dtype: _figure(peak) for dtype, peak in unit.peaks.items()},
                 "achievable": {dtype: _figure(fraction) for dtype, fraction in unit.achievable.items()},
+                "per_clock": {dtype: _figure(flops) for dtype, flops in unit.per_clock.items()},
             }
             for unit in machine.units
         ],
@@ -116,6 +117,7 @@ def to_dict(machine: Machine) -> dict[str, Any]:
                 "name": memory.name,
                 "bandwidth": _figure(memory.bandwidth),
                 "capacity": _figure(memory.capacity),
+                "per_core": _figure(memory.per_core),
                 "achievable": _figure(memory.achievable),
                 "link": memory.link,
             }
@@ -137,6 +139,9 @@ def to_dict(machine: Machine) -> dict[str, Any]:
         "rules": [{"name": r.name, "value": r.value, "unit": r.unit} for r in rules_of_thumb(machine)],
         "notes": list(machine.notes),
         "warnings": list(machine.warnings),
+        "alternates": [
+            {"of": item.of, "rejected": item.rejected, **(_figure(item.figure) or {})} for item in machine.alternates
+        ],
     }
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from roofline.cli.figure_type import FRACTION, PRICE
+
 VIEWS = ("front", "roofline", "time", "memory")
 
 _COUNT = click.IntRange(1)
@@ -16,10 +18,12 @@ WORKED_OUT = (
     click.option("--chunk", metavar="TOKENS", help="Prefill the prompt in chunks, beside what decodes at --context."),
     click.option("--fit", is_flag=True, help="The fewest chips, and the least slice, that hold model and sequences."),
     click.option("--advise", is_flag=True, help="What would move each phase, and by how much."),
-    click.option("--price", type=float, metavar="DOLLARS", help="Of one chip for an hour: cost of a million tokens."),
+    click.option("--price", callback=PRICE, metavar="DOLLARS", help="Of a chip for an hour: cost of a million tokens."),
     click.option("--power", metavar="WATTS", help="Of one chip, or tdp for the catalog's: energy of tokens."),
     click.option("--draft", type=int, metavar="N", help="Speculative decoding with drafts of N tokens."),
-    click.option("--accept", type=float, default=0.8, show_default=True, metavar="P", help="Chance that one holds."),
+    click.option(
+        "--accept", callback=FRACTION, default="0.8", show_default=True, metavar="P", help="Chance that one holds."
+    ),
     click.option("--draft-by", metavar="MODEL", help="What drafts: a model, mtp, or a fraction of a step (0.1)."),
     click.option("--prefill-on", metavar="TARGET", help="Prefill on chips of its own: how many for each that decodes."),
     click.option("--prefill-tensor", type=_COUNT, metavar="N", help="Chips that split a prefill server (all)."),

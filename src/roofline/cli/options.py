@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from roofline.cli.figure_type import FRACTION
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.own import own_file
 
@@ -67,11 +68,11 @@ MESH = (
     click.option("--plan", metavar="PLAN", help="The plan of a sharded expression: its rank, or words of its name."),
     click.option("--uneven", type=click.Choice(["error", "pad"]), default="error", help="Sizes that do not divide."),
     click.option("--use", metavar="AXES", help="Axes that plans may use though nothing is sharded over them."),
-    click.option("--density", type=float, metavar="SHARE", help="The share of an AllToAll that is sent (0 to 1)."),
+    click.option("--density", callback=FRACTION, metavar="SHARE", help="Share of an AllToAll that is sent (0 to 1)."),
 )  # fmt: skip
 
 ESTIMATE = (
-    click.option("--overlap", type=float, metavar="FRACTION", help="Estimate with this share of times overlapping."),
+    click.option("--overlap", callback=FRACTION, metavar="FRACTION", help="Estimate: this share of times overlaps."),
     click.option("--overhead", metavar="TIME", help="Estimate with this time for every operation started (5us)."),
 )  # fmt: skip
 

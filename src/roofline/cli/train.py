@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from roofline.cli.figure_type import FRACTION, POWER, PRICE
 from roofline.cli.model_options import not_alone
 from roofline.cli.options import ESTIMATE, TARGET, target_arguments, with_options
 from roofline.cli.output import show, show_json
@@ -59,12 +60,12 @@ _BESIDE = {
 @click.option("--moments", default="fp32", show_default=True, metavar="DTYPE", help="Format of optimizer states.")
 @click.option("--master", default="fp32", show_default=True, metavar="DTYPE", help="Second copy of weights, or none.")
 @click.option("--tokens", metavar="N", help="A token budget, as in 15e12.")
-@click.option("--mfu", type=float, metavar="FRACTION", help="A stated utilisation in place of the floor.")
+@click.option("--mfu", callback=FRACTION, metavar="FRACTION", help="A stated utilisation in place of the floor.")
 @click.option(
     "--measured", metavar="TIME", help="What a step takes in reality (14.2s): MFU, and how far off the floor."
 )
-@click.option("--price", type=float, metavar="DOLLARS", help="Of one chip for an hour.")
-@click.option("--power", type=float, metavar="WATTS", help="Of one chip (default: its data sheet's).")
+@click.option("--price", callback=PRICE, metavar="DOLLARS", help="Of one chip for an hour.")
+@click.option("--power", callback=POWER, metavar="WATTS", help="Of one chip (default: its data sheet's).")
 @click.option(
     "--policy", default="minimal", show_default=True, metavar="POLICY", help="Bytes: minimal, fused, each-op."
 )

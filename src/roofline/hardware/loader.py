@@ -174,7 +174,8 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     elif family:
         hint = f"chips of that family are: {', '.join(family)}"
     elif near:
-        hint = f"did you mean {own.get(near) or index.read().aliases[near]!r}? (`roofline chips` lists all)"
+        called = own.get(near) or min(index.read().aliases[near], near, key=len)
+        hint = f"did you mean {called!r}? (`roofline chips` lists all)"
     elif "/" in name or "\\" in name or re.search(r"\.\w+$", name):
         hint = "the name of a machine file ends in .toml"
     else:
