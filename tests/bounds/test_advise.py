@@ -9,6 +9,7 @@ from roofline import advise, bound
 from roofline.bounds.advise import OTHER_CHIPS
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import Machine
+from roofline.models import advise_step
 from tests.strategies import expressions, machines
 
 PROGRAM = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); g * bf16[F, D]"
@@ -125,3 +126,29 @@ def test_advice_takes_an_expression() -> None:
 def test_advice_needs_numbers() -> None:
     with pytest.raises(InputError, match="advice needs plain numbers; give every size one value"):
         advise(bound("bf16[B, D] * bf16[D, F]", on="h100"))
+
+
+@pytest.mark.parametrize("on", ["h100", "a100", "mi300x"])
+def test_a_peak_of_which_a_share_is_reached_is_doubled_whole(on: str) -> None:
+    answer = bound("bf16[8192, 8192] @ bf16[8192, 8192]", on=on, achievable=True)
+    lines = {line.change: line for line in advise(answer)}
+    assert lines["twice the bf16 peak"].gain == pytest.approx(2)
+    assert "at its data-sheet peak: no reachable share of it is known" in lines["int8 arithmetic"].reason
+    assert "twice the bf16 peak" in {line.change: line for line in advise(bound(answer.expression, on=on))}
+    (step,) = [
+        s for s in advise_step("llama-3-8b", "prefill", on=on, prompt=4096, achievable=True) if "twice" in s.change
+    ]
+    assert step.gain == pytest.approx(2, rel=0.02)
+
+
+def test_another_chip_is_asked_as_this_one_is() -> None:
+    line, others = "bf16[8192, 8192] @ bf16[8192, 8192]", ("h200", "v5p")
+    found = {a.after.machine.key: a for a in advise(bound(line, on="a100", achievable=True), chips=others)}
+    for name in others:
+        assert found[name].after.lower == bound(line, on=name, achievable=True).lower
+    assert "no reachable share" not in found["h200"].reason
+    assert "at its data-sheet peak: no reachable share of it is known" in found["v5p"].reason
+    near = {a.after.machine.key for a in advise(bound(line, on="v5e", over="vmem"), chips=others)}
+    assert "h200" not in near  # it has no such level
+    usual = {a.after.machine.key for a in advise(bound(line, on="v5e", over="hbm"), chips=others)}
+    assert usual >= set(others)

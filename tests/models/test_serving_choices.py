@@ -96,6 +96,19 @@ def test_the_most_of_a_chip_in_the_time_a_token_may_take() -> None:
     assert latency_throughput("llama-3-70b", on="h200", **sizes).within == ()
 
 
+def test_an_option_that_nothing_takes_is_told() -> None:
+    asked: dict[str, Any] = {"on": "h100", "batch": 8}
+    for ask in (serve, latency_throughput, fewest):
+        with pytest.raises(RooflineError, match=r"there is no argument 'weight'; did you mean 'weights'\?"):
+            ask("llama-3-8b", context=9, weight="fp8", **asked)
+    with pytest.raises(RooflineError, match="there is no argument 'tp'; arguments are: batch, context"):
+        serve("llama-3-8b", context=9, tp=8, **asked)
+    with pytest.raises(RooflineError, match="a batch takes memory by its context; give context="):
+        fewest("llama-3-8b", **asked)
+    with pytest.raises(RooflineError, match="None is not a model; give a shipped name"):
+        serve(None, context=9, **asked)  # type: ignore[arg-type]
+
+
 def test_messages_of_fronts() -> None:
     asked: dict[str, Any] = {"batch": 1, "context": 10}
     with pytest.raises(RooflineError, match="a pool of chips is not split by tensor too"):

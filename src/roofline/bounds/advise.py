@@ -22,9 +22,9 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import multiple_of
 from roofline.bounds.variants import Idea, Operand, operands, parsed_sizes, resize, retype
-from roofline.errors import InputError, UntimedError
+from roofline.errors import HardwareError, InputError, UntimedError
 from roofline.hardware import chip, override, with_choices
-from roofline.hardware.rate import main_level
+from roofline.hardware.rate import main_level, stated
 from roofline.notation import program
 from roofline.quantity import format_quantity
 from roofline.sizes import LARGEST
@@ -34,6 +34,9 @@ LEAST_GAIN = 1.005
 
 #: Chips another one is compared with when no others are named.
 OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
+
+#: Said of a peak that is compared with one of which only a share is reached.
+WHOLE = "at its data-sheet peak: no reachable share of it is known"
 
 #: Arithmetic formats worth trying, widest first.
 ARITHMETIC = ("bf16", "fp8", "int8", "fp4")
@@ -179,11 +182,14 @@ def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
         return
     inputs = _narrowable(asked)
     known = {dtype for unit in asked.machine.units for dtype in unit.peaks}
+    measured = {dtype for unit in asked.machine.units for dtype in unit.achievable}
     for name in ARITHMETIC:
         formats: dict[int, str] = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
         if name in known and formats and len(formats) == len(inputs):
             plain = asked.vary(compute=None)
-            yield from _retyped(plain, formats, f"{name} arithmetic", "a higher peak", intermediates=name)
+            whole = asked.machine.use_achievable and measured and name not in measured
+            reason = f"a higher peak, {WHOLE}" if whole else "a higher peak"
+            yield from _retyped(plain, formats, f"{name} arithmetic", reason, intermediates=name)
     if "tf32" in known and {o.dtype for o in inputs} == {"fp32"} and asked.compute is None:
         yield Idea("tf32 arithmetic", "fp32 stored, 10 bits of fraction multiplied", asked.vary(compute="tf32"))
 
@@ -313,8 +319,7 @@ def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Idea]:
 def _higher_peak(asked: Question, answer: Bound) -> Iterator[Idea]:
     """A platform with twice the peak on the unit that binds."""
     use = next(u for u in answer.uses if u.resource == answer.bound_by)
-    unit = next(unit for unit in asked.machine.units if unit.name == use.resource)
-    machine = override(asked.machine, {f"{use.resource}.{use.dtype}": unit.peaks[use.dtype].value * 2})
+    machine = override(asked.machine, {f"{use.resource}.{use.dtype}": stated(asked.machine, use.rate) * 2})
     yield Idea(f"twice the {use.dtype} peak", "a higher roof", asked.vary(machine=machine))
 
 
@@ -340,11 +345,20 @@ def _matrix_unit(asked: Question, answer: Bound) -> Iterator[Idea]:
 
 
 def _chips(asked: Question, answer: Bound, names: Sequence[str]) -> Iterator[Idea]:
-    """The same on another chip."""
+    """The same on another chip, with the same choice of unit, level and share of the figures."""
+    here = asked.machine
+    over = None if here.over == main_level(here).name else here.over
     for name in names:
         machine = chip(name)
-        if machine.key != asked.machine.key:
-            yield Idea(machine.name, "another chip", asked.vary(machine=machine))
+        if machine.key == here.key:
+            continue
+        try:
+            machine = with_choices(machine, unit=here.unit, over=over, achievable=here.use_achievable)
+        except HardwareError:
+            continue  # it has no such unit or level
+        reached = any(unit.achievable for unit in machine.units)
+        reason = "another chip" if reached or not here.use_achievable else f"another chip, {WHOLE}"
+        yield Idea(machine.name, reason, asked.vary(machine=machine))
 
 
 Adviser = Callable[[Question, Bound], Iterator[Idea]]

@@ -1,9 +1,9 @@
 """A table of answers by columns: what sweeps and tables of serving steps have in common.
 
 >>> from roofline import sweep
->>> table = sweep("bf16[B, D] @ bf16[D, D]", on="h100", B=[1, 512], D=4096, columns="lower,bound_by")
+>>> table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 512], D=4096, F=4096, columns="lower,bound_by")
 >>> dict(table)["bound_by"].tolist(), list(table), "B" in table, len(table)
-(['hbm', 'tensor'], ['B', 'D', 'lower', 'bound_by'], True, 2)
+(['hbm', 'tensor'], ['B', 'D', 'F', 'lower', 'bound_by'], True, 2)
 """
 
 from __future__ import annotations

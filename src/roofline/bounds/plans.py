@@ -145,10 +145,14 @@ class _Search:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The steps as plans see them: a single causal query is the last position, so that it sees every key."""
+        """The steps as plans see them: a single causal query is the last position, so that it sees every key.
+
+        One plan serves all rows of an array, so that an array of ones is no single query.
+        """
+        single = {label for label, size in self.sizes.items() if not is_array(size) and is_one(size)}
         return tuple(
             replace(step, options={name: given for name, given in step.options.items() if name != "causal"})
-            if step.options.get("causal") and is_one(self.sizes.get(step.inputs[0].labels[-3]))
+            if step.options.get("causal") and step.inputs[0].labels[-3] in single
             else step
             for step in self.parsed.steps
         )

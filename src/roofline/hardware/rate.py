@@ -116,6 +116,20 @@ def _rate(
     return Rate(resource, value, dtype, figure, note)
 
 
+def stated(machine: Machine, found: Rate) -> float:
+    """The figure behind a rate, before the share of it that is reached: what an override of it takes.
+
+    >>> from roofline.hardware import chip
+    >>> h100 = chip("h100", achievable=True)
+    >>> tensor = rate(h100, Key("flops", "matrix", "bf16"))
+    >>> round(tensor.value / stated(h100, tensor), 3)
+    0.803
+    """
+    if found.figure is None or not machine.use_achievable or machine.over == WARM:
+        return float(found.value)
+    return found.figure.value
+
+
 def unit_for(machine: Machine, place: str, dtype: str) -> Unit | None:
     """Return the unit arithmetic at ``place`` runs on, as :func:`choose_unit` chooses it, or None.
 

@@ -22,6 +22,7 @@ from roofline.bounds.advise import LEAST_GAIN
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.machine import Machine
+from roofline.hardware.rate import stated
 from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
@@ -270,10 +271,11 @@ def _machine(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
     if use.rate.figure is None:
         return
     if use.quantity == "flops":
-        twice = {**given, f"{use.resource}.{use.dtype}": use.rate.figure.value * 2}
-        yield _with(asked, f"twice the {use.dtype} peak", "a higher roof", set=twice)
+        figure, reason = f"{use.resource}.{use.dtype}", "a higher roof"
+        twice = {**given, figure: stated(before.machine, use.rate) * 2}
+        yield _with(asked, f"twice the {use.dtype} peak", reason, set=twice)
     if use.quantity == "bytes":
-        twice = {**given, use.resource: use.rate.figure.value * 2}
+        twice = {**given, use.resource: stated(before.machine, use.rate) * 2}
         yield _with(asked, f"twice the {use.resource} bandwidth", "a steeper roof", set=twice)
 
 

@@ -43,6 +43,8 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
         return source
     if isinstance(source, Mapping):
         return from_fields(source, name or str(source.get("_name_or_path") or source.get("model_type") or "model"))
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(f"{source!r:.60} is not a model", hint="give a shipped name, a config.json, or its fields")
     text = os.fspath(source)
     path = _shipped(text) if not _is_path(text) else None
     if path is not None:

@@ -25,7 +25,7 @@ from roofline.models.description import Model
 from roofline.models.fit import largest_batch
 from roofline.models.generating import single
 from roofline.models.memory import weight_bytes
-from roofline.models.operations import decode, in_format
+from roofline.models.operations import check_known, decode, in_format
 from roofline.models.serving import needs
 from roofline.models.sharded import share
 
@@ -115,6 +115,9 @@ def fewest(
     described = load(model)
     batch, context = _or_none("batch", batch), _or_none("context", context)
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
+    check_known(options, decode)
+    if batch and not context:
+        raise InputError("a batch takes memory by its context", hint="give context=, the tokens each sequence comes to")
     machine = plain_chip(target(on, **chosen))
     capacity = room(machine)
     needed = footprint(described, batch, context, options)

@@ -13,13 +13,13 @@ it stands for (``layers.0-31.self_attn.q_proj``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, SizeError, suggest
 from roofline.models.config import load
 from roofline.models.description import Block, Layer, Model, Share, Weight
 from roofline.models.step import Step, is_zero
@@ -171,6 +171,15 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     if model.head and output:
         ops.append(_head(model, ends, storage_of(""), stream))
     return tuple(ops)
+
+
+def check_known(options: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:
+    """Refuse an option that none of some functions takes by name."""
+    names = [name for taker in takers for name in taker.__code__.co_varnames[1 : taker.__code__.co_kwonlyargcount + 1]]
+    every = dict.fromkeys((*names, *also))
+    for name in options:
+        if name not in every:
+            raise InputError(f"there is no argument {name!r}", hint=suggest(name, every, what="arguments"))
 
 
 def in_format(model: Model, activations: str) -> Model:

@@ -24,8 +24,8 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.memory import activation_bytes, cache_bytes, weight_bytes
 from roofline.models.mixed_step import mixed
-from roofline.models.operations import decode, in_format, prefill
-from roofline.models.parallelism import Parallelism, several, taken
+from roofline.models.operations import check_known, decode, in_format, prefill
+from roofline.models.parallelism import OPTIONS, Parallelism, several, taken
 from roofline.models.sharded import share
 from roofline.sizes import Size, common_shape, is_array, is_symbol
 from roofline.work import Op, Work
@@ -43,6 +43,11 @@ class Phase(NamedTuple):
     past: str
     required: tuple[str, ...]
     beside: tuple[str, ...] = ()
+
+    @property
+    def takers(self) -> tuple[Callable[..., Any], ...]:
+        """The functions whose arguments the step takes."""
+        return (self.build, decode) if self.beside else (self.build,)
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -141,6 +146,7 @@ def serve_bound(
     if sum(map(is_array, sizes.values())) > 1:
         common_shape(sizes)
     ways = Parallelism.on(machine, **taken(options))
+    check_known(options, *kind.takers, also=OPTIONS)
     if kind.beside and ways.pipeline * ways.context > 1:
         raise InputError(
             "a mixed step over the stages of a pipeline or the parts of sequences is not modelled",
