@@ -95,4 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """Entry point of the installed command."""
+    from roofline.cli.encoding import never_fail
+
+    never_fail()
     sys.exit(main())

@@ -114,6 +114,16 @@ class Front:
             f"<Front of {self.model.name} on {self.machine.name}: {len(self.choices)} choices, {len(self.best)} best>"
         )
 
+    def __rich__(self) -> Any:
+        from roofline.models.serving_show import front_table
+
+        return front_table(self)
+
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import rendered_html
+
+        return rendered_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/llm-front/1``)."""
         return {

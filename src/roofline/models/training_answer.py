@@ -51,6 +51,22 @@ class Training:
     power: float | None = None
     asked: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        from roofline.bounds.explain import show
+
+        step = f"a step of {self.batch_tokens} tokens in {show(self.lower, 's')} at best"
+        return f"<Training of {self.model.name} on {self.chips} x {self.bound.target}: {step}>"
+
+    def __rich__(self) -> Any:
+        from roofline.models.training_show import training_table
+
+        return training_table(self) if isinstance(self.lower, int | float) else repr(self)
+
+    def _repr_html_(self) -> str | None:
+        from roofline.bounds.show import rendered_html
+
+        return rendered_html(self) if isinstance(self.lower, int | float) else None
+
     @property
     def slowest(self) -> Stage:
         """The kind of stage whose own step takes longest; for symbols the last."""

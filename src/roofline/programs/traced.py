@@ -193,6 +193,11 @@ class Traced:
     def __rich__(self) -> Any:
         return self.tree()
 
+    def _repr_html_(self) -> str:
+        from roofline.bounds.show import rendered_html
+
+        return rendered_html(self)
+
     def __repr__(self) -> str:
         from roofline.programs.show import one_line
 
