@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import sys
 
@@ -51,3 +52,14 @@ def test_an_encoding_without_our_signs_gets_likenesses(monkeypatch, words, encod
     assert main(words) == 0
     sys.stdout.flush()
     assert "h100" in written.getvalue().decode("utf-8" if encoding == "ascii" else encoding).lower()
+
+
+@pytest.mark.parametrize("words", [PLOT, [*PLOT, "--json"], ["bound", *PLOT[1:]]], ids=str)
+def test_an_answer_that_cannot_be_printed_is_an_error(monkeypatch, capsys, words):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert main(words) == 2
+    assert "cannot read or write the answer: No space left on device" in capsys.readouterr().err

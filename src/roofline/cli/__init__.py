@@ -90,6 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        place = f" {error.filename}" if error.filename else " the answer"
+        click.echo(f"error: cannot read or write{place}: {error.strerror or error}", err=True)
+        return 2
     return 0
 
 
