@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import sys
 
 import pytest
 
 from roofline.cli import main
+from roofline.cli.encoding import never_fail
 
 LINE = "In[B_X, D] * Wi[D_X, F] * Wo[F, D_X] -> Out[B_X, D]"
 SHARD = ["shard", LINE, "--on", "v5e:16", "B=16384", "D=8192", "F=32768"]
@@ -36,3 +39,27 @@ def test_a_picture_has_colours_where_they_are_wanted(terminal):
     assert "\x1b[34m" in terminal(PLOT)
     assert "\x1b" not in terminal(PLOT, NO_COLOR="1")
     assert "\x1b" not in terminal(PLOT, TERM="dumb")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437"])
+@pytest.mark.parametrize(
+    "words", [PLOT, ["bound", *PLOT[1:]], ["bound", "--help"], ["chips", "h100", "--json"]], ids=str
+)
+def test_an_encoding_without_our_signs_gets_likenesses(monkeypatch, words, encoding):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    never_fail()
+    assert main(words) == 0
+    sys.stdout.flush()
+    assert "h100" in written.getvalue().decode("utf-8" if encoding == "ascii" else encoding).lower()
+
+
+@pytest.mark.parametrize("words", [PLOT, [*PLOT, "--json"], ["bound", *PLOT[1:]]], ids=str)
+def test_an_answer_that_cannot_be_printed_is_an_error(monkeypatch, capsys, words):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert main(words) == 2
+    assert "cannot read or write the answer: No space left on device" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline
-from roofline.models import chunked, generation, serve
+from roofline.models import chunked, generation, latency_throughput, serve, train
 
 
 def test_one_line_at_a_prompt() -> None:
@@ -24,6 +24,8 @@ def test_a_notebook_shows_what_the_terminal_does() -> None:
     answers = {
         "memory-bound": serve("llama-2-7b", on="h100", context=128),
         "all overlaps": roofline.shard("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", F=32768, **sizes),
+        "fsdp 8": train("llama-3-8b", on="h100:8", batch_tokens=65536),
+        "each user": latency_throughput("llama-3-8b", on="h100", batch=[1, 4], context=1000),
         "one-way ring": roofline.comm("AllReduce_X(bf16[B, D] {U_X})", **sizes),
     }
     for word, answer in answers.items():
@@ -35,3 +37,12 @@ def test_a_notebook_shows_what_the_terminal_does() -> None:
 def test_a_name_of_the_models_says_where_it_lives() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'serve'; did you mean roofline\.models\.serve\?"):
         _ = roofline.serve
+
+
+def test_training_has_one_line_at_a_prompt() -> None:
+    assert repr(train("llama-3-8b", on="h100:8", batch_tokens=65536)) == (
+        "<Training of llama-3-8b on 8 x NVIDIA H100 SXM5 80GB: a step of 65536 tokens in 408 ms at best>"
+    )
+    several = train("llama-3-8b", on="h100:8", batch_tokens=[65536, 1048576])
+    assert "408 ms … 6.53 s at best" in repr(several)
+    assert several._repr_html_() is None

@@ -95,9 +95,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        place = f" {error.filename}" if error.filename else " the answer"
+        click.echo(f"error: cannot read or write{place}: {error.strerror or error}", err=True)
+        return 2
     return 0
 
 
 def run() -> None:
     """Entry point of the installed command."""
+    from roofline.cli.encoding import never_fail
+
+    never_fail()
     sys.exit(main())

@@ -47,7 +47,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traced:
+class Traced(Shown):
     """Operations in the order they ran, the tree of modules they came from, and what could not be counted.
 
     Attributes
