@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from roofline.bounds.shown import Shown
 from roofline.programs.counts import each
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op
