@@ -78,7 +78,7 @@ MESSAGES = [
     (["bound", MATMUL, "B:64"], "a size is written B=64"),
     (["bound", MATMUL, "B=64,D=8"], "each size is a word of its own, after a space: B=64 D=8"),
     (["bound", "“bf16[4,", "--on", "v5e"], "unexpected '“'; quotes of a word processor"),
-    (["bound", MATMUL, "--on", "tpu"], "unknown chip 'tpu'; name one: `roofline chips --filter tpu` lists them"),
+    (["bound", MATMUL, "--on", "tpu"], "unknown chip 'tpu'; `roofline chips --filter tpu` lists its 11 chips"),
     (["bound", MATMUL, "--on", "cpu"], "unknown chip 'cpu'; measure this machine with `roofline measure`, then --on"),
     (
         ["bound", MATMUL, "--on", "my/chip.json"],

@@ -139,8 +139,7 @@ def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
 
 
 #: Words for kinds of machines, and how to list those of the kind.
-_KINDS = {"gpu": "", "cuda": " --filter nvidia", "rocm": " --filter amd", "tpu": " --filter tpu"}
-_KINDS |= {maker: f" --filter {maker}" for maker in ("nvidia", "amd", "google", "intel", "apple", "aws")}
+_KINDS = {"gpu": "", "cuda": " --filter nvidia", "rocm": " --filter amd"}
 
 #: Words for the machine one sits at.
 _HERE = ("cpu", "local", "localhost", "here", "host")
@@ -167,12 +166,12 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     family = index.family(squashed)
     if squashed in _HERE:
         hint = "measure this machine with `roofline measure`, then --on this; `roofline chips` lists data sheets"
-    elif squashed in _KINDS:
-        hint = f"name one: `roofline chips{_KINDS[squashed]}` lists them"
     elif len(family) > MOST_LISTED:
         hint = f"`roofline chips --filter {squashed}` lists its {len(family)} chips"
     elif family:
         hint = f"chips of that family are: {', '.join(family)}"
+    elif squashed in _KINDS:
+        hint = f"name one: `roofline chips{_KINDS[squashed]}` lists them"
     elif near:
         called = own.get(near) or min(index.read().aliases[near], near, key=len)
         hint = f"did you mean {called!r}? (`roofline chips` lists all)"
