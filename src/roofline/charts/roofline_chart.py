@@ -16,7 +16,6 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
 from roofline.bounds.zones import Zones
 from roofline.charts.chart import Chart
@@ -26,6 +25,7 @@ from roofline.charts.roofs import Corner, Roof, check_known, machine_roof, style
 from roofline.charts.size_axes import in_order, named
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
+from roofline.measurement.points import bound_of
 from roofline.measurement.runs import Measured
 from roofline.quantity import format_number, format_quantity
 
@@ -80,8 +80,10 @@ def roofline_chart(
     if skipped and not (done or measured):
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
-    priced = [bound(flops=r.flops, bytes=r.bytes, dtype=r.dtype, on=machines[at]) for r, at in runs]
-    roofs = _roofs(machines, dtypes, levels, [*bounds, *priced], zones)
+    priced = [bound_of(run, machines[at]) for run, at in runs]
+    answers = [(answer, index_of(answer.machine, machines)) for answer in bounds]
+    answers += [(answer, at) for answer, (_, at) in zip(priced, runs, strict=True)]
+    roofs = _roofs(machines, dtypes, levels, answers, zones)
     corners = [corner for roof in roofs for corner in roof.corners()]
     if not corners:
         known = named([machine.name for machine in machines])
@@ -112,7 +114,7 @@ def _roofs(
     machines: Sequence[Machine],
     dtypes: Sequence[str],
     levels: Sequence[str],
-    answers: Sequence[Bound],
+    answers: Sequence[tuple[Bound, int]],
     zones: Zones | None,
 ) -> list[Roof]:
     """A roof for each machine; with zones, one roof with a slope for each bandwidth."""
@@ -122,7 +124,7 @@ def _roofs(
             machine,
             dtypes=wanted,
             levels=levels,
-            answers=[a for a in answers if index_of(a.machine, machines) == series],
+            answers=[answer for answer, at in answers if at == series],
         )
         for series, machine in enumerate(machines)
     ]
@@ -326,8 +328,8 @@ def _notes(
     said += [f"no peak is known for these dtypes on {roof.machine.name}" for roof in roofs if not roof.ceilings]
     said += [ceiling.note for roof in roofs for ceiling in roof.ceilings if ceiling.note]
     faster = [point.label for point in points if point.share is not None and point.share > 1]
-    said += [
-        f"{name} ran faster than its bound: data already in a cache, or fewer bytes than stated?" for name in faster
-    ]
+    cold = all(roof.machine.over is None for roof in roofs)
+    why = "data already in a cache, or fewer bytes than stated?" if cold else "fewer bytes than stated?"
+    said += [f"{name} ran faster than its bound: {why}" for name in faster]
     said += [f"not on the chart: {why}" for why in skipped]
     return in_order(said, [roof.machine for roof in roofs])

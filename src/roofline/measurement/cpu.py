@@ -33,7 +33,7 @@ QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
 #: When sampling has to be over, in seconds from the start, and the least time it gets: on a busy machine what goes
 #: before it takes a quarter of a minute. Starting Python, and writing down what was found, come on top.
-LIMIT, QUICK_LIMIT, LEAST_SHARE = 57.0, 8.8, 0.25
+LIMIT, QUICK_LIMIT, LEAST_SHARE = 56.0, 8.8, 0.5
 
 #: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
 TILE, SHARED = "tile ", 0.9
@@ -100,7 +100,7 @@ def _left(seconds: float, limit: float, gone: float) -> float:
     """What sampling may take of its seconds where some are gone: even a late first round has to end by the limit.
 
     >>> _left(48.0, 57.0, 2.0), round(_left(48.0, 57.0, 24.0), 6), _left(48.0, 57.0, 80.0)
-    (48.0, 30.0, 12.0)
+    (48.0, 30.0, 24.0)
     """
     return min(seconds, max((limit - gone) / LATEST, LEAST_SHARE * seconds))
 
