@@ -78,7 +78,7 @@ MESSAGES = [
     (["bound", MATMUL, "B:64"], "a size is written B=64"),
     (["bound", MATMUL, "B=64,D=8"], "each size is a word of its own, after a space: B=64 D=8"),
     (["bound", "“bf16[4,", "--on", "v5e"], "unexpected '“'; quotes of a word processor"),
-    (["bound", MATMUL, "--on", "tpu"], "unknown chip 'tpu'; `roofline chips --filter tpu` lists its 11 chips"),
+    (["bound", MATMUL, "--on", "tpu"], "unknown chip 'tpu'; chips of that family are: v1, v2, v3"),
     (["bound", MATMUL, "--on", "cpu"], "unknown chip 'cpu'; measure this machine with `roofline measure`, then --on"),
     (
         ["bound", MATMUL, "--on", "my/chip.json"],
@@ -99,7 +99,6 @@ MESSAGES = [
     (["help"], "no command 'help'; help is roofline --help, or roofline COMMAND --help"),
     (["bound", MATMUL, "-on", "h100"], "No such option '-o'; that is written --on, with two dashes."),
     (["bound", MATMUL, "-o", "a.json"], "No such option '-o'; this command writes to the terminal: --json > FILE."),
-    (["bound", MATMUL, "--overlap", "80%"], "'80%' is not a valid float; a plain number is meant, as in 0.8."),
     (["llm", "llama-2-7b", "on", "h100"], "unexpected extra arguments (on h100); an option begins with two dashes"),
     (["solve", MATMUL, "--on", "v5e"], "Missing option '--for'; a size (B), a bandwidth (hbm), a peak (bf16)"),
     (["solve", MATMUL, "--for", "Q", "--on", "v5e"], "nothing here is called 'Q'; unknowns are: B, D, F"),

@@ -12,9 +12,11 @@ from made import made
 
 from roofline import chip
 from roofline.charts.measured_chart import measured_chart
+from roofline.charts.plot import plot
 from roofline.charts.split_chart import MOST, split_chart
 from roofline.cli import main
 from roofline.errors import InputError
+from roofline.hardware.rate import with_choices
 from roofline.measurement import Measured, points_of, write_machine_file
 from roofline.measurement.export import rows
 
@@ -141,3 +143,14 @@ def test_the_table_shows_what_the_levels_stand_on():
         told = level.told_by(replace(curve, points=points).values(), inner and inner.capacity)
         cell = max(value for _, value in told)
         assert cell <= level.bandwidth * 1.001
+
+
+def test_a_chart_of_warm_runs_has_the_roofs_of_the_table(tmp_path):
+    """The picture drew the main memory's slope alone, and another share than the table beside it."""
+    write_machine_file(made(), tmp_path / "this.toml")
+    machine = with_choices(chip("this", files=[tmp_path / "this.toml"]), over="warm")
+    small, large = Measured("small", 4e3, 5e4, 1e-6, "fp32"), Measured("large", 1e9, 1e10, 1.0, "fp32")
+    chart = plot(on=machine, measured=[small, large])
+    points = points_of([small, large], machine)
+    assert [point.y / point.roof for point in chart.points] == [pytest.approx(p.fraction) for p in points]
+    assert {line.label.split()[1] for line in chart.lines if line.role == "slope"} == {"dram", points[0].bound.bound_by}

@@ -16,7 +16,6 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
 from roofline.bounds.zones import Zones
 from roofline.charts.chart import Chart
@@ -27,6 +26,7 @@ from roofline.charts.size_axes import in_order, named
 from roofline.errors import InputError, suggest
 from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Machine
+from roofline.measurement.points import bound_of
 from roofline.measurement.runs import Measured
 from roofline.quantity import format_number, format_quantity
 
@@ -87,8 +87,10 @@ def roofline_chart(
     if skipped and not (done or measured):
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
-    priced = [bound(flops=r.flops, bytes=r.bytes, dtype=r.dtype, on=machines[at]) for r, at in runs]
-    roofs = _roofs(machines, dtypes, levels, [*bounds, *priced], zones)
+    priced = [bound_of(run, machines[at]) for run, at in runs]
+    answers = [(answer, index_of(answer.machine, machines)) for answer in bounds]
+    answers += [(answer, at) for answer, (_, at) in zip(priced, runs, strict=True)]
+    roofs = _roofs(machines, dtypes, levels, answers, zones)
     corners = [corner for roof in roofs for corner in roof.corners()]
     if not corners:
         known = named([machine.name for machine in machines])
@@ -120,7 +122,7 @@ def _roofs(
     machines: Sequence[Machine],
     dtypes: Sequence[str],
     levels: Sequence[str],
-    answers: Sequence[Bound],
+    answers: Sequence[tuple[Bound, int]],
     zones: Zones | None,
 ) -> list[Roof]:
     """A roof for each machine; with zones, one roof with a slope for each bandwidth."""
@@ -130,7 +132,7 @@ def _roofs(
             machine,
             dtypes=wanted,
             levels=levels,
-            answers=[a for a in answers if index_of(a.machine, machines) == series],
+            answers=[answer for answer, at in answers if at == series],
         )
         for series, machine in enumerate(machines)
     ]
@@ -343,6 +345,8 @@ def _notes(
     if faster:
         who = named(faster if len(faster) <= MOST_FASTER else [*faster[: MOST_FASTER - 1], "others"])
         bounds = "its bound" if len(faster) == 1 else "their bounds"
-        said.append(f"{who} ran faster than {bounds}: data already in a cache, or fewer bytes than stated?")
+        cold = all(roof.machine.over is None for roof in roofs)
+        why = f"{'data already in a cache, or ' if cold else ''}fewer bytes than stated?"
+        said.append(f"{who} ran faster than {bounds}: {why}")
     said += [f"not on the chart: {why}" for why in skipped]
     return in_order(said, [roof.machine for roof in roofs])

@@ -186,5 +186,7 @@ def _device(text: str) -> Device:
     kinds: dict[str, Callable[[int], Device]] = {"cuda": TorchDevice, "jax": JaxDevice}
     name, _, index = text.partition(":")
     if name not in kinds or (index and not index.isdigit()):
-        raise InputError(f"--device {text!r} is not one", hint="cuda, jax, or one of several: cuda:1")
+        raise InputError(
+            f"--device {text!r} is not one", hint="cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
+        )
     return kinds[name](int(index or 0))

@@ -129,10 +129,15 @@ def points_of(runs: Iterable[Measured], machine: Machine) -> list[Point]:
             raise InputError(f"{run.name!r} ran on {run.on!r}, not on {machine.name}", hint=hint)
         asked = run.flops, run.bytes, run.dtype
         if asked not in answers:
-            roof = _warm(machine, run.bytes) if machine.over == WARM and run.bytes else machine
-            answers[asked] = bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=roof)
+            answers[asked] = bound_of(run, machine)
         found.append(Point(run, answers[asked]))
     return found
+
+
+def bound_of(run: Measured, machine: Machine) -> Bound:
+    """What a machine allows for the FLOPs and bytes of a run; of warm data in the level that holds so many bytes."""
+    roof = _warm(machine, run.bytes) if machine.over == WARM and run.bytes else machine
+    return bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=roof)
 
 
 def _warm(machine: Machine, moved: float) -> Machine:

@@ -34,7 +34,7 @@ _UNITS = {"flops": "FLOP", "bytes": "B", "seconds": "s"}
 _MEANT: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("time", "duration", "latency", "runtime", "elapsed", "sec", "s"), ("seconds", "")),
     **dict.fromkeys(("ms", "us", "ns", "time_ms", "time_us", "milliseconds", "microseconds"), ("seconds", "210 us")),
-    **dict.fromkeys(("flop", "work", "operations"), ("flops", "")),
+    **dict.fromkeys(("work", "operations"), ("flops", "")),
     **dict.fromkeys(("mflops", "gflops", "tflops", "mflop", "gflop", "tflop"), ("flops", "137 GFLOP")),
     **dict.fromkeys(("traffic", "memory", "b"), ("bytes", "")),
     **dict.fromkeys(("kb", "mb", "gb", "kib", "mib", "gib"), ("bytes", "201 MB")),
