@@ -145,7 +145,7 @@ def test_trips_of_a_loop(capsys, loop, trips):
     ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "-1"], "--trips -1 is not N or PLACE=N"),
     ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "loop.py:6=2"], "loop.py:5: how often this while loop"),
     ("plain", ["--input", "fp32[8]", "--trips", "2"], "--trips is for JAX and ONNX"),
-    ("plain", ["--input", "fp32[8]", "-o", "ops.png"], "end it in .html, .json, .txt"),
+    ("plain", ["--input", "fp32[8]", "-o", "ops.gif"], "end it in .html, .json, .txt"),
     ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.html"], "cannot write no/such/folder/ops.html"),
     ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.json"], "cannot write no/such/folder/ops.json"),
     ("plain", ["--input", "fp32[8]", "--depth", "-1"], "0 shows the program alone"),
@@ -220,3 +220,13 @@ def test_a_size_may_be_a_formula_of_another(capsys, model):
     code, said = run(capsys, f"{model}:scale", "--input", "fp32[D, F]", "F=4*D")
     assert code != 0
     assert "size F is a formula of D, which has no value" in said.err
+
+
+def test_a_picture_shows_the_layers_under_the_roof(capsys, model, tmp_path):
+    words = ["trace", f"{model}:build", "--input", "fp32[1, 3, 16, 16]", "-o", str(tmp_path / "layers.svg")]
+    assert main([*words, "--on", "1080ti"]) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path}/layers.svg\n"
+    assert "Sequential on NVIDIA GTX 1080 Ti" in (tmp_path / "layers.svg").read_text()
+    for more, message in (([], "a roofline is that of a machine"), (["--on", "h100", "--json"], "two answers")):
+        assert main([*words, *more]) == 2
+        assert message in capsys.readouterr().err

@@ -32,14 +32,20 @@ def operations(answer: Bound, name: str | None = None) -> list[Operation]:
 
     A program gives a point an operation. Sizes that have no number are an error.
     """
+    return [_point(answer, text, part) for text, part, missing in _parts(answer, name) if not missing]
+
+
+def placed(answer: Bound) -> list[tuple[OpBound, Operation]]:
+    """List the operations of a program that have a place on the chart, each with its point."""
+    _check_numbers(answer)
+    named = [(op, _name(op)) for op in answer.ops]
+    return [(op, _point(answer, text, op)) for op, text in named if not wanting(op, answer.machine) and op.intensity]
+
+
+def _point(answer: Bound, text: str, part: Bound | OpBound) -> Operation:
     dtype = next((use.dtype for use in answer.uses if use.quantity == "flops"), "")
-    return [
-        Operation(
-            text, answer.machine, float(part.intensity or 0), float(part.flops / part.lower), str(part.bound_by), dtype
-        )
-        for text, part, missing in _parts(answer, name)
-        if not missing
-    ]
+    attainable = float(part.flops / part.lower)
+    return Operation(text, answer.machine, float(part.intensity or 0), attainable, str(part.bound_by), dtype)
 
 
 def left_out(answer: Bound, name: str | None = None) -> list[str]:

@@ -10,16 +10,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from roofline.bounds.bound import Bound, OpBound
 from roofline.charts.bars_chart import MOST_ROWS, Row, bars_chart
 from roofline.charts.chart import Chart
+from roofline.charts.gathered import gathered, only
 from roofline.charts.marks import Point
-from roofline.charts.operations import Operation, operations
 from roofline.charts.roofline_chart import roofline_chart
 from roofline.errors import InputError
 from roofline.models.report import Serving
@@ -29,9 +27,6 @@ from roofline.sizes import is_array
 #: Points of a phase on a roofline, the longest first; the rest are said to be left out.
 MOST_POINTS = 7
 
-#: Points no farther apart than this factor in either direction are drawn as one.
-NEAR = 1.12
-
 #: Names of operations that one point carries.
 MOST_NAMES = 4
 
@@ -40,13 +35,13 @@ def serving_roofline(found: Serving, *, theme: str = "light") -> Chart:
     """Each operation of prefill and decode under the roof of the chip it runs on; those in one place share a point."""
     phases = _phases(found)
     first = phases[0][1].machine
-    gathered = [(name, *_gathered(_single(phase))) for name, phase in phases]
+    together = [(name, *_together(_single(phase))) for name, phase in phases]
     kept = [
-        _only(replace(phase, machine=first), [part for part, _ in groups])
-        for (_, phase), (_, groups, _) in zip(phases, gathered, strict=True)
+        only(replace(phase, machine=first), [part for part, _ in groups])
+        for (_, phase), (_, groups, _) in zip(phases, together, strict=True)
     ]
     chart = roofline_chart([first], kept, title=f"{found.model.name} on {first.name}", theme=theme)
-    labels = [(number, text) for number, (_, groups, _) in enumerate(gathered) for _, text in groups]
+    labels = [(number, text) for number, (_, groups, _) in enumerate(together) for _, text in groups]
     several = len(phases) > 1
     marks = []
     left = iter(labels)
@@ -56,7 +51,7 @@ def serving_roofline(found: Serving, *, theme: str = "light") -> Chart:
             name = f"{phases[number][0]}: {text}" if several else text
             mark = replace(mark, series=number if several else 0, shape=number, label=name, text=name)
         marks.append(mark)
-    rest = [f"{count} shorter or byte-free operations of {name} left out" for name, _, count in gathered if count]
+    rest = [f"{count} shorter or byte-free operations of {name} left out" for name, _, count in together if count]
     asked = " · ".join(_sizes(name, phase) for name, phase in phases)
     return replace(chart, subtitle=asked, marks=tuple(marks), notes=(*rest, *chart.notes), height=520)
 
@@ -156,34 +151,10 @@ def _sizes(name: str, phase: Bound) -> str:
     return f"{name} ({asked})"
 
 
-def _gathered(bound: Bound) -> tuple[list[tuple[OpBound, str]], int]:
-    """Operations that have a place on a roofline, those in nearly one place together; and how many are left out."""
-    points = {point.name: point for point in operations(bound)}
-    placed = [(points[part.op.where], part) for part in bound.ops if part.op.where in points]
-    groups: list[tuple[Operation, list[OpBound]]] = []
-    for point, part in sorted(placed, key=lambda each: -float(each[1].lower)):
-        home = next((members for other, members in groups if _near(point, other)), None)
-        if home is None:
-            groups.append((point, [part]))
-        else:
-            home.append(part)
-    shown = list(islice(groups, MOST_POINTS))
-    count = sum(len(members) for _, members in shown)
-    return [(members[0], _named(members)) for _, members in shown], len(bound.ops) - count
-
-
-def _only(bound: Bound, parts: Sequence[OpBound]) -> Bound:
-    """A phase of these operations alone, as far as a roofline asks."""
-    if len(parts) != 1:
-        return replace(bound, ops=tuple(parts))
-    part = parts[0]
-    figures = {"flops": part.flops, "intensity": part.intensity, "lower": part.lower, "bound_by": part.bound_by}
-    return replace(bound, ops=(part,), **figures)
-
-
-def _near(one: Operation, other: Operation) -> bool:
-    ratios = (one.intensity / other.intensity, one.attainable / other.attainable)
-    return all(abs(math.log(ratio)) < math.log(NEAR) for ratio in ratios)
+def _together(phase: Bound) -> tuple[list[tuple[OpBound, str]], int]:
+    """An operation for each point with the names of all that share it; and how many operations are left out."""
+    groups, left = gathered(phase, MOST_POINTS)
+    return [(members[0], _named(members)) for members in groups], left
 
 
 def _named(members: Sequence[OpBound]) -> str:

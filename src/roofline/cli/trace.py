@@ -8,11 +8,14 @@ from typing import Any
 import click
 
 from roofline.cli.options import TARGET, parse_size, target_arguments, with_options
-from roofline.cli.output import show, show_json
+from roofline.cli.output import show, show_chart, show_json
 from roofline.errors import InputError, SizeError, suggest
 
 #: Endings of files that the answer can be written to.
 _ENDINGS = (".html", ".json", ".txt")
+
+#: Those of pictures: the operations under the roof.
+_PICTURES = (".svg", ".png", ".pdf")
 
 
 @click.command("trace")
@@ -43,7 +46,9 @@ _ENDINGS = (".html", ".json", ".txt")
 @click.option("--flat", is_flag=True, help="List every operation rather than the tree of modules.")
 @click.option("--depth", type=int, help="How many levels of the tree to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
-@click.option("-o", "--output", metavar="PATH", help="Write the answer to a file: .html, .json or .txt.")
+@click.option(
+    "-o", "--output", metavar="PATH", help="Write to a file: .html, .json or .txt, or a roofline: .svg, .png or .pdf."
+)
 def command(
     program: str,
     words: tuple[str, ...],
@@ -68,11 +73,18 @@ def command(
     roofline trace model.py:build --input "int32[B, 128]" B=8 --backward
     roofline trace step.py:step --jax --input "bf16[1024, 4096]" --on v5e
     roofline trace resnet50.onnx --on l4 --batch 32
+    roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4 -o layers.svg
     """
     from roofline.programs.api import front_end, trace
 
-    if output is not None and not output.endswith(_ENDINGS):
-        raise InputError(f"{output} is no kind of file that trace writes", hint=f"end it in {', '.join(_ENDINGS)}")
+    drawn = output is not None and output.endswith(_PICTURES)
+    if output is not None and not output.endswith((*_ENDINGS, *_PICTURES)):
+        listed = ", ".join((*_ENDINGS, *_PICTURES))
+        raise InputError(f"{output} is no kind of file that trace writes", hint=f"end it in {listed}")
+    if drawn and options["on"] is None:
+        raise InputError("a roofline is that of a machine", hint="name one: --on h100")
+    if drawn and as_json:
+        raise InputError("--json and a picture are two answers", hint="leave one of them out")
     if depth is not None and depth < 0:
         raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
     arguments: dict[str, Any] = {"sizes": _sizes(words)}
@@ -97,6 +109,11 @@ def command(
     traced = trace(value, *inputs, frontend=frontend, **arguments)
     bound = traced.bound(policy=policy, **target) if target["on"] is not None else None
     traced.flops(convention), traced.bytes(policy)
+    if drawn and bound is not None:
+        from roofline.charts.gathered import program_roofline
+
+        show_chart(program_roofline(bound), output, None)
+        return
     if as_json or (output or "").endswith(".json"):
         answer = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
         _write_json(answer, output)

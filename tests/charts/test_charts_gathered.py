@@ -1,0 +1,35 @@
+"""A program's operations on one roofline: alike ones together, what has no place or takes least left out and said."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline.bounds.api import bound
+from roofline.charts.gathered import MOST_POINTS, gathered, program_roofline
+from roofline.errors import InputError, SizeError
+
+LAYERS = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); y = g * bf16[F, D]; transpose(y)"
+
+
+def test_operations_in_one_place_share_a_point():
+    chart = program_roofline(bound(LAYERS, on="h100", B=512, D=4096, F=4096))
+    assert [(round(point.x, 1), point.bound_by) for point in chart.points] == [(409.6, "tensor"), (1.2, "hbm")]
+    assert chart.points[0].label == "bf16[B, D] * bf16[D, F] -> bf16[B, F], bf16[B, F] * bf16[F, D] -> bf16[B, D]"
+    assert chart.notes[0] == "1 shorter, byte-free or FLOP-free operations left out"
+
+
+def test_the_longest_have_points_and_all_others_are_counted():
+    lines = "; ".join(f"x{n} = bf16[B, {64 * 2**n}] * bf16[{64 * 2**n}, F]" for n in range(5))
+    answer = bound(lines, on="h100", B=512, F=8192)
+    groups, left = gathered(answer, 3)
+    assert (len(groups), left) == (3, 2)
+    times = [float(members[0].lower) for members in groups]
+    assert times == sorted(times, reverse=True)
+    assert gathered(answer, MOST_POINTS)[1] == 0
+
+
+def test_what_cannot_be_drawn():
+    with pytest.raises(InputError, match="no operation of the program has both FLOPs and bytes"):
+        program_roofline(bound("transpose(bf16[B, D])", on="h100", B=8, D=8))
+    with pytest.raises(SizeError, match="size B has no value"):
+        program_roofline(bound(LAYERS, on="h100", D=8, F=8))
