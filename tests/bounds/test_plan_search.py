@@ -125,3 +125,20 @@ def test_one_plan_for_all_rows_is_said() -> None:
     assert "plan: AllReduce_X(bf16[B, F] {U_X}), which sends over the fewest mesh axes" in rows.assumptions
     best = [bound(text, on="v5e:4", B=B, D=8192, F=8192).lower for B in (64, 65536)]
     assert all(row >= one * (1 - 1e-12) for row, one in zip(rows.lower, best, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("line", "plan", "result"),
+    [
+        ("bf16[B_X, D] * bf16[D, F]", "no communication", "bf16[1000_X, 4096]"),
+        ("bf16[B, D_X] * bf16[D_X, F]", "no communication", "bf16[1000, 4096] {U_X}"),
+        ("bf16[B, D_X] * bf16[D, F]", "AllToAll_{X,B}(bf16[B, D_X])", "bf16[1000_X, 4096]"),
+    ],
+)
+def test_a_final_result_is_partial_only_where_operands_make_it_so(line: str, plan: str, result: str) -> None:
+    """To split a contraction and leave the sums to nobody would be no way to do it."""
+    answer = bound(line, on="h100:8", B=1000, D=4096, F=4096)
+    assert answer.plan == plan
+    assert answer.expression.endswith(f"-> {result}")
+    summed = bound(f"{line} -> bf16[B, F]", on="h100:8", B=1000, D=4096, F=4096)
+    assert summed.lower >= answer.lower

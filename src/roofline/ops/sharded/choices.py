@@ -83,6 +83,12 @@ class Choice(NamedTuple):
         return moved(self.raw, self.after)
 
     @property
+    def moves_to_sums(self) -> bool:
+        """Whether operands are moved over axes over which the raw result is then a partial sum."""
+        made = {axis for steps in self.before for move in steps for axis in move.axes}
+        return not made.isdisjoint(self.raw.unreduced)
+
+    @property
     def score(self) -> Score:
         """Mesh axes that its collectives go over, its slices, axes along which every chip does the same."""
         made = [move for steps in (*self.before, self.after) for move in steps]

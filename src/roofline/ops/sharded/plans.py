@@ -13,7 +13,7 @@ ReduceScatter_{Y,D}(Out[B_X, D] {U_Y})
 
 A plan is structure only: it depends on no size, but for the choices that sizes rule out. Without costs, plans that send
 over the fewest mesh axes come first. Results whose layout is not written take any; partial sums of them are summed when
-something else than a sum needs them.
+something else than a sum needs them, and no operand is moved to leave a final result partial.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class _Search:
             wanted = layout_of(step.output).without(self.single) if fixed else None
             sums = not any(x.ident in self.no_sums for x in step.inputs)
             found = choices(step, inputs, wanted, also=self.also, may_split=self.may_split, sums=sums)
-            self._found[key] = tuple(found)
+            last = wanted is None and step.output.ident not in self.last_use
+            self._found[key] = tuple(choice for choice in found if not (last and choice.moves_to_sums))
         return self._found[key]
 
     @staticmethod
