@@ -99,3 +99,23 @@ def test_tied_head_is_counted_once() -> None:
     model = load("qwen3-0.6b")
     assert model.tied
     assert "lm_head" not in model.parameters_by_module()
+
+
+#: Types that hold a language model beside a tower, and the language part of their default configuration as
+#: transformers builds it.
+BESIDE_TOWERS = {
+    "glm46v": ("glm4v_text", 9_400_279_040),
+    "exaone4_5": ("exaone4", 9_429_069_824),
+    "mllama": ("mllama_text_model", 9_775_192_080),
+    "gemma3n": ("gemma3n_text", 6_835_235_568),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(BESIDE_TOWERS))
+def test_language_parts_beside_towers(kind: str) -> None:
+    """What the section of text leaves out is as its own type has it."""
+    text, count = BESIDE_TOWERS[kind]
+    more: dict[str, Any] = {"mllama": {"cross_attention_layers": [3, 8, 13, 18, 23, 28, 33, 38]}}.get(kind, {})
+    model = load({"model_type": kind, "text_config": {"model_type": text, **more}, "vision_config": {"patch_size": 14}})
+    assert model.parameters == count
+    assert model.gaps == ("vision_config is not modelled: only the language part is",)

@@ -21,6 +21,7 @@ from roofline.models.memory import cache_bytes
 from roofline.models.operations import storages
 from roofline.models.report import serve
 from roofline.models.serving import needs
+from tests.models.tiny import TINY
 
 A100 = {"on": "a100", "set": {"bf16": 312e12, "hbm": 2.039e12}}
 H100 = {"on": "h100", "set": {"bf16": 989.4e12, "hbm": 3.35e12}}
@@ -313,3 +314,17 @@ def test_a_prompt_as_long_as_the_model_takes_is_prefilled_alone() -> None:
     for sizes in ({"prompt": 1025}, {"prompt": 1024, "context": 1024}):
         with pytest.raises(SizeError, match="up to 1024 tokens, not 1025"):
             serve("gpt2", on="h100", **sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "formats"),
+    [
+        ("mamba2", "weights bf16, activations bf16, states fp32"),
+        ("falcon_h1", "weights bf16, activations bf16, keys and values bf16, states fp32"),
+        ("llama", "weights bf16, activations bf16, keys and values bf16"),
+    ],
+)
+def test_formats_of_what_a_sequence_keeps_are_said(name: str, formats: str) -> None:
+    said = serve_bound(load({**TINY[name], "torch_dtype": "bfloat16"}), "decode", on="h100", context=99).assumptions
+    assert formats in said
+    assert any("causal attention" in each for each in said) == ("keys" in formats)

@@ -302,8 +302,11 @@ def _assumptions(
         kept = f" ({' and '.join(ends)} {model.dtype})" if ends and options["weights"] != model.dtype else ""
         stored = f"{options['weights']}{kept}"
     kv = options.get("kv") or (section.kv if section else None) or activations
-    said.append(f"weights {stored}, activations {activations}, keys and values {kv}")
-    if model.causal:
+    attends = any(op.kind == "attention" for op in ops)
+    formats = [f"weights {stored}", f"activations {activations}", *([f"keys and values {kv}"] if attends else [])]
+    states = {t.dtype for op in ops if op.kind == "recurrence" for t in op.writes if t.role == "state"}
+    said.append(", ".join([*formats, *(f"states {dtype}" for dtype in sorted(states))]))
+    if model.causal and attends:
         every = options.get("count") == "full"
         said.append(
             "every pair of query and key is counted, masked or not"

@@ -87,7 +87,10 @@ def said_of_borrowing(borrows: Sequence[bool]) -> tuple[str, ...]:
     if not any(borrows):
         return ()
     first = borrows.index(True)
-    return (f"layers from {first} on attend to keys and values of earlier ones: the floor reads those once",)
+    return (
+        f"layers from {first} on attend to keys and values of earlier ones: the floor reads those once",
+        f"a prefill runs all layers on every token; those from {first} on leave no keys, so the last token would do",
+    )
 
 
 def _attention(fields: Fields, shape: Shape, kind: str, borrowed: bool, lends: bool) -> Attention:

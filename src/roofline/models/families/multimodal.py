@@ -29,6 +29,11 @@ _TEXT = {
     "lfm2_vl": ("lfm2", "model.language_model."),
     "glm4v": ("glm4v_text", "model.language_model."),
     "glm4v_moe": ("glm4v_moe_text", "model.language_model."),
+    "glm46v": ("glm4v_text", "model.language_model."),
+    "exaone4_5": ("exaone4", "model.language_model."),
+    "hyperclovax_vision_v2": ("hyperclovax", "model.language_model."),
+    "video_llama_3": ("qwen2", "model.language_model."),
+    "minicpmv4_6": ("qwen3_5_text", "model.language_model."),
     "kimi_vl": ("deepseek_v3", "language_model.model."),
     "internvl_chat": ("qwen2", "language_model.model."),
     "qwen2_vl": ("qwen2_vl_text", "model.language_model."),
@@ -62,7 +67,8 @@ use_image_newline_parameter mm_tokens_per_image boi_token_index eoi_token_index 
 text_config projector_hidden_size projector_bias projector_use_layernorm alignment_intermediate_size
 adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size projector_layernorm_eps
 downsample_ratio visual_indicator_token_ids vocab_size template ps_version select_layer use_thumbnail
-dynamic_image_size force_image_size min_dynamic_patch max_dynamic_patch pad2square llm_config
+dynamic_image_size force_image_size min_dynamic_patch max_dynamic_patch pad2square llm_config insert_layer_id
+image_size downsample_mode merge_kernel_size merger_times patch_size
 """
 
 
