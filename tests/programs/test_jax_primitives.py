@@ -174,3 +174,26 @@ def test_a_branch_inside_a_library_is_told_without_a_line():
     found = trace(jax.scipy.linalg.expm, "fp32[8, 8]").assumptions
     assert [line for line in found if "cond" in line]
     assert not [line for line in found if line.startswith(":")]
+
+
+_FULL, _CAUSAL = 128 * 128, 128 * 129 // 2
+
+
+@pytest.mark.parametrize(("options", "pairs"), [
+    ({}, _FULL), ({"is_causal": True}, _CAUSAL),
+    ({"is_causal": True, "local_window_size": (31, 0)}, 32 * 33 // 2 + 96 * 32),
+])  # fmt: skip
+def test_attention_of_cudnn_is_one_kernel_without_a_device_too(options, pairs):
+    """Grouped queries; what a mask hides is not computed, and the scores are worked out again for the gradients."""
+
+    def attend(q, k, v):
+        return jax.nn.dot_product_attention(q, k, v, implementation="cudnn", **options)
+
+    def gradients(q, k, v):
+        return jax.grad(lambda *given: attend(*given).astype(jnp.float32).sum(), (0, 1, 2))(q, k, v)
+
+    inputs = ("bf16[2, 128, 8, 64]", "bf16[2, 128, 2, 64]", "bf16[2, 128, 2, 64]")
+    found = trace(attend, *inputs)
+    assert (found.flops(), found.complete) == (4 * 2 * 8 * pairs * 64, True)
+    assert found.bytes() == 2 * 2 * 128 * 64 * (8 + 2 + 2 + 8)
+    assert trace(gradients, *inputs).flops() == (4 + 10) * 2 * 8 * pairs * 64

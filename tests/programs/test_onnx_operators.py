@@ -238,3 +238,11 @@ def test_a_result_that_the_file_reads_too_is_written():
     results = [value("new", 101, 32), value("y", 101, 32)]
     found = trace(model(nodes, [value("past", 100, 32), value("x", 1, 32)], results), frontend="onnx")
     assert found.bytes("minimal") == 4 * 32 * (100 + 1 + 101 + 101)
+
+
+def test_weights_with_brackets_in_their_names_are_no_parts():
+    names = [f"layers[{i}].w" for i in range(3)]
+    nodes = [helper.make_node("MatMul", ["x", name], [f"y{i}"]) for i, name in enumerate(names)]
+    results = [value(f"y{i}") for i in range(3)]
+    found = trace(model(nodes, [value("x", 4, 8)], results, [weight(name, 8, 16) for name in names]), frontend="onnx")
+    assert found.bytes("minimal") == 4 * (4 * 8 + 3 * 8 * 16 + 3 * 4 * 16)

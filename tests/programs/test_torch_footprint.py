@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -155,7 +157,7 @@ class _Cache:
     """What a program may give back that is no tuple or dictionary."""
 
     def __init__(self, keys):
-        self.layers = [{"keys": keys}]
+        self.layers = [SimpleNamespace(keys=keys)]
 
 
 @pytest.mark.parametrize("hold", [lambda h: h, _Cache, lambda h: {"h": [h]}])

@@ -57,3 +57,9 @@ def test_gradients_of_a_scaled_loss_are_unscaled_and_taken_to_be_finite():
     found = trace(step, "fp32[1, 100]")
     assert found.complete
     assert found.flops("all") == pytest.approx(2 * 2 * SIZE + 2 * SIZE + 2 * SIZE, abs=120)
+
+
+def test_an_optimizer_for_captured_graphs_runs_on_the_device_it_is_told():
+    layer = nn.Linear(100, 100, bias=False)
+    found = trace(layer, "fp32[1, 100]", optimizer=lambda p: torch.optim.Adam(p, capturable=True), device="cuda")
+    assert found.only(phase="optimizer").bytes("minimal") == pytest.approx(7 * 4 * SIZE, abs=20)

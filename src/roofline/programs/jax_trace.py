@@ -33,6 +33,7 @@ from roofline.errors import DTypeError, InputError
 from roofline.programs.jax_masks import Masks, constant
 from roofline.programs.jax_regions import REGIONS
 from roofline.programs.jax_registry import load
+from roofline.programs.jax_rules.attention import without_a_device
 from roofline.programs.jax_values import automatic, value_of
 from roofline.programs.jax_walker import Context, Walker, called_by, line_of, opened, own, place_of
 from roofline.programs.specs import CALL_HINT, is_call, spec
@@ -83,7 +84,8 @@ def trace(
 
     shapes = [jax.ShapeDtypeStruct(leaves[i].shape, leaves[i].dtype, sharding=_sharding(leaves[i])) for i in slots]
     try:
-        closed = jax.make_jaxpr(_both(called) if backward else called)(*shapes)
+        with without_a_device():
+            closed = jax.make_jaxpr(_both(called) if backward else called)(*shapes)
     except Exception as error:
         raise own(error) or _explained(error) from error
     pruned, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)

@@ -97,7 +97,7 @@ class Walk:
         for item in (*graph.input, *graph.value_info, *graph.output):
             dims, dtype = dims_of(item), dtype_of(item.type.tensor_type.elem_type)
             if dims is not None and dtype is not None:
-                self.known[item.name] = Tensor(item.name, put(dims, self.solved), dtype)
+                self.known[item.name] = Tensor(_ident(item.name), put(dims, self.solved), dtype)
         for item in graph.initializer:
             self._constant(item.name, item)
         first = len(self.ops)
@@ -196,7 +196,7 @@ class Walk:
     def _constant(self, name: str, value: Any) -> None:
         dtype = dtype_of(value.data_type)
         if dtype is not None:
-            self.known[name] = Tensor(name, tuple(value.dims), dtype, "weight", None, name)
+            self.known[name] = Tensor(_ident(name), tuple(value.dims), dtype, "weight", None, name)
         self._hold(name, value)
 
     def _hold(self, name: str, value: Any) -> None:
@@ -209,6 +209,11 @@ class Walk:
         parts = scope.split(".") if scope else []
         for level in range(len(parts)):
             self.scopes.setdefault(".".join(parts[: level + 1]), "")
+
+
+def _ident(name: str) -> str:
+    """A tensor under its name in the file; a bracket in it is not that of a part (:mod:`roofline.programs.parts`)."""
+    return name.replace("[", "(")
 
 
 def _updated(graph: Any) -> set[str]:
@@ -269,7 +274,7 @@ def _carry(walk: Walk, body: Any, given: Sequence[str], skipped: int) -> None:
     """Name what a loop carries after what it starts from, where the body leaves its shape open."""
     for item, word in zip(body.input[skipped:], given, strict=False):
         if word in walk.known and dims_of(item) is None:
-            walk.known[item.name] = replace(walk.known[word], ident=item.name)
+            walk.known[item.name] = replace(walk.known[word], ident=_ident(item.name))
 
 
 #: Operators that hold graphs.

@@ -126,6 +126,10 @@ def standing_in(
                 holder.state = value
 
 
+#: What an optimizer refuses to do on shapes alone; what it keeps from step to step does not depend on it.
+_FOR_DEVICES = ("fused", "capturable")
+
+
 def prepared(optimizer: Any, declare: Callable[[Any, str, str], None]) -> None:
     """Take a step without data, so that the one that is traced finds what an optimizer keeps from step to step."""
     if not type(optimizer).__module__.startswith("torch.optim"):  # what others do in a step is not known
@@ -136,21 +140,19 @@ def prepared(optimizer: Any, declare: Callable[[Any, str, str], None]) -> None:
         return
     optimizer.state = type(optimizer.state)(dict)
     kept = [p.grad for p in parameters]
-    fused = [group.get("fused") for group in optimizer.param_groups]
+    wished = [{name: group[name] for name in _FOR_DEVICES if group.get(name)} for group in optimizer.param_groups]
     for p in parameters:
         p.grad = torch.empty_like(p) if p.requires_grad else None
-    for group, chosen in zip(optimizer.param_groups, fused, strict=True):
-        if chosen:  # a kernel for devices that have it, and what it keeps is what the others keep
-            group["fused"] = False
+    for group, names in zip(optimizer.param_groups, wished, strict=True):
+        group.update(dict.fromkeys(names, False))
     try:
         type(optimizer).step(optimizer)
     except (RuntimeError, TypeError, NotImplementedError):  # one that needs a closure, or values, starts with nothing
         optimizer.state = type(optimizer.state)(dict)
     for p, grad in zip(parameters, kept, strict=True):
         p.grad = grad
-    for group, chosen in zip(optimizer.param_groups, fused, strict=True):
-        if chosen:
-            group["fused"] = chosen
+    for group, names in zip(optimizer.param_groups, wished, strict=True):
+        group.update(names)
     for held in optimizer.state.values():
         for name, tensor in held.items():
             if isinstance(tensor, torch.Tensor):

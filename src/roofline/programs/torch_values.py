@@ -43,15 +43,15 @@ def is_open(value: Any) -> bool:
     return any(isinstance(size, torch.SymInt) for tensor in tensors_in(value) for size in tensor.shape)
 
 
-def results_in(value: Any, depth: int = 4) -> list[Any]:
+def results_in(value: Any, depth: int = 3) -> list[Any]:
     """The plain tensors that a program gives back, those that objects of its own hold (caches) among them."""
     if isinstance(value, torch.Tensor):
         return [value] if type(value) is torch.Tensor else []
     if isinstance(value, list | tuple | set):
-        return [tensor for item in value for tensor in results_in(item, depth - 1)]
+        return [tensor for item in value for tensor in results_in(item, depth)]
     if isinstance(value, dict):
-        return [tensor for item in value.values() for tensor in results_in(item, depth - 1)]
+        return [tensor for item in value.values() for tensor in results_in(item, depth)]
     held = getattr(value, "__dict__", None)
-    if depth <= 0 or not isinstance(held, dict) or isinstance(value, torch.nn.Module | type) or callable(value):
+    if depth == 0 or not isinstance(held, dict) or isinstance(value, torch.nn.Module | type) or callable(value):
         return []
     return results_in(dict(held), depth - 1)
