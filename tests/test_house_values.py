@@ -191,3 +191,12 @@ def test_a_size_of_raw_work_stands_as_a_name_of_its_own() -> None:
     with pytest.raises(SizeError, match="size G stands nowhere"):
         roofline.bound(flops="2*N", bytes="3 GB", on="h100", N=3, G=5)
     assert roofline.bound(flops="2*N", bytes="N", on="h100", N="4*n", n=5).flops == 40
+
+
+def test_sizes_are_whole_numbers_in_json_too() -> None:
+    bound = roofline.bound(LINE, on="v5e", **{**SIZES, "B": [1, 64]}).to_dict()["sizes"]
+    found = serve("llama-2-7b", on="h100", batch=[1, 64], context=128).to_dict()
+    trained = MORE["training of arrays"]().to_dict()
+    for sizes in (bound["B"], found["batch"], found["decode"]["sizes"]["batch"], trained["batch_tokens"]):
+        assert len(sizes) == 2
+        assert {type(size) for size in sizes} == {int}

@@ -36,7 +36,7 @@ LEAST_GAIN = 1.005
 OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
 
 #: Said of a peak that is compared with one of which only a share is reached.
-WHOLE = "at its data-sheet peak: no reachable share of it is known"
+WHOLE = "its reachable share unknown"
 
 #: Arithmetic formats worth trying, widest first.
 ARITHMETIC = ("bf16", "fp8", "int8", "fp4")

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -39,9 +40,9 @@ class Columns(Shown):
     incomplete: tuple[str, ...]
 
     @property
+    @abstractmethod
     def whole(self) -> tuple[str, ...]:
         """The columns of whole numbers."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -81,9 +82,9 @@ class Columns(Shown):
 
         write_table(self, path)
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys: equal-length lists."""
-        raise NotImplementedError
 
     def __rich__(self) -> Any:
         from rich.console import Group

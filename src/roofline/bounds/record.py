@@ -36,7 +36,7 @@ def record(answer: Bound) -> dict[str, Any]:
         "expression": answer.expression,
         "target": answer.target,
         "machine": answer.machine.key,
-        "sizes": {name: plain(value) for name, value in answer.sizes.items()},
+        "sizes": {name: plain(whole(value)) for name, value in answer.sizes.items()},
     }
     for name in _SCALARS:
         body[name] = entry(name, getattr(answer, name), formulas)
@@ -119,6 +119,18 @@ def _inside(path: str, value: Any, formulas: dict[str, str]) -> Any:
     if isinstance(value, list | tuple) and any(isinstance(each, dict | list | tuple) for each in value):
         return [_inside(f"{path}.{index}", each, formulas) for index, each in enumerate(value)]
     return entry(path, value, formulas)
+
+
+def whole(value: Any) -> Any:
+    """Sizes as the whole numbers they are: an array of them, which holds floats, as a list of ints.
+
+    >>> import numpy as np
+    >>> whole(np.array([1.0, 64.0])), whole(64)
+    ([1, 64], 64)
+    """
+    if not is_array(value):
+        return value
+    return [int(size) if float(size).is_integer() else size for size in value.ravel().tolist()]
 
 
 def plain(value: Any) -> Any:

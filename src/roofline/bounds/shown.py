@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 
-class Shown:
+class Shown(ABC):
     """An answer with a terminal form, ``__rich__``; a notebook shows it as it stands there."""
 
     __slots__ = ()
 
+    @abstractmethod
     def __rich__(self) -> Any:
-        raise NotImplementedError
+        """What a terminal shows."""
 
     def _repr_html_(self) -> str:
         from roofline.bounds.show import rendered_html

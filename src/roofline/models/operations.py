@@ -191,15 +191,23 @@ def in_format(model: Model, activations: str) -> Model:
 def groups(model: Model, weights: str | None = None, compute: str | None = None) -> list[tuple[str, list[int], Layer]]:
     """Equal layers together: the name of the group, the layers' numbers, and one of them."""
     storage_of = storages(model, weights, compute)
+    by_place = weights is None and model.quantisation is not None
     found: dict[Any, list[int]] = {}
-    kinds: dict[Layer, tuple[tuple[str, Weight], ...]] = {}
+    # comparing layers is slow, and most are one object: each object is looked at once
+    first: dict[Layer, Layer] = {}
+    same: dict[int, Layer] = {}
+    inside: dict[int, tuple[tuple[str, Weight], ...]] = {}
     for number, layer in enumerate(model.layers, model.first):
-        if layer not in kinds:
-            kinds[layer] = tuple((block.name, weight) for block in layer.blocks for weight in block.weights())
+        if id(layer) not in same:
+            same[id(layer)] = first.setdefault(layer, layer)
+        layer = same[id(layer)]
+        if id(layer) not in inside:
+            named = ((block.name, weight) for block in layer.blocks for weight in block.weights())
+            inside[id(layer)] = tuple((".".join(filter(None, (name, w.name))), w) for name, w in named)
         of = storage_of(f"layers.{number}")
-        formats = tuple(of(".".join(filter(None, (name, weight.name))), weight) for name, weight in kinds[layer])
-        found.setdefault((layer, formats), []).append(number)
-    return [(f"layers.{_ranges(numbers)}", numbers, key[0]) for key, numbers in found.items()]
+        formats = tuple(of(path, weight) for path, weight in inside[id(layer)]) if by_place else ()
+        found.setdefault((id(layer), formats), []).append(number)
+    return [(f"layers.{_ranges(numbers)}", numbers, same[key[0]]) for key, numbers in found.items()]
 
 
 def storages(model: Model, weights: str | None = None, compute: str | None = None) -> Callable[[str], StorageOf]:

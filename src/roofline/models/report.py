@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.record import data
+from roofline.bounds.record import data, whole
 from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.models.config import load
@@ -121,7 +121,7 @@ class Serving(Shown):
             return None
         from roofline.models.nearest_fit import nearest
 
-        sizes = {"batch": self.batch, "context": self.decode.sizes["context"]}
+        sizes = {"batch": whole(self.batch), "context": self.decode.sizes["context"]}
         return nearest(self.model, self.decode.machine, ways=self.ways, **sizes, **self.formats)
 
     def fitting(self) -> str | None:
@@ -153,14 +153,15 @@ class Serving(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
+        layout = {name: whole(number) for name, number in self._layout.items()}
         found = data(
             {
                 "schema": SCHEMA,
                 "model": self.model.to_dict(),
                 "batch": self.batch,
-                "tensor": self._layout.get("tensor", 1),
-                "expert": self._layout.get("expert", 1),
-                "parallelism": self._layout,
+                "tensor": layout.get("tensor", 1),
+                "expert": layout.get("expert", 1),
+                "parallelism": layout,
                 "time_to_first_token": self.time_to_first_token,
                 "time_per_token": self.time_per_token,
                 "tokens_per_second": self.tokens_per_second,

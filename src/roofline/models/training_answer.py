@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.record import data
+from roofline.bounds.record import data, whole
 from roofline.bounds.shown import Shown
 from roofline.models.description import Model
 from roofline.models.training_stage import Stage
@@ -184,8 +184,8 @@ class Training(Shown):
             "model": self.model.to_dict(),
             "chips": self.chips,
             "ways": dict(self.ways),
-            "batch_tokens": self.batch_tokens,
-            "sequence": self.sequence,
+            "batch_tokens": whole(self.batch_tokens),
+            "sequence": whole(self.sequence),
             "microbatches": self.microbatches,
             "schedule": self.schedule,
             "checkpoint": self.checkpoint,
