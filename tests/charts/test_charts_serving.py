@@ -20,6 +20,7 @@ from roofline.charts.bars_chart import bars_chart
 from roofline.charts.draw import placed
 from roofline.charts.front_chart import front_chart
 from roofline.charts.serving_charts import memory_by_part, serving_roofline, time_by_operation
+from roofline.cli.output import show_chart
 from roofline.errors import InputError
 from roofline.models import latency_throughput, serve
 
@@ -118,3 +119,12 @@ def test_a_specification_is_plain_data(make):
     assert ALL[make.__name__] is make
     data = json.loads(json.dumps(make().to_dict(), allow_nan=False))
     assert data["marks"]
+
+
+@pytest.mark.parametrize("width", [320, 400, 2000])
+@pytest.mark.parametrize("make", [times_of_step, front_of_one])
+def test_another_width_keeps_the_rows_of_bars_and_room_for_text(tmp_path, make, width):
+    chart, file = make(), tmp_path / "a.svg"
+    show_chart(chart, str(file), width)
+    height = chart.height if chart.bars else max(240, round(width * chart.height / chart.width))
+    assert f'width="{width * 0.72:g}pt" height="{height * 0.72:g}pt"' in file.read_text(encoding="utf-8")

@@ -54,11 +54,17 @@ def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ())
 
 
 def show_chart(chart: Any, path: str | None, width: int | None) -> None:
-    """Write a chart to a file, sharp for screens unless a width is given, or draw it in the terminal."""
+    """Write a chart to a file, sharp for screens unless a width is given, or draw it in the terminal.
+
+    Another width keeps the picture's proportions, but for rows of bars, which need the height they have.
+    """
     import shutil
 
     if width is not None:
-        chart = chart.with_size(width, round(width * chart.height / chart.width))
+        from roofline.charts.chart import SMALLEST
+
+        scaled = max(SMALLEST[1], round(width * chart.height / chart.width))
+        chart = chart.with_size(width, chart.height if chart.bars else scaled)
     if path is None:
         columns = shutil.get_terminal_size((100, 30)).columns
         click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))

@@ -27,7 +27,7 @@ from roofline.errors import InputError
 @click.option("--title", default="", help="A title in place of the one made up.")
 @click.option("--dark", is_flag=True, help="Light on dark.")
 @click.option("-o", "--output", metavar="FILE", help="Write .svg, .png or .pdf; without it, draw in the terminal.")
-@click.option("--width", type=click.IntRange(300, 4000), metavar="PIXELS", help="Width of the picture.")
+@click.option("--width", type=click.IntRange(320, 4000), metavar="PIXELS", help="Width of the picture.")
 @click.option("--json", "as_json", is_flag=True, help="Print what is drawn as JSON: every line and point.")
 def command(
     words: tuple[str, ...],
