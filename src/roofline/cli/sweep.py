@@ -41,7 +41,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
 
     expressions, sizes = split_words(words)
     found = sweep(one_expression(expressions), columns=columns, sizes=sizes, **question_arguments(options, sizes))
-    if output:
+    if output is not None:
         found.save(output)
         click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))
     elif as_json:
