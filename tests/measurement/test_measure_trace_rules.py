@@ -167,7 +167,6 @@ def test_a_profile_says_what_the_traced_program_says(tmp_path, name):
     program = trace(step, x).ops
     assert sum(run.flops for run in found.runs) == sum(op.work.total("flops") for op in program)
     assert sum(run.bytes for run in found.runs) == sum(work.total("bytes") for work in traffic(program))
-    assert set(found.unpriced) <= {AROUND}
 
 
 def test_training_steps_have_a_rule_for_all_they_do(tmp_path):
@@ -186,9 +185,12 @@ def test_training_steps_have_a_rule_for_all_they_do(tmp_path):
         optimizer.step()
 
     found = profiled(tmp_path / "trace.json", step)
-    assert set(found.unpriced) - {AROUND} <= {"aten::zeros"}
     names = {run.name.split()[0] for run in found.runs}
-    assert {"native_layer_norm_backward", "embedding_dense_backward", "nll_loss_backward", "_fused_adamw_"} <= names
+    assert {
+        "linear", "mm", "bmm", "native_layer_norm_backward", "_softmax_backward_data", "threshold_backward",
+        "embedding", "embedding_dense_backward", "nll_loss_forward", "nll_loss_backward", "_log_softmax_backward_data",
+        "_foreach_norm", "_fused_adamw_",
+    } <= names  # fmt: skip
     assert any("lists" in note for note in found.notes)
 
 
