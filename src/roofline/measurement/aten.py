@@ -13,6 +13,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,6 +30,9 @@ FORMATS = {
     "long int": "int64", "bool": "bool", "c10::Float8_e4m3fn": "fp8_e4m3", "c10::Float8_e5m2": "fp8_e5m2",
     "c10::complex<float>": "complex64", "c10::complex<double>": "complex128",
 }  # fmt: skip
+
+#: The largest size a tensor may have.
+LARGEST = 2**50
 
 Rule = Callable[["Seen"], Op]
 
@@ -118,9 +122,10 @@ def operation(name: str, dims: Sequence[Any], formats: Sequence[Any], values: Se
     _RULES.load()
     found = _RULES.find(name.removeprefix("aten::"))
     try:
-        return None if found is None else found(Seen(name, dims, formats, values))
-    except (InputError, IndexError, TypeError, ValueError, ZeroDivisionError):
+        op = None if found is None else found(Seen(name, dims, formats, values))
+    except (InputError, LookupError, TypeError, ValueError, ArithmeticError):
         return None
+    return op if op is not None and _is_sound(op) else None
 
 
 #: Register the rule of some operations.
@@ -159,6 +164,13 @@ def broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
 def widest(kinds: Sequence[str]) -> str:
     """The format of a result: that of the widest operand, and of no integer beside a real number."""
     return max(kinds, key=lambda kind: (dtypes.get(kind).family in ("float", "complex"), dtypes.get(kind).bits))
+
+
+def _is_sound(op: Op) -> bool:
+    """Whether what a damaged trace tells still makes an operation: whole sizes, and an amount of work."""
+    sizes = (size for tensor in (*op.reads, *op.writes) for size in tensor.dims)
+    whole = all(isinstance(size, int) and 0 <= size <= LARGEST for size in sizes)
+    return whole and all(isinstance(amount, int | float) and 0 <= amount < math.inf for _, amount in op.work.items())
 
 
 def _tensor(ident: str, shape: Sequence[int], kind: str) -> Tensor:

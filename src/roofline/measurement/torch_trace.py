@@ -94,7 +94,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
             said = AROUND if _OWN.fullmatch(plain) and all(map(_is_bare, inside)) else _plain(plain)
             unpriced[said] = unpriced.get(said, 0.0) + seconds
         timeless += op is not None and seconds <= 0
-    for called, seconds in _beside(calls, passed, kernels):
+    for called, seconds in _beside(calls, passed, kernels, prices):
         unpriced[called] = unpriced.get(called, 0.0) + seconds
     if not runs:
         names = ", ".join(sorted(unpriced)[:6])
@@ -225,7 +225,7 @@ def _order(call: dict[str, Any]) -> tuple[float, float, int]:
 
 
 def _beside(
-    calls: Sequence[dict[str, Any]], passed: Sequence[Call], kernels: dict[str | None, float]
+    calls: Sequence[dict[str, Any]], passed: Sequence[Call], kernels: dict[str | None, float], prices: Prices
 ) -> Iterator[tuple[str, float]]:
     """Give the time of callers without a rule beside what they call: under their name where most of theirs is that."""
     for call, inside in passed:
@@ -235,7 +235,7 @@ def _beside(
             seconds, whole = _own_seconds(call, inside), call["dur"] * 1e-6
         if seconds > 0:
             name = str(call["name"])
-            most = seconds > whole / 2 and not _is_free(name) and not _OWN.fullmatch(name)
+            most = seconds > whole / 2 and not (_is_free(name) or _OWN.fullmatch(name) or id(call) in prices)
             yield (_plain(name) if most or _plain(name) == COMPILED else AROUND), seconds
     launched = {_number(call) for call in calls}
     nobody = sum(seconds for number, seconds in kernels.items() if number is None or number not in launched)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
+from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops.windows import Window
 from roofline.programs import costs
@@ -29,22 +31,23 @@ def pool(seen: Seen) -> Op:
     size = _each(seen.stated(1), spatial)
     stride = _each(seen.value(2, []) or size, spatial)
     pad, dilation = _each(seen.value(3, 0), spatial), _each(seen.value(4, 1) if dilated else 1, spatial)
-    own = [Window(*parts) for parts in zip(size, stride, pad, dilation, strict=True)]
     more = seen.stated(beyond) is True
-    lengths = x.dims[-spatial:]
-    results = [_results(window, length, more) for window, length in zip(own, lengths, strict=True)]
+    each = zip(size, stride, pad, dilation, x.dims[-spatial:], strict=True)
+    results = [_results(*parts, more=more) for parts in each]
     out = like(x, (*x.dims[:-spatial], *results))
     places = [like(out, dtype="int64", ident="indices")] if seen.plain.endswith("indices") else []
     flops = out.elements * (prod(size) - 1)
     return costs.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
 
 
-def _results(window: Window, length: int, more: bool) -> int:
-    """Results along a dimension; of a last window beyond the padding where it begins on an element or before it."""
+def _results(k: int, stride: int, pad: int, dilation: int, length: int, *, more: bool) -> int:
+    """Results along a dimension; of a last window beyond the padding where it begins on an element or before it.
+
+    >>> _results(3, 2, 0, 1, 16, more=False), _results(3, 2, 0, 1, 16, more=True), _results(1, 2, 0, 1, 3, more=True)
+    (7, 8, 2)
+    """
     if not more:
-        return int(window.results(length))
-    k, stride, pad, dilation = window
-    assert isinstance(pad, int)
+        return int(Window(k, stride, pad, dilation).results(length))
     found = ceil_div(length + 2 * pad - dilation * (k - 1) - 1, stride) + 1
     return int(found - 1 if (found - 1) * stride >= length + pad else found)
 
@@ -94,6 +97,8 @@ def resampled(seen: Seen) -> Op:
     return costs.vector(seen.name, "resample", (x,), (out,), flops=flops, elements=size)
 
 
-def _each(value: object, spatial: int) -> tuple[int, ...]:
+def _each(value: Any, spatial: int) -> tuple[int, ...]:
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(item, int) and item >= 0 for item in values):
+        raise InputError(f"{value!r} is not a size of a window")
     return values * spatial if len(values) == 1 else values
