@@ -266,6 +266,8 @@ class Question:
 
 def _given(machine: Machine, path: str) -> str:
     """Say a figure the caller set, by its path (``hbm.bandwidth``, ``tensor.bf16``)."""
+    if "achievable" in path.split("."):
+        return path if machine.use_achievable else f"{path}, which only counts with achievable"
     head, _, part = path.rpartition(".")
     for unit in machine.units:
         if unit.name == head and part in unit.peaks:
