@@ -321,3 +321,8 @@ def test_messages() -> None:
 def test_public_names_exist() -> None:
     for name in roofline.__all__:
         assert getattr(roofline, name) is not None
+
+
+def test_an_intensity_in_formulas_has_whole_factors_where_an_amount_is_no_whole_number() -> None:
+    found = bound(flops="2*B*D", bytes="1.2*D + 4*B", on="h100").intensity
+    assert str(found) == "2*B*D/(4*B + 1.2*D)"

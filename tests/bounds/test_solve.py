@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline import bound, chip, solve, solve_dtypes, zones
+from roofline.bounds.show import solution_lines
 from roofline.errors import InputError, SizeError
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
@@ -228,3 +229,17 @@ def test_a_number_of_chips_to_take_is_one_there_can_be(on: str, D: int, pick: in
     at = found.at_pick()
     assert at is not None
     assert at.kind == "network-bound"
+
+
+def test_a_rate_under_measured_fractions_is_told_as_a_data_sheet_has_it() -> None:
+    line, sizes = "bf16[B, D] * bf16[D, F]", {"B": 512, "D": 8192, "F": 8192}
+    found = solve(line, "bf16", on="h100", achievable=True, **sizes)
+    assert found.value is not None
+    assert found.fraction == pytest.approx(0.803)
+    sheet = found.value / found.fraction
+    kinds = [bound(line, on="h100", achievable=True, set={"bf16": sheet * x}, **sizes).kind for x in (0.999, 1.001)]
+    assert kinds == ["compute-bound", "memory-bound"]
+    assert ("data sheet", "1.9 PFLOP/s, of which 0.803 is reached as measured") in solution_lines(found)
+    assert solve(line, "B", on="h100", achievable=True, D=8192, F=8192).fraction is None
+    assert solve(line, "hbm", on="h100", **sizes).fraction is None
+    assert solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "ici", on="v5e:16x16", **sizes).fraction is None

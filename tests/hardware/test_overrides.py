@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline import bound
 from roofline.errors import HardwareError, InputError, QuantityError
 from roofline.hardware import chip, names, override
 from roofline.hardware.given import given_lines
@@ -234,3 +235,15 @@ def test_any_override_works_or_says_why_not(key, value):
     except InputError as error:
         said = str(error)
     assert said
+
+
+def test_a_fraction_that_is_reached_can_be_given():
+    """The chapter's footnote: 80 to 85 % on an H100, 95 % on a TPU."""
+    given = {"tensor.achievable.bf16": 0.85}
+    assert bound(flops=1e12, on="h100", set=given, achievable=True).attainable == pytest.approx(0.85 * 989.4e12)
+    assert bound(flops=1e12, on="v6e", set={"mxu.achievable": "0.95"}, achievable=True).attainable == 0.95 * 918e12
+    idle = bound(flops=1e12, on="h100", set=given)
+    assert idle.attainable == pytest.approx(989.4e12)
+    assert "given by the caller: tensor.achievable.bf16, which only counts with achievable" in idle.assumptions
+    with pytest.raises(QuantityError, match="is above 1"):
+        chip("h100", **{"tensor.achievable.bf16": 1.2})

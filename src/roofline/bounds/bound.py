@@ -233,7 +233,9 @@ def ratio(a: Size, b: Size) -> Size | None:
     if is_symbol(a) and is_symbol(b):
         import sympy
 
-        return sympy.cancel(a / b)
+        found = sympy.cancel(a / b)
+        whole = {x: sympy.Integer(int(x)) for x in found.atoms(sympy.Float) if float(x).is_integer()}
+        return found.xreplace(whole)
     if is_array(b):
         import numpy as np
 

@@ -309,6 +309,9 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
         exact = 8  # significant digits: the row says "exactly"
         value = format_quantity(found.value, found.unit, exact) if found.unit else format_number(found.value, exact)
         lines.append(("exactly", f"{found.unknown} = {value}"))
+        if found.fraction is not None:
+            sheet = format_quantity(found.value / found.fraction, found.unit)
+            lines.append(("data sheet", f"{sheet}, of which {found.fraction:.3g} is reached as measured"))
     if found.pick is not None:
         at = found.at_pick()
         reach = f": {show(at.lower, 's')}, {_percent(at.utilisation or 0)} of peak" if at is not None else ""

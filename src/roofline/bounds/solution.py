@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
+from roofline.hardware.warm import WARM
 
 if TYPE_CHECKING:
     from roofline.bounds.solve_network import Crossing
@@ -33,6 +34,7 @@ class Solution:
         ``by_algorithm``   on several chips: where T_math = T_comms for every algorithm of the collectives
         ``assumptions``, ``incomplete``   what was assumed, and what could not be timed
         ``unit``     of ``value``: empty for a size, else B/s or FLOP/s
+        ``fraction`` of a data-sheet rate that ``value`` is, where measured fractions are taken
     """
 
     unknown: str
@@ -55,6 +57,7 @@ class Solution:
     unit: str = ""
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    fraction: float | None = None
 
     def at_pick(self) -> Bound | None:
         """The bound at the whole number to take, where the unknown is a size."""
@@ -86,6 +89,7 @@ class Solution:
             "method": self.method,
             "assumptions": list(self.assumptions),
             "incomplete": list(self.incomplete),
+            **({"fraction": self.fraction} if self.fraction is not None else {}),
             **({"collectives": list(self.collectives)} if self.collectives else {}),
             **({"by_algorithm": [found.to_dict() for found in self.by_algorithm]} if self.by_algorithm else {}),
         }
@@ -103,3 +107,13 @@ class Solution:
     def __repr__(self) -> str:
         where = "" if self.value is None else f" ({self.unknown} = {self.value:.6g})"
         return f"<Solution: {self.verdict}{where} on {self.question.machine.name}>"
+
+
+def fraction_of(rate: Any, answer: Bound) -> float | None:
+    """The measured fraction of a data-sheet figure that a rate is; None for the figure itself, and for a size."""
+    if not answer.machine.use_achievable or answer.machine.over == WARM:
+        return None
+    for found in (use.rate for use in answer.uses if use.rate.value == rate):
+        if found.plain is not None and found.figure is not None and found.plain < found.figure.value:
+            return found.plain / found.figure.value
+    return None

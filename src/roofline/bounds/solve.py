@@ -40,7 +40,7 @@ from roofline.bounds.crossing import (
 )
 from roofline.bounds.question import Question, has_arrays
 from roofline.bounds.question_mesh import mesh_names, multiple_of, of_several_chips, size_names
-from roofline.bounds.solution import Solution
+from roofline.bounds.solution import Solution, fraction_of
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.bounds.sweep import bound_arrays
 from roofline.errors import HardwareError, InputError, SizeError, suggest
@@ -94,8 +94,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         hint = "ask at one value after another, or draw a curve for each with roofline plot"
         raise InputError(f"{several} has several values, and an answer is for one set of sizes", hint=hint)
     symbolic = asked.vary(sizes=_beside(asked)).answer(symbolic=True)
-    if symbolic.plan is not None:
-        asked = asked.vary(plan=symbolic.plan)
+    asked = asked if symbolic.plan is None else asked.vary(plan=symbolic.plan)
     numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
     if for_ in names:
         x, unit = symbol(for_), ""
@@ -328,6 +327,7 @@ class _Search:
             unknown=self.name,
             question=self.asked,
             unit=self.unit,
+            fraction=fraction_of(self.x, self.symbolic),
             intensity_limit=self._intensity_limit(),
             critical_intensity=self._ridge(),
             by_algorithm=self._by_algorithm(),

@@ -11,7 +11,7 @@ from roofline.hardware.machine import Link, Machine, Memory
 from roofline.quantity import format_quantity
 
 #: Parts of a unit, a memory level or a link that may be set, and what each is in.
-_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "latency": "s", "clock": "Hz", "achievable": ""}
+_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "latency": "s", "clock": "Hz"}
 
 
 def given_lines(machine: Machine) -> list[str]:
@@ -20,6 +20,8 @@ def given_lines(machine: Machine) -> list[str]:
 
 
 def _said(machine: Machine, path: str) -> str:
+    if "achievable" in path.split("."):
+        return path if machine.use_achievable else f"{path}, which only counts with achievable"
     head, _, part = path.rpartition(".")
     unit = next((unit for unit in machine.units if unit.name == head), None)
     if unit is not None and part in unit.peaks:

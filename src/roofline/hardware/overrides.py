@@ -165,6 +165,8 @@ def _set_unit(machine: Machine, head: str, part: str, key: str, value: Any) -> M
     unit = found or Unit(head, UNIT_KINDS[head], Frozen({}))
     if part == "clock":
         return _set_clock(machine, unit, key, value)
+    if part.partition(".")[0] == "achievable":
+        return _set_fraction(machine, unit, part.partition(".")[2], key, value)
     if part:
         return _set_peak(machine, unit, part, key, value)
     if not unit.peaks:
@@ -180,6 +182,16 @@ def _set_peak(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) ->
     changed = replace(unit, peaks=Frozen({**unit.peaks, name: figure}))
     units = _put(machine.units, unit, changed)
     return _noted(replace(machine, units=units), f"{unit.name}.{name}", unit.peaks.get(name), figure)
+
+
+def _set_fraction(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) -> Machine:
+    """Set the fraction of a peak that is reached, or of all peaks of a unit where no dtype is said."""
+    names = [_peak_name(unit, dtype)] if dtype else list(unit.peaks)
+    figure = _given(key, value, "")
+    changed = replace(unit, achievable=Frozen({**unit.achievable, **dict.fromkeys(names, figure)}))
+    units = _put(machine.units, unit, changed)
+    path = f"{unit.name}.achievable.{dtype}" if dtype else f"{unit.name}.achievable"
+    return _noted(replace(machine, units=units), path, None, figure)
 
 
 def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
@@ -230,7 +242,7 @@ def _given(key: str, value: Any, unit: str) -> Figure:
         number = quantity.parse(value, unit)
     except QuantityError as error:
         raise QuantityError(f"{key}: {error.message}", hint=error.hint) from None
-    if key.endswith("achievable") and number > 1:
+    if "achievable" in key.split(".") and number > 1:
         raise QuantityError(f"{key}: {number:g} is above 1", hint="a fraction is above 0 and at most 1")
     return Figure(number, "given by the caller", "given")
 

@@ -111,7 +111,8 @@ def _rate(
             said = f"no measured fraction for {what}: the {which} figure stands"
         else:
             value = value * fraction.value
-            said = f"{what}: {fraction.value:.3g} of the data-sheet figure, as measured"
+            how = "given" if fraction.basis == "given" else "measured"
+            said = f"{what}: {fraction.value:.3g} of the data-sheet figure, as {how}"
         note = f"{note}; {said}" if note else said
     return Rate(resource, value, dtype, figure, note)
 
