@@ -81,7 +81,7 @@ def test_targets(target, axes):
         ("v5p:3x4x4", "TPU v5p has no slice of 3x4x4: its axes are 1, 2 or a multiple of 4"),
         ("v5p:20x28x20", "TPU v5p has no slice of 20x28x20: its largest is 16x20x28"),
         ("tpu7x:64x64x64", "TPU7x (Ironwood) has no slice of 64x64x64: it joins at most 9216 chips"),
-        ("mi300x:16", "a mesh of 16 chips is larger than mi300x, which joins 8; take at most 8 chips"),
+        ("mi300x:16", "a mesh of 16 chips is larger than mi300x, which joins 8; take at most 8 chips, or name a"),
         ("dgx-h100:2048", "a mesh of 2048 chips is larger than dgx-h100, which joins 1024"),
         ("trn2:4x4x4", "the bandwidth of one neuronlink link of AWS Trainium2 is not known; "),
         ("v5e:16x16:0", "shape '16x16:0' of 'v5e:16x16:0' does not read"),
