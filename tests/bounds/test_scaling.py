@@ -169,6 +169,14 @@ def test_a_best_split_that_chips_cannot_have_is_told(
     assert first.startswith(said or "2 FLOPs")
 
 
+def test_more_ways_than_a_link_joins_are_told() -> None:
+    said = "nvlink joins 8 chips: take Y = 8 at the most"
+    assert scaling("tp", on="h100", unknown="Y", F=28672).assumptions[0] == said
+    assert scaling("decode-tp", on="dgx-h100", B=64, F=28672).assumptions[0] == said
+    for on, F in (("h100", 16384), ("gb200", 28672), ("v5e", 28672), ("h100", [8192, 28672])):
+        assert said not in scaling("tp", on=on, unknown="Y", F=F).assumptions
+
+
 def test_experts_that_get_each_token_make_the_batch_one_of_all_tokens() -> None:
     figures = {"bf16": 9.9e14}
     assert scaling("moe-dp", on="dgx-h100:1024", set=figures, E=128, k=4).value == pytest.approx(79_200)

@@ -48,6 +48,8 @@ MESHES = {
     "v5p:2x1x1": "X=2 ici line, Y=1, Z=1",
     "h100:8": "X=8 nvlink switch",
     "h100:64": "X=64 nvlink switch 8, nic switch 8",
+    "gaudi3:8": "X=8 ethernet mesh",
+    "gaudi3:64": "X=64 ethernet mesh 8, nic switch 8",
     "h800:16": "X=16 nvlink switch 8, nic switch 2",
     "h100:12": "X=12 nvlink switch 6, nic switch 2",
     "dgx-h100:512": "X=512 nvlink switch 8, ib switch 32, spine switch 2",
@@ -79,7 +81,7 @@ def test_targets(target, axes):
         ("v5p:3x4x4", "TPU v5p has no slice of 3x4x4: its axes are 1, 2 or a multiple of 4"),
         ("v5p:20x28x20", "TPU v5p has no slice of 20x28x20: its largest is 16x20x28"),
         ("tpu7x:64x64x64", "TPU7x (Ironwood) has no slice of 64x64x64: it joins at most 9216 chips"),
-        ("mi300x:16", "a mesh of 16 chips is larger than mi300x, which joins 8; take at most 8 chips"),
+        ("mi300x:16", "a mesh of 16 chips is larger than mi300x, which joins 8; take at most 8 chips, or name a"),
         ("dgx-h100:2048", "a mesh of 2048 chips is larger than dgx-h100, which joins 1024"),
         ("trn2:4x4x4", "the bandwidth of one neuronlink link of AWS Trainium2 is not known; "),
         ("v5e:16x16:0", "shape '16x16:0' of 'v5e:16x16:0' does not read"),
@@ -207,7 +209,7 @@ def test_arrays_and_symbols():
 def test_notes_say_what_was_assumed():
     assert chip("v5e:4").mesh.notes == ("axis X: 4 chips in a line, without wrap-around",)
     assert with_mesh(chip("v5e:4"), wrap=True).mesh.notes == ("axis X: with wrap-around, as asked",)
-    assert "how many chips" in chip("gaudi2:4").mesh.notes[0]
+    assert "how many chips" in chip("910c:4").mesh.notes[0]
 
 
 # ---- rates

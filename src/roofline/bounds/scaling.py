@@ -32,7 +32,7 @@ from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import roots_of
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of, named_axes, names_in
-from roofline.bounds.scaling_answer import Scaling, out_of_reach, worked_out
+from roofline.bounds.scaling_answer import Scaling, more_than_joined, out_of_reach, worked_out
 from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
@@ -126,11 +126,13 @@ def scaling(
     if picks is not None:
         known[symbol("k")], what = check("k", picks), "tokens per chip"
         form = form * symbol("E") / symbol("k")
-    return worked_out(
+    found = worked_out(
         form, known, symbolic, {},
         name=name, says=condition.says, what=what, question=asked, algorithm=algorithm, at_most=most,
         assumptions=(*_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network)),
     )  # fmt: skip
+    beyond = more_than_joined(wanted, found.value, asked.machine) if wanted in opened else ()
+    return replace(found, assumptions=(*beyond, *found.assumptions))
 
 
 def _mixed(

@@ -138,11 +138,24 @@ def out_of_reach(best: Any, known: Mapping[Any, Any], machine: Machine) -> tuple
             return (f"the best X is below 1: X = 1, all {chips:,} chips along Y",)
         if x > chips:
             return (f"the best X is more than {chips:,} chips: X = {chips:,}, all of them along X",)
+    found = more_than_joined("Y", y, machine)
+    return tuple(f"the best Y is {_number(y)}, and {said}" for said in found)
+
+
+def more_than_joined(axis: str, chips: Any, machine: Machine) -> tuple[str, ...]:
+    """Say where so many chips of an axis are more than the inner link joins; nothing of a torus, and of arrays.
+
+    >>> from roofline.hardware import chip
+    >>> more_than_joined("Y", 13.04, chip("h100"))
+    ('nvlink joins 8 chips: take Y = 8 at the most',)
+    >>> more_than_joined("Y", 13.04, chip("gb200")), more_than_joined("Y", 99, chip("v5e"))
+    ((), ())
+    """
     inner = links_inside_out(machine)[0]
     most = domain_of(inner)
-    if y is None or is_array(y) or inner.topology in TORUS_DIMENSIONS or most is None or y <= most:
+    if chips is None or is_array(chips) or inner.topology in TORUS_DIMENSIONS or most is None or chips <= most:
         return ()
-    return (f"the best Y is {_number(y)}, and {inner.name} joins {most} chips: take Y = {most} at the most",)
+    return (f"{inner.name} joins {most} chips: take {axis} = {most} at the most",)
 
 
 _UNITS = {"flops": "FLOP/s", "bytes": "B/s", "wire": "B/s", "hops": "hops/s"}

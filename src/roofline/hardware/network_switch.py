@@ -9,7 +9,7 @@ the next tier:
 Mesh(X=64 ib switch 16, spine switch 4, Y=16 nvlink switch 8, ib switch 2)
 >>> chip("dgx-h100:2048")
 Traceback (most recent call last):
-roofline.errors.HardwareError: a mesh of 2048 chips is larger than dgx-h100, which joins 1024; take at most 1024 chips
+roofline.errors.HardwareError: a mesh of 2048 chips is larger than dgx-h100, which joins 1024; take at most 1024 ...
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def _large_enough(machine: Machine, links: Sequence[Link], sizes: Mapping[str, S
     most = int(chips.max()) if is_array(chips) else chips
     if domain is not None and most > domain:
         message = f"a mesh of {most} chips is larger than {machine.key}, which joins {domain}"
-        raise HardwareError(message, hint=f"take at most {domain} chips")
+        more = "name a system of your own that joins more ([system.…] in a TOML file)"
+        raise HardwareError(message, hint=f"take at most {domain} chips, or {more}")
 
 
 def _about(link: Link) -> list[str]:
