@@ -71,9 +71,12 @@ MAMBA2 = 2 * (2 * 2 * 4 * (8 * 16 + 2 * 2 * 10)) + 2 * 2 * 8 * 16 * 10
 MAMBA = (2 * 2 * 128 * 4 * 24 + 2 * T * 128 * 8, 2 * (2 * 2 * 128 * 4) + 2 * ONE * 128 * 8)
 # LFM2's convolution of 3, in 2 layers
 SHORT = (2 * 2 * 2 * 64 * 3 * 23, 2 * 2 * (2 * 2 * 64 * 3))
+# Kimi's convolutions of 6 heads of 8 as queries, keys and values, in 3 layers
+KIMI = (None, 3 * (2 * 2 * 4 * (3 * 6 * 8) * 2))
 # AltUp's mixture of n streams is a product there, vector arithmetic here; 6 layers
 ALTUP = (6 * 2 * T * 64, 6 * 2 * ONE * 64)
 EXPLAINED: dict[str, tuple[int | None, int]] = {
+    "kimi_linear": KIMI,
     "gemma3n_text": (16 * ALTUP[0], 16 * ALTUP[1]),
     "gemma3n_text with biases": (9 * ALTUP[0], 9 * ALTUP[1]),
     "mamba": (3 * MAMBA[0], 3 * MAMBA[1]),

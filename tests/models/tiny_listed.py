@@ -78,6 +78,11 @@ LISTED: dict[str, dict[str, Any]] = {
     "gemma3n_text with biases": small(
         "gemma3n_text", _BORROWING, num_kv_shared_layers=0, laurel_rank=6, altup_num_inputs=3, attention_bias=True
     ),
+    "kimi_linear": small(
+        "kimi_linear", _LATENT, _EXPERTS, q_lora_rank=None, num_hidden_layers=4, linear_head_dim=8, linear_num_heads=6,
+        linear_conv_kernel_dim=4, num_local_experts=6, n_shared_experts=1, n_group=1, topk_group=1,
+        layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+    ),
     "modernbert": small(
         "modernbert", head_dim=..., num_key_value_heads=..., num_hidden_layers=5, local_attention=8,
         architectures=["ModernBertModel"],

@@ -29,6 +29,7 @@ from roofline.models.blocks.exchange import Algorithm, ContextParallel, Exchange
 from roofline.models.blocks.experts import Experts, Spread
 from roofline.models.blocks.hyper import Collapse, Expand
 from roofline.models.blocks.hyper import Spread as Streams
+from roofline.models.blocks.kimi_delta import KimiDelta
 from roofline.models.blocks.latent import LatentAttention
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.per_layer import PerLayerInput, PerLayerTable
@@ -107,7 +108,7 @@ class Splitter:
             return self._dealt(block, local)
         if not self.context or isinstance(block, (Mlp, Experts, Parallel)):
             return local
-        if isinstance(block, DeltaNet | Mamba):
+        if isinstance(block, DeltaNet | Mamba | KimiDelta):
             kind = type(block).__name__
             raise InputError(
                 f"sharing sequences of {self.name} over chips is not modelled: its {kind} layers ({block.name}) pass "
@@ -195,6 +196,10 @@ def _delta(made: Splitter, block: Any) -> Any:
     return replace(block, key_heads=key_heads, value_heads=made.whole("heads of values", block.value_heads))
 
 
+def _kimi(made: Splitter, block: Any) -> Any:
+    return replace(block, heads=made.whole("heads of delta attention", block.heads))
+
+
 def _mamba(made: Splitter, block: Any) -> Any:
     if made.ways > 1:
         made.said["Mamba's norm runs over each chip's own channels"] = None
@@ -254,6 +259,7 @@ SPLITS: Mapping[type[Block], Callable[[Splitter, Any], Block]] = {
     LatentAttention: _latent,
     CompressedAttention: _compressed,
     DeltaNet: _delta,
+    KimiDelta: _kimi,
     Mamba: _mamba,
     Mlp: _mlp,
     Experts: _experts,

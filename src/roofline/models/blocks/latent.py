@@ -38,6 +38,8 @@ class Selector:
 class LatentAttention(Block):
     """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``plain`` + ``rotary`` a key's.
 
+    ``turned`` says that the second part of a key is rotated.
+
     ::
 
         expanded   K, V = latent · kv_b for every token attended to; pairs·2·N·(plain + rotary + value)
@@ -56,6 +58,7 @@ class LatentAttention(Block):
     value: int
     bias: bool = False
     selector: Selector | None = None
+    turned: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -114,11 +117,12 @@ class LatentAttention(Block):
             q = trace.linear(weights["q_b_proj"], narrow, tokens)
         else:
             q = trace.linear(weights["q_proj"], x, tokens)
-        q = rotate(trace, q, "q_rope", tokens, self.heads, self.rotary)
+        if self.turned:
+            q = rotate(trace, q, "q_rope", tokens, self.heads, self.rotary)
         latent = trace.linear(weights["kv_a_proj_with_mqa"], x, tokens, bias=weights.get("kv_a_proj_with_mqa.bias"))
         latent = trace.norm("rms_norm", latent, (weights["kv_a_layernorm"],), "kv_a_layernorm", tokens, self.rank)
         latent = replace(latent, dims=(tokens, self.rank + self.rotary))
-        latent = trace.keep(rotate(trace, latent, "k_rope", tokens, 1, self.rotary))
+        latent = trace.keep(rotate(trace, latent, "k_rope", tokens, 1, self.rotary) if self.turned else latent)
         if self.selector is not None and not self.selector.shared:
             self._select(trace, x, narrow, weights, self.selector)
         read = [latent, *self._cached(trace)]

@@ -21,11 +21,11 @@ from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
 
-def convolve(trace: Trace, x: Tensor, channels: int, kernel: int, weights: list[Weight]) -> Tensor:
+def convolve(trace: Trace, x: Tensor | list[Tensor], channels: int, kernel: int, weights: list[Weight]) -> Tensor:
     """A short causal convolution of each channel, its activation (4 FLOPs), and the last inputs kept."""
     step = trace.step
     out = trace.made("conv1d", step.tokens, channels)
-    read = [x, *(tensor for weight in weights for tensor in trace.stored(weight)[0])]
+    read = [*(x if isinstance(x, list) else [x]), *(tensor for weight in weights for tensor in trace.stored(weight)[0])]
     state = (step.batch, channels, kernel - 1)
     if not is_zero(step.past):
         read.append(Tensor(trace.place("cache", "inputs"), state, step.activations, "state"))
@@ -35,7 +35,7 @@ def convolve(trace: Trace, x: Tensor, channels: int, kernel: int, weights: list[
     return out
 
 
-def _recur(trace: Trace, read: list[Tensor], heads: int, key: int, value: int, products: int, dtype: str) -> Tensor:
+def recur(trace: Trace, read: list[Tensor], heads: int, key: int, value: int, products: int, dtype: str) -> Tensor:
     """The recurrence over a state of heads x key x value: ``products`` products a token and a decay."""
     step = trace.step
     out = trace.made("recurrence", step.tokens, heads * value)
@@ -106,7 +106,7 @@ class DeltaNet(Block):
         decay = trace.linear(weights["in_proj_a"], x, tokens)
         mixed = convolve(trace, qkv, self.channels, self.kernel, [weights["conv1d"]])
         read = [mixed, beta, decay, *(t for name in ("dt_bias", "A_log") for t in trace.stored(weights[name])[0])]
-        out = _recur(trace, read, self.value_heads, self.key, self.value, 3, self.state)
+        out = recur(trace, read, self.value_heads, self.key, self.value, 3, self.state)
         out = trace.norm("rms_norm", out, (weights["norm"],), "norm", tokens * self.value_heads, self.value)
         out = trace.elementwise("swiglu", (z, out), "gate")
         return trace.linear(weights["out_proj"], out, tokens)
@@ -183,7 +183,7 @@ class Mamba(Block):
         mixed = convolve(trace, seen, self.channels, self.kernel, convolved)
         small = [t for name in ("dt_bias", "A_log", "D") for t in trace.stored(weights[name])[0]]
         steps = Tensor(made.ident, (tokens, self.heads), made.dtype)
-        out = _recur(trace, [mixed, steps, *small], self.heads, self.state_size, self.value, 2, self.state)
+        out = recur(trace, [mixed, steps, *small], self.heads, self.state_size, self.value, 2, self.state)
         gate = Tensor(made.ident, (tokens, self.inner), made.dtype)
         out = trace.elementwise("swiglu", (gate, out), "gate", like=out)
         if self.normed:

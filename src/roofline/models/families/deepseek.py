@@ -24,14 +24,14 @@ from roofline.models.fields import Fields
 def read(fields: Fields) -> Model:
     """Read a decoder with latent attention; the first layers have a dense MLP, the rest experts."""
     fields.ignore("layer_types")
-    shape = _shape(fields)
+    shape = latent_shape(fields)
     act = activation(fields, "hidden_act")
     of_token = dense(fields, shape, act, bias=fields.flag("mlp_bias", False))
     experts = routed(fields, shape, act, scored=str(fields.get("scoring_func", "softmax")))
     selectors = _selectors(fields, shape.layers)
 
     def layer(selector: Selector | None, sparse: bool) -> Layer:
-        made = decoder_layer(shape.width, _attention(fields, shape, selector), experts if sparse else of_token)
+        made = decoder_layer(shape.width, latent_attention(fields, shape, selector), experts if sparse else of_token)
         if fields.kind == "axk1" and sparse:  # what experts return is normalised
             made = Layer((*made.blocks[:-1], Norm("mlp.post_mlp_layernorm", shape.width), made.blocks[-1]))
         return made
@@ -47,19 +47,20 @@ def read(fields: Fields) -> Model:
 def minicpm(fields: Fields) -> Model:
     """Read a MiniCPM 3 or Youtu-LLM: latent attention, dense layers alone; scales cost nothing."""
     fields.ignore("scale_emb", "scale_depth", "dim_model_base", "embedding_initializer_range")
-    shape = _shape(fields)
+    shape = latent_shape(fields)
     of_token = dense(fields, shape, activation(fields, "hidden_act"), bias=fields.flag("mlp_bias", False))
-    layer = decoder_layer(shape.width, _attention(fields, shape, None), of_token)
+    layer = decoder_layer(shape.width, latent_attention(fields, shape, None), of_token)
     return make(fields, shape, [layer] * shape.layers, tied=True)
 
 
-def _shape(fields: Fields) -> Shape:
+def latent_shape(fields: Fields) -> Shape:
     """Heads that need not divide the width, and have latents in place of keys of their own."""
     fields.ignore("head_dim", "num_key_value_heads")
     return Shape(fields.given(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None))
 
 
-def _attention(fields: Fields, shape: Shape, selector: Selector | None) -> LatentAttention:
+def latent_attention(fields: Fields, shape: Shape, selector: Selector | None) -> LatentAttention:
+    """Attention over latents, as wide as the usual fields say."""
     return LatentAttention(
         "self_attn",
         shape.width,
