@@ -106,7 +106,7 @@ class Identities:
         """Give overlapping regions of an outside tensor one name, and its last version a role that stays.
 
         So no policy reads the one twice, or takes the other for an intermediate where the program reads it too.
-        Statistics that a norm keeps for a gradient are written where there is one.
+        The statistics that a norm keeps for a gradient, and dropout's mask, are written where there is one.
         """
         asked = {t.ident for op in ops for t in op.reads}
         storages = {id(s): s for s in self._storages.values()}.values()
@@ -126,7 +126,8 @@ class Identities:
             return replace(t, role="state" if t.ident in kept else "activation") if t.ident in kept | passing else t
 
         def wanted(op: Op) -> Sequence[Tensor]:
-            return (*op.writes[:1], *(t for t in op.writes[1:] if op.kind != "norm" or t.ident in asked))
+            whole = op.kind != "norm" and op.name != "native_dropout"
+            return (*op.writes[:1], *(t for t in op.writes[1:] if whole or t.ident in asked))
 
         return tuple(
             replace(op, reads=tuple(map(read, op.reads)), writes=tuple(map(written, wanted(op)))) for op in ops

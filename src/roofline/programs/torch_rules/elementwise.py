@@ -32,10 +32,11 @@ def known(call: Call) -> Priced:
 def other(call: Call) -> Priced:
     """A function that stands in :data:`~roofline.programs.torch_costs.OTHERS` with its formula."""
     plain, special, _ = OTHERS[call.name]
-    return counted(call, plain, special)
+    drawn = call.name in ("native_dropout", "_fused_dropout")
+    return counted(call, plain, special, "the arithmetic of random numbers is not counted" if drawn else "")
 
 
-def counted(call: Call, plain: int, special: int) -> Op:
+def counted(call: Call, plain: int, special: int, note: str = "") -> Op:
     """So many FLOPs and transcendentals for each element of the result."""
     size = call.outs[0].numel()
     return costs.vector(
@@ -47,6 +48,7 @@ def counted(call: Call, plain: int, special: int) -> Op:
         elements=size,
         transcendentals=size * special,
         one_each=size,
+        note=note,
     )
 
 
@@ -65,9 +67,12 @@ def out_of_integers(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 @function(torch.dropout, torch.feature_dropout, torch.alpha_dropout, torch.feature_alpha_dropout)
 def dropped_out(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Outside training dropout gives what it got, and costs nothing."""
+    """Outside training dropout gives what it got, and costs nothing; while training it is one kernel."""
     given = dict(zip(("input", "p", "train"), args, strict=False)) | kwargs
-    return NotImplemented if given["train"] else given["input"]
+    if not given["train"]:
+        return given["input"]
+    plain = func is torch.dropout and 0 < given["p"] < 1 and not recorder.known(given["input"])
+    return torch.native_dropout(given["input"], given["p"], True)[0] if plain else NotImplemented
 
 
 @rule("complex", "view_as_real_copy", "view_as_complex_copy", "real", "imag", "conj_physical")
