@@ -213,7 +213,7 @@ def test_every_figure_that_is_set_is_said_with_its_value():
     assert [line.removeprefix("given by the caller: ") for line in given_lines(machine)] == [
         "tensor.clock at 1.5 GHz",
         "hbm.capacity at 96 GB",
-        "hbm.achievable at 0.9",
+        "hbm.achievable at 0.9, which only counts with achievable",
         "tdp at 350 W",
         "nvlink at 400 GB/s",
         "nvlink.latency at 1 µs",
@@ -244,6 +244,6 @@ def test_a_fraction_that_is_reached_can_be_given():
     assert bound(flops=1e12, on="v6e", set={"mxu.achievable": "0.95"}, achievable=True).attainable == 0.95 * 918e12
     idle = bound(flops=1e12, on="h100", set=given)
     assert idle.attainable == pytest.approx(989.4e12)
-    assert "given by the caller: tensor.achievable.bf16, which only counts with achievable" in idle.assumptions
+    assert "given by the caller: tensor.achievable.bf16 at 0.85, which only counts with achievable" in idle.assumptions
     with pytest.raises(QuantityError, match="is above 1"):
         chip("h100", **{"tensor.achievable.bf16": 1.2})

@@ -20,16 +20,30 @@ def given_lines(machine: Machine) -> list[str]:
 
 
 def _said(machine: Machine, path: str) -> str:
-    if "achievable" in path.split("."):
-        return path if machine.use_achievable else f"{path}, which only counts with achievable"
     head, _, part = path.rpartition(".")
+    if "achievable" in (head.rpartition(".")[2], part):
+        counts = "" if machine.use_achievable else ", which only counts with achievable"
+        return f"{path} at {_fraction(machine, path):g}{counts}"
     unit = next((unit for unit in machine.units if unit.name == head), None)
     if unit is not None and part in unit.peaks:
         return f"{part} on {head} at {format_quantity(unit.peaks[part].value, 'FLOP/s')}"
-    others: list[Memory | Link] = [*machine.memories, *machine.links]
-    owner = unit or next((other for other in others if other.name == head), None)
-    figure = machine.tdp if path == "tdp" else getattr(owner, part, None)
+    figure = machine.tdp if path == "tdp" else getattr(unit or _level(machine, head), part, None)
     if figure is None:
         return path
     name = head if part == "bandwidth" else path
     return f"{name} at {format_quantity(figure.value, _PARTS.get(part, 'W'))}"
+
+
+def _fraction(machine: Machine, path: str) -> float:
+    """The fraction of a level's bandwidth, of one peak of a unit, or of all of them."""
+    head, _, dtype = path.partition(".achievable")
+    unit = next((unit for unit in machine.units if unit.name == head), None)
+    if unit is None:
+        level = _level(machine, head)
+        return 1.0 if level is None or level.achievable is None else level.achievable.value
+    return unit.achievable[dtype[1:] or next(iter(unit.peaks))].value
+
+
+def _level(machine: Machine, name: str) -> Memory | Link | None:
+    levels: list[Memory | Link] = [*machine.memories, *machine.links]
+    return next((level for level in levels if level.name == name), None)
