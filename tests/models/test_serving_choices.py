@@ -336,3 +336,16 @@ def test_the_flip_of_a_split_model_is_the_first_of_a_scan(name: str, asked: dict
         computing(batch) for batch in {1, first // 3 or 1, first // 2 or 1, first - 5, first - 1} if batch > 0
     )
     assert all(computing(first * times) for times in (2, 10))
+
+
+def test_twice_a_peak_is_twice_as_fast_where_measured_fractions_are_taken() -> None:
+    step: dict[str, Any] = {
+        "on": "h100",
+        "batch": 8,
+        "prompt": 2048,
+        "weights": "bf16",
+        "activations": "bf16",
+        "achievable": True,
+    }
+    (twice,) = [each for each in advise_step("llama-2-7b", "prefill", **step) if each.change == "twice the bf16 peak"]
+    assert twice.gain == pytest.approx(2, rel=1e-3)
