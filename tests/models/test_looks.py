@@ -41,8 +41,8 @@ def test_a_name_of_the_models_says_where_it_lives() -> None:
 
 def test_training_has_one_line_at_a_prompt() -> None:
     assert repr(train("llama-3-8b", on="h100:8", batch_tokens=65536)) == (
-        "<Training of llama-3-8b on 8 x NVIDIA H100 SXM5 80GB: a step of 65536 tokens in 408 ms at best>"
+        "<Training llama-3-8b: 408 ms a step at best on 8 x NVIDIA H100 SXM5 80GB, compute-bound>"
     )
     several = train("llama-3-8b", on="h100:8", batch_tokens=[65536, 1048576])
-    assert "408 ms … 6.53 s at best" in repr(several)
-    assert several._repr_html_() is None
+    assert "408 ms … 6.53 s a step at best" in repr(several)
+    assert "408 ms … 6.53 s" in several._repr_html_()

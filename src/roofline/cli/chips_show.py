@@ -31,10 +31,10 @@ def listing(machines: Sequence[Machine], dtype: str) -> Any:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
-    table.add_column("chip", no_wrap=True)
+    table.add_column("chip", overflow="fold")
     table.add_column("name", overflow="fold")
     for name in (f"{dtype} peak", "memory", "capacity", f"{dtype} ridge"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", overflow="fold")
     for machine in machines:
         row = row_figures(machine, dtype)
         used = rate(machine, Key("flops", "matrix", dtype))
