@@ -21,7 +21,7 @@ from roofline.measurement.probes import Bench, Probe
 from roofline.measurement.processor import cache_levels, load_average
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Summary, summarise
-from roofline.measurement.schedule import LATEST, Progress, sample
+from roofline.measurement.schedule import LATEST, USUAL, Progress, sample
 from roofline.measurement.shape_table import ShapeTable
 from roofline.measurement.team import Team
 from roofline.measurement.tiles import allow_tiles
@@ -29,7 +29,7 @@ from roofline.measurement.workers import Workers
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
-ROUNDS, WINDOWS, SECONDS = 3, 15, 48.0
+ROUNDS, WINDOWS, SECONDS = 3, 15, USUAL
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
 #: When sampling has to be over, in seconds from the start, and the least time it gets: on a busy machine what goes

@@ -13,7 +13,7 @@ from roofline.measurement.compute_kernels import most_per_cycle
 from roofline.measurement.core_watch import watch
 from roofline.measurement.kernels import LINE, Kernel
 from roofline.measurement.machine_code import Compiler
-from roofline.measurement.samples import Sample
+from roofline.measurement.samples import Sample, Standing, standing
 from roofline.measurement.team import LARGE_PAGE, STAGGER, Buffer, Job, Reading, Team, samples_of
 
 #: Length of a window in seconds: long against reading a clock, short against a turn of the scheduler.
@@ -76,6 +76,11 @@ class Probe:
     smaller_is_better: bool = False
     shape: tuple[float, float] | None = None
     rounds: list[list[Sample]] = field(default_factory=list)
+
+    @property
+    def standing(self) -> Standing:
+        """How often the best of its rounds was found again."""
+        return standing(self.rounds, smaller_is_better=self.smaller_is_better)
 
 
 class Bench:

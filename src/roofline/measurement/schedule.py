@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from roofline.measurement.probes import Probe
-from roofline.measurement.samples import standing
 
 #: Called with how much of the work is done (0 to 1) and what is being sampled.
 Progress = Callable[[float, str], None]
@@ -66,20 +65,22 @@ def _settle(probes: Sequence[Probe], spent: list[float], windows: int, end: floa
     """
     start = monotonic()
     most = MOST_ROUNDS * max(1.0, (end - start) / USUAL)
-    stand = [standing(probe.rounds, smaller_is_better=probe.smaller_is_better) for probe in probes]
-    waiting = [
-        (seconds * (1 + found.near), place) for place, (seconds, found) in enumerate(zip(spent, stand, strict=True))
-    ]
+    stand = [probe.standing for probe in probes]
+
+    def turn(place: int) -> tuple[float, int]:
+        return spent[place] * (1 + stand[place].near), place
+
+    waiting = [turn(place) for place in range(len(probes))]
     heapq.heapify(waiting)
     while waiting and (now := monotonic()) < end:
         _, place = heapq.heappop(waiting)
         probe, taken = probes[place], len(probes[place].rounds)
         if taken < OFTEN or taken % SELDOM == 0:
-            stand[place] = standing(probe.rounds, smaller_is_better=probe.smaller_is_better)
+            stand[place] = probe.standing
         if stand[place].settled or taken >= most:
             continue
         if progress is not None:
             progress(ROUNDS_SHARE + (1 - ROUNDS_SHARE) * (now - start) / (end - start), f"{probe.name}, again")
         probe.rounds.append(probe.take(windows))
         spent[place] += monotonic() - now
-        heapq.heappush(waiting, (spent[place] * (1 + stand[place].near), place))
+        heapq.heappush(waiting, turn(place))
