@@ -9,9 +9,10 @@ from itertools import combinations
 
 import pytest
 from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
+from plain_geometry import crosses, overlap
 
 from roofline.charts import plot
-from roofline.charts.boxes import Box, crosses, overlap
+from roofline.charts.boxes import Box
 from roofline.charts.chart import SMALLEST
 from roofline.charts.draw import placed
 from roofline.charts.layout import MARKER

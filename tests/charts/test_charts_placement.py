@@ -6,8 +6,9 @@ from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_geometry import crosses, crosses_line, overlap
 
-from roofline.charts.boxes import Box, Boxes, Segments, crosses, crosses_line, overlap
+from roofline.charts.boxes import Box, Boxes, Segments
 from roofline.charts.placement import around, beside, place
 
 FRAME = Box(200, 150, 400, 300)

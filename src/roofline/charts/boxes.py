@@ -49,54 +49,6 @@ def drawn(segment: Segment) -> Box:
     return Box((x0 + x1) / 2, (y0 + y1) / 2, length, 0.0, math.degrees(math.atan2(y1 - y0, x1 - x0)))
 
 
-def overlap(first: Box, second: Box) -> bool:
-    """Whether two rectangles share area (separating axes).
-
-    >>> overlap(Box(0, 0, 10, 2), Box(0, 4, 10, 2)), overlap(Box(0, 0, 10, 2), Box(0, 4, 10, 2, angle=90))
-    (False, True)
-    """
-    across, up = abs(first.x - second.x) * 2, abs(first.y - second.y) * 2
-    if first.angle == second.angle == 0:
-        return across < first.width + second.width - TOUCH and up < first.height + second.height - TOUCH
-    if max(across, up) >= first.width + first.height + second.width + second.height:
-        return False
-    a, b = first.corners(), second.corners()
-    return not any(_separates(axis, a, b) for box in (first, second) for axis in _axes(box))
-
-
-def crosses(segment: Segment, box: Box) -> bool:
-    """Whether a segment runs through a rectangle."""
-    return overlap(drawn(segment), box)
-
-
-def crosses_line(first: Segment, second: Segment) -> bool:
-    """Whether two segments cross; a segment that only starts on the other does not.
-
-    >>> crosses_line(((0, 0), (2, 2)), ((0, 2), (2, 0))), crosses_line(((0, 0), (2, 2)), ((0, 0), (2, 0)))
-    (True, False)
-    """
-    return _sides(first, second) < 0 and _sides(second, first) < 0
-
-
-def _sides(line: Segment, ends: Segment) -> float:
-    """Negative where two ends lie on different sides of a line, 0 where one lies on it."""
-    (x0, y0), (x1, y1) = line
-    first, second = ((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0) for x, y in ends)
-    tiny = 1e-6 * math.hypot(x1 - x0, y1 - y0)
-    return 0.0 if min(abs(first), abs(second)) <= tiny else first * second
-
-
-def _axes(box: Box) -> tuple[Vertex, Vertex]:
-    turn = math.radians(box.angle)
-    return (math.cos(turn), math.sin(turn)), (-math.sin(turn), math.cos(turn))
-
-
-def _separates(axis: Vertex, a: Sequence[Vertex], b: Sequence[Vertex]) -> bool:
-    along_a = [x * axis[0] + y * axis[1] for x, y in a]
-    along_b = [x * axis[0] + y * axis[1] for x, y in b]
-    return max(along_a) <= min(along_b) + TOUCH or max(along_b) <= min(along_a) + TOUCH
-
-
 class Boxes:
     """Rectangles in arrays, and which of them another one overlaps.
 
@@ -121,7 +73,7 @@ class Boxes:
         return Boxes(self._columns[:, span])
 
     def overlap(self, other: Box) -> Any:
-        """Whether each shares area with the other, as :func:`overlap` has it."""
+        """Whether each shares area with the other, by separating axes."""
         across, up = 2 * (self.x - other.x), 2 * (self.y - other.y)
         found = (abs(across) < self.width + other.width - TOUCH) & (abs(up) < self.height + other.height - TOUCH)
         turned = (self.turn != 0) | (other.angle != 0)
@@ -160,7 +112,7 @@ class Segments:
         self.length = np.hypot(ends[:, 2] - ends[:, 0], ends[:, 3] - ends[:, 1])
 
     def cross(self, line: Segment) -> Any:
-        """Whether each crosses the line, as :func:`crosses_line` has it."""
+        """Whether each crosses the line; one that only starts on it does not."""
         return self._apart(line, self.ends, math.dist(*line)) & self._apart(self.ends, line, self.length)
 
     @staticmethod

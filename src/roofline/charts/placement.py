@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from roofline.charts.boxes import Box, Boxes, Segment, Segments, Vertex, drawn, overlap
+from roofline.charts.boxes import Box, Boxes, Segment, Segments, Vertex, drawn
 
 #: Costs in pixels of distance: a label on a label or marker is never accepted, one on a line is only
 #: disliked, unless it must be clear.
@@ -71,7 +71,7 @@ def place(
     kept: list[Candidate | None] = []
     for index, at in enumerate(board.chosen):
         found = None if at is None else board.places[index][at][0]
-        free = found is not None and not any(overlap(found.box, other.box) for other in kept if other)
+        free = found is not None and not Boxes.of([other.box for other in kept if other]).overlap(found.box).any()
         kept.append(found if free else None)
     return kept
 

@@ -1,0 +1,56 @@
+"""Rectangles and segments one by one, without arrays: what :mod:`roofline.charts.boxes` is held against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from roofline.charts.boxes import TOUCH, Box, Segment, Vertex, drawn
+
+
+def overlap(first: Box, second: Box) -> bool:
+    """Whether two rectangles share area (separating axes).
+
+    >>> overlap(Box(0, 0, 10, 2), Box(0, 4, 10, 2)), overlap(Box(0, 0, 10, 2), Box(0, 4, 10, 2, angle=90))
+    (False, True)
+    """
+    across, up = abs(first.x - second.x) * 2, abs(first.y - second.y) * 2
+    if first.angle == second.angle == 0:
+        return across < first.width + second.width - TOUCH and up < first.height + second.height - TOUCH
+    if max(across, up) >= first.width + first.height + second.width + second.height:
+        return False
+    a, b = first.corners(), second.corners()
+    return not any(_separates(axis, a, b) for box in (first, second) for axis in _axes(box))
+
+
+def crosses(segment: Segment, box: Box) -> bool:
+    """Whether a segment runs through a rectangle."""
+    return overlap(drawn(segment), box)
+
+
+def crosses_line(first: Segment, second: Segment) -> bool:
+    """Whether two segments cross; a segment that only starts on the other does not.
+
+    >>> crosses_line(((0, 0), (2, 2)), ((0, 2), (2, 0))), crosses_line(((0, 0), (2, 2)), ((0, 0), (2, 0)))
+    (True, False)
+    """
+    return _sides(first, second) < 0 and _sides(second, first) < 0
+
+
+def _sides(line: Segment, ends: Segment) -> float:
+    """Negative where two ends lie on different sides of a line, 0 where one lies on it."""
+    (x0, y0), (x1, y1) = line
+    first, second = ((x1 - x0) * (y - y0) - (y1 - y0) * (x - x0) for x, y in ends)
+    tiny = 1e-6 * math.hypot(x1 - x0, y1 - y0)
+    return 0.0 if min(abs(first), abs(second)) <= tiny else first * second
+
+
+def _axes(box: Box) -> tuple[Vertex, Vertex]:
+    turn = math.radians(box.angle)
+    return (math.cos(turn), math.sin(turn)), (-math.sin(turn), math.cos(turn))
+
+
+def _separates(axis: Vertex, a: Sequence[Vertex], b: Sequence[Vertex]) -> bool:
+    along_a = [x * axis[0] + y * axis[1] for x, y in a]
+    along_b = [x * axis[0] + y * axis[1] for x, y in b]
+    return max(along_a) <= min(along_b) + TOUCH or max(along_b) <= min(along_a) + TOUCH
