@@ -86,7 +86,7 @@ def question(
     known = resolve_sizes(given, names)
     known = without_helpers(known, given, names)
     if raw:
-        _stand_somewhere(named if names else known, raw, given)
+        stand_somewhere(named if names else known, raw, given)
     tied = {name: value for name, value in given.items() if isinstance(value, str) or name not in known}
     figures = set if link is None else {"link": link, **(set or {})}
     return Question(
@@ -231,7 +231,7 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def _stand_somewhere(sizes: Mapping[str, Any], raw: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def stand_somewhere(sizes: Mapping[str, Any], raw: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse a size that no amount of raw work is a formula of, nor one of those sizes.
 
     One that stands as a word in a formula that does not read is let be, to be told there.

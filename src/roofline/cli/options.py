@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from roofline.cli.figure_type import FRACTION
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError
 from roofline.hardware.own import own_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -328,20 +328,14 @@ def question_arguments(options: dict[str, Any], sizes: dict[str, Any] | None = N
         "overhead": options.pop("overhead", None),
         **mesh_arguments(options),
     }
-    _check_sizes({name: arguments[name] for name in ("flops", "bytes", "intensity")}, sizes or {})
+    amounts = {name: arguments[name] for name in ("flops", "bytes", "intensity")}
+    if sizes and any(amounts.values()):
+        from roofline.bounds.api import stand_somewhere
+        from roofline.bounds.question_mesh import names_in
+
+        if names_in(amounts):
+            stand_somewhere(sizes, amounts, sizes)
     return arguments
-
-
-def _check_sizes(amounts: dict[str, Any], sizes: dict[str, Any]) -> None:
-    """Raise where a size stands in no formula of the amounts; without formulas the question itself says so."""
-    if not sizes or not any(isinstance(amount, str) for amount in amounts.values()):
-        return
-    from roofline.bounds.question_mesh import names_in
-
-    names = names_in(amounts)
-    idle = next((name for name in sizes if name not in {*names, *names_in(sizes)}), None)
-    if names and idle is not None:
-        raise SizeError(f"size {idle} stands nowhere in the raw work", hint=suggest(idle, names, what="sizes"))
 
 
 def one_expression(expressions: Sequence[str]) -> str | None:
