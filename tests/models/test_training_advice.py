@@ -57,7 +57,7 @@ def test_limits_hold_on_both_sides(name: str) -> None:
 
 def test_what_nothing_covers_is_said() -> None:
     """Tokens to experts and back grow with the batch as computing does: no batch helps where one does not."""
-    found = train("deepseek-v3", on="h200:64", batch_tokens=2**20, expert=64, checkpoint="full", zero=1)
+    found = train("deepseek-v3", on="b200:64", batch_tokens=2**20, expert=64, checkpoint="full", zero=1)
     limit = next(limit for limit in limits(found) if limit.axis == "expert")
     assert limit.value is None
     assert not limit.holds

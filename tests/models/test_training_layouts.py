@@ -84,3 +84,12 @@ MESSAGES = [
 def test_messages(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", *words, "--on", "h100:16", "--batch-tokens", "65536"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_published_training_of_deepseek_v3_is_above_the_floor() -> None:
+    """180,000 H800 hours for 10¹² tokens on 2,048 chips, experts over 64 (arXiv:2412.19437, sections 1 and 3.2)."""
+    tokens = 15360 * 4096
+    measured = tokens * 180e3 * 3600 / 1e12 / 2048
+    layout: dict[str, Any] = {"expert": 64, "pipeline": 16, "zero": 1, "batch_tokens": tokens, "sequence": 4096}
+    for checkpoint in ("none", "full"):
+        assert 0.4 * measured < train("deepseek-v3", on="h800:2048", checkpoint=checkpoint, **layout).time < measured

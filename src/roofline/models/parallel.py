@@ -23,13 +23,20 @@ from roofline.errors import HardwareError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import MeshAxis, target_text, with_mesh
 from roofline.models.blocks.exchange import Algorithm, HandOn, Received
-from roofline.models.blocks.experts import Experts, Spread
+from roofline.models.blocks.expert_spread import Spread
+from roofline.models.blocks.experts import Experts
 from roofline.models.blocks.residual import Parallel
 from roofline.models.description import Block, Layer, Model, Share
 from roofline.models.parallelism import SHARED, Parallelism
 from roofline.models.splits import Splitter
 from roofline.ops.collective_choice import Chooser
 from roofline.sizes import ceil_div, product
+
+#: How often a token is sent to its experts.
+SENT = {
+    True: "once to each chip that has some of its experts, and once to each node",
+    False: "once for each of its experts",
+}
 
 
 def split(
@@ -66,7 +73,7 @@ def divide(model: Model, ways: Parallelism, machine: Machine, *, compares: bool 
     axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
     axes["tensor"] = (*axes["tensor"], *axes["kv"])
     spread = None
-    if ways.exchange == "all-to-all" and ways.expert > 1:
+    if ways.sends and ways.expert > 1:
         spread = Spread(
             axes=tuple(axis for name in ways.expert_axes for axis in axes[name]),
             tensor=axes["tensor"],
@@ -77,6 +84,7 @@ def divide(model: Model, ways: Parallelism, machine: Machine, *, compares: bool 
             dispatch=ways.dispatch or _quantised(model),
             combine=ways.combine or "",
             algorithm=algorithm,
+            once=ways.exchange == "all-to-all",
         )
     made = Splitter(
         model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, algorithm,
@@ -142,7 +150,7 @@ def _said(ways: Parallelism, spread: Spread | None, model: Model) -> list[str]:
         formats = [f"{what} {dtype or 'as activations'}" for what, dtype in
                    (("dispatch", spread.dispatch), ("combine", spread.combine))]  # fmt: skip
         said.append(
-            f"whole experts on {ways.expert} chips, all chosen alike; a token is sent once for each of its experts "
+            f"whole experts on {ways.expert} chips, all chosen alike; a token is sent {SENT[spread.once]} "
             f"({', '.join(formats)})"
         )
         if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):

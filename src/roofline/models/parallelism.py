@@ -28,7 +28,8 @@ from roofline.sizes import Size, ceil_div, check, is_array
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
     "all-reduce": "every chip has all tokens; the sums of all experts are added up",
-    "all-to-all": "tokens are sent to their experts' chips, and the results back",
+    "all-to-all": "tokens are sent to their experts' chips, once to each chip and each node, and the results back",
+    "per-expert": "tokens are sent once for each of their experts, as kernels for low latency do, and the results back",
 }
 SHARED = {
     "replicated": "every chip runs the shared expert whole, on its own tokens",
@@ -145,6 +146,11 @@ a divisor of 8: 1, 2, 4, 8
         return self.tensor * self.context * self.data * self.pipeline
 
     @property
+    def sends(self) -> bool:
+        """Whether tokens are sent to their experts."""
+        return self.exchange in ("all-to-all", "per-expert")
+
+    @property
     def sharing(self) -> int:
         """Copies of attention that share experts."""
         return max(self.expert // (self.tensor * self.context), 1)
@@ -221,9 +227,9 @@ a divisor of 8: 1, 2, 4, 8
         if self.exchange == "all-reduce" and self.expert > self.tensor:
             raise InputError(
                 f"experts on {self.expert} chips get tokens of more than {self.tensor}: an AllReduce does not do",
-                hint="all-to-all, or leave it out",
+                hint="all-to-all, per-expert, or leave it out",
             )
-        if self.exchange == "all-to-all" and not self.expert_axes:
+        if self.sends and not self.expert_axes:
             raise InputError(
                 f"an AllToAll needs whole experts on all of {self.tensor} chips, not on {self.expert}",
                 hint=f"say expert {self.tensor}",

@@ -26,7 +26,8 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.cache_parallel import CacheParallel
 from roofline.models.blocks.compressed import CompressedAttention
 from roofline.models.blocks.exchange import Algorithm, ContextParallel, Exchange
-from roofline.models.blocks.experts import Experts, Spread
+from roofline.models.blocks.expert_spread import Spread
+from roofline.models.blocks.experts import Experts
 from roofline.models.blocks.hyper import Collapse, Expand
 from roofline.models.blocks.hyper import Spread as Streams
 from roofline.models.blocks.kimi_delta import KimiDelta

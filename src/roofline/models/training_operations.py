@@ -185,9 +185,8 @@ def _collective(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
         return []
     kind = TRANSPOSED[op.options["collective"]]
     axes = mesh.select(op.options["axes"])
-    found = exchanged(
-        kind, axes, op.dims["bytes"], _gradient(op.writes[0]), _gradient(op.reads[0]) if op.reads else None
-    )
+    x, out = _gradient(op.writes[0]), _gradient(op.reads[0]) if op.reads else None
+    found = exchanged(kind, axes, op.dims["bytes"], x, out, density=op.options["density"])
     return [replace(found, where=f"{op.where} gradient", repeat=op.repeat)]
 
 

@@ -44,6 +44,7 @@ from roofline.ops import (  # noqa: F401  (each registers its algorithms)
 )
 from roofline.ops.collective_algorithms import ALGORITHMS, Call, named
 from roofline.ops.collective_groups import groups
+from roofline.ops.collective_picks import Density, Picks
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
 
@@ -89,9 +90,11 @@ def cost(
     nbytes: Size,
     *,
     algorithm: str | Chooser | None = None,
-    density: Size = 1,
+    density: Density = 1,
 ) -> Cost:
     """Count a collective of ``nbytes`` over mesh axes; ``density`` is the share of an AllToAll that is sent.
+
+    Rows that go to several chips each, as :class:`~roofline.ops.collective_picks.Picks`, make a share for each tier.
 
     ``algorithm`` is a name, or a :class:`~roofline.ops.collective_choice.Chooser` that knows the machine.
     An unknown collective or algorithm, or one that the links cannot do, is an error that lists those that can.
@@ -108,18 +111,14 @@ def cost(
     if algorithm is not None and not isinstance(algorithm, str):
         return algorithm.cost(kind, axes, nbytes, density)
     call = _call(kind, axes, nbytes, density)
-    name = default_algorithm(kind, axes) if algorithm is None else _known(algorithm, call, axes)
+    name = default_algorithm(kind, axes, density) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
     short = chosen.limit(call)
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {says(kind, name)}"
     note += f" ({short})" if short else ""
-    if kind == "AllToAll" and not is_one(density):
-        note += (
-            "; a share of it is sent"
-            if is_array(density) or is_symbol(density)
-            else f"; {float(density):.3g} of it is sent"
-        )
+    if kind == "AllToAll":
+        note += _part(call)
     return Cost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
 
 
@@ -158,13 +157,13 @@ def collective(
     )
 
 
-def default_algorithm(kind: str, axes: Sequence[MeshAxis]) -> str:
+def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1) -> str:
     """Name the algorithm that is taken when none is asked for."""
-    call = _call(kind, axes, 1, 1)
+    call = _call(kind, axes, 1, density)
     if kind in ("Permute", "Send") or not call.groups:
         return "direct"
     topologies = [group.topology for group in call.groups]
-    if kind == "AllToAll" and "torus" not in topologies:
+    if kind == "AllToAll" and "torus" not in topologies and not (isinstance(density, Picks) and len(topologies) > 1):
         return "direct"
     if len(topologies) > 1:
         return "hierarchical"
@@ -269,7 +268,16 @@ def touched_share(picks: Size, ways: Size) -> Size:
     return (1 - others**picks) * others
 
 
-def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Size) -> Call:
+def _part(call: Call) -> str:
+    """Say which part of an AllToAll is sent, where it is one number."""
+    if isinstance(call.density, Picks) or is_one(call.density):
+        return ""
+    if is_array(call.density) or is_symbol(call.density):
+        return "; a share of it is sent"
+    return f"; {float(call.density):.3g} of it is sent"
+
+
+def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> Call:
     if kind not in KINDS:
         raise InputError(f"unknown collective {kind!r}", hint=suggest(kind, KINDS, what="collectives"))
     return Call(kind, groups(axes), nbytes, product(axis.size for axis in axes), density)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from roofline.ops.collective_groups import Group
+from roofline.ops.collective_picks import Density, Picks
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.work import Work
 
@@ -23,13 +24,21 @@ GATHERING = ("AllGather", "ReduceScatter", "AllReduce")
 
 
 class Call(NamedTuple):
-    """One collective: ``nbytes`` is the book's V, ``chips`` how many take part, ``density`` the share that is sent."""
+    """One collective: ``nbytes`` is the book's V, ``chips`` how many take part, ``density`` the share that is sent.
+
+    Of an AllToAll whose rows go to several chips each, ``density`` says how many: then V has a row for each of these.
+    """
 
     kind: str
     groups: tuple[Group, ...]
     nbytes: Size
     chips: Size
-    density: Size = 1
+    density: Density = 1
+
+    @property
+    def sent(self) -> Size:
+        """The share that is sent to chips, each of which gets a row once."""
+        return self.density.density(self.chips) if isinstance(self.density, Picks) else self.density
 
 
 Formula: TypeAlias = Callable[[Call], Work]

@@ -35,6 +35,7 @@ from roofline.hardware.network import MeshAxis
 from roofline.hardware.rate import rate
 from roofline.ops.collective import KINDS, Cost, algorithms, cost, default_algorithm, limit
 from roofline.ops.collective_algorithms import named
+from roofline.ops.collective_picks import Density
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Work
@@ -83,7 +84,7 @@ class Chooser:
         found = named(wanted)
         return wanted if found is None or kind in found.kinds else None
 
-    def cost(self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Size) -> Cost:
+    def cost(self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> Cost:
         """Count a collective by the algorithm chosen for it; say what would be faster where none was asked for."""
         name = self.name(kind)
         if self.machine is not None and name is not None and name.strip().lower() == AUTO:
@@ -93,7 +94,7 @@ class Chooser:
         found = cost(kind, axes, nbytes, algorithm=name, density=density)
         return self._compared(found, axes, density) if name is None and self.compares else found
 
-    def _compared(self, found: Cost, axes: Sequence[MeshAxis], density: Size) -> Cost:
+    def _compared(self, found: Cost, axes: Sequence[MeshAxis], density: Density) -> Cost:
         """Name the fastest algorithm at this size beside the usual one, where it is another."""
         if self.machine is None or not _is_number(found.nbytes) or not _is_number(found.chips):
             return found
@@ -125,23 +126,23 @@ class Regime(NamedTuple):
     algorithm: str
 
 
-def possible(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
+def possible(kind: str, axes: Sequence[MeshAxis], density: Density = 1) -> tuple[str, ...]:
     """List the algorithms that this network can do, the usual one first.
 
     >>> from roofline.hardware import chip
     >>> possible("AllReduce", chip("v5e:8").mesh.select("X"))
     ('line', 'one-way ring', 'torus', 'chain', 'direct')
     """
-    usual = default_algorithm(kind, axes)
+    usual = default_algorithm(kind, axes, density)
     names = [name for name in algorithms(kind, axes) if not limit(kind, axes, name)]
     return tuple(dict.fromkeys([usual, *names] if usual in names else names))
 
 
-def fastest(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, *, density: Size = 1) -> Cost:
+def fastest(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, *, density: Density = 1) -> Cost:
     """Count a collective by the algorithm that takes the least time on this machine."""
     if is_symbol(nbytes) or any(is_symbol(axis.size) for axis in axes):
         return _for_large(kind, axes, nbytes, machine, density)
-    costs = [cost(kind, axes, nbytes, algorithm=name, density=density) for name in possible(kind, axes)]
+    costs = [cost(kind, axes, nbytes, algorithm=name, density=density) for name in possible(kind, axes, density)]
     times = [_times(each.work, machine) for each in costs]
     if any(is_array(time) for pair in times for time in pair[:2]):
         return _for_each(costs, times)
@@ -150,7 +151,7 @@ def fastest(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine,
     return replace(best, note=f"{best.note}; {said}")
 
 
-def _for_large(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Size) -> Cost:
+def _for_large(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Density) -> Cost:
     """A formula takes one algorithm: the fastest for large arrays, or the usual one of an open number of chips."""
     numbers = all(_is_number(axis.size) for axis in axes) and _is_number(density)
     name = fastest(kind, axes, _LARGE, machine, density=density).algorithm if numbers else None
@@ -198,7 +199,7 @@ def _times(work: Work, machine: Machine) -> tuple[Size, Size, Size]:
     return (maximum(*times) if len(times) > 1 else times[0]), sum(times[1:], times[0]), work.total("hops")
 
 
-def regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: Size = 1) -> tuple[Regime, ...]:
+def regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: Density = 1) -> tuple[Regime, ...]:
     """List which algorithm is the fastest from which number of bytes on.
 
     Nothing is listed where sizes of axes are open or no latency is known.
@@ -208,7 +209,7 @@ def regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: S
     """
     if not all(_is_number(axis.size) for axis in axes):
         return ()
-    names = possible(kind, axes)
+    names = possible(kind, axes, density)
     if not _hops_known(cost(kind, axes, 1, algorithm=names[0]).work, machine):
         return ()
     lines = [_slopes(cost(kind, axes, _LARGE, algorithm=name, density=density).work, machine) for name in names]
@@ -243,5 +244,5 @@ def _hops_known(work: Work, machine: Machine) -> bool:
     return all(rate(machine, key) is not None for key in work if key.quantity == "hops")
 
 
-def _is_number(size: Size) -> bool:
+def _is_number(size: Density) -> bool:
     return not is_array(size) and not is_symbol(size)

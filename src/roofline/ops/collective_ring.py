@@ -34,6 +34,7 @@ from collections.abc import Callable
 from roofline.hardware.network import Level
 from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, all_close, passes, several_links, some_torus
 from roofline.ops.collective_groups import Group, closed_or_open, doublings, half, present, ring_distances, used
+from roofline.ops.collective_picks import Picks
 from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum
 from roofline.work import Work
 
@@ -147,29 +148,40 @@ def _shuffled(call: Call, ways: Ways, hops: Ways, one_way: bool) -> Work:
 
 
 def held(call: Call) -> Size:
-    """Bytes one chip holds before an AllToAll, of which ``density`` are sent."""
-    return exact_div(call.nbytes, call.chips) * call.density
+    """Bytes one chip holds before an AllToAll, as far as they are sent."""
+    return exact_div(call.nbytes, call.chips) * call.sent
 
 
 def exchange(call: Call) -> Work:
     """AllToAll over switches: a chip sends each of the other members of every tier its share, directly.
 
-    All of them at once, so the one hop is over the outermost tier.
+    All of them at once, so the one hop is over the outermost tier. A row that several chips of a unit need goes to
+    that unit once, and is passed on inside: a hop for each tier.
     """
     work = Work()
     inside: Size = 1
+    passed = isinstance(call.density, Picks)
     for group in reversed(call.groups):
         if group.topology == "torus":
             continue
         (level,) = group.levels
-        wire = exact_div(held(call) * group.below * (group.units - 1), call.chips * natural_ways(level))
+        wire = exact_div(_crossing(call, group), natural_ways(level))
         work += Work.wire(level.place, wire) + Work.hops(level.place, present(level.size) * inside)
-        inside = inside * (1 - present(level.size))
+        inside = inside * (1 if passed else 1 - present(level.size))
     return work
 
 
 def _no_ring(call: Call) -> str:
     return some_torus(call) if call.kind == "AllToAll" else ""
+
+
+def _crossing(call: Call, group: Group) -> Size:
+    """Bytes of one chip that go to other members of a tier, or through their links further out."""
+    if not isinstance(call.density, Picks):
+        return exact_div(held(call) * group.below * (group.units - 1), call.chips)
+    here = call.chips // group.below
+    share = call.density.crossing(here) - call.density.crossing(here // group.units)
+    return exact_div(call.nbytes, call.chips) * max(share, 0.0)
 
 
 @algorithm("one-way ring", _KINDS, "one way round a ring", _no_ring)

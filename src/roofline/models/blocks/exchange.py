@@ -13,6 +13,7 @@ from roofline.models.step import divided
 from roofline.models.trace import Trace
 from roofline.ops.collective import cost
 from roofline.ops.collective_choice import Chooser
+from roofline.ops.collective_picks import Density
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
 
@@ -27,9 +28,10 @@ def exchanged(
     x: Tensor | None = None,
     out: Tensor | None = None,
     algorithm: Algorithm = None,
+    density: Density = 1,
 ) -> Op:
     """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``; without, it happens in place."""
-    found = cost(kind, axes, nbytes, algorithm=algorithm)
+    found = cost(kind, axes, nbytes, algorithm=algorithm, density=density)
     return Op(
         name=kind,
         kind="collective",
@@ -38,7 +40,7 @@ def exchanged(
         writes=() if out is None else (out,),
         dims={"bytes": nbytes, "chips": found.chips},
         note=found.note,
-        options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes},
+        options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density},
     )
 
 

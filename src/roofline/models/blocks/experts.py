@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 from roofline import dtypes
 from roofline.errors import SizeError
-from roofline.hardware.network import MeshAxis
-from roofline.models.blocks.exchange import Algorithm, exchanged
+from roofline.models.blocks.exchange import exchanged
+from roofline.models.blocks.expert_spread import Spread
 from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block, Weight
-from roofline.models.step import Step, divided
+from roofline.models.step import divided
 from roofline.models.trace import Trace
+from roofline.ops.collective_picks import Picks
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
@@ -45,55 +46,14 @@ def _touched_of(shares: Sequence[float], chosen: int, tokens: Size) -> Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """How chips with whole experts send them their tokens: an AllToAll over ``axes``, another one back.
-
-    ::
-
-        dispatch    own·k rows from each chip in ``dispatch``, of which 1/ways stay where they are
-        combine     as many rows back, in ``combine``, weighted and added up where the token came from
-
-    Chips of the ``tensor`` axes, and in decode of the ``context`` axes, hold the same tokens: each sends its part and
-    an AllGather gives all the results, unless tokens are ``scattered`` between blocks. ``group`` says that copies of
-    the model share experts. Shared experts stand whole on every chip, or are ``split`` over the ``tensor`` axes. Empty
-    formats are that of the activations.
-
-    Sources: Lepikhin et al., arXiv:2006.16668; DeepSeek-V3, arXiv:2412.19437, section 3.
-    """
-
-    axes: tuple[MeshAxis, ...]
-    tensor: tuple[MeshAxis, ...] = ()
-    context: tuple[MeshAxis, ...] = ()
-    group: bool = False
-    scattered: bool = False
-    split: bool = False
-    dispatch: str = ""
-    combine: str = ""
-    algorithm: Algorithm = None
-
-    def same(self, step: Step) -> tuple[MeshAxis, ...]:
-        """The axes whose chips hold the same tokens."""
-        return self.tensor if step.ring else (*self.context, *self.tensor)
-
-    def own(self, step: Step) -> Size:
-        """Tokens that one chip sends."""
-        return divided(step.tokens, product(axis.size for axis in self.same(step)))
-
-    def every(self, step: Step) -> Size:
-        """Tokens of all the chips that share experts."""
-        if self.group:
-            return (step.batch if step.group is None else step.group) * step.new
-        return step.batch * step.new if self.context else step.tokens
-
-
-@dataclass(frozen=True, slots=True)
 class Experts(Block):
     """``chosen`` of ``count`` experts for each token, beside the ``shared`` ones.
 
     ``latent`` runs the routed experts in a narrower space between two projections. ``shared_gate`` weighs the shared
     expert by a sigmoid. ``router_bias`` is a trained bias, ``router_scales`` further trained vectors of the router
-    (name, size). ``expert_bias`` gives the experts' matrices biases. ``scored`` is the router's function. ``names`` are
-    the router, the experts and the shared expert. Over ``ways`` chips that hold whole experts each, one has count ÷
+    (name, size). ``expert_bias`` gives the experts' matrices biases. ``scored`` is the router's function. ``limit``
+    says of how many groups a token's experts are and how many there are, each of experts that lie together. ``names``
+    are the router, the experts and the shared expert. Over ``ways`` chips that hold whole experts each, one has count ÷
     ways of them, the busiest where a step is skewed; ``spread`` says how they send tokens, if they do.
     """
 
@@ -110,6 +70,7 @@ class Experts(Block):
     expert_bias: bool = False
     latent: int | None = None
     scored: str = "softmax"
+    limit: tuple[int, int] = (1, 1)
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
     ways: int = 1
     spread: Spread | None = None
@@ -224,33 +185,44 @@ class Experts(Block):
         touched = divided(touched_experts(self.count, self.chosen, every, step.skew), self.ways)
         if shares is not None:
             rows, touched = every * self.chosen * load, _touched_of(shares, self.chosen, every)
-        width = self.latent or self.inputs
-        if spread is not None:
-            x = self._sent(trace, spread, "dispatch", x, tokens * self.chosen, rows, load)
+        if spread is None:
+            found = self._applied(trace, x, rows, touched, weights, module)
+            return self._weighted(trace, found, chosen, rows, tokens, module)
+        picks = Picks(self.count, self.chosen, *self.limit, spread.once, tuple(step.skew or ()))
+        there, back = rows, tokens * self.chosen
+        if spread.once:
+            there, back = divided(every * picks.reached(self.ways), self.ways), tokens * picks.reached(self.ways)
+        x = spread.sent(trace, "dispatch", x, there, tokens, picks)
+        found = self._applied(trace, x, rows, touched, weights, module)
+        if not spread.once:
+            found = spread.sent(trace, "combine", found, back, tokens, picks)
+            return self._weighted(trace, found, chosen, back, tokens, module)
+        found = self._weighted(trace, found, chosen, rows, there, module)
+        found = spread.sent(trace, "combine", found, back, tokens, picks)
+        out = trace.made(_join(module, "sum"), tokens, found.dims[1])
+        self._added(trace, (found,), out, (back - tokens) * found.dims[1], 1, _join(module, "sum"))
+        return out
+
+    def _applied(
+        self, trace: Trace, x: Tensor, rows: Size, touched: Size, weights: dict[str, Weight], module: str
+    ) -> Tensor:
+        """Run the experts on the rows that their tokens make."""
         up = self._grouped(trace, weights, _join(module, "up_proj"), x, rows, touched)
         gate = self._grouped(trace, weights, _join(module, "gate_proj"), x, rows, touched) if self.gated else None
         hidden = activate(trace, self.activation, up, gate, _join(module, "act"))
-        down = self._grouped(trace, weights, _join(module, "down_proj"), hidden, rows, touched)
-        if spread is not None:
-            rows = tokens * self.chosen
-            down = self._sent(trace, spread, "combine", down, rows, rows, load)
-        out = trace.made(_join(module, "combine"), tokens, width)
-        work = Work.flops("vector", dtypes.get(step.activations).arithmetic, 2 * rows * width)
-        op = Op("", "reduction", work, (down, chosen), (out,), {"elements": rows * width})
-        trace.add(op, _join(module, "combine"))
+        return self._grouped(trace, weights, _join(module, "down_proj"), hidden, rows, touched)
+
+    def _weighted(self, trace: Trace, x: Tensor, chosen: Tensor, rows: Size, tokens: Size, module: str) -> Tensor:
+        """Weigh what experts made of tokens' rows, and add it up to a row for each token that is here."""
+        out = trace.made(_join(module, "combine"), tokens, x.dims[1])
+        self._added(trace, (x, chosen), out, rows * x.dims[1], 2, _join(module, "combine"))
         return out
 
-    def _sent(self, trace: Trace, spread: Spread, name: str, x: Tensor, sent: Size, kept: Size, load: float) -> Tensor:
-        """Send ``sent`` rows of each chip to the experts or back; the busiest chip's link sets the time."""
-        width = self.latent or self.inputs
-        dtype = (spread.dispatch if name == "dispatch" else spread.combine) or trace.step.activations
-        part = f"{name}.all_to_all"
-        out = trace.made(part, kept, width, dtype=dtype)
-        nbytes = dtypes.get(dtype).nbytes(sent * width) * self.ways
-        # the busiest chip gets more than it sends, or the other way round
-        nbytes = nbytes if load * self.ways == 1 else nbytes * (load * self.ways)
-        trace.add(exchanged("AllToAll", spread.axes, nbytes, x, out, spread.algorithm), part)
-        return out
+    def _added(
+        self, trace: Trace, reads: tuple[Tensor, ...], out: Tensor, elements: Size, flops: int, part: str
+    ) -> None:
+        work = Work.flops("vector", dtypes.get(trace.step.activations).arithmetic, flops * elements)
+        trace.add(Op("", "reduction", work, reads, (out,), {"elements": elements}), part)
 
     def _grouped(
         self, trace: Trace, weights: dict[str, Weight], name: str, x: Tensor, rows: Size, touched: Size

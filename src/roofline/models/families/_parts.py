@@ -93,6 +93,23 @@ def chosen(fields: Fields, experts: int, *names: str) -> int:
     return count
 
 
+def limited(fields: Fields, experts: int) -> tuple[int, int]:
+    """Of how many groups a token's experts may be, and how many there are: DeepSeek's routing; else one of one."""
+    v2, v3 = fields.kind == "deepseek_v2", fields.kind.startswith("deepseek_v3")
+    if fields.get("topk_method", "greedy" if v2 else "") == "greedy":
+        return 1, 1
+    usual = (8, 4) if v3 and experts % 8 == 0 else (1, 1)
+    groups = fields.size("n_group", "num_expert_group", default=usual[0])
+    taken = fields.size("topk_group", default=usual[1])
+    each = fields.size("num_experts_per_tok")
+    if experts % groups or taken > groups or taken * experts // groups < each:
+        raise InputError(
+            f"{fields.name} routes tokens to {each} experts of {taken} of {groups} groups of its {experts}",
+            hint="n_group divides n_routed_experts, and topk_group is at most n_group and has experts enough",
+        )
+    return taken, groups
+
+
 def attention(shape: Shape, name: str = "self_attn", **more: Any) -> Attention:
     """Attention with the shape's heads, rotated as the configuration says; ``more`` replaces or adds fields."""
     usual: dict[str, Any] = {

@@ -13,6 +13,7 @@ from roofline.models.families._parts import (
     decoder_layer,
     dense,
     expert_layers,
+    limited,
     make,
     prediction,
     routed,
@@ -27,7 +28,8 @@ def read(fields: Fields) -> Model:
     shape = latent_shape(fields)
     act = activation(fields, "hidden_act")
     of_token = dense(fields, shape, act, bias=fields.flag("mlp_bias", False))
-    experts = routed(fields, shape, act, scored=str(fields.get("scoring_func", "softmax")))
+    limit = limited(fields, fields.size("n_routed_experts"))
+    experts = routed(fields, shape, act, scored=str(fields.get("scoring_func", "softmax")), limit=limit)
     selectors = _selectors(fields, shape.layers)
 
     def layer(selector: Selector | None, sparse: bool) -> Layer:

@@ -8,7 +8,16 @@ from roofline.errors import InputError
 from roofline.models.blocks.kimi_delta import KimiDelta
 from roofline.models.description import Block, Model
 from roofline.models.families import family
-from roofline.models.families._parts import activation, decoder_layer, dense, expert_layers, layer_types, make, routed
+from roofline.models.families._parts import (
+    activation,
+    decoder_layer,
+    dense,
+    expert_layers,
+    layer_types,
+    limited,
+    make,
+    routed,
+)
 from roofline.models.families.deepseek import latent_attention, latent_shape
 from roofline.models.fields import Fields
 
@@ -23,7 +32,7 @@ def read(fields: Fields) -> Model:
         num_experts_per_token="num_experts_per_tok",
     )  # fmt: skip
     fields.ignore(
-        "moe_renormalize", "moe_router_activation_func", "use_grouped_topk", "num_expert_group", "mla_use_nope",
+        "moe_renormalize", "moe_router_activation_func", "use_grouped_topk", "mla_use_nope",
     )  # fmt: skip
     shape = latent_shape(fields)
     act = activation(fields, "hidden_act")
@@ -46,7 +55,7 @@ def read(fields: Fields) -> Model:
         "full": replace(latent_attention(fields, shape, None), turned=False),
         "linear": KimiDelta("self_attn", shape.width, heads, head, kernel),
     }
-    experts = routed(fields, shape, act, scored="sigmoid")
+    experts = routed(fields, shape, act, scored="sigmoid", limit=limited(fields, fields.size("n_routed_experts")))
     sparse = expert_layers(fields, shape.layers)
     if "mlp_layer_types" not in fields and "first_k_dense_replace" not in fields:
         sparse = [number > 0 for number in range(shape.layers)]

@@ -15,6 +15,7 @@ from roofline.models.families._parts import (
     dense,
     expert_layers,
     layer_types,
+    limited,
     make,
     prediction,
     routed,
@@ -204,7 +205,7 @@ def glm(fields: Fields) -> Model:
     shape = Shape(fields)
     dots = fields.kind == "dots1"
     act = activation(fields, "hidden_act")
-    experts = routed(fields, shape, act, scored="sigmoid")
+    experts = routed(fields, shape, act, scored="sigmoid", limit=limited(fields, fields.size("n_routed_experts")))
     bias = fields.flag("attention_bias", False)
     norm = "head" if dots or fields.flag("use_qk_norm", False) else None
     window = fields.optional("sliding_window") if dots else None

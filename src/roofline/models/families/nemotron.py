@@ -15,6 +15,7 @@ from roofline.models.families._parts import (
     Shape,
     activation,
     chosen,
+    limited,
     make,
     prediction,
     shared_expert,
@@ -116,6 +117,7 @@ def _block(fields: Fields, shape: Shape, kind: str) -> Block:
             act,
             gated=False,
         ),
+        limit=limited(fields, experts),
     )
 
 

@@ -14,6 +14,7 @@ from roofline.models.families._parts import (
     decoder_layer,
     expert_layers,
     layer_types,
+    limited,
     make,
     prediction,
     shared_expert,
@@ -70,6 +71,7 @@ def mimo(fields: Fields) -> Model:
         activation=act,
         shared=shared_expert(shape.width, hidden * fields.count("n_shared_experts"), act),
         scored="sigmoid",
+        limit=limited(fields, experts),
     )
     dense = Mlp("mlp", shape.width, fields.size("intermediate_size"), activation=act)
     layers = [

@@ -1,0 +1,77 @@
+"""How chips with whole experts get the tokens of others, and give the results back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline import dtypes
+from roofline.hardware.network import MeshAxis
+from roofline.models.blocks.exchange import Algorithm, exchanged
+from roofline.models.step import Step, divided
+from roofline.models.trace import Trace
+from roofline.ops.collective_picks import Picks
+from roofline.sizes import Size, product
+from roofline.work import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How chips with whole experts send them their tokens: an AllToAll over ``axes``, another one back.
+
+    ::
+
+        dispatch    own·c rows from each chip, of which 1/ways stay where they are: c are the chips that a token's k
+                    experts lie on, and what leaves a node goes once to each other node that has some of them
+        combine     as many rows back: each chip weighs and adds up what its experts made of a token, each node what
+                    its chips made, and the token's own chip the rest
+        not once    own·k rows each way, one for each expert, weighted and added up where the token came from
+
+    Rows are sent in the formats ``dispatch`` and ``combine``. Chips of the ``tensor`` axes, and in decode of the
+    ``context`` axes, hold the same tokens: each sends its part and an AllGather gives all the results, unless tokens
+    are ``scattered`` between blocks. ``group`` says that copies of the model share experts. Shared experts stand whole
+    on every chip, or are ``split`` over the ``tensor`` axes. Empty formats are that of the activations.
+
+    Sources: Lepikhin et al., arXiv:2006.16668; DeepSeek-V3, arXiv:2412.19437, section 3.2.2 (once to a node); DeepEP's
+    kernels for throughput (once to a chip) and for low latency (once for each expert).
+    """
+
+    axes: tuple[MeshAxis, ...]
+    tensor: tuple[MeshAxis, ...] = ()
+    context: tuple[MeshAxis, ...] = ()
+    group: bool = False
+    scattered: bool = False
+    split: bool = False
+    dispatch: str = ""
+    combine: str = ""
+    algorithm: Algorithm = None
+    once: bool = True
+
+    def same(self, step: Step) -> tuple[MeshAxis, ...]:
+        """The axes whose chips hold the same tokens."""
+        return self.tensor if step.ring else (*self.context, *self.tensor)
+
+    def own(self, step: Step) -> Size:
+        """Tokens that one chip sends."""
+        return divided(step.tokens, product(axis.size for axis in self.same(step)))
+
+    def every(self, step: Step) -> Size:
+        """Tokens of all the chips that share experts."""
+        if self.group:
+            return (step.batch if step.group is None else step.group) * step.new
+        return step.batch * step.new if self.context else step.tokens
+
+    def sent(self, trace: Trace, way: str, x: Tensor, rows: Size, tokens: Size, picks: Picks) -> Tensor:
+        """Send what belongs to each chip's ``tokens``, to the experts or back, and return the ``rows`` that arrive.
+
+        The busiest chip's link sets the time: it gets more than it sends, or the other way round.
+        """
+        width = x.dims[1]
+        dtype = (self.dispatch if way == "dispatch" else self.combine) or trace.step.activations
+        ways = product(axis.size for axis in self.axes)
+        out = trace.made(f"{way}.all_to_all", rows, width, dtype=dtype)
+        nbytes = dtypes.get(dtype).nbytes(tokens * picks.chosen * width) * ways
+        if not self.once and picks.skew:
+            nbytes = nbytes * picks.density(ways)
+        op = exchanged("AllToAll", self.axes, nbytes, x, out, self.algorithm, picks if self.once else 1)
+        trace.add(op, f"{way}.all_to_all")
+        return out
