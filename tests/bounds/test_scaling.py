@@ -8,7 +8,7 @@ import pytest
 
 from roofline import bound, scaling
 from roofline.bounds.scaling_conditions import CONDITIONS, SPLITS, says_of_all
-from roofline.errors import RooflineError
+from roofline.errors import RooflineError, SizeError
 
 V5P = {"bf16": 4.59e14}
 
@@ -180,6 +180,8 @@ def test_more_ways_than_a_link_joins_are_told() -> None:
 def test_experts_that_get_each_token_make_the_batch_one_of_all_tokens() -> None:
     figures = {"bf16": 9.9e14}
     assert scaling("moe-dp", on="dgx-h100:1024", set=figures, E=128, k=4).value == pytest.approx(79_200)
+    with pytest.raises(SizeError, match="k=9, and there are E=8 experts; k of 1 to 8"):
+        scaling("moe-dp", on="dgx-h100:1024", E=8, k=9)
     open_experts = scaling("moe-dp", on="dgx-h100:1024", k=4)
     assert (open_experts.what, str(open_experts.form)) == ("tokens per chip", "E*P_bf16/(8*W_ib*k)")
     each = scaling("moe-dp", on="dgx-h100:1024", set=figures, E=128)

@@ -33,7 +33,7 @@ from roofline.bounds.crossing import roots_of
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of, named_axes, names_in
 from roofline.bounds.scaling_answer import Scaling, more_than_joined, out_of_reach, worked_out
-from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named
+from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named, picks_of
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.network import SLICE_AXIS, target_text
@@ -124,7 +124,7 @@ def scaling(
         form = form / _ways(asked, condition.per)
     what = condition.what if wanted == condition.unknown else wanted
     if picks is not None:
-        known[symbol("k")], what = check("k", picks), "tokens per chip"
+        known[symbol("k")], what = picks_of(picks, sizes.get("E")), "tokens per chip"
         form = form * symbol("E") / symbol("k")
     found = worked_out(
         form, known, symbolic, {},

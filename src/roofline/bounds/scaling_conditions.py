@@ -10,8 +10,10 @@ and 12 (GPUs, experts).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, SizeError, suggest
+from roofline.sizes import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,18 @@ def says_of_all() -> list[tuple[str, str, str]]:
     """Every condition with what it says and what its answer is."""
     lines = [(name, condition.says, condition.what) for name, condition in CONDITIONS.items()]
     return lines + [(name, *said) for name, said in SPLITS.items()]
+
+
+def picks_of(picks: Any, experts: Any) -> Any:
+    """Check how many experts each token goes to: no more than there are.
+
+    >>> picks_of(2, 8), picks_of(2, None)
+    (2, 2)
+    """
+    each = check("k", picks)
+    if isinstance(each, int) and isinstance(experts, int) and each > experts:
+        raise SizeError(f"k={each}, and there are E={experts} experts", hint=f"k of 1 to {experts}")
+    return each
 
 
 def condition_named(name: str) -> Condition:
