@@ -1,20 +1,20 @@
-"""What all tests share: no figures of the user's own, no window to draw in, and how many random examples to try."""
+"""What all tests share: the same surroundings whoever runs them, and how many random examples to try."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.doc_blocks import ENVIRONMENT, REMOVED
+
 #: Examples of a random test; ``make fuzz`` sets it high.
 FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "2000"))
 
-os.environ.setdefault("MPLBACKEND", "Agg")
-os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), "roofline-matplotlib"))
-os.environ["XDG_CONFIG_HOME"] = str(Path(__file__).parent / "no-such-folder")
+os.environ.update(ENVIRONMENT)
+for name in REMOVED:
+    os.environ.pop(name, None)
 
 # The same examples on every run of `make test`; fresh ones under `make fuzz`.
 settings.register_profile(

@@ -24,12 +24,17 @@ from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
-MATPLOTLIB = os.path.join(tempfile.gettempdir(), "roofline-matplotlib")
+
+#: The terminal that examples and tests are shown on, and no figures or settings of the user's own. The folder where
+#: matplotlib lists its fonts is kept from run to run, and is each user's own: another's cannot be written to.
+MATPLOTLIB = os.path.join(tempfile.gettempdir(), f"roofline-matplotlib-{getattr(os, 'getuid', int)()}")
 ENVIRONMENT = {
     "COLUMNS": "100", "LINES": "40", "NO_COLOR": "1", "TERM": "dumb", "XDG_CONFIG_HOME": os.devnull,
-    "MPLCONFIGDIR": MATPLOTLIB,
+    "MPLCONFIGDIR": MATPLOTLIB, "MPLBACKEND": "Agg",
 }  # fmt: skip
-COLOURS = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS")
+
+#: What a user may have set and would show in the output.
+REMOVED = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "MATPLOTLIBRC")
 DOCTEST_OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 #: A command line as a function: its words in, its exit code out.
@@ -128,7 +133,7 @@ def run(main: Main, text: str) -> Shown:
         contextlib.redirect_stdout(shown),
         contextlib.redirect_stderr(shown),
     ):
-        for name in COLOURS:
+        for name in REMOVED:
             os.environ.pop(name, None)
         code = main(words[1:])
     return Shown(trimmed(shown.getvalue().splitlines()), code)

@@ -133,7 +133,7 @@ def test_the_check_for_docstrings_can_fail() -> None:
     assert list(undocumented(source)) == ["the module", "f", "C.m"]
 
 
-#: Folders that hold nothing of the project.
+#: Folders that hold nothing of the project, and the file that stands for one of git's in a working tree of its own.
 SKIPPED = re.compile(r"^(\.git|\.venv|\w*\.egg-info|build|dist|out|_build|__pycache__|\.\w+_cache|\.hypothesis)$")
 TEXT = {".py", ".md", ".toml", ".txt", ".cfg", ".yml", ".yaml", ".csv", ".json", ".svg", ".css", ""}
 
@@ -147,9 +147,10 @@ FORBIDDEN = re.compile(
 def project_files(folder: Path = ROOT) -> Iterator[Path]:
     """List the text files of the project, generated ones left out."""
     for path in sorted(folder.iterdir()):
+        if SKIPPED.match(path.name) or (path / "pyvenv.cfg").exists():
+            continue
         if path.is_dir():
-            if not SKIPPED.match(path.name):
-                yield from project_files(path)
+            yield from project_files(path)
         elif path.suffix in TEXT:
             yield path
 

@@ -26,6 +26,16 @@ def measured(home):
     return home / "this.toml"
 
 
+@pytest.fixture
+def little(monkeypatch):
+    """A real measurement of this machine that is short since it takes little, not since its time is over."""
+    pytest.importorskip("llvmlite")
+    from roofline.measurement import cpu
+
+    for name, value in {"MEMORY": 2**22, "ROUNDS": 1, "WINDOWS": 3, "SECONDS": 3000.0, "LIMIT": 6000.0}.items():
+        monkeypatch.setattr(cpu, f"QUICK_{name}", value)
+
+
 def test_this_without_a_measurement_says_how_to_make_one(home, capsys):
     for arguments in (["bound", "gelu(fp32[8])", "--on", "this"], ["run", "gelu(fp32[8])"]):
         assert main(arguments) == 2
@@ -107,10 +117,9 @@ def test_an_unknown_device_is_one_line(home, capsys):
     assert "--device 'gpu' is not one; cuda (of ROCm's PyTorch too), jax, or one of several" in capsys.readouterr().err
 
 
-def test_ctrl_c_writes_what_was_measured(home, capsys, monkeypatch):
-    """The first batch of the tenth probe is interrupted: nine have a figure, and the file says so."""
-    pytest.importorskip("llvmlite")
-    from roofline.measurement import cpu, probes
+def test_ctrl_c_writes_what_was_measured(home, little, capsys, monkeypatch):
+    """One of the first probes is interrupted: those before it have a figure, and the file says so."""
+    from roofline.measurement import probes
 
     taken = []
     plain = probes.Team.windows
@@ -122,20 +131,12 @@ def test_ctrl_c_writes_what_was_measured(home, capsys, monkeypatch):
         return plain(team, jobs, count)
 
     monkeypatch.setattr(probes.Team, "windows", windows)
-    monkeypatch.setattr(cpu, "QUICK_MEMORY", 2**22)
     assert main(["measure", "--quick", "--no-library", "-o", str(home / "part.toml")]) == 0
     assert "stopped early" in capsys.readouterr().out
     assert main(["measure", "--show", "-o", str(home / "part.toml")]) == 0
 
 
-def test_a_small_measurement_of_this_machine_loads(home, capsys, monkeypatch):
-    pytest.importorskip("llvmlite")
-    from roofline.measurement import cpu
-
-    monkeypatch.setattr(cpu, "QUICK_MEMORY", 2**22)
-    monkeypatch.setattr(cpu, "QUICK_ROUNDS", 1)
-    monkeypatch.setattr(cpu, "QUICK_SECONDS", 3.0)
-    monkeypatch.setattr(cpu, "QUICK_LIMIT", 60.0)
+def test_a_small_measurement_of_this_machine_loads(home, little, capsys):
     assert main(["measure", "--quick", "--no-library"]) == 0
     assert "use it with --on this" in capsys.readouterr().out
     assert main(["bound", "fp32[64, 64] @ fp32[64, 64]", "--on", "this"]) == 0

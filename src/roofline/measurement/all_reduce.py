@@ -33,6 +33,14 @@ def all_reduce(devices: int, backend: str = "nccl", sizes: Sequence[int] = SIZES
     """
     if devices < 2:
         raise InputError("an all-reduce needs two devices", hint=f"there is {devices} here")
+    taken = all_reduce_times(devices, backend, sizes)
+    points = [(size, _summary(rounds)) for size, rounds in zip(sizes, taken, strict=True)]
+    kernel = f"{backend} all-reduce of {sizes[0]} to {sizes[-1]} bytes, n = {devices}"
+    return link_ceilings("all-reduce", kernel, points)
+
+
+def all_reduce_times(devices: int, backend: str, sizes: Sequence[int]) -> list[list[list[float]]]:
+    """Time all-reduces among ``devices`` processes: seconds of one by size, round and sample."""
     try:
         from torch import distributed, multiprocessing
     except ImportError:
@@ -45,10 +53,8 @@ def all_reduce(devices: int, backend: str = "nccl", sizes: Sequence[int] = SIZES
         except Exception as error:
             reason = str(error).strip().splitlines()[-1]
             raise InputError(f"all-reduce among {devices} processes of {backend} failed: {reason}") from None
-        taken = json.loads((Path(folder) / "times.json").read_text(encoding="ascii"))
-    points = [(size, _summary(rounds)) for size, rounds in zip(sizes, taken, strict=True)]
-    kernel = f"{backend} all-reduce of {sizes[0]} to {sizes[-1]} bytes, n = {devices}"
-    return link_ceilings("all-reduce", kernel, points)
+        taken: list[list[list[float]]] = json.loads((Path(folder) / "times.json").read_text(encoding="ascii"))
+    return taken
 
 
 def link_ceilings(name: str, kernel: str, points: Sequence[tuple[float, Summary]]) -> tuple[Ceiling, Ceiling]:

@@ -16,6 +16,9 @@ from roofline.measurement.workers import tasks
 #: Niceness while measuring. Only a privileged process may take one below its own.
 NICENESS = -15
 
+#: Where the system counts what its cores did.
+_COUNTS = "/proc/stat"
+
 
 @contextlib.contextmanager
 def ahead() -> Iterator[bool]:
@@ -69,7 +72,7 @@ class Others:
 def _busy() -> float | None:
     """Seconds that all cores were busy or taken away since the system started."""
     try:
-        with open("/proc/stat", encoding="ascii") as file:
+        with open(_COUNTS, encoding="ascii") as file:
             user, nice, system, _idle, _wait, interrupts, soft, stolen = map(int, file.readline().split()[1:9])
         return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError):

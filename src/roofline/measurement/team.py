@@ -40,7 +40,8 @@ class Buffer:
 
     def __init__(self, size: int, *, large: bool = True) -> None:
         self.size = size
-        private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+        named = hasattr(mmap, "MAP_PRIVATE")
+        private: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if named else {}
         self._map = mmap.mmap(-1, size + LARGE_PAGE, **private)
         if large and hasattr(mmap, "MADV_HUGEPAGE"):
             with contextlib.suppress(OSError):
