@@ -226,6 +226,21 @@ def test_arrays_of_warm_data_say_what_the_level_s_name_means() -> None:
     assert "hbm stands for the level that holds the data, at the rate of that level" in found.assumptions
 
 
+def test_warm_data_says_where_its_level_has_no_bandwidth() -> None:
+    asked = {"on": "t4", "over": "warm", "D": 512, "F": 512}
+    said = "l2 holds it all, but no bandwidth of it is known: dram's is taken; give one: l2='… B/s'"
+    assert said in bound(MATMUL, B=512, **asked).assumptions
+    assert said not in bound(MATMUL, B=8192, **asked).assumptions
+    assert said not in bound(MATMUL, B=512, **asked, set={"l2": "1.2 TB/s"}).assumptions
+    assert bound(MATMUL, B=512, **asked, set={"l2": "1.2 TB/s"}).times["l2"] == pytest.approx(1572864 / 1.2e12)
+
+
+def test_warm_data_in_a_level_that_was_measured_says_so() -> None:
+    said = "the bandwidth of l2 is a measured one"
+    assert said in bound(MATMUL, on="h100", over="warm", B=64, D=4096, F=4096).assumptions
+    assert said not in bound(MATMUL, on="a100", over="warm", B=1024, D=4096, F=2048).assumptions
+
+
 def test_arrays_keep_their_shape() -> None:
     answer = bound(MATMUL, on="v5e", B=np.arange(1, 4)[:, None], D=np.arange(1, 3), F=4)
     assert answer.lower.shape == (3, 2)

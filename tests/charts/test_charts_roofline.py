@@ -171,9 +171,9 @@ def test_a_dtype_that_runs_as_another_is_said():
         ),
         ({"on": "h100", "levels": ["hmb"]}, HardwareError, "no memory level 'hmb'; did you mean 'hbm'?"),
         (
-            {"on": "a100", "levels": ["l2"]},
+            {"on": "t4", "levels": ["l2"]},
             InputError,
-            "no bandwidth is known for l2 of NVIDIA A100 SXM4 80GB",
+            "no bandwidth is known for l2 of NVIDIA T4",
         ),
         ({"on": ["h100", "a100"], "bandwidths": [1e12]}, InputError, "bandwidths go with one machine; draw h100 alone"),
         ({"on": "h100", "bandwidths": [1e12], "levels": ["l2"]}, InputError, "two ways to say the slopes"),
@@ -221,9 +221,9 @@ def test_two_machines_of_one_name_are_told_apart_in_the_key():
 
 
 def test_a_level_only_one_machine_has_is_drawn_there_and_said():
-    chart = plot(on=["a100", "h100"], levels=["l2"])
+    chart = plot(on=["t4", "h100"], levels=["l2"])
     assert [line.label for line in chart.lines if line.role == "slope"] == ["h100 l2"]
-    assert any("no bandwidth is known for these levels of NVIDIA A100" in note for note in chart.notes)
+    assert any("no bandwidth is known for these levels of NVIDIA T4" in note for note in chart.notes)
 
 
 def test_a_bound_of_another_machine_is_an_error():

@@ -80,6 +80,14 @@ def test_each_line_of_advice_is_a_fresh_answer(name: str) -> None:
         assert line.after.memory.fits is not False or found.memory.fits is False
 
 
+@pytest.mark.parametrize(("chip", "formats"), [("a100", {"bf16"}), ("v100", {"fp16"}), ("h100", {"bf16", "fp8"})])
+def test_formats_are_those_the_chip_computes_in(chip: str, formats: set[str]) -> None:
+    """GPT-2 is stored in fp32, in which a tensor core does nothing; an A100 has no fp8."""
+    lines = advise(train("gpt-2", on=f"{chip}:8", batch_tokens=2**16, sequence=1024))
+    assert {line.change for line in lines} & {"bf16", "fp16", "fp8"} == formats
+    assert {line.after.bound.bound_by for line in lines if line.change in formats} == {"tensor"}
+
+
 def test_kinds_of_advice() -> None:
     """What binds decides: narrower arithmetic, fewer operations again, other chips, what makes it fit."""
     model, arguments = LAYOUTS["pipeline"]

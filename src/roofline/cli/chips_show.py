@@ -71,9 +71,17 @@ def detail(machine: Machine, *, sources: bool = False) -> Any:
         parts += [Text(), Text("  rules of thumb"), Text(), _rules(rules)]
     if machine.warnings:
         parts += [Text(), *(Text(f"  {warning}", "yellow") for warning in machine.warnings)]
-    if machine.notes:
-        parts += [Text(), *(Text(f"  {note}", "dim") for note in machine.notes)]
+    notes = [*machine.notes, *_accumulation(machine)]
+    if notes:
+        parts += [Text(), *(Text(f"  {note}", "dim") for note in notes)]
     return Group(*parts)
+
+
+def _accumulation(machine: Machine) -> list[str]:
+    """What the formats are that a chip has two peaks of."""
+    peaks = (name for unit in machine.units for name in unit.peaks)
+    twice = [name.removesuffix("_acc16") for name in peaks if name.endswith("_acc16")]
+    return [f"{name} accumulates in fp32, {name}_acc16 in fp16" for name in twice]
 
 
 def comparison(machines: Sequence[Machine]) -> Any:

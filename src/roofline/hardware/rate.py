@@ -23,6 +23,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, HardwareError, suggest
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
 from roofline.hardware.warm import WARM, warm_bandwidth
+from roofline.quantity import format_quantity
 from roofline.work import Key
 
 if TYPE_CHECKING:
@@ -66,7 +67,23 @@ def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
     unit, dtype, note = choice
     peak = unit.peaks[dtype]
     fraction = unit.achievable.get(dtype)
+    note = "; ".join(filter(None, (note, _exceeded(machine, unit, dtype))))
     return _rate(machine, unit.name, peak, fraction, f"{dtype} on {unit.name}", dtype, note)
+
+
+def _exceeded(machine: Machine, unit: Unit, dtype: str) -> str:
+    """Say where a peak is no limit: cards of some kinds clock higher than their data sheet says.
+
+    >>> from roofline.hardware import chip
+    >>> _exceeded(chip("rtx-5090"), chip("rtx-5090").units[0], "bf16")
+    "bf16 on tensor: cards above the data sheet's clock reached 242 TFLOP/s"
+    """
+    path, peak = f"{unit.name}.{dtype}", unit.peaks[dtype].value
+    most = max((a.figure.value for a in machine.alternates if a.of == path and a.figure.basis == "measured"), default=0)
+    if most <= peak:
+        return ""
+    measured = format_quantity(most, "FLOP/s")
+    return f"{dtype} on {unit.name}: cards above the data sheet's clock reached {measured}"
 
 
 def _memory_rate(machine: Machine, place: str, op: Op | None) -> Rate | None:
@@ -215,6 +232,10 @@ def _note(machine: Machine, units: Sequence[Unit], unit: Unit, dtype: str, used:
         said.append(f"no {wanted} peak on {machine.name}: runs as {used} on {unit.name}")
     elif unit is not units[0] and unit.kind != units[0].kind:
         said.append(f"no {wanted} peak on {units[0].name}: runs on {unit.name}")
+    narrow = f"{used}_acc16"
+    if narrow in unit.peaks:
+        faster = format_quantity(unit.peaks[narrow].value, "FLOP/s")
+        said.append(f"{used} on {unit.name} accumulates in fp32; {narrow} has {faster}")
     return "; ".join(said)
 
 

@@ -56,8 +56,33 @@ def warm_bandwidth(machine: Machine, main: Memory, op: Op | None) -> tuple[str, 
         said = f"{main.name} stands for the level that holds the data, at the rate of that level"
         return main.name, _for_arrays(machine, main, touched), said
     at = resting_level(machine, main, touched)
-    speed = on_curve(main.curve, float(touched)) if main.curve else (at.bandwidth or main.bandwidth).value
-    return at.name, max(speed, main.bandwidth.value), ""
+    if main.curve:
+        return at.name, max(on_curve(main.curve, float(touched)), main.bandwidth.value), ""
+    found = at.bandwidth or main.bandwidth
+    said = _unknown_level(machine, at, touched)
+    if found.basis == "measured" and main.bandwidth.basis != "measured":
+        said = f"the bandwidth of {at.name} is a measured one"
+    return at.name, max(found.value, main.bandwidth.value), said
+
+
+def _unknown_level(machine: Machine, at: Memory, touched: float) -> str:
+    """Say which nearer level holds a working set that is timed elsewhere because its bandwidth is not known.
+
+    >>> from roofline.hardware import chip
+    >>> t4 = chip("t4")
+    >>> _unknown_level(t4, t4.memories[0], 1e6)
+    "l2 holds it all, but no bandwidth of it is known: dram's is taken; give one: l2='… B/s'"
+    """
+    nearer = [m for m in machine.memories if not m.link and m is not at and m.capacity and not m.bandwidth]
+    holding = [m.name for m in nearer if m.capacity is not None and touched <= m.capacity.value < _size(at)]
+    if not holding:
+        return ""
+    name = holding[0]
+    return f"{name} holds it all, but no bandwidth of it is known: {at.name}'s is taken; give one: {name}='… B/s'"
+
+
+def _size(level: Memory) -> float:
+    return level.capacity.value if level.capacity else math.inf
 
 
 def on_curve(curve: Sequence[tuple[float, float]], touched: float) -> float:

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline import dtypes
 from roofline.bounds.advise import LEAST_GAIN, OTHER_CHIPS
 from roofline.errors import RooflineError
+from roofline.hardware.rate import choose_unit
 from roofline.models.schedule import SCHEDULES
 from roofline.models.training_answer import Training
 from roofline.models.training_limits import again
@@ -89,11 +91,22 @@ def _try(found: Training, change: str, arguments: dict[str, Any]) -> TrainingAdv
     return line
 
 
+def _formats(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Narrower formats that the chip computes in: 16 bits for what is wider, and fp8 with gradients as they were."""
+    own = found.model.dtype
+    taken = {name: choose_unit(found.bound.machine, "matrix", name) for name in ("bf16", "fp16", "fp8")}
+    native = [name for name, choice in taken.items() if choice is not None and choice.dtype == name]
+    narrower = [name for name in native if dtypes.get(name).bits < dtypes.get(own).bits]
+    yield from ((name, {"weights": name}) for name in narrower[:1] if name != "fp8")
+    if "fp8" in native:
+        yield "fp8", {"weights": "fp8", "gradients": found.asked["gradients"] or own}
+
+
 def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     asked, ways = found.asked, found.ways
     yield f"{2 * found.batch_tokens:,} tokens a step", {"batch_tokens": 2 * found.batch_tokens}
     if asked["weights"] is None:
-        yield "fp8", {"weights": "fp8", "gradients": asked["gradients"] or found.model.dtype}
+        yield from _formats(found)
     policies = [name for name in POLICIES if name != found.checkpoint]
     narrow = int(ways["tensor"]) // 2 if ways["tensor"] % 2 == 0 else 0
     shapes: list[tuple[str, dict[str, Any]]] = []

@@ -1,0 +1,59 @@
+"""Measurements that others published: none may be faster than our bound of the same work.
+
+A bound far below a good measurement would hold as well, and say nothing, so each case has the share of the measured
+time that its bound reaches (a little less than it does today), and most what binds. GeForce cards clock above their
+data sheet: there the answer must say so.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline import bound
+from roofline.models import load, serve_bound, train
+
+DATA = Path(__file__).parent.parent / "data" / "published_measurements.json"
+CASES: dict[str, dict[str, Any]] = {case["id"]: case for case in json.loads(DATA.read_text(encoding="utf-8"))["cases"]}
+FASTER = [name for name, case in CASES.items() if case.get("above_the_data_sheet")]
+HELD = [name for name in CASES if name not in FASTER]
+
+
+@cache
+def answer(name: str) -> tuple[float, str, str]:
+    """The lower bound of a case, what sets it, and what was assumed."""
+    case = CASES[name]
+    options = case.get("options", {})
+    if case["ask"] == "bound":
+        found = bound(case.get("text"), on=case["on"], **case.get("sizes", {}), **options)
+        return found.lower, str(found.bound_by), "\n".join(found.assumptions)
+    model = load(case["model"], name="" if isinstance(case["model"], str) else name)
+    if case["ask"] == "train":
+        step = train(model, on=case["on"], **options)
+        return float(step.lower), str(step.bound.bound_by), "\n".join(step.bound.assumptions)
+    served = serve_bound(model, case["ask"], on=case["on"], **options)
+    return served.lower, str(served.bound_by), "\n".join(served.assumptions)
+
+
+def test_there_are_many_and_each_has_its_source() -> None:
+    assert len(CASES) > 150
+    assert all(case["source"] and case["seconds"] > 0 for case in CASES.values())
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_no_published_measurement_is_faster_than_the_bound(name: str) -> None:
+    lower, binds, _ = answer(name)
+    case = CASES[name]
+    assert case["share"] * case["seconds"] <= lower <= case["seconds"]
+    assert binds == case.get("binds", binds)
+
+
+@pytest.mark.parametrize("name", FASTER)
+def test_cards_that_clock_higher_are_told(name: str) -> None:
+    lower, _, assumptions = answer(name)
+    assert 1 < lower / CASES[name]["seconds"] < 1.2
+    assert "cards above the data sheet's clock reached" in assumptions
