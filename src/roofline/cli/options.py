@@ -279,7 +279,7 @@ def parse_tile(text: str | None) -> list[int] | None:
     if text is None:
         return None
     parts = re.split(r"[,x]", text)
-    if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
+    if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
         raise InputError(f"--tile {text!r} is not three sizes", hint="bm,bn,bk, as in --tile 128,128,64")
     return [int(part) for part in parts]
 
@@ -308,7 +308,7 @@ def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,))
     """
     import os
 
-    number = next((text for text in files if text.strip().isdigit()), None)
+    number = next((text for text in files if text.strip().isdecimal()), None)
     if number is not None:
         hint = f"a number of chips stands behind the target: --on h100:{number.strip()}"
         raise InputError(f"--chips {number!r} is not a machine file", hint=hint)
