@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -119,9 +120,13 @@ def test_rooms_are_reached_by_their_names_alone() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "SizeError\n"
 
 
-def test_what_models_have_is_pointed_to() -> None:
-    with pytest.raises(AttributeError, match=r"did you mean roofline\.models\.speculate"):
-        roofline.speculate  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("speculate", "models.speculate"), ("llm", "models.prefill, .decode or .serve"), ("profile", "read_profile")],
+)
+def test_what_stands_elsewhere_or_under_another_name_is_pointed_to(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; did you mean roofline.{meant}?")):
+        getattr(roofline, name)
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -82,6 +82,8 @@ _ROOMS = (
     "quantity", "sizes", "work",
 )  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
+#: Commands that have another name in Python.
+_COMMANDS = {"llm": "models.prefill, .decode or .serve", "model": "models.load", "profile": "read_profile"}
 
 __version__ = "0.1.0"
 
@@ -142,7 +144,8 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"roofline.{name}")
     models = "" if name.startswith("_") else import_module("roofline.models").__all__
-    where = f"; did you mean roofline.models.{name}?" if name in models else ""
+    meant = f"models.{name}" if name in models else _COMMANDS.get(name)
+    where = f"; did you mean roofline.{meant}?" if meant else ""
     raise AttributeError(f"module 'roofline' has no attribute {name!r}{where}")
 
 

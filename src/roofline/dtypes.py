@@ -194,8 +194,25 @@ def get(name: str) -> DType:
     plain = name if name in DTYPES or name in ALIASES else name.lower()
     found = DTYPES.get(ALIASES.get(plain, plain))
     if found is None:
-        raise DTypeError(f"unknown dtype {name!r}", hint=suggest(name, [*DTYPES, *ALIASES], what="dtypes"))
+        hint = two_formats(name) or suggest(name, [*DTYPES, *ALIASES], what="dtypes")
+        raise DTypeError(f"unknown dtype {name!r}", hint=hint)
     return found
+
+
+def two_formats(name: str) -> str:
+    """Say which two formats a name such as ``w4a16`` stands for; empty for any other.
+
+    >>> two_formats("W8A16"), two_formats("bf16")
+    ('that is two formats, each said where it belongs: int8 or fp8 weights, bf16 or fp16 activations', '')
+    """
+    import re
+
+    found = re.fullmatch(r"w(4|8|16)a(4|8|16)", name, re.I)
+    if found is None:
+        return ""
+    formats = {"4": "int4 or fp4", "8": "int8 or fp8", "16": "bf16 or fp16"}
+    said = f"{formats[found[1]]} weights, {formats[found[2]]} activations"
+    return f"that is two formats, each said where it belongs: {said}"
 
 
 def looks_like_dtype(name: str) -> str | None:

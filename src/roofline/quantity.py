@@ -6,6 +6,8 @@
 (85899345920.0, 80000000000.0)
 >>> parse("5us", "s"), parse("8.1e11", "B/s"), parse(8.1e11, "B/s")
 (5e-06, 810000000000.0, 810000000000.0)
+>>> parse("9.89×10¹⁴ FLOP/s", "FLOP/s"), parse("3.35*10^12", "B/s")
+(989000000000000.0, 3350000000000.0)
 >>> format_quantity(84.5e-6, "s"), format_quantity(197e12, "FLOP/s"), format_quantity(69.2e6, "B")
 ('84.5 µs', '197 TFLOP/s', '69.2 MB')
 >>> format_number(136.0947), format_number(8755.56)
@@ -22,6 +24,7 @@ import re
 from typing import Any
 
 from roofline.errors import QuantityError
+from roofline.letters import plain, powers
 
 #: What each unit measures, and how a figure in it is written.
 UNITS: dict[str, tuple[str, str]] = {
@@ -52,6 +55,9 @@ _WORDS = {
 }  # fmt: skip
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
+_POWER_OF_TEN = re.compile(
+    r"\A(\$?[+-]?)(?:([\d_.]+)\s*(?:[x×*·⋅]|\\times|\\cdot)\s*)?10\s*(?:\^|\*\*)\s*\{?\s*([+-]?\d+)\}?"
+)
 _PREFIXED = r"(?P<prefix>[KMGTPE]i|[kKMGTPEZY]?)"
 _PER_SECOND = r"(?:ps|(?:/|\s+per\s+)s(?:ec(?:ond)?)?)"
 _BYTES = re.compile(rf"{_PREFIXED}(?P<base>B|[Bb]ytes?|b|[Bb]its?)(?P<rate>{_PER_SECOND})?")
@@ -99,18 +105,18 @@ def kind_of(text: str) -> str | None:
     >>> kind_of("80 GiB"), kind_of("312 TFLOPS"), kind_of("12")
     ('B', 'FLOP/s', None)
     """
-    matched = _NUMBER.fullmatch(text.strip().removeprefix("$"))
+    matched = _NUMBER.fullmatch(_typed_out(text).removeprefix("$"))
     if matched is None or not matched[2]:
         return None
     return next((unit for unit in UNITS if _factor(matched[2], unit) is not None), None)
 
 
 def _parse_text(text: str, unit: str) -> float:
-    plain = text.strip()
-    price = unit == "USD/h" and plain.startswith("$")
-    matched = _NUMBER.fullmatch(plain[1:] if price else plain)
+    typed_out = _typed_out(text)
+    price = unit == "USD/h" and typed_out.startswith("$")
+    matched = _NUMBER.fullmatch(typed_out[1:] if price else typed_out)
     if matched is None:
-        word = plain.lower().lstrip("+-")
+        word = typed_out.lower().lstrip("+-")
         if word.startswith(("nan", "inf")):
             raise QuantityError(f"{text!r} is not finite", hint=_expected(unit))
         raise QuantityError(f"{_short(text)} does not start with a number", hint=_expected(unit))
@@ -128,6 +134,11 @@ def _parse_text(text: str, unit: str) -> float:
     if exponent + math.log10(factor) > 300:
         raise QuantityError(f"{_short(text)} is out of range", hint=_expected(unit))
     return _times(matched[1], number, factor)
+
+
+def _typed_out(text: str) -> str:
+    """A figure as it is typed: ``9.89e14`` for ``9.89×10¹⁴``."""
+    return _POWER_OF_TEN.sub(lambda found: f"{found[1]}{found[2] or 1}e{found[3]}", powers(plain(text.strip())))
 
 
 def _times(digits: str, number: float, factor: float) -> float:

@@ -152,3 +152,11 @@ def test_another_chip_is_asked_as_this_one_is() -> None:
     assert "h200" not in near  # it has no such level
     usual = {a.after.machine.key for a in advise(bound(line, on="v5e", over="hbm"), chips=others)}
     assert usual >= set(others)
+
+
+def test_fp32_is_advised_where_a_chip_does_16_bits_more_slowly() -> None:
+    line = "{0}[512, 4096] * {0}[4096, 4096]"
+    gains = {item.change: item.gain for item in advise(line.format("fp16"), on="1080ti")}
+    assert gains["fp32 arithmetic"] == pytest.approx(64, rel=0.01)
+    for name, target in (("bf16", "1080ti"), ("fp16", "h100"), ("fp32", "1080ti")):
+        assert "fp32 arithmetic" not in {item.change for item in advise(line.format(name), on=target)}

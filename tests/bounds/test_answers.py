@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,32 @@ def test_a_sweep_says_what_it_could_not_time() -> None:
     assert grid.incomplete == ("not timed: flops on matrix in fp64; TPU v5e has no figure for it",)
     assert grid.to_dict()["incomplete"] == list(grid.incomplete)
     assert "no bf16 peak on TPU v5e: runs as fp32 on vpu" in sweep("gelu(bf16[B])", on="v5e", B=[1, 2]).assumptions
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "choices", "said"),
+    [
+        (MATMUL, "v100", {}, ["no bf16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp32 on cuda"]),
+        (MATMUL, "h100", {"set": {"bf16": 1.9788e15}}, ["exactly twice the catalog's figure: a sparse (or duplex)"]),
+        (MATMUL, "h100", {}, []),
+        ("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "v5e:4", {}, ["axis X: 4 chips in a line, without wrap-around"]),
+    ],
+)
+def test_solutions_and_tables_say_what_is_assumed_beside_the_conventions(
+    line: str, target: str, choices: dict[str, Any], said: list[str]
+) -> None:
+    solution = roofline.solve(line, "B", on=target, D=64, F=64, **choices)._repr_html_()
+    table = roofline.sweep(line, on=target, B=[1, 2], D=64, F=64, **choices)
+    for shown in (html.unescape(solution), html.unescape(table._repr_html_())):
+        assert [text for text in said if text not in shown] == []
+        assert ("assumes" in shown) is bool(said)
+        assert "2 FLOPs per multiply-add" not in shown
+
+
+def test_a_table_names_the_first_of_many_assumptions() -> None:
+    table = roofline.sweep("softmax(bf16[B, 64])", on="v5e", B=[1, 2])
+    many = replace(table, assumptions=tuple(f"case {i}" for i in range(9)))
+    assert [line for _, line in many.remarks()][-2:] == ["case 5", "… and 3 more; --json has them all"]
 
 
 def test_a_sweep_may_vary_what_only_formulas_name() -> None:

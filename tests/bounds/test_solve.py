@@ -243,3 +243,12 @@ def test_a_rate_under_measured_fractions_is_told_as_a_data_sheet_has_it() -> Non
     assert solve(line, "B", on="h100", achievable=True, D=8192, F=8192).fraction is None
     assert solve(line, "hbm", on="h100", **sizes).fraction is None
     assert solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "ici", on="v5e:16x16", **sizes).fraction is None
+
+
+@pytest.mark.parametrize("names", [("B", "D", "F"), ("X", "Y", "Z"), ("batch", "hidden", "ffn")])
+def test_a_closed_form_stands_upright_whatever_its_names(names: tuple[str, str, str]) -> None:
+    b, d, f = names
+    found = solve(f"bf16[{b}, {d}] * bf16[{d}, {f}]", b, on="h100")
+    top, _, bottom = str(found.form).partition("/")
+    assert set(top.split("*")) == {"P_bf16", d, f}
+    assert str(found.valid) == f"{bottom.strip('()')} > 0"

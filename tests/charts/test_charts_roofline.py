@@ -133,6 +133,35 @@ def test_two_bandwidths_colour_three_regions():
     assert [round(mark.x, 1) for mark in chart.ridges] == [240.2, 480.5]
 
 
+@pytest.mark.parametrize(
+    ("lines", "given", "ridge"),
+    [
+        ((), {}, 240.2),
+        ((), {"dtype": "int8"}, 479.3),
+        ((), {"dtypes": ["vector/fp32"]}, 7.49),
+        ((), {"intensity": [50, 1000], "dtype": "int8"}, 479.3),
+        (("int8[64, 8192] * int8[8192, 8192]",), {}, 479.3),
+        (("int8[64, 8192] * int8[8192, 8192]",), {"dtypes": ["bf16"]}, 240.2),
+        (("softmax(bf16[64, 8192])",), {}, 7.49),
+    ],
+)
+def test_regions_are_those_of_the_ceiling_that_work_runs_under(lines, given, ridge):
+    chart = plot(*lines, on="v5e", bandwidths=["410 GB/s", "820 GB/s"], **given)
+    assert [round(region.x1, 2) for region in chart.regions[:2]] == pytest.approx([ridge, 2 * ridge], rel=1e-3)
+    assert {round(region.x1, 6) for region in chart.regions[:2]} <= {round(mark.x, 6) for mark in chart.ridges}
+
+
+def test_the_dtype_of_a_roof_without_work_is_its_ceiling():
+    chart = plot(on=["v100", "a100", "h100"], dtype="fp16")
+    assert [round(mark.x, 1) for mark in chart.ridges] == [138.9, 153.0, 295.1]
+
+
+@pytest.mark.parametrize("given", [{"compute": "fp8"}, {"B": 64}, {"exact": True}, {"tile": (1, 2, 3)}])
+def test_what_only_work_could_have_is_an_error_on_a_roof_without(given):
+    with pytest.raises(InputError, match=f"^{next(iter(given))}= says nothing about a roof without work under it"):
+        plot(on="h100", **given)
+
+
 def test_algorithms_stand_under_both_bandwidths():
     chart = two_bandwidths()
     first = [point.y for point in chart.points if point.label == "Algo 1"]

@@ -73,6 +73,22 @@ def test_a_list_may_keep_its_brackets(value: str, capsys: pytest.CaptureFixture[
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:4]] == ["1", "2", "4"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bf16［B，D］×int8［D，F］→bf16［B，F］", "B＝６４", "D=4096", "F=4096"],
+        ["bf16[B, D] * int8[D, F]", "B=64", "F=D=4096"],
+        ["bf16[B, D] * int8[D, F]", "B=64", "F = D = 2¹²"],
+        ["bf16[B, D] * int8[D, F]", "B=64", "D=4096", "F=D", "--set", "hbm=8.19×10¹¹", "--set", "bf16=1.97x10^14"],
+    ],
+)
+def test_what_a_document_prints_is_read(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", *words, "--on", "v5e", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["flops"], found["bytes"]["hbm"]) == (2 * 64 * 4096**2, 4096**2 + 2 * 2 * 64 * 4096)
+    assert found["lower"] == pytest.approx(found["bytes"]["hbm"] / 8.19e11)
+
+
 def test_formats_may_be_written_in_capitals(capsys: pytest.CaptureFixture[str]) -> None:
     shown = []
     for form in ("fp16[8, 8] * fp16[8, 8]", "FP16[8, 8] * Float16[8, 8]"):

@@ -12,10 +12,10 @@ ALIASES = {
     "h200": ["H200", "h200-sxm"],
     "b200": ["B200", "NVIDIA B200"],
     "gb200": ["GB200"],
-    "a100": ["A100", "A100 80GB", "a100-sxm4", "NVIDIA A100 SXM4 80GB"],
-    "a100-40gb": ["a100 40gb", "A100-SXM4-40GB"],
+    "a100": ["A100", "A100 80GB", "a100-sxm4", "NVIDIA A100 SXM4 80GB", "A100-SXM 80 GB", "GPU A100"],
+    "a100-40gb": ["a100 40gb", "A100-SXM4-40GB", "A100-SXM 40 GB"],
     "a100-pcie": ["A100 PCIe"],
-    "v100": ["V100", "Tesla V100", "v100-sxm2"],
+    "v100": ["V100", "Tesla V100", "v100-sxm2", "V100-SXM 16 GB", "Ｖ１００"],
     "v100-pcie": ["V100 PCIe"],
     "p100": ["P100"],
     "t4": ["T4", "Tesla T4"],
@@ -56,6 +56,11 @@ ALIASES = {
 @pytest.mark.parametrize(("key", "written"), [(key, w) for key, listed in ALIASES.items() for w in listed])
 def test_names_are_forgiving(key, written):
     assert chip(written).key == key
+
+
+def test_a_name_nearly_right_is_answered_with_a_key():
+    with pytest.raises(HardwareError, match="did you mean 'a100-40gb'"):
+        chip("a100-40g")
 
 
 def test_shapes():

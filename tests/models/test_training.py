@@ -315,7 +315,12 @@ def test_the_issue_s_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 MESSAGES = [
-    (["llama-2-7b", "--on", "h100", "--batch-tokens", "x"], "--batch-tokens 'x' is not a number of tokens; as in"),
+    *(
+        (["llama-2-7b", "--on", "h100", "--batch-tokens", odd], f"--batch-tokens '{odd}' is not a number of tokens")
+        for odd in ("x", "nan", "inf", "1e400", "0", "0.5", "4,000,000")
+    ),
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "²"], "no checkpointing policy '²'"),
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "9" * 400], "no checkpointing policy 999"),
     (
         ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--tensor", "3"],
         "8 chips are no multiple of tensor 3",

@@ -127,6 +127,11 @@ def test_a_pasted_line_of_latex_is_the_plain_line():
     assert gathered.steps[0].function == "AllGather"
 
 
+def test_a_line_of_full_width_signs_is_the_plain_line():
+    pasted = program("h ＝ bf16［B，D］×int8【D，F】→bf16[B、F]；gelu（h）")
+    assert canonical(pasted) == canonical(program("h = bf16[B, D] * int8[D, F] -> bf16[B, F]; gelu(h)"))
+
+
 def test_a_collective_without_an_operand_takes_what_came_before():
     found = program("bf16[B, D_X] . bf16[D_X, F] -> bf16[B, F] {U_X}; AllReduce_X; mesh X=2")
     assert found.steps[1].inputs[0].ident == found.steps[0].output.ident

@@ -51,6 +51,27 @@ a dimension is a name or a number, not an expression; name it and give its size 
            ^
 """,
     """
+a dimension is a name or a number, not an expression; two are separated by a comma, [B, …]; of one, name it and \
+give its size beside the line: F=B×D
+  bf16[B×D] * bf16[D, N]
+        ^
+""",
+    """
+'64x128' is not a size; dimensions are separated by commas: [64, 128]
+  bf16[64x128] * bf16[D, N]
+       ^
+""",
+    """
+expected a dimension: a name or a number, found ':'; an array has its sizes there, not slices: bf16[B, D]
+  X[:, :D/2] @ Y[:D/2, :]
+    ^
+""",
+    """
+unknown dtype 'w4a16'; that is two formats, each said where it belongs: int4 or fp4 weights, bf16 or fp16 activations
+  w4a16[B, D] * bf16[D, F]
+  ^
+""",
+    """
 a size is at least 1, not 0; a scalar is written bf16[]
   bf16[0, 4] + bf16[4]
        ^

@@ -26,7 +26,7 @@ def test_tokens_know_their_place():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sign", ["*", "@", ".", "·", "•", "×", "⋅", r"\cdot", r"\times"])
+@pytest.mark.parametrize("sign", ["*", "@", ".", "·", "•", "×", "⨯", "⋅", r"\cdot", r"\times"])
 def test_every_sign_of_a_product_contracts(sign):
     assert first(f"A[I, J] {sign} B[J, K]").operator == "contract"
     assert first(f"A[I, J] {sign}_J B[J, K]").over == ("J",)

@@ -108,6 +108,7 @@ def test_number_equals_array_equals_symbol(text: str, B: int, D: int) -> None:
 def test_names_come_in_order_without_functions() -> None:
     assert formula_names("max(F, 2*B) + F^B - D") == ("F", "B", "D")
     assert formula_names("d_ff*heads") == ("d_ff", "heads")
+    assert formula_names("24*b*s*h² + x₁") == ("b", "s", "h", "x₁")
     assert formula_names("2 TFLOP") == formula_names("") == formula_names("(") == ()
 
 

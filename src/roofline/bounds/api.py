@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.structure import Program
-from roofline.ops import formula_names
+from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of, parse
 from roofline.sizes import is_array
 
@@ -228,21 +227,19 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
             )
 
 
-_WORD = re.compile(r"[^\W\d]\w*")
-
-
 def stand_somewhere(sizes: Mapping[str, Any], raw: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse a size that no amount of raw work is a formula of, nor one of those sizes.
-
-    One that stands as a word in a formula that does not read is let be, to be told there.
+    """Refuse a size that no amount of raw work is a formula of, nor one of those sizes; a formula that does not read
+    is refused first.
 
     A mapping of sizes may serve several questions, so that one of its sizes at least is to stand somewhere.
     """
     names = names_in(raw)
-    formulas = [text for text in raw.values() if isinstance(text, str) and kind_of(text) is None]
-    stands = {*_WORD.findall(" ".join(formulas)), *names_in(given)}
+    stands = {*names, *names_in(given)}
     idle = next((name for name in sizes if name not in stands), None)
     if idle is not None:
+        for text in raw.values():
+            if isinstance(text, str) and kind_of(text) is None:
+                read_names(text)
         hint = suggest(idle, dict.fromkeys(names), what="sizes") if names else "all its amounts are written as numbers"
         raise SizeError(f"size {idle} stands nowhere in the raw work", hint=hint)
 

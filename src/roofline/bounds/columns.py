@@ -27,6 +27,9 @@ UNITS = {
 #: Rows a terminal and a notebook show.
 SHOWN = 40
 
+#: How each kind of remark under a table looks.
+REMARKS = {"assumes": "dim", "incomplete": "bold yellow"}
+
 
 class Columns(Shown):
     """Rows of numpy arrays by name: ``len`` counts rows; columns are named, iterated and looked up as in a data frame.
@@ -43,6 +46,10 @@ class Columns(Shown):
     @abstractmethod
     def whole(self) -> tuple[str, ...]:
         """The columns of whole numbers."""
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """What stands under the table: ``("incomplete", …)``."""
+        return [("incomplete", line) for line in self.incomplete]
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -98,7 +105,8 @@ class Columns(Shown):
             table.add_row(*row)
         rest = len(self) - SHOWN
         more = [f"… and {rest} more rows; -o FILE or save() writes them all"] if rest > 0 else []
-        return Group(table, *more, *(Text(f"incomplete  {line}", style="bold yellow") for line in self.incomplete))
+        said = [Text(f"{name}  {line}", style=REMARKS[name]) for name, line in self.remarks()]
+        return Group(table, *more, *said)
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -107,7 +115,8 @@ class Columns(Shown):
         most = SHOWN // 2
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self.rows(most))
         rest = f"<p>… and {len(self) - most} more rows</p>" if len(self) > most else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+        said = "".join(f"<p>{name}: {escape(line)}</p>" for name, line in self.remarks())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}{said}"
 
 
 def _cell(name: str, value: Any) -> str:

@@ -41,12 +41,30 @@ def roots_of(a: Any, b: Any, x: Any) -> list[Any] | None:
         return []
     if len(coefficients) == 2:
         high, low = coefficients
-        return [sympy.factor(sympy.cancel(-low / high))]
+        return [_upright(sympy.factor(sympy.cancel(-low / high)))]
     if len(coefficients) == 3:
         high, middle, low = coefficients
         root = sympy.sqrt(middle**2 - 4 * high * low)
         return [(-middle + sign * root) / (2 * high) for sign in (1, -1)]
     return None
+
+
+def _upright(form: Any) -> Any:
+    """Write −a/(b − c) as a/(c − b), whatever order the names have.
+
+    >>> from roofline.sizes import symbol
+    >>> x, y, z = symbol("x"), symbol("y"), symbol("z")
+    >>> _upright(-x * y / (z * (x - y)))
+    x*y/(z*(-x + y))
+    """
+    import sympy
+
+    top, bottom = sympy.fraction(form)
+    factors = sympy.Mul.make_args(bottom)
+    turned = next((factor for factor in factors if factor.is_Add), None)
+    if not top.is_negative or turned is None:
+        return form
+    return -top / sympy.Mul(*(-factor if factor is turned else factor for factor in factors))
 
 
 def flips_among(times: Mapping[str, Any], x: Any, crossings: Sequence[float]) -> list[Flip]:

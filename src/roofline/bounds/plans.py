@@ -67,7 +67,7 @@ def lay_out(asked: Question) -> LaidOut:
     if asked.plan == FEWEST or (asked.plan is None and not search.plain):
         chosen = search.first()
         return search.laid_out(chosen, search.build(chosen), ())
-    if asked.plan is not None and not str(asked.plan).strip().isdigit():
+    if asked.plan is not None and not str(asked.plan).strip().isdecimal():
         chosen = search.named(str(asked.plan))
         return search.laid_out(chosen, search.build(chosen), ())
     if not search.plain:

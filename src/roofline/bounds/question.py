@@ -6,6 +6,7 @@ a plain :func:`roofline.bound` of the same question gives.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,9 @@ _RATES_TEXT = {
     False: "dense data-sheet peaks and one-way bandwidths",
     True: "the highest rates measured on this machine, in registers and from each memory level",
 }
+
+#: What an answer says about its plan: chips, collectives.
+_OF_A_PLAN = re.compile(r"every figure is|plan:|(?:All|ReduceScatter|Permute|Broadcast|Send)\w* over ")
 
 #: Parts of a question that are no choices of conventions.
 _NOT_CHANGES = frozenset(("machine", "text", "sizes", "formulas"))
@@ -212,24 +216,36 @@ class Question:
         capacity = where.capacity.value if where.capacity else None
         return replace(footprint(ops), level=where.name, capacity=capacity)
 
+    def conventions(self) -> list[str]:
+        """What answers of this kind take for granted: how FLOPs, rates and bytes are counted."""
+        where = "whichever level holds it all" if self.machine.over == WARM else data_level(self.machine).name
+        rates = "measured fractions of the data-sheet rates where known"
+        return [
+            "exact FLOPs: one add fewer than multiplies per output" if self.exact else "2 FLOPs per multiply-add",
+            rates if self.machine.use_achievable else _RATES_TEXT[self._measured() == "peaks too"],
+            *([] if self.raw else [f"{_POLICY_TEXT[self.policy]}; data starts in {where}"]),
+        ]
+
+    def particular(self, assumptions: Sequence[str]) -> list[str]:
+        """Those of the assumptions that are no conventions, nor about a plan and its collectives."""
+        usual = self.conventions()
+        return [said for said in assumptions if said not in usual and not _OF_A_PLAN.match(said)]
+
+    def _measured(self) -> str:
+        """What of the machine was measured: the bandwidth data comes at, peaks too, or nothing."""
+        bandwidth = data_level(self.machine).bandwidth
+        if bandwidth is None or bandwidth.basis != "measured":
+            return ""
+        peaks = any(figure.basis == "measured" for unit in self.machine.units for figure in unit.peaks.values())
+        return "peaks too" if peaks else "bandwidth"
+
     def _assumptions(self, ops: Sequence[Op], needed: Footprint | None, more: Sequence[str] = ()) -> list[str]:
-        level = data_level(self.machine)
-        where = "whichever level holds it all" if self.machine.over == WARM else level.name
-        bandwidth = level.bandwidth
-        is_measured = bandwidth is not None and bandwidth.basis == "measured"
-        measured = is_measured and any(f.basis == "measured" for u in self.machine.units for f in u.peaks.values())
-        said = ["exact FLOPs: one add fewer than multiplies per output" if self.exact else "2 FLOPs per multiply-add"]
+        said = self.conventions()
         if any(dtypes.get(t.dtype).family == "complex" for op in ops for t in op.reads):
-            said.append("8 real FLOPs per complex multiply-add, 4 where one factor is real")
-        said.append(
-            "measured fractions of the data-sheet rates where known"
-            if self.machine.use_achievable
-            else _RATES_TEXT[measured]
-        )
-        if is_measured and not measured:
-            said.append(f"the bandwidth of {level.name} is a measured one")
+            said.insert(1, "8 real FLOPs per complex multiply-add, 4 where one factor is real")
+        if self._measured() == "bandwidth":
+            said.append(f"the bandwidth of {data_level(self.machine).name} is a measured one")
         if not self.raw:
-            said.append(f"{_POLICY_TEXT[self.policy]}; data starts in {where}")
             said += program(self.text, self.compute).assumptions
         said += more
         chips = [n for n in (tuple(self.mesh.values()) or self.machine.shape) if n != 1]

@@ -295,11 +295,11 @@ def dtype_lines(found: DTypeSolution) -> list[tuple[str, str]]:
     said = f"flips at {flip}" if flip else f"{found.rows[0].bound.kind} in every format"
     pairs = [(r.dtype, f"{show(r.bound.lower, 's')}, {r.bound.kind} ({r.bound.bound_by})") for r in found.rows]
     missing = dict.fromkeys(line for row in found.rows for line in row.bound.incomplete)
-    return [("answer", said), *pairs, *_not_timed(tuple(missing))]
+    return [("answer", said), *pairs, *_said("incomplete", tuple(missing))]
 
 
-def _not_timed(lines: Sequence[str]) -> list[tuple[str, str]]:
-    return [("incomplete" if i == 0 else "", line) for i, line in enumerate(lines)]
+def _said(name: str, lines: Sequence[str]) -> list[tuple[str, str]]:
+    return [(name if i == 0 else "", line) for i, line in enumerate(lines)]
 
 
 def solution_lines(found: Solution) -> list[tuple[str, str]]:
@@ -339,7 +339,8 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
         lines.append(("plan", str(found.question.plan)))
     if found.collectives:
         lines.append(("algorithm", "; ".join(found.collectives)))
-    lines += _not_timed(found.incomplete)
+    lines += _said("assumes", found.question.particular(found.assumptions))
+    lines += _said("incomplete", found.incomplete)
     lines += [("math = comms" if i == 0 else "", str(crossing)) for i, crossing in enumerate(found.by_algorithm)]
     return lines
 

@@ -36,6 +36,9 @@ COLUMNS = (
 #: some row does not fit the memory its data is in.
 DEFAULT_COLUMNS = ("lower", "upper", "estimate", "attainable", "intensity", "bound_by", "fits")
 
+#: The most assumptions that stand under a table.
+MOST_REMARKS = 6
+
 #: A figure that is not known.
 _UNKNOWN = float("nan")
 
@@ -65,6 +68,13 @@ class Sweep(Columns):
         raw = {name: float(self.columns[name][index]) for name in self.question.raw if name in self.names}
         sizes = {name: int(self.columns[name][index]) for name in own}
         return self.question.vary(sizes=sizes, raw={**self.question.raw, **raw}).answer()
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """What is assumed in this table but not in every answer, and what is not timed."""
+        assumed = [("assumes", line) for line in self.question.particular(self.assumptions)]
+        rest = len(assumed) - MOST_REMARKS
+        more = [("assumes", f"… and {rest} more; --json has them all")] if rest > 0 else []
+        return [*assumed[:MOST_REMARKS], *more, *super(Sweep, self).remarks()]
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/sweep/1``): equal-length lists, codes decoded."""

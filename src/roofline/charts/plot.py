@@ -18,6 +18,7 @@ from typing import Any
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import resolve_sizes
+from roofline.bounds.zones import Zones, zones
 from roofline.charts.chart import THEMES, Chart
 from roofline.charts.roofline_chart import roofline_chart
 from roofline.charts.series import MOST_CURVES, Series, series
@@ -73,9 +74,9 @@ def plot(
         ``kind``        ``roofline``, ``throughput`` or ``time``
         ``sizes``       sizes by name; plain keyword arguments are sizes too (``B=range(1, 512)``, ``F="4*D"``)
         ``names``       what stands beside the points or curves, in the order of the expressions
-        ``dtypes``      roofline: a ceiling for each (``"bf16"``, ``"vector/fp32"``)
+        ``dtypes``      roofline: a ceiling for each (``"bf16"``, ``"vector/fp32"``); without work, ``dtype`` is one too
         ``levels``      roofline: a slope for each memory level (``"hbm"``, ``"vmem"``)
-        ``bandwidths``  roofline of one machine at several bandwidths, over coloured regions
+        ``bandwidths``  roofline of one machine at several bandwidths, over regions coloured under its first ceiling
         ``measured``    roofline: runs, from a CSV file or tuples (see :func:`~roofline.measurement.runs.read_measured`)
 
     Lists of raw amounts (``intensity=[7, 25]``) are several points. The rest (``set``, ``unit``, ``over``, ``policy``
@@ -86,6 +87,8 @@ def plot(
         raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
     asked = _Asked(expressions, _targets(on), tuple(names), *_split(sizes, arguments))
     chosen, over = _kind(kind, vary, asked.sizes)
+    if chosen == "roofline" and not asked.lines:
+        dtypes = (*asked.of_bare_roof(), *dtypes)
     given = dict(zip(_ROOFLINE_ONLY, (dtypes, levels, bandwidths, measured), strict=True))
     if chosen == "roofline":
         return _roofline(asked, given, title, theme)
@@ -117,6 +120,17 @@ class _Asked:
         if len(self.lots) > 1 and not (names or expressions):
             names = tuple(", ".join(f"{name} {value}" for name, value in lot.items()) for lot in self.lots)
         self.names = names
+
+    def of_bare_roof(self) -> tuple[str, ...]:
+        """The dtype of a roof without work under it, where one is given; what only work could have is an error."""
+        defaults = question.__kwdefaults__ or {}
+        given = {name: value for name, value in self.choices.items() if value != defaults[name]}
+        dtype = given.pop("dtype", None)
+        idle = next((name for name in (*given, *self.sizes) if name not in _OF_MACHINES), None)
+        if idle is not None:
+            hint = "leave it out, or give an expression such as 'bf16[B, D] * bf16[D, F]'"
+            raise InputError(f"{idle}= says nothing about a roof without work under it", hint=hint)
+        return () if dtype is None else (dtype,)
 
     def name(self, index: int) -> str | None:
         return self.names[index] if self.names else None
@@ -265,7 +279,14 @@ def _roofline(asked: _Asked, given: Mapping[str, Any], title: str, theme: str) -
         if not run.flops or not run.bytes:
             lacking = "bytes" if run.flops else "FLOPs"
             raise InputError(f"{run.name!r} has no {lacking}, so no place in a roofline", hint="leave it out")
-    zones, machines = _zones(machines, given["bandwidths"], given["dtypes"], given["levels"])
+    dtypes, found = given["dtypes"], None
+    if given["bandwidths"]:
+        if len(machines) > 1:
+            raise InputError("bandwidths go with one machine", hint=f"draw {machines[0].key} alone")
+        if given["levels"]:
+            raise InputError("bandwidths and levels are two ways to say the slopes", hint="leave one of them out")
+        dtypes = dtypes or (_computes_on(asked, machines[0]),)
+        found, machines = _zones(machines[0], given["bandwidths"], dtypes[0])
     bounds: list[Bound] = []
     names: dict[int, str] = {}
     for machine in machines:
@@ -277,33 +298,33 @@ def _roofline(asked: _Asked, given: Mapping[str, Any], title: str, theme: str) -
         machines,
         bounds,
         names=names,
-        dtypes=given["dtypes"],
+        dtypes=dtypes,
         levels=given["levels"],
-        zones=zones,
+        zones=found,
         measured=runs,
         title=title,
         theme=theme,
     )
 
 
-def _zones(
-    machines: list[Machine], bandwidths: Sequence[float | str], dtypes: Sequence[str], levels: Sequence[str]
-) -> tuple[Any, list[Machine]]:
-    """The coloured regions of one machine at several bandwidths, and that machine at each of them."""
-    if not bandwidths:
-        return None, machines
-    if len(machines) > 1:
-        raise InputError("bandwidths go with one machine", hint=f"draw {machines[0].key} alone")
-    if levels:
-        raise InputError("bandwidths and levels are two ways to say the slopes", hint="leave one of them out")
-    from roofline.bounds.zones import zones
+def _zones(machine: Machine, bandwidths: Sequence[float | str], ceiling: str) -> tuple[Zones, list[Machine]]:
+    """The regions that are coloured under a ceiling (``bf16``, ``vector/fp32``), and the machine at each bandwidth."""
     from roofline.hardware.overrides import override
     from roofline.hardware.rate import data_level
 
-    machine = machines[0]
     name = data_level(machine).name
-    found = zones(machine, bandwidths, dtype=dtypes[0].rpartition("/")[2] if dtypes else "bf16")
+    unit, _, dtype = ceiling.rpartition("/")
+    found = zones(machine, bandwidths, dtype=dtype, unit=unit or None)
     return found, [replace(override(machine, {name: b}), given=machine.given) for b in found.bandwidths]
+
+
+def _computes_on(asked: _Asked, machine: Machine) -> str:
+    """The ceiling of the first work that has one; without any work, of bf16."""
+    for answer, _ in asked.answers(machine):
+        done = {use.place: use.dtype for use in answer.uses if use.quantity == "flops"}
+        if done:
+            return done.get("matrix") or f"vector/{done['vector']}"
+    return "bf16"
 
 
 def _curves(asked: _Asked, unknown: str) -> dict[str, Series]:

@@ -126,11 +126,10 @@ def _roofs(
     zones: Zones | None,
 ) -> list[Roof]:
     """A roof for each machine; with zones, one roof with a slope for each bandwidth."""
-    wanted = [*dtypes, zones.dtype] if zones else dtypes
     found = [
         machine_roof(
             machine,
-            dtypes=wanted,
+            dtypes=dtypes,
             levels=levels,
             answers=[answer for answer, at in answers if at == series],
         )

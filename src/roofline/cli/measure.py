@@ -185,7 +185,7 @@ def _device(text: str) -> Device:
 
     kinds: dict[str, Callable[[int], Device]] = {"cuda": TorchDevice, "jax": JaxDevice}
     name, _, index = text.partition(":")
-    if name not in kinds or (index and not index.isdigit()):
+    if name not in kinds or (index and not index.isdecimal()):
         raise InputError(
             f"--device {text!r} is not one", hint="cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
         )

@@ -11,6 +11,7 @@ import click
 from roofline.cli.figure_type import FRACTION
 from roofline.errors import InputError, SizeError
 from roofline.hardware.own import own_file
+from roofline.letters import plain
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -93,19 +94,28 @@ def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
 
     >>> split_words(["bf16[B, D] * bf16[D, F]", "B=1:4", "D=1024,4096", "F=4*D", "x = relu(bf16[N])"])
     (['bf16[B, D] * bf16[D, F]', 'x = relu(bf16[N])'], {'B': [1, 2, 3, 4], 'D': [1024, 4096], 'F': '4*D'})
+    >>> split_words(["F=D=4096", "B＝64"])                 # one size that is another's, and full-width signs
+    ([], {'D': 4096, 'F': 'D', 'B': 64})
     """
     expressions: list[str] = []
     sizes: dict[str, Any] = {}
     for word in words:
-        match = _SIZE.fullmatch(_LIST.sub(r"\1\2", word))
+        match = _SIZE.fullmatch(_LIST.sub(r"\1\2", plain(word)))
         if match is None or _is_call(match.group(2)):
             expressions.append(word)
             continue
-        name, text = match.groups()
-        if name in sizes:
-            raise SizeError(f"size {name} is given twice", hint="give it once")
-        sizes[name] = parse_size(name, text.strip())
+        _add_size(sizes, *match.groups())
     return expressions, sizes
+
+
+def _add_size(sizes: dict[str, Any], name: str, text: str) -> None:
+    """Put one size among the others; of ``F=D=4096`` both."""
+    tied = _SIZE.fullmatch(text)
+    if tied is not None:
+        _add_size(sizes, *tied.groups())
+    if name in sizes:
+        raise SizeError(f"size {name} is given twice", hint="give it once")
+    sizes[name] = tied[1] if tied is not None else parse_size(name, text.strip())
 
 
 def _is_call(text: str) -> bool:
@@ -161,12 +171,19 @@ def _range(name: str, first: str, last: str, times: str | None, step: str | None
 
 def _item(name: str, text: str) -> int | float:
     number = _number(text)
-    if number is None or (len(text) > 1 and text[0] == "0" and text.isdigit()):
+    if number is None or _is_group(text):
         hint = f"numbers without separators, as in {name}=1024,4096"
         if _SIZE.fullmatch(text):
             hint = f"each size is a word of its own, after a space: {name}=64 {text}"
+        elif not text:
+            hint = f"no comma stands at an end; each size is a word of its own, after a space: {name}=64 …"
         raise SizeError(f"size {name} lists {text!r}", hint=hint)
     return number
+
+
+def _is_group(text: str) -> bool:
+    """Say whether this is what stands behind a thousands separator: ``024``."""
+    return len(text) > 1 and text[0] == "0" and text.isdigit()
 
 
 def _number(text: str) -> int | float | None:
@@ -262,7 +279,7 @@ def parse_tile(text: str | None) -> list[int] | None:
     if text is None:
         return None
     parts = re.split(r"[,x]", text)
-    if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
+    if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
         raise InputError(f"--tile {text!r} is not three sizes", hint="bm,bn,bk, as in --tile 128,128,64")
     return [int(part) for part in parts]
 
@@ -273,9 +290,14 @@ def parse_amount(text: str | None) -> str | list[str] | None:
     >>> parse_amount("7, 25"), parse_amount("max(B, 8)*1e9")
     (['7', '25'], 'max(B, 8)*1e9')
     """
-    if text is None or "," not in text or "(" in text:
+    if text is None:
+        return None
+    parts = [part.strip() for part in plain(text).split(",")]
+    if len(parts) == 1 or "(" in plain(text):
         return text
-    return [part.strip() for part in text.split(",")]
+    if any(map(_is_group, parts)):
+        raise InputError(f"{text!r} is a list: {', '.join(parts)}", hint="numbers without separators, as in 1e6,2500")
+    return parts
 
 
 def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,)) -> tuple[str, ...]:
@@ -286,7 +308,7 @@ def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,))
     """
     import os
 
-    number = next((text for text in files if text.strip().isdigit()), None)
+    number = next((text for text in files if text.strip().isdecimal()), None)
     if number is not None:
         hint = f"a number of chips stands behind the target: --on h100:{number.strip()}"
         raise InputError(f"--chips {number!r} is not a machine file", hint=hint)

@@ -66,6 +66,6 @@ def _dtypes(expression: str, for_: str, sizes: dict[str, Any], arguments: dict[s
     from roofline.bounds.solve_dtypes import solve_dtypes
 
     text = for_.partition(":")[2] or "0"
-    if not text.isdigit():
+    if not text.isdecimal():
         raise InputError(f"--for {for_!r} does not name an operand", hint="dtype:0 is the first, dtype:1 the second")
     return solve_dtypes(expression, int(text), sizes=sizes, **arguments)

@@ -10,7 +10,7 @@ from roofline.cli.figure_type import FRACTION, POWER, PRICE
 from roofline.cli.model_options import not_alone
 from roofline.cli.options import ESTIMATE, TARGET, target_arguments, with_options
 from roofline.cli.output import show, show_json
-from roofline.errors import InputError
+from roofline.errors import InputError, QuantityError
 
 #: Options that say nothing without another.
 _BESIDE = {
@@ -88,7 +88,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
     kept = options.pop("checkpoint")
-    options["checkpoint"] = int(kept) if kept.isdigit() else kept
+    options["checkpoint"] = int(kept) if kept.isdecimal() else kept
     if options["master"] == "none":
         options["master"] = None
     options["count"] = "full" if options.pop("full_attention") else "causal"
@@ -112,10 +112,12 @@ def _count(name: str, text: str | None) -> int | None:
     """Read a whole number, which may be written as 4e6."""
     if text is None:
         return None
+    from roofline.quantity import parse
+
     try:
-        value = float(text)
-    except ValueError:
+        value = parse(text, "")
+    except QuantityError:
         value = 0.5
-    if value != int(value) or value < 1:
+    if value != int(value):
         raise InputError(f"--{name.replace('_', '-')} {text!r} is not a number of tokens", hint="as in 65536 or 4e6")
     return int(value)

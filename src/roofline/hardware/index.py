@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from roofline import letters
 from roofline.errors import HardwareError
 from roofline.hardware.machine import Machine
 
@@ -24,7 +25,7 @@ INDEX = "index.json"
 
 #: Words in front of a chip's name that say who makes it or what it is, not which one it is.
 _MAKERS = re.compile(
-    r"^(?:nvidia|amd|google|intel|aws|apple|huawei|cerebras|geforce|gtx|rtx|tesla|instinct|radeon|cloud|tpu|ascend|xeon|epyc)+(?=.)"
+    r"^(?:gpu|nvidia|amd|google|intel|aws|apple|huawei|cerebras|geforce|gtx|rtx|tesla|instinct|radeon|cloud|tpu|ascend|xeon|epyc)+(?=.)"
 )
 
 
@@ -51,7 +52,7 @@ class Index(NamedTuple):
 
 def squash(name: str) -> str:
     """Reduce a name to what is compared: lower case, letters and digits, no maker in front."""
-    plain = re.sub(r"[\W_]+", "", name.lower())
+    plain = re.sub(r"[\W_]+", "", letters.plain(name).lower())
     return _MAKERS.sub("", plain)
 
 

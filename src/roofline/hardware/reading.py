@@ -108,7 +108,7 @@ def peak_name(name: str) -> str | None:
     ('fp16_acc16', None, None)
     """
     base, marked, width = name.partition("_acc")
-    if not dtypes.is_dtype(base) or (marked and not width.isdigit()) or dtypes.get(base).family == "complex":
+    if not dtypes.is_dtype(base) or (marked and not width.isdecimal()) or dtypes.get(base).family == "complex":
         return None
     return dtypes.arithmetic_name(base) + (f"_acc{width}" if width not in ("", "32") else "")
 

@@ -21,7 +21,7 @@ from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.hardware.network import Mesh
 from roofline.models.blocks.exchange import exchanged
-from roofline.sizes import Size
+from roofline.sizes import LARGEST, Size
 from roofline.work import Op, Tensor, Work
 
 #: The collective that takes a gradient back through another.
@@ -76,11 +76,11 @@ def policy(name: str | int) -> Policy:
     >>> policy("full").count, policy(4).says
     (1, 'each layer keeps 4 tensors of the hidden state and is run again')
     """
-    if isinstance(name, int) and not isinstance(name, bool) and name > 0:
+    if isinstance(name, int) and not isinstance(name, bool) and 0 < name <= LARGEST:
         return Policy(str(name), _all, f"each layer keeps {name} tensors of the hidden state and is run again", name)
     if name not in POLICIES:
         hint = suggest(str(name), POLICIES, what="checkpointing policies")
-        raise InputError(f"no checkpointing policy {name!r}", hint=f"{hint}, or how many tensors a layer keeps")
+        raise InputError(f"no checkpointing policy {name!r:.40}", hint=f"{hint}, or how many tensors a layer keeps")
     return POLICIES[str(name)]
 
 

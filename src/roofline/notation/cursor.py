@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.errors import NotationError
+from roofline.letters import plain
 from roofline.notation.structure import Span
 from roofline.notation.tokens import Token, tokenize
 
@@ -17,8 +18,8 @@ class Cursor:
     __slots__ = ("depth", "index", "operators", "text", "tokens")
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokenize(text)
+        self.text = plain(text)
+        self.tokens = tokenize(self.text)
         self.index = 0
         self.depth = 0
         self.operators = 0

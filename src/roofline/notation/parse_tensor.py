@@ -82,9 +82,9 @@ def axis_list(cursor: Cursor) -> tuple[str, ...]:
 def _dtype_or_name(cursor: Cursor, word: Token) -> TensorNode:
     if dtypes.is_dtype(word.text):
         return _with_dims(cursor, None, dtypes.get(word.text).name, word.start)
-    slip = dtypes.looks_like_dtype(word.text)
-    if slip:
-        raise cursor.fail(f"unknown dtype '{word.text}'", at=word.start, hint=f"did you mean '{slip}'?")
+    slip, hint = dtypes.looks_like_dtype(word.text), dtypes.two_formats(word.text)
+    if slip or hint:
+        raise cursor.fail(f"unknown dtype '{word.text}'", at=word.start, hint=hint or f"did you mean '{slip}'?")
     return _with_dims(cursor, word.text, None, word.start)
 
 
@@ -93,7 +93,7 @@ def _typed(cursor: Cursor, name: Token) -> TensorNode:
     if not dtypes.is_dtype(word.text):
         from roofline.errors import suggest
 
-        hint = suggest(word.text, dtypes.names(), what="dtypes")
+        hint = dtypes.two_formats(word.text) or suggest(word.text, dtypes.names(), what="dtypes")
         raise cursor.fail(f"unknown dtype '{word.text}'", at=word.start, hint=hint)
     if cursor.token.kind != "[":
         raise cursor.fail(f"expected '[' after the dtype {word.text}", hint=f"as in {word.text}[B, D]")
@@ -127,7 +127,8 @@ def _dim(cursor: Cursor) -> Dim:
         cursor.advance()
         return _numeric_dim(cursor, word)
     if word.kind != "name" or word.text[0] == "%":
-        raise cursor.fail("expected a dimension: a name or a number")
+        hint = "an array has its sizes there, not slices: bf16[B, D]" if word.kind == ":" else ""
+        raise cursor.fail("expected a dimension: a name or a number", hint=hint)
     if word.text[0] == "_":
         raise cursor.fail("the name of a dimension begins with a letter", at=word.start)
     cursor.advance()
@@ -166,6 +167,8 @@ def _numeric_dim(cursor: Cursor, word: Token) -> Dim:
         else:
             wrong = word.text + follows.text
             hint = "write the number out, or give the dimension a name"
+            if re.fullmatch(r"(?:[xX]\d+)+", follows.text):
+                hint = f"dimensions are separated by commas: [{', '.join(re.split('[xX]', wrong))}]"
             raise cursor.fail(f"'{wrong}' is not a size", at=word.start, hint=hint)
     return Dim(None, size, axes, cursor.span_from(word.start))
 
@@ -201,6 +204,8 @@ def _after_dim(cursor: Cursor, dims: list[Dim]) -> NotationError:
         product = cursor.text[start:end]
         free = next(c for c in "FGHKMNPQRSTUVWXYZ" if c not in {dim.name for dim in dims})
         hint = f"name it and give its size beside the line: {free}={product.replace(' ', '')}"
+        if token.kind == "contract" and cursor.peek().kind == ("name" if last.name else "number"):
+            hint = f"two are separated by a comma, [{cursor.text[start : token.start].strip()}, …]; of one, {hint}"
         return cursor.fail("a dimension is a name or a number, not an expression", at=token.start, hint=hint)
     if last and token.kind in ("name", "number"):
         return cursor.fail(f"expected ',' or ']' between dimensions, found {describe(token)}", at=token.start)

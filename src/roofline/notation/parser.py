@@ -202,7 +202,7 @@ def _unexpected(cursor: Cursor) -> NotationError:
     token = cursor.token
     hint = ""
     if token.kind == "=":
-        hint = "a name is given before the expression, as in h = bf16[B, D] * bf16[D, F]"
+        hint = "the result follows ->; a name is given before the expression, as in h = bf16[B, D] * bf16[D, F]"
     elif token.kind in ("]", ")", "}"):
         hint = f"nothing is open that '{token.text}' could close"
     elif token.kind == ",":

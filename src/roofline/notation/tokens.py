@@ -45,7 +45,7 @@ _SYMBOLS = {
     "+": "add", "-": "subtract", "−": "subtract", "/": "divide", "÷": "divide",
     "(": "(", ")": ")", "[": "[", "]": "]", "{": "{", "}": "}", ",": ",", ":": ":", ";": ";", "=": "=",
 }  # fmt: skip
-_CONTRACT = "*@.·•×⋅∙∗"
+_CONTRACT = "*@.·•×⨯⋅∙∗"
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\f\v\u00a0\u2009\u202f$]+|\#[^\n]*)"

@@ -6,6 +6,8 @@
 215714732441600
 >>> formula("ceil(B/128)*128", {"B": 200}), formula("sqrt(4*n)", {"n": 16})
 (256, 8.0)
+>>> formula("9.89×10¹⁴", {}), formula("24*s*h²", {"s": 2, "h": 5120})
+(989000000000000.0, 1258291200)
 >>> formula("2*B*D", {"D": 4096})                          # a name without a size is a symbol
 8192*B
 >>> formula_names("1.2*12*n*h*h + 4*n*b*h*(s + o)")
@@ -14,6 +16,11 @@
 Traceback (most recent call last):
 roofline.errors.NotationError: expected an operator before 'B'; write 2*B
   2B*D
+   ^
+>>> formula("2BDF", {})
+Traceback (most recent call last):
+roofline.errors.NotationError: expected an operator before 'BDF'; write 2*BDF, or 2*B*D*F if each letter is a size
+  2BDF
    ^
 """
 
@@ -25,6 +32,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from roofline.errors import NotationError, SizeError, suggest
+from roofline.letters import plain, powers
 from roofline.sizes import (
     Size,
     ceil_div,
@@ -89,14 +97,15 @@ def formula(text: str, sizes: Mapping[str, Size]) -> Size:
     a symbol, unless another is an array, which is an error. What does not read, an operation that has no value
     and a number that grows beyond all measure raise :class:`~roofline.errors.NotationError` with a caret.
     """
-    items = _Reader(text).read()
+    reader = _Reader(text)
+    items = reader.read()
     names = _names(items)
     known = {name: check(name, sizes[name]) for name in names if _has(sizes, name)}
     missing = [name for name in names if name not in known]
     arrays = [name for name, value in known.items() if is_array(value)]
     if not arrays:
         known |= {name: symbol(name) for name in missing}
-        return _evaluate(text, items, known)
+        return _evaluate(reader.text, items, known)
     if missing:
         hint = f"give {', '.join(missing)} too: arrays and unnamed sizes do not mix"
         raise SizeError(f"size {missing[0]} has no value while {arrays[0]} is an array", hint=hint)
@@ -104,7 +113,7 @@ def formula(text: str, sizes: Mapping[str, Size]) -> Size:
 
     with np.errstate(all="ignore"):
         floats = {name: value if is_array(value) else float(value) for name, value in known.items()}
-        return _evaluate(text, items, floats)
+        return _evaluate(reader.text, items, floats)
 
 
 def formula_names(text: str) -> tuple[str, ...]:
@@ -114,9 +123,14 @@ def formula_names(text: str) -> tuple[str, ...]:
     (('B', 'D'), ())
     """
     try:
-        return _names(_Reader(text).read())
+        return read_names(text)
     except NotationError:
         return ()
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """List the names in a formula; text that is no formula is the error that says why."""
+    return _names(_Reader(text).read())
 
 
 def _has(sizes: Mapping[str, Size], name: str) -> bool:
@@ -141,8 +155,8 @@ class _Reader:
             raise NotationError("an empty formula", hint="as in 2*B*D*F")
         if len(text) > LONGEST:
             raise NotationError(f"a formula of {len(text)} characters", hint=f"at most {LONGEST} are read")
-        self.text = text
-        self.tokens = [_token(found) for found in re.finditer(_TOKEN, text, re.DOTALL)]
+        self.text = powers(plain(text))
+        self.tokens = [_token(found) for found in re.finditer(_TOKEN, self.text, re.DOTALL)]
         self.items: list[_Item] = []
         self.at = 0
         self.depth = 0
@@ -246,7 +260,10 @@ class _Reader:
         if short is not None and token.kind == "name":
             power = {"K": "e3", "M": "e6", "G": "e9", "B": "e9", "T": "e12"}[short[2].upper()]
             return f"write {short[1]}*{short[2]} for a product, or the number itself, as in {short[1]}{power}"
-        return f"write {'(…)' if before.text == ')' else before.text}*{'(…)' if token.text == '(' else token.text}"
+        sides = ["(…)" if text in "()" else text for text in (before.text, token.text)]
+        letters = ["*".join(side) if re.fullmatch("[A-Za-z]{2,4}", side) else side for side in sides]
+        alone = f", or {'*'.join(letters)} if each letter is a size" if letters != sides else ""
+        return f"write {'*'.join(sides)}{alone}"
 
     def number(self, token: _Token) -> int | float:
         mantissa, _, exponent = token.text.lower().partition("e")
