@@ -133,3 +133,32 @@ def test_caches_for_data_are_counted(tmp_path):
         (tmp_path / f"index{number}" / "type").write_text(f"{kind}\n", encoding="ascii")
         (tmp_path / f"index{number}" / "level").write_text(f"{level}\n", encoding="ascii")
     assert cache_levels(str(tmp_path)) == 3
+
+
+def test_what_a_library_cannot_do_here_is_left_out_and_told():
+    """A product that the library lacks, or has no memory for, ended the whole measurement in a traceback."""
+    from roofline.measurement.probes import timed
+    from roofline.measurement.schedule import sample
+
+    def lacking():
+        raise RuntimeError("could not create a primitive\nat gemm.cpp")
+
+    assert Limit().allows(1e6, lacking)
+    probes = [timed("library", "x", lacking, dtype="bf16"), timed("dispatch", "y", lambda: None)]
+    assert sample(probes, rounds=1, windows=2, seconds=1e3)
+    found = cpu.collect(probes, Conditions("x", "2026-01-01", 1, 1.0))
+    assert [ceiling.name for ceiling in found.ceilings] == ["dispatch"]
+    assert found.conditions.missing == ("library bf16 (1 of its kernels and sizes): could not create a primitive",)
+
+
+def test_memory_that_is_not_given_is_one_line(monkeypatch):
+    from roofline.errors import InputError
+    from roofline.measurement import probes
+    from roofline.measurement.team import Team
+
+    def full(*_, **__):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(probes, "Buffer", full)
+    with Team(usable()[:1]) as team, pytest.raises(InputError, match="measuring takes 384 MiB of memory"):
+        probes.Bench(team, None, cpu.QUICK_MEMORY)

@@ -323,6 +323,19 @@ def test_long_runs_with_cold_caches_keep_to_their_time(monkeypatch):
     assert 4 <= len(calls) <= 9
 
 
+def test_ctrl_c_ends_a_run():
+    """It ended the timing of one operation, and the next one was begun."""
+    calls = []
+
+    def call():
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        time_call(call, flush=lambda: None, seconds=1e3)
+
+
 def test_a_warm_function_is_under_the_roof_of_warm_data(machine):
     """As a line of notation is: its caches were said to be warm under the roof of the main memory."""
     warm, cold = (run_function(lambda: None, on=machine, flops=0, bytes=8e3, cold=cold) for cold in (False, True))

@@ -179,7 +179,8 @@ def time_call(
         call()
         due = seconds / max(rounds, 1)
         probe = Probe("", "s", "", threads, lambda windows: _cold_round(call, flush, windows, due))
-    sample([probe], rounds=rounds, windows=WINDOWS, seconds=seconds)
+    if not sample([probe], rounds=rounds, windows=WINDOWS, seconds=seconds):
+        raise KeyboardInterrupt
     found = summarise(probe.rounds, smaller_is_better=True)
     if found is None:
         raise InputError("nothing was timed", hint="give at least one round")
