@@ -23,6 +23,7 @@ from typing import Any
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
 from roofline.measurement.aten import FORMATS, operation
+from roofline.measurement.foreign import not_of_torch
 from roofline.measurement.imported import AROUND, Imported
 from roofline.measurement.runs import Measured
 from roofline.work import Op
@@ -78,9 +79,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     events = _events(name)
     calls = [e for e in events if e.get("ph") == "X" and _category(e) in OPERATIONS and _timed(e)]
     if not calls:
-        raise InputError(
-            f"{name} holds no operations of PyTorch", hint="export it with torch.profiler's export_chrome_trace"
-        )
+        raise not_of_torch(name, events)
     odd = next((e for e in (*calls, *_device_work(events)) if not 0 <= e["dur"] < math.inf), None)
     if odd is not None:
         raise InputError(f"{name}: {odd['name']} took {odd['dur']} us", hint="a time is a number, and not below 0")
