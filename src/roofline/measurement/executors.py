@@ -127,6 +127,12 @@ def executor(library: Library, step: Step, op: Op) -> Call:
     return maker(library, step, operands, op)
 
 
+def result_format(library: Library, result: Any) -> str:
+    """Name the format of what a call gave, as the notation does; nothing where it has no such name."""
+    kind = str(getattr(result, "dtype", "")).removeprefix("torch.")
+    return next((ours for ours, theirs in library.formats.items() if theirs == kind), "")
+
+
 @can_run("torch", "contraction")
 def _torch_contraction(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
     torch, (a, b) = library.module, operands
@@ -230,6 +236,8 @@ def _torch_attention(library: Library, step: Step, operands: Sequence[Any], op: 
     causal = bool(step.options.get("causal")) and q.shape[2] > 1
     if step.options.get("window") is not None or (causal and q.shape[2] != k.shape[2]):
         raise InputError("torch's attention has no window, and its causal mask needs equal lengths")
+    if step.options.get("unfused"):
+        raise InputError("torch's attention is fused", hint="leave unfused out, or run its products and softmax")
     call = library.module.nn.functional.scaled_dot_product_attention
     return lambda: call(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
