@@ -10,7 +10,7 @@ import time
 import pytest
 from made import summary
 
-from roofline.measurement import cpu, library_shapes
+from roofline.measurement import cpu, library_shapes, processor
 from roofline.measurement.library import library_probes
 from roofline.measurement.library_functions import NUMPY_FUNCTIONS, TORCH_FUNCTIONS, torch_functions
 from roofline.measurement.library_shapes import Limit, torch_shapes
@@ -125,6 +125,31 @@ def test_a_tile_kernel_far_below_its_clock_tells_of_a_shared_core():
     assert found.ceiling("tile bf16").summary.doubts == ()
     assert found.ceiling("tile int8").summary.doubts == ("shared core: 0.73 of clock x width",)
     assert found.contended
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "given"),
+    [
+        ("0::/", {"cpu.max": "250000 100000"}, 2.5),
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/a/b", {"a/cpu.max": "50000 100000", "a/b/cpu.max": "max 100000"}, 0.5),
+        ("0::/not/here", {"cpu.max": "400000 100000"}, 4.0),
+        ("3:memory:/x\n1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("5:cpu,cpuacct:/x", {"cpu,cpuacct/x/cpu.cfs_quota_us": "3", "cpu,cpuacct/x/cpu.cfs_period_us": "2"}, 1.5),
+        ("", {}, None),
+    ],
+)
+def test_a_container_is_given_the_time_of_some_cores(tmp_path, monkeypatch, groups, files, given):
+    """Threads on all cores of a host took turns within the quota of a container of two of them."""
+    (tmp_path / "own").write_text(groups)
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{content}\n")
+    assert processor.quota(str(tmp_path), str(tmp_path / "own")) == given
+    monkeypatch.setattr(processor, "quota", lambda: given)
+    monkeypatch.setattr(processor, "usable", lambda: (10, 11, 12, 13))
+    monkeypatch.setattr(processor, "one_thread_a_core", lambda threads: threads)
+    assert len(processor.own_cores()) == (4 if given is None else max(1, int(given)))
 
 
 def test_caches_for_data_are_counted(tmp_path):

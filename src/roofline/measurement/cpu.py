@@ -18,7 +18,7 @@ from roofline.measurement.machine_code import Compiler
 from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
 from roofline.measurement.priority import Others, ahead
 from roofline.measurement.probes import Bench, Probe, failures
-from roofline.measurement.processor import cache_levels, load_average, usable
+from roofline.measurement.processor import cache_levels, load_average, one_thread_a_core, quota, usable
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Summary, summarise
 from roofline.measurement.schedule import LATEST, USUAL, Progress, sample
@@ -73,6 +73,9 @@ def _measure(
     compiler = Compiler()
     processor = compiler.processor
     missing: list[str] = []
+    given = quota()
+    if given is not None and given < len(one_thread_a_core(allowed)):
+        missing.append(f"more cores: this process is given the time of {given:g} of them (a quota)")
     with Team(processor.cores) as team:
         counts = tuple(sorted({1, len(processor.cores)}))
         watch()

@@ -13,7 +13,7 @@ from roofline import dtypes
 from roofline.errors import InputError, MissingExtraError
 from roofline.measurement.core_watch import watch
 from roofline.measurement.library import setter
-from roofline.measurement.processor import one_thread_a_core, usable
+from roofline.measurement.processor import own_cores
 from roofline.measurement.workers import Workers
 from roofline.notation.structure import Step
 from roofline.ops.registry import family_of
@@ -80,7 +80,7 @@ def torch_library() -> Library:
         return torch.rand(*dims).to(kind)
 
     watch()
-    workers = Workers(one_thread_a_core(usable()))
+    workers = Workers(own_cores())
     return Library(
         f"torch {torch.__version__}", torch, TORCH, make, lambda count: setter(torch, count, workers)(), workers.free
     )
