@@ -101,7 +101,7 @@ def test_a_bad_file_is_refused_at_its_line(tmp_path, text, message):
 def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*none\.csv: No such file"):
         read_measured(tmp_path / "none.csv")
-    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfd\xff")
     with pytest.raises(InputError, match=r"binary\.csv is not a CSV file"):
         read_measured(tmp_path / "binary.csv")
 

@@ -186,6 +186,7 @@ def test_a_device_without_a_measurement_says_how_to_make_one(home, capsys):
         (["--against", "nosuch", "--roofline", "x.png"], "unknown chip 'nosuch'"),
         (["--roofline", "x.xyz"], "a chart cannot be saved as .xyz"),
         (["--chart", "none/x.svg"], "there is no folder 'none' to save the chart in"),
+        (["-o", "."], "cannot write '.': Is a directory; name another file: -o FILE"),
         (["--csv", "none/x.csv"], "there is no folder 'none' to write 'none/x.csv' in"),
     ],
 )
@@ -195,6 +196,23 @@ def test_what_cannot_be_written_is_said_before_measuring(home, capsys, monkeypat
     monkeypatch.setattr(command, "_measured", lambda *given: pytest.fail("it measured first"))
     assert main(["measure", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_was_measured_is_shown_where_it_cannot_be_kept(home, capsys, monkeypatch):
+    """A disk that is full after a minute of measuring took all figures with it."""
+    from roofline import measurement
+    from roofline.cli import measure as command
+    from roofline.errors import HardwareError
+
+    def full(*_):
+        raise HardwareError("cannot write 'x': No space left on device", hint="name another file: -o FILE")
+
+    monkeypatch.setattr(command, "_measured", lambda *given: made())
+    monkeypatch.setattr(measurement, "write_machine_file", full)
+    assert main(["measure"]) == 2
+    shown, error = capsys.readouterr()
+    assert "Made-up CPU" in shown
+    assert "No space left on device" in error
 
 
 def test_run_and_profile_refuse_a_picture_before_their_work(measured, capsys):

@@ -9,7 +9,7 @@ import threading
 import pytest
 from made import summary
 
-from roofline.measurement import cpu, library_shapes, probes
+from roofline.measurement import cpu, library_shapes, probes, processor
 from roofline.measurement.library import library_probes
 from roofline.measurement.library_functions import NUMPY_FUNCTIONS, TORCH_FUNCTIONS, torch_functions
 from roofline.measurement.library_shapes import Limit, torch_shapes
@@ -133,9 +133,63 @@ def test_a_tile_kernel_far_below_its_clock_tells_of_a_shared_core():
     assert found.contended
 
 
+@pytest.mark.parametrize(
+    ("groups", "files", "given"),
+    [
+        ("0::/", {"cpu.max": "250000 100000"}, 2.5),
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/a/b", {"a/cpu.max": "50000 100000", "a/b/cpu.max": "max 100000"}, 0.5),
+        ("0::/not/here", {"cpu.max": "400000 100000"}, 4.0),
+        ("3:memory:/x\n1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("5:cpu,cpuacct:/x", {"cpu,cpuacct/x/cpu.cfs_quota_us": "3", "cpu,cpuacct/x/cpu.cfs_period_us": "2"}, 1.5),
+        ("", {}, None),
+    ],
+)
+def test_a_container_is_given_the_time_of_some_cores(tmp_path, monkeypatch, groups, files, given):
+    """Threads on all cores of a host took turns within the quota of a container of two of them."""
+    (tmp_path / "own").write_text(groups)
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{content}\n")
+    assert processor.quota(str(tmp_path), str(tmp_path / "own")) == given
+    monkeypatch.setattr(processor, "quota", lambda: given)
+    monkeypatch.setattr(processor, "usable", lambda: (10, 11, 12, 13))
+    monkeypatch.setattr(processor, "one_thread_a_core", lambda threads: threads)
+    assert len(processor.own_cores()) == (4 if given is None else max(1, int(given)))
+
+
 def test_caches_for_data_are_counted(tmp_path):
     for number, (kind, level) in enumerate([("Data", 1), ("Instruction", 1), ("Unified", 2), ("Unified", 3)]):
         (tmp_path / f"index{number}").mkdir()
         (tmp_path / f"index{number}" / "type").write_text(f"{kind}\n", encoding="ascii")
         (tmp_path / f"index{number}" / "level").write_text(f"{level}\n", encoding="ascii")
     assert cache_levels(str(tmp_path)) == 3
+
+
+def test_what_a_library_cannot_do_here_is_left_out_and_told():
+    """A product that the library lacks, or has no memory for, ended the whole measurement in a traceback."""
+    from roofline.measurement.probes import timed
+    from roofline.measurement.schedule import sample
+
+    def lacking():
+        raise RuntimeError("could not create a primitive\nat gemm.cpp")
+
+    assert Limit().allows(1e6, lacking)
+    probes = [timed("library", "x", lacking, dtype="bf16"), timed("dispatch", "y", lambda: None)]
+    assert sample(probes, rounds=1, windows=2, seconds=1e3)
+    found = cpu.collect(probes, Conditions("x", "2026-01-01", 1, 1.0))
+    assert [ceiling.name for ceiling in found.ceilings] == ["dispatch"]
+    assert found.conditions.missing == ("library bf16 (1 of its kernels and sizes): could not create a primitive",)
+
+
+def test_memory_that_is_not_given_is_one_line(monkeypatch):
+    from roofline.errors import InputError
+    from roofline.measurement import probes
+    from roofline.measurement.team import Team
+
+    def full(*_, **__):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(probes, "Buffer", full)
+    with Team(usable()[:1]) as team, pytest.raises(InputError, match="measuring takes 384 MiB of memory"):
+        probes.Bench(team, None, cpu.QUICK_MEMORY)

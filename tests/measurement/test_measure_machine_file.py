@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 
@@ -12,7 +13,8 @@ from rich.console import Console
 from roofline import bound, chip
 from roofline.errors import HardwareError
 from roofline.hardware.checks import check
-from roofline.measurement import read_machine_file, write_machine_file
+from roofline.measurement import read_machine_file, to_toml, write_machine_file
+from roofline.measurement.machine_file import check_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import ALONE, SHARED
 from roofline.measurement.show import record, table
@@ -202,6 +204,29 @@ def test_a_damaged_file_is_a_clear_error(tmp_path, text, said):
         read_machine_file(tmp_path / "x.toml")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "instead", "said"),
+    [
+        (r"figures = \[[^,]*", "figures = [nan", "figures are above 0"),
+        (r"figures = \[[^,]*", "figures = [0.0", "figures are above 0"),
+        (r"points = \[\n.*?\n\]", "points = []", "'load': points at sizes above 0 are expected"),
+        (r"points = \[\n  \[[^,]*", "points = [\n  [-8", "'load': points at sizes above 0 are expected"),
+    ],
+)
+def test_figures_that_cannot_be_are_told(tmp_path, pattern, instead, said):
+    """Those of a file edited by hand ended a chart in a traceback."""
+    text = re.sub(pattern, instead, to_toml(made()), count=1, flags=re.DOTALL)
+    (tmp_path / "x.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(HardwareError, match=f"the measurement is damaged at .*{said}; measure again"):
+        read_machine_file(tmp_path / "x.toml")
+
+
+def test_a_mark_of_an_editor_at_the_start_is_passed(tmp_path):
+    for name, mark in (("x.toml", ""), ("y.toml", "\ufeff")):
+        (tmp_path / name).write_text(mark + to_toml(made()), encoding="utf-8")
+    assert read_machine_file(tmp_path / "x.toml") == read_machine_file(tmp_path / "y.toml")
+
+
 def test_a_missing_file_says_how_to_make_one(tmp_path):
     with pytest.raises(HardwareError, match="make it with `roofline measure`"):
         read_machine_file(tmp_path / "none.toml")
@@ -211,6 +236,35 @@ def test_a_file_that_cannot_be_written_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(HardwareError, match=r"cannot write .* name another file"):
         write_machine_file(made(), tmp_path / "file" / "x.toml")
+
+
+def test_a_file_that_cannot_be_written_is_told_before_and_leaves_nothing(tmp_path):
+    for bad in (tmp_path, tmp_path / "there" / "x.toml"):
+        (tmp_path / "there").write_text("", encoding="utf-8")
+        with pytest.raises(HardwareError, match="name another file"):
+            check_machine_file(bad)
+    (tmp_path / "x.toml").write_text("before", encoding="utf-8")
+    check_machine_file(tmp_path / "x.toml")
+    check_machine_file(tmp_path / "new.toml")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["there", "x.toml"]
+    assert (tmp_path / "x.toml").read_text(encoding="utf-8") == "before"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes as on Unix")
+def test_links_and_pipes_stay_what_they_are(tmp_path):
+    """To write to /dev/null as root put a file in its place."""
+    (tmp_path / "link.toml").symlink_to(tmp_path / "real.toml")
+    write_machine_file(made(), tmp_path / "link.toml")
+    assert (tmp_path / "link.toml").is_symlink()
+    assert read_machine_file(tmp_path / "real.toml").ceilings
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    small = replace(made(), curves=(), shapes=())
+    check_machine_file(f"/dev/fd/{writing}")
+    write_machine_file(small, f"/dev/fd/{writing}")
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as file:
+        assert "[measurement]" in file.read()
 
 
 @pytest.mark.parametrize(

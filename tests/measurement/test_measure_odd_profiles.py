@@ -96,6 +96,14 @@ def test_all_time_of_a_device_is_accounted_for(tmp_path):
     assert found.unpriced == {"aten::recurrent": pytest.approx(10e-6), NOBODY: pytest.approx(120e-6)}
 
 
+def test_views_that_nothing_calls_are_time_too(tmp_path):
+    """A view within another call was counted, one that the program calls itself was lost."""
+    filled = [call("aten::zeros", 300, 20, []), call("aten::zero_", 305, 10, [[64]])]
+    found = read_profile(written(tmp_path, [MM, call("aten::view", 200, 7, [[64, 64]]), *filled]))
+    assert [run.name for run in found.runs] == ["mm 64x64 64x64", "zero_ 64"]
+    assert found.unpriced == {AROUND: pytest.approx(17e-6)}
+
+
 def test_the_split_counts_what_has_no_rule(tmp_path, machine):
     found = read_profile(written(tmp_path, RECURRENT))
     points = points_of(found.runs, machine)
@@ -253,7 +261,12 @@ def test_a_format_the_machine_lacks_is_told(machine):
         ("matmul", [[1, 8, 4], [6, 4, 8]], None, (), 2 * 6 * 8 * 8 * 4, 4 * (32 + 6 * 32 + 6 * 64)),
         ("matmul", [[2, 1, 8, 4], [2, 3, 4, 8]], None, (), 2 * 6 * 8 * 8 * 4, 4 * (64 + 6 * 32 + 6 * 64)),
         ("matmul", [[8, 4], [6, 4, 8]], None, (), 2 * 6 * 8 * 8 * 4, 4 * (32 + 6 * 32 + 6 * 64)),
-        ("addmv", [[8], [8, 4], [4]], None, (), 2 * 8 * 4, 4 * (32 + 4 + 8)),
+        ("addmv", [[8], [8, 4], [4]], None, (), 2 * 8 * 4 + 8, 4 * (32 + 4 + 8 + 8)),
+        ("addmm_", [[8, 6], [8, 4], [4, 6]], None, (), 2 * 192 + 48, 4 * (32 + 24 + 48 + 48)),
+        ("baddbmm", [[2, 8, 6], [2, 8, 4], [2, 4, 6], [], []], None, ("", "", "", "0.", "1"), 768, 4 * (112 + 96)),
+        ("addbmm", [[8, 6], [2, 8, 4], [2, 4, 6]], None, (), 2 * 384 + 96, 4 * (112 + 48 + 48)),
+        ("conv1d", [[2, 4, 9], [6, 4, 3], [6], [], [], [], []], None, ("", "", "", "[1]", "[0]", "[1]", "1"),
+         2 * 2 * 7 * 6 * 12 + 2 * 7 * 6, 4 * (72 + 72 + 6 + 84)),
         ("dot", [[9], [9]], None, (), 18, 4 * 19),
         ("_int_mm", [[8, 4], [4, 8]], ["signed char"] * 2, (), 512, 32 + 32 + 4 * 64),
         ("_scaled_mm", [[8, 4], [4, 8]], ["c10::Float8_e4m3fn"] * 2, (), 512, 32 + 32 + 2 * 64),

@@ -203,6 +203,17 @@ def test_numpy_runs_what_it_can(machine):
     assert "dispatch" in rendered(table(points, "on x"))
 
 
+def test_bytes_are_those_of_the_result_that_the_library_gives(machine):
+    """It gives no fp64 for a sum of fp32, nor int8 for a product of int8; the bytes were those of the line."""
+    given = {"at": Here(made(), machine, machine), "library": numpy_library()}
+    [point] = run("fp32[8, 8] + fp32[8, 8] -> fp64[8, 8]", **given)
+    assert point.run.bytes == 3 * 4 * 64
+    assert "output allocated, result in fp32" in point.how
+    [plain] = run("fp32[8, 8] + fp32[8, 8]", **given)
+    assert plain.run.bytes == point.run.bytes
+    assert "result" not in plain.how
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -294,6 +305,13 @@ def test_torch_runs_what_the_notation_says(line):
     assert tuple(executor(torch_library(), parsed.steps[0], ops[0])().shape) == TORCH_LINES[line]
 
 
+def test_attention_is_not_run_fused_where_the_line_says_unfused(machine):
+    pytest.importorskip("torch")
+    head = "fp32[1, 8, 2, 4]"
+    with pytest.raises(InputError, match="torch's attention is fused; leave unfused out"):
+        run(f"attention({head}, {head}, {head}, unfused)", at=Here(made(), machine, machine))
+
+
 def test_several_threads_do_at_least_what_one_does(machine):
     """On a contended machine a library's threads wait for each other; the ceiling of one thread then stands."""
     from dataclasses import replace
@@ -322,6 +340,19 @@ def test_long_runs_with_cold_caches_keep_to_their_time(monkeypatch):
 
     assert time_call(call, flush=lambda: None, seconds=0.6).value == pytest.approx(0.1)
     assert 4 <= len(calls) <= 9
+
+
+def test_ctrl_c_ends_a_run():
+    """It ended the timing of one operation, and the next one was begun."""
+    calls = []
+
+    def call():
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        time_call(call, flush=lambda: None, seconds=1e3)
 
 
 def test_a_warm_function_is_under_the_roof_of_warm_data(machine):

@@ -43,24 +43,27 @@ def test_own_work_is_not_that_of_others(monkeypatch):
     busy = iter([100.0, 103.0])
     own = iter([10.0, 12.5])
     clock = iter([0.0, 2.0])
-    monkeypatch.setattr(priority, "_busy", lambda: next(busy))
+    monkeypatch.setattr(priority, "_busy", lambda threads: next(busy))
     monkeypatch.setattr(priority, "_own", lambda: next(own))
     monkeypatch.setattr(priority, "monotonic", lambda: next(clock))
-    assert Others(cores=2).used() == pytest.approx((3 - 2.5) / 4)
+    assert Others((0, 1)).used() == pytest.approx((3 - 2.5) / 4)
 
 
 def test_what_cores_did_is_read_but_for_idling_and_waiting(tmp_path, monkeypatch):
-    """By made-up counts: a system may bring its own up to date late, or keep none."""
+    """Of the hardware threads in use alone, by made-up counts: a system may be late with its own, or keep none.
+
+    A process held on one of many cores was told that others used more than all of its time.
+    """
     counts = tmp_path / "stat"
     monkeypatch.setattr(priority, "_COUNTS", str(counts))
     monkeypatch.setattr(priority.os, "sysconf", {"SC_CLK_TCK": 100}.__getitem__)
-    counts.write_text("cpu  100 20 30 4000 500 6 7 80 9 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n", encoding="ascii")
-    assert priority._busy() == pytest.approx(2.43)
-    for other in ("", "intr 1 2 3\n", "cpu none\n"):
+    counts.write_text("cpu 9 9 9 9 9 9 9 9\ncpu0 100 20 30 4000 500 6 7 80 9 0\ncpu1 0 0 100 7 7 0 0 100\nintr 3\n")
+    assert [priority._busy(threads) for threads in ((0,), (1,), (0, 1), (0, 2))] == [2.43, 2.0, 4.43, None]
+    for other in ("", "intr 1 2 3\n", "cpu0 none\n"):
         counts.write_text(other, encoding="ascii")
-        assert priority._busy() is None
+        assert priority._busy((0,)) is None
     counts.unlink()
-    assert priority._busy() is Others(cores=1).used() is None
+    assert priority._busy((0,)) is Others((0,)).used() is None
 
 
 def test_a_busy_machine_is_called_contended(tmp_path):

@@ -138,6 +138,8 @@ MODELS = {
     "padding": lambda nn, F: lambda x: F.pad(x, (1, 1, 2, 0)),
     "variance": lambda nn, F: lambda x: x.var(-1),
     "logsumexp": lambda nn, F: lambda x: x.logsumexp(-1),
+    "linear layer": lambda nn, F: nn.Linear(16, 24),
+    "biased convolution": lambda nn, F: nn.Conv2d(8, 6, 3, stride=2),
 }
 
 
@@ -205,13 +207,18 @@ def test_under_autocast_the_format_is_that_which_runs(tmp_path):
     found = profiled(tmp_path / "trace.json", step)
     [product] = [run for run in found.runs if run.name.startswith("linear")]
     assert product.dtype == "bf16"
-    assert product.bytes == 2 * (64 * 256 + 512 * 256 + 64 * 512)
+    assert product.bytes == 2 * (64 * 256 + 512 * 256 + 512 + 64 * 512)
     assert {run.name.split()[0] for run in found.runs} == {"linear", "copy_"}
 
 
 def event(name, ts, dur, dims=None, **more):
     told = {} if dims is None else {"Input Dims": dims, "Input type": ["float"] * len(dims), **more}
     return {"ph": "X", "cat": "cpu_op", "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1, "args": told}
+
+
+def profile_of(folder, events):
+    (folder / "trace.json").write_text(json.dumps(events))
+    return read_profile(folder / "trace.json")
 
 
 ENGINE = "autograd::engine::evaluate_function: "
@@ -228,8 +235,7 @@ def test_compiled_code_and_the_engine_are_told_by_names_of_their_own(tmp_path):
         event(f"{ENGINE}OddBackward0", 3000, 50),
         event("aten::unique_dim", 3002, 46, [[64, 64]]),
     ]
-    (tmp_path / "trace.json").write_text(json.dumps(events))
-    found = read_profile(tmp_path / "trace.json")
+    found = profile_of(tmp_path, events)
     assert found.unpriced == {
         "kernels of torch.compile": pytest.approx(300e-6),
         AROUND: pytest.approx(20e-6),
@@ -244,8 +250,7 @@ def test_a_call_that_casts_first_does_not_lack_a_rule(tmp_path):
         event("aten::copy_", 5, 10, [[64, 64], [64, 64]], **{"Input type": ["c10::Half", "float"]}),
         event("aten::mm", 80, 15, [[64, 64], [64, 64]], **half),
     ]
-    (tmp_path / "trace.json").write_text(json.dumps(events))
-    found = read_profile(tmp_path / "trace.json")
+    found = profile_of(tmp_path, events)
     assert [(run.name.split()[0], run.dtype) for run in found.runs] == [("copy_", "fp32"), ("mm", "fp16")]
     assert found.unpriced == {AROUND: pytest.approx(75e-6)}
 
@@ -266,3 +271,17 @@ def test_shapes_are_those_of_the_trace(tmp_path):
     events = [event("aten::scaled_dot_product_attention", 0, 9, [[1, 8, 32, 64]] * 3 + [[]] * 5, **values)]
     (tmp_path / "trace.json").write_text(json.dumps(events))
     assert read_profile(tmp_path / "trace.json").runs[0].name == ("scaled_dot_product_attention 1x8x32x64 1x8x32x64")
+
+
+def test_sparse_tensors_are_not_taken_for_full_ones(tmp_path):
+    """They have a shape and no strides; their products were priced as if they stored every element."""
+    sparse = {"Input Strides": [[64, 1], [], [64, 1]]}
+    plain = event("aten::mm", 0, 100, [[64, 64], [64, 64]])
+    dims = [[64, 64], [64, 64], [64, 64]]
+    found = profile_of(tmp_path, [plain, event("aten::addmm", 200, 30, dims, **sparse)])
+    assert [run.name for run in found.runs] == ["mm 64x64 64x64"]
+    assert found.unpriced == {"aten::addmm": pytest.approx(30e-6)}
+    assert "no rule for aten::addmm of tensors without strides, as sparse ones are" in found.notes[-1]
+    whole = {"Input Strides": [[], [64, 1], [64, 1]]}
+    again = profile_of(tmp_path, [event("aten::addmm", 200, 30, [[], *dims[1:]], **whole)])
+    assert [run.flops for run in again.runs] == [2 * 64**3 + 64**2]

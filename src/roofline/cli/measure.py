@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.cli.output import check_files, show, show_json
-from roofline.errors import InputError
+from roofline.errors import HardwareError, InputError
 from roofline.hardware.own import own_file
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def command(
     roofline measure --device cuda            # an accelerator; from then on:  --on this-device
     """
     from roofline.measurement import read_machine_file, write_machine_file
-    from roofline.measurement.show import record, table
+    from roofline.measurement.machine_file import check_machine_file
 
     sheet = _sheet(against, roofline)
     check_files((chart, roofline), (csv_file,))
@@ -73,14 +73,18 @@ def command(
             raise InputError(
                 "--seconds is for processors", hint="an accelerator takes as long as it needs: leave it out"
             )
+        check_machine_file(path)
         measured = _measured(quick, not no_library, seconds, device)
         path = _kept(measured, path)
-        write_machine_file(measured, path)
+        try:
+            write_machine_file(measured, path)
+        except HardwareError:
+            _show(measured, as_json)
+            raise
     written = _written(measured, chart, roofline, sheet, csv_file)
+    _show(measured, as_json)
     if as_json:
-        show_json(record(measured))
         return
-    show(table(measured))
     if not again:
         if path.endswith(STOPPED):
             said = f"; {path.removesuffix(STOPPED)} keeps the whole measurement made before"
@@ -89,6 +93,16 @@ def command(
         click.echo(f"\nwrote {path}{said}")
     for file in written:
         click.echo(f"wrote {file}")
+
+
+def _show(measured: Measurement, as_json: bool) -> None:
+    """Print what was measured."""
+    from roofline.measurement.show import record, table
+
+    if as_json:
+        show_json(record(measured))
+    else:
+        show(table(measured))
 
 
 def _sheet(against: str | None, roofline: str | None) -> Machine | None:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from roofline.errors import InputError
 from roofline.measurement.all_reduce import link_ceilings
+from roofline.measurement.probes import failures, reason
 from roofline.measurement.result import COLD, Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Sample, Summary, summarise
 from roofline.measurement.schedule import Progress
@@ -201,7 +202,7 @@ def _sample(device: Device, probes: Sequence[_Probe], progress: Progress | None)
                 try:
                     probe.sample(device)
                 except (RuntimeError, MemoryError) as error:
-                    probe.failed = str(error).strip().partition("\n")[0] or "no memory is left"
+                    probe.failed = reason(error)
     except KeyboardInterrupt:
         return False
     return True
@@ -228,7 +229,7 @@ def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
                 products[probe.dtype] = Ceiling("library", "FLOP/s", probe.kernel, 1, summary, probe.dtype)
         else:
             ceilings.append(Ceiling(probe.name, probe.unit, probe.kernel, 1, summary))
-    unread = _failures(probes)
+    unread = failures(probes)
     for name, points in links.items():
         try:
             ceilings += link_ceilings(name, kernels[name], points)
@@ -237,15 +238,6 @@ def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
     conditions = replace(conditions, missing=(*conditions.missing, *unread))
     drawn = tuple(Curve(name, kernels[name], 1, tuple(points)) for name, points in curves.items())
     return Measurement(conditions, (*products.values(), *ceilings), drawn)
-
-
-def _failures(probes: Sequence[_Probe]) -> list[str]:
-    """Say what could not be run and why: the reason of the first of each name."""
-    found: dict[str, list[str]] = {}
-    for probe in probes:
-        if probe.failed:
-            found.setdefault(f"{probe.name} {probe.dtype}".strip(), []).append(probe.failed)
-    return [f"{name} ({len(why)} of its kernels and sizes): {why[0]}" for name, why in found.items()]
 
 
 def _missing(device: Device) -> tuple[str, ...]:

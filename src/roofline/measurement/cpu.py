@@ -17,8 +17,8 @@ from roofline.measurement.library import library_probes
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
 from roofline.measurement.priority import Others, ahead
-from roofline.measurement.probes import Bench, Probe
-from roofline.measurement.processor import cache_levels, load_average
+from roofline.measurement.probes import Bench, Probe, failures
+from roofline.measurement.processor import cache_levels, load_average, one_thread_a_core, quota, usable
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Summary, summarise
 from roofline.measurement.schedule import LATEST, USUAL, Progress, sample
@@ -69,9 +69,13 @@ def _measure(
     quick: bool, library: bool, seconds: float | None, preferred: bool, progress: Progress | None
 ) -> Measurement:
     start = monotonic()
+    allowed = usable()
     compiler = Compiler()
     processor = compiler.processor
     missing: list[str] = []
+    given = quota()
+    if given is not None and given < len(one_thread_a_core(allowed)):
+        missing.append(f"more cores: this process is given the time of {given:g} of them (a quota)")
     with Team(processor.cores) as team:
         counts = tuple(sorted({1, len(processor.cores)}))
         watch()
@@ -89,7 +93,7 @@ def _measure(
                 else (ROUNDS, WINDOWS, SECONDS, LIMIT)
             )
             left = seconds or _left(usual, limit, monotonic() - start)
-            used_before = Others(len(processor.cores))
+            used_before = Others(allowed)
             finished = sample(probes, rounds=rounds, windows=windows, seconds=left, progress=progress)
             used = used_before.used()
         finally:
@@ -176,7 +180,7 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
             probe.rounds, per_cycle=probe.per_cycle, clock=clock, smaller_is_better=probe.smaller_is_better
         )
         if summary is None:
-            skipped += 1
+            skipped += not probe.failed
             continue
         went = summary.clock or clock
         if went and probe.per_cycle and probe.name.startswith(TILE):
@@ -205,7 +209,10 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
     ran = [fmean(sample.ran for one in probe.rounds for sample in one) for probe in probes if any(probe.rounds)]
     if ran:
         conditions = replace(conditions, ran=fmean(ran))
+    lacking = failures(probes)
     if skipped and not conditions.interrupted:
-        late = f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
-        conditions = replace(conditions, missing=(*conditions.missing, late))
+        lacking.append(
+            f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
+        )
+    conditions = replace(conditions, missing=(*conditions.missing, *lacking))
     return Measurement(conditions, tuple(ceilings.values()), drawn, shapes)

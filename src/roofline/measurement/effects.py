@@ -33,8 +33,8 @@ QUERY_BLOCKS, KEY_BLOCK = ((768, 256), (192, 64), (0, 32)), 512
 class Setting:
     """How an operation was run: threads, caches, output allocated anew or reused, weights reordered at each call.
 
-    ``function`` is its name in the notation. ``new_bytes`` counts what one call touched of pages the system had to
-    make, by the system's own count of faults.
+    ``function`` is its name in the notation, ``result`` the format of what the library gave where the line has another.
+    ``new_bytes`` counts what one call touched of pages the system had to make, by the system's own count of faults.
     """
 
     threads: int = 1
@@ -43,6 +43,7 @@ class Setting:
     reordered: bool = False
     new_bytes: float = 0.0
     function: str = ""
+    result: str = ""
 
     def __str__(self) -> str:
         words = [
@@ -50,6 +51,8 @@ class Setting:
             f"{self.threads} thread{'s' * (self.threads > 1)}",
             "output allocated" if self.new_output else "output reused",
         ]
+        if self.result:
+            words.append(f"result in {self.result}")
         return ", ".join([*words, "weights packed at each call of a product"] if self.reordered else words)
 
 

@@ -13,7 +13,7 @@ from roofline import dtypes
 from roofline.errors import InputError, MissingExtraError
 from roofline.measurement.core_watch import watch
 from roofline.measurement.library import setter
-from roofline.measurement.processor import one_thread_a_core, usable
+from roofline.measurement.processor import own_cores
 from roofline.measurement.workers import Workers
 from roofline.notation.structure import Step
 from roofline.ops.registry import family_of
@@ -80,7 +80,7 @@ def torch_library() -> Library:
         return torch.rand(*dims).to(kind)
 
     watch()
-    workers = Workers(one_thread_a_core(usable()))
+    workers = Workers(own_cores())
     return Library(
         f"torch {torch.__version__}", torch, TORCH, make, lambda count: setter(torch, count, workers)(), workers.free
     )
@@ -125,6 +125,12 @@ def executor(library: Library, step: Step, op: Op) -> Call:
             wrong = f"{step.text or step.function} does not fit here: its operands need {needed}"
             raise InputError(wrong, hint="run a smaller one") from error
     return maker(library, step, operands, op)
+
+
+def result_format(library: Library, result: Any) -> str:
+    """Name the format of what a call gave, as the notation does; nothing where it has no such name."""
+    kind = str(getattr(result, "dtype", "")).removeprefix("torch.")
+    return next((ours for ours, theirs in library.formats.items() if theirs == kind), "")
 
 
 @can_run("torch", "contraction")
@@ -230,6 +236,8 @@ def _torch_attention(library: Library, step: Step, operands: Sequence[Any], op: 
     causal = bool(step.options.get("causal")) and q.shape[2] > 1
     if step.options.get("window") is not None or (causal and q.shape[2] != k.shape[2]):
         raise InputError("torch's attention has no window, and its causal mask needs equal lengths")
+    if step.options.get("unfused"):
+        raise InputError("torch's attention is fused", hint="leave unfused out, or run its products and softmax")
     call = library.module.nn.functional.scaled_dot_product_attention
     return lambda: call(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 

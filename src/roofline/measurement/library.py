@@ -12,7 +12,7 @@ from typing import Any
 from roofline.measurement.library_functions import elsewhere, numpy_functions, torch_functions
 from roofline.measurement.library_shapes import DTYPES as SHAPED
 from roofline.measurement.library_shapes import torch_shapes
-from roofline.measurement.probes import Probe, shortest, timed
+from roofline.measurement.probes import FAILURES, Probe, reason, shortest, timed
 from roofline.measurement.workers import Workers
 
 #: Rows and columns of the products that are timed: a small one is done before others take a core, a large one steady.
@@ -41,7 +41,12 @@ def library_probes(
         return list(_numpy(max(threads))), (
             "library products in bf16, fp16 and int8, over shapes, and on one thread: NumPy has none; install torch",
         )
-    return list(_torch(torch, threads, workers, quick)), ()
+    found: list[Probe] = []
+    try:
+        found.extend(_torch(torch, threads, workers, quick))
+    except FAILURES as error:
+        return found, (f"the rest of the library: {reason(error)}",)
+    return found, ()
 
 
 def _torch(torch: Any, threads: tuple[int, ...], workers: Workers, quick: bool) -> Iterator[Probe]:

@@ -52,7 +52,8 @@ class Limit:
         if flops / max(self.best, LEAST_RATE) > PATIENCE:
             return False
         took = shortest(call)
-        self.best = max(self.best, flops / took)
+        if took:
+            self.best = max(self.best, flops / took)
         return took <= PATIENCE
 
 

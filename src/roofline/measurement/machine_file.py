@@ -6,9 +6,12 @@ sampled, so that charts can be drawn again without measuring.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
 
 from roofline.errors import HardwareError
 from roofline.measurement.machine_chips import ALL, ONE, device_chip, processor_chip
@@ -17,8 +20,9 @@ from roofline.measurement.samples import Summary
 from roofline.measurement.shape_table import ShapeTable
 from roofline.measurement.toml_text import numbers_toml, text_toml, texts_toml
 
-_POINT = ("bytes", "value", "low", "high", "samples", "clean")
-_SHAPE = ("rows", "side", *_POINT[1:])
+_FIGURES = ("value", "low", "high", "samples", "clean")
+_POINT = ("bytes", *_FIGURES)
+_SHAPE = ("rows", "side", *_FIGURES)
 
 
 def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
@@ -40,15 +44,46 @@ def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
 
 
 def write_machine_file(measured: Measurement, path: str | os.PathLike[str]) -> None:
-    """Write a measurement to a file, making its folder where needed; a file that was there stays until the end."""
-    target = os.fspath(path)
+    """Write a measurement to a file, making its folder where needed; a file that was there stays until the end.
+
+    What is no file but a device or a pipe (``/dev/null``) is written to, and a link stays one.
+    """
+    text = to_toml(measured, main_memory())
+    with _written(path) as file:
+        file.write(text)
+
+
+def check_machine_file(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that :func:`write_machine_file` could not write, before anything is measured for it."""
+    if os.path.isdir(path) or _is_replaced(path):
+        with _written(path, keep=False):
+            pass
+
+
+def _is_replaced(path: str | os.PathLike[str]) -> bool:
+    """Whether a new file takes the place of what is there, if anything is: not that of a device or a pipe."""
+    return os.path.isfile(path) or not os.path.exists(path)
+
+
+@contextmanager
+def _written(path: str | os.PathLike[str], *, keep: bool = True) -> Iterator[TextIO]:
+    """Open what takes a file's place once all is written, or the file itself where it is none to be replaced."""
+    own = _is_replaced(path)
+    target = os.path.realpath(path) if own else os.fspath(path)
+    part = f"{target}.part" if own else target
     try:
         os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-        with open(f"{target}.part", "w", encoding="utf-8") as file:
-            file.write(to_toml(measured, main_memory()))
-        os.replace(f"{target}.part", target)
+        try:
+            with open(part, "w", encoding="utf-8") as file:
+                yield file
+            if own and keep:
+                os.replace(part, target)
+        finally:
+            if own:
+                Path(part).unlink(missing_ok=True)
     except OSError as error:
-        raise HardwareError(f"cannot write {target!r}: {error.strerror}", hint="name another file: -o FILE") from None
+        said = f"cannot write {os.fspath(path)!r}: {error.strerror}"
+        raise HardwareError(said, hint="name another file: -o FILE") from None
 
 
 def read_machine_file(path: str | os.PathLike[str], *, device: str | None = None) -> Measurement:
@@ -60,8 +95,8 @@ def read_machine_file(path: str | os.PathLike[str], *, device: str | None = None
 
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:
-            data = tomllib.load(file).get("measurement")
+        with open(name, encoding="utf-8-sig", newline="") as file:
+            data = tomllib.loads(file.read()).get("measurement")
     except OSError as error:
         made = "roofline measure" if device is None else f"roofline measure --device {device}"
         raise HardwareError(f"cannot read {name!r}: {error.strerror}", hint=f"make it with `{made}`") from None
@@ -183,7 +218,7 @@ def _curve(data: dict[str, Any]) -> Curve:
     doubts: dict[float, list[str]] = {}
     for size, doubt in data.get("doubts", []):
         doubts.setdefault(float(size), []).append(doubt)
-    points = tuple((float(size), _summary(figures, doubts.get(float(size), ()))) for size, *figures in data["points"])
+    points = tuple((float(size), _summary(figures, doubts.get(float(size), ()))) for size, *figures in _rows(data))
     return Curve(data["name"], data["kernel"], data["threads"], points)
 
 
@@ -193,11 +228,21 @@ def _shapes(data: dict[str, Any]) -> ShapeTable:
         doubts.setdefault(place, []).append(doubt)
     points = tuple(
         (float(rows), float(side), _summary(figures, doubts.get(place, ())))
-        for place, (rows, side, *figures) in enumerate(data["points"])
+        for place, (rows, side, *figures) in enumerate(_rows(data))
     )
     return ShapeTable(data["name"], data["dtype"], data["kernel"], data["threads"], points)
 
 
+def _rows(data: dict[str, Any]) -> list[list[Any]]:
+    """The points of a curve or of a table, of which there are some: sizes above 0, then their figures."""
+    rows: list[list[Any]] = data["points"]
+    if not rows or not all(0 < size < math.inf for row in rows for size in row[: -len(_FIGURES)]):
+        raise ValueError(f"{data['name']!r}: points at sizes above 0 are expected")
+    return rows
+
+
 def _summary(figures: Sequence[Any], doubts: Sequence[str], clock: float | None = None) -> Summary:
     value, low, high, samples, clean = figures
+    if not all(0 < float(figure) < math.inf for figure in (value, low, high)):
+        raise ValueError(f"{value}, {low} and {high}: figures are above 0")
     return Summary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts), clock)

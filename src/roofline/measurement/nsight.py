@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from roofline.errors import InputError
+from roofline.measurement.foreign import COLLECT
 from roofline.measurement.imported import Imported
 from roofline.measurement.runs import Measured
 
@@ -77,10 +78,8 @@ _RATES |= {"hz": 1.0, "Khz": 1e3, "Mhz": 1e6, "Ghz": 1e9}
 _FIGURE = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d+)?([eE][-+]?\d+)?")
 _ABSENT = ("", "n/a", "nan", "(!) n/a")
 
-_HINT = (
-    "collect it with: ncu --csv --page raw --metrics gpu__time_duration.sum,dram__bytes.sum,"
-    "regex:sm__sass_thread_inst_executed_op_[dfh](add|mul|fma)_pred_on.sum,regex:sm__ops_path_tensor_src_.*"
-)
+#: Narrow and fixed spaces and apostrophes between thousands.
+_BETWEEN = dict.fromkeys(map(ord, "\u00a0\u2009\u202f'\u2019"))
 
 
 def holds_nsight(lines: Iterable[str]) -> bool:
@@ -100,19 +99,19 @@ def read_nsight(path: str | os.PathLike[str]) -> Imported:
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not a CSV file: {error}", hint=_HINT) from None
+        raise InputError(f"{name} is not a CSV file: {error}", hint=COLLECT) from None
     start = next((number for number, line in enumerate(lines) if _is_header(line)), None)
     if start is None:
-        raise InputError(f"{name} is no report of Nsight Compute: it has no column 'Kernel Name'", hint=_HINT)
+        raise InputError(f"{name} is no report of Nsight Compute: it has no column 'Kernel Name'", hint=COLLECT)
     reader = csv.reader(lines[start:])
     try:
         header, *body = [(start + reader.line_num, row) for row in reader if row]
     except csv.Error as error:
-        raise InputError(f"{name} is not a CSV file: {error}", hint=_HINT) from None
+        raise InputError(f"{name} is not a CSV file: {error}", hint=COLLECT) from None
     long = "Metric Name" in header[1]
     kernels = list(_long(header[1], body, name) if long else _wide(header[1], body, name))
     if not kernels:
-        raise InputError(f"{name} holds no kernels", hint=_HINT)
+        raise InputError(f"{name} holds no kernels", hint=COLLECT)
     if _comma_is_decimal(kernels):
         swap = str.maketrans(",.", ".,")
         kernels = [(t, {m: (v.translate(swap), unit) for m, (v, unit) in told.items()}) for t, told in kernels]
@@ -204,7 +203,7 @@ def _long(header: Sequence[str], body: Rows, name: str) -> Iterator[tuple[str, M
     """One metric a row; rows of one ID belong together."""
     for column in ("ID", "Metric Name", "Metric Unit", "Metric Value"):
         if column not in header:
-            raise InputError(f"{name}: column {column!r} is missing", hint=_HINT)
+            raise InputError(f"{name}: column {column!r} is missing", hint=COLLECT)
     kernels: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {}
     for number, row in body:
         _check_width(header, row, f"{name}:{number}")
@@ -220,19 +219,20 @@ def _check_width(header: Sequence[str], row: Sequence[str], where: str) -> None:
 
 
 def _present(metrics: Metrics) -> Metrics:
-    """Leave out metrics that the device has not."""
-    return {metric: told for metric, told in metrics.items() if told[0].strip().lower() not in _ABSENT}
+    """Leave out metrics that the device has not, and what some countries write between thousands."""
+    told = {metric: (value.translate(_BETWEEN), unit) for metric, (value, unit) in metrics.items()}
+    return {metric: one for metric, one in told.items() if one[0].strip().lower() not in _ABSENT}
 
 
 def _run(title: str, metrics: Metrics, name: str) -> Measured:
     if TIME not in metrics:
-        raise InputError(f"{name}: {title}: the metric {TIME} is missing", hint=_HINT)
+        raise InputError(f"{name}: {title}: the metric {TIME} is missing", hint=COLLECT)
     seconds = _figure(metrics, TIME, _SECONDS, name)
     if not 0 < seconds < math.inf:
         raise InputError(f"{name}: {title}: {TIME} is {metrics[TIME][0]}", hint="a time is above 0")
     found = next((names for names in BYTES if all(metric in metrics for metric in names)), None)
     if found is None:
-        raise InputError(f"{name}: {title}: the metric {BYTES[0][0]} is missing", hint=_HINT)
+        raise InputError(f"{name}: {title}: the metric {BYTES[0][0]} is missing", hint=COLLECT)
     moved = sum(_figure(metrics, metric, _BYTES, name) for metric in found)
     flops = _flops(metrics, name)
     main = max(flops, key=lambda dtype: flops[dtype], default="fp32")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import monotonic
 
 from roofline.measurement.workers import tasks
@@ -48,33 +48,36 @@ def _set(task: int, niceness: int) -> bool:
 
 
 class Others:
-    """What everybody else used of some cores since this was made; other machines on the same host count too.
+    """What everybody else used of some hardware threads since this was made; other machines on the same host count too.
 
-    >>> used = Others(cores=2).used()
+    >>> used = Others((0, 1)).used()
     >>> used is None or used >= 0
     True
     """
 
-    def __init__(self, cores: int) -> None:
-        self.cores = cores
-        self._start, self._busy, self._own = monotonic(), _busy(), _own()
+    def __init__(self, threads: Sequence[int]) -> None:
+        self.threads = tuple(threads)
+        self._start, self._busy, self._own = monotonic(), _busy(self.threads), _own()
 
     def used(self) -> float | None:
-        """Their CPU time as a share of all cores' time, None where the system does not tell."""
-        now = _busy()
+        """Their CPU time as a share of all these threads' time, None where the system does not tell."""
+        now = _busy(self.threads)
         if now is None or self._busy is None:
             return None
-        whole = (monotonic() - self._start) * self.cores
+        whole = (monotonic() - self._start) * len(self.threads)
         theirs = (now - self._busy) - (_own() - self._own)
         return max(theirs / whole, 0.0) if whole > 0 else 0.0
 
 
-def _busy() -> float | None:
-    """Seconds that all cores were busy or taken away since the system started."""
+def _busy(threads: Sequence[int]) -> float | None:
+    """Seconds that some hardware threads were busy or taken away since the system started."""
+    names = {f"cpu{thread}" for thread in threads}
     try:
         with open(_COUNTS, encoding="ascii") as file:
-            user, nice, system, _idle, _wait, interrupts, soft, stolen = map(int, file.readline().split()[1:9])
-        return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
+            found = [columns for name, *columns in map(str.split, file) if name in names]
+        times = [map(int, columns[:8]) for columns in found]
+        ticks = sum(user + nice + system + irq + soft + stolen for user, nice, system, _, _, irq, soft, stolen in times)
+        return ticks / os.sysconf("SC_CLK_TCK") if len(found) == len(names) else None
     except (OSError, ValueError):
         return None
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from resource import RUSAGE_SELF, getrusage
 from time import perf_counter, sleep, thread_time
-from typing import Any
+from typing import Any, Protocol
 
+from roofline.errors import InputError
 from roofline.measurement.compute_kernels import most_per_cycle
 from roofline.measurement.core_watch import watch
 from roofline.measurement.kernels import LINE, Kernel
@@ -31,6 +32,9 @@ OWN_WAITING = 0.9
 
 #: Seconds of rest after a window that was not clean: who has rested is let run by the scheduler.
 REST = 2e-3
+
+#: What is raised by a library that lacks an operation on this processor, or by a system that gives no more memory.
+FAILURES = (RuntimeError, MemoryError, OSError)
 
 #: What a window counts at most in which the system took a core away.
 TAKEN_AWAY = 0.9
@@ -61,7 +65,7 @@ class Probe:
     """What to sample: ``take`` gives samples of so many windows; ``rounds`` keeps them, round by round.
 
     ``curve`` says that it is a point of a curve over the working set, ``per_cycle`` the most it can do in a cycle,
-    ``shape`` the rows and the side of a product that is an entry of a table.
+    ``shape`` the rows and the side of a product that is an entry of a table, ``failed`` why it cannot be sampled here.
     """
 
     name: str
@@ -76,6 +80,15 @@ class Probe:
     smaller_is_better: bool = False
     shape: tuple[float, float] | None = None
     rounds: list[list[Sample]] = field(default_factory=list)
+    failed: str = ""
+
+    def taken(self, windows: int) -> list[Sample]:
+        """Take windows; of what cannot be done here none, and why is kept."""
+        try:
+            return [] if self.failed else self.take(windows)
+        except FAILURES as error:
+            self.failed = reason(error)
+            return []
 
     @property
     def standing(self) -> Standing:
@@ -89,7 +102,11 @@ class Bench:
     def __init__(self, team: Team, compiler: Compiler, memory: int) -> None:
         self.team, self.compiler = team, compiler
         size = memory // len(team.cores) // LARGE_PAGE * LARGE_PAGE + LARGE_PAGE
-        self.buffers = [Buffer(size) for _ in team.cores]
+        try:
+            self.buffers = [Buffer(size) for _ in team.cores]
+        except (OSError, MemoryError):
+            wrong = f"measuring takes {memory >> 20} MiB of memory, more than this process is given"
+            raise InputError(wrong, hint="raise its limit (ulimit -v); --quick takes half as much") from None
         team.each([buffer.touch for buffer in self.buffers])
         team.learn(compiler.front_end())
 
@@ -181,9 +198,39 @@ class Bench:
             count *= max(2, min(64, math.ceil(TRUSTED / max(seconds, 1e-7))))
 
 
+def reason(error: BaseException) -> str:
+    """Why something failed, in one line.
+
+    >>> reason(MemoryError()), reason(RuntimeError("no kernel here\\nat gemm.cpp"))
+    ('no memory is left', 'no kernel here')
+    """
+    return str(error).strip().partition("\n")[0] or "no memory is left"
+
+
+class _Failing(Protocol):
+    name: str
+    dtype: str
+    failed: str
+
+
+def failures(probes: Iterable[_Failing]) -> list[str]:
+    """Say what could not be run and why: the reason of the first of each name."""
+    found: dict[str, list[str]] = {}
+    for probe in probes:
+        if probe.failed:
+            found.setdefault(f"{probe.name} {probe.dtype}".strip(), []).append(probe.failed)
+    return [f"{name} ({len(why)} of its kernels and sizes): {why[0]}" for name, why in found.items()]
+
+
 def shortest(call: Callable[[], Any]) -> float:
-    """Return the shortest time of a few calls after a first one: what decides must not hang on one disturbed call."""
-    call()
+    """Return the shortest time of a few calls after a first one: what decides must not hang on one disturbed call.
+
+    A call that fails takes no time: it fails again where it is sampled, which tells why.
+    """
+    try:
+        call()
+    except FAILURES:
+        return 0.0
     found = []
     for _ in range(TRIALS):
         start = perf_counter()

@@ -38,8 +38,48 @@ def this_processor(features: Mapping[str, bool]) -> Processor:
         name=_name(),
         architecture=platform.machine().lower(),
         features=frozenset(name for name, has in features.items() if has),
-        cores=one_thread_a_core(usable()),
+        cores=own_cores(),
     )
+
+
+def own_cores() -> tuple[int, ...]:
+    """One hardware thread of every core this process may use, of no more cores than it is given the time of."""
+    cores, given = one_thread_a_core(usable()), quota()
+    return cores if given is None else cores[: max(1, int(given))]
+
+
+def quota(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> float | None:
+    """How many cores' time this process is given, as a container is by its limits; None where the system sets none.
+
+    >>> quota("/no/such/folder") is None
+    True
+    """
+    try:
+        groups = [line.split(":", 2)[1:] for line in Path(own).read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return None
+    given = []
+    for controllers, path in groups:
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = Path(root, controllers)
+        inner = top / path.strip("/")
+        for folder in (inner, *inner.parents):
+            given.append(_quota(folder))
+            if folder == top:
+                break
+    return min((cores for cores in given if cores is not None), default=None)
+
+
+def _quota(folder: Path) -> float | None:
+    """What one group of processes is given: time and the period it is for, in the files of both versions of Linux."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            time, period = " ".join((folder / name).read_text(encoding="ascii") for name in names).split()
+            return float(time) / float(period) if float(time) > 0 else None
+        except (OSError, ValueError, ZeroDivisionError):
+            continue
+    return None
 
 
 def usable() -> tuple[int, ...]:

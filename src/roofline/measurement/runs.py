@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, suggest
+from roofline.measurement.foreign import PLAIN, check_plain
 from roofline.quantity import parse
 
 COLUMNS = ("name", "flops", "bytes", "seconds")
@@ -33,7 +35,7 @@ _UNITS = {"flops": "FLOP", "bytes": "B", "seconds": "s"}
 #: What others call a column, and an example of a figure with its unit where the name tells one.
 _MEANT: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("time", "duration", "latency", "runtime", "elapsed", "sec", "s"), ("seconds", "")),
-    **dict.fromkeys(("ms", "us", "ns", "time_ms", "time_us", "milliseconds", "microseconds"), ("seconds", "210 us")),
+    **dict.fromkeys(("ms", "us", "ns", "milliseconds", "microseconds", "nanoseconds"), ("seconds", "210 us")),
     **dict.fromkeys(("work", "operations"), ("flops", "")),
     **dict.fromkeys(("mflops", "gflops", "tflops", "mflop", "gflop", "tflop"), ("flops", "137 GFLOP")),
     **dict.fromkeys(("traffic", "memory", "b"), ("bytes", "")),
@@ -42,7 +44,6 @@ _MEANT: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("precision", "type", "data_type"), ("dtype", "")),
     **dict.fromkeys(("device", "machine", "chip", "gpu"), ("on", "")),
 }
-_EXAMPLE = "write it as name,flops,bytes,seconds and one run a line, such as up projection,137 GFLOP,201 MB,210 us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ def read_measured(source: Any) -> tuple[Measured, ...]:
 
 def _from_file(path: str) -> tuple[Measured, ...]:
     try:
+        check_plain(path)
         with open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, skipinitialspace=True, strict=True)
             rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
@@ -99,9 +101,9 @@ def _from_file(path: str) -> tuple[Measured, ...]:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
         _check_commas(path)
-        raise InputError(f"{path} is not a CSV file: {error}", hint=_EXAMPLE) from None
+        raise InputError(f"{path} is not a CSV file: {error}", hint=PLAIN) from None
     if not rows:
-        raise InputError(f"{path} is empty", hint=_EXAMPLE)
+        raise InputError(f"{path} is empty", hint=PLAIN)
     line, header = rows[0]
     names = _header(header, f"{path}:{line}")
     if len(rows) == 1:
@@ -126,9 +128,11 @@ def _header(header: list[str], where: str) -> list[str]:
 
 
 def _column_hint(name: str) -> str:
-    """Say which column is meant; one in another unit is written with the unit beside each figure."""
-    column, example = _MEANT.get(name, ("", ""))
-    if example:
+    """Say which column is meant, as by ``time_ms`` or ``time [ms]``; a unit is written beside each figure."""
+    known = {**_MEANT, **{column: (column, "") for column in COLUMNS}}
+    meant = [known.get(word, ("", "")) for word in re.findall("[a-z]+", name)]
+    column = meant[0][0] if len({column for column, _ in meant}) == 1 else ""
+    if column and (example := "".join(dict.fromkeys(example for _, example in meant))):
         return f"the column is {column}, with the unit beside each figure, such as {example}"
     return f"the column is {column}" if column else suggest(name, (*COLUMNS, *OPTIONAL), what="columns")
 

@@ -32,7 +32,7 @@ def sample(
     Behind the clock, one window has to do. When ``seconds`` are over no further round goes on; the first one may take a
     tenth longer, so that as much as possible has a figure. What time all rounds have left goes to the probes that have
     not settled (:class:`~roofline.measurement.samples.Standing`): on a machine left alone none is, on one that others
-    disturb for milliseconds at a time some of many short rounds meet none of them.
+    disturb for milliseconds at a time some of many short rounds meet none of them. A probe that fails is passed.
     """
     start = monotonic()
     total = rounds * len(probes)
@@ -49,7 +49,7 @@ def sample(
                 if began - start > (seconds if number else LATEST * seconds):
                     return True
                 due = start + seconds * (done + 1) / total
-                probe.rounds[-1] += probe.take(windows if began < due else 1)
+                probe.rounds[-1] += probe.taken(windows if began < due else 1)
                 spent[position] += monotonic() - began
         if rounds > 1:
             _settle(probes, spent, windows, start + seconds, progress)
@@ -77,10 +77,10 @@ def _settle(probes: Sequence[Probe], spent: list[float], windows: int, end: floa
         probe, taken = probes[place], len(probes[place].rounds)
         if taken < OFTEN or taken % SELDOM == 0:
             stand[place] = probe.standing
-        if stand[place].settled or taken >= most:
+        if probe.failed or stand[place].settled or taken >= most:
             continue
         if progress is not None:
             progress(ROUNDS_SHARE + (1 - ROUNDS_SHARE) * (now - start) / (end - start), f"{probe.name}, again")
-        probe.rounds.append(probe.take(windows))
+        probe.rounds.append(probe.taken(windows))
         spent[place] += monotonic() - now
         heapq.heappush(waiting, turn(place))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from time import perf_counter, process_time
 from typing import Any
 
+from roofline import dtypes
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.evaluate import evaluate
@@ -17,7 +18,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
 from roofline.hardware.warm import WARM
 from roofline.measurement.effects import Setting, effects, threads_used
-from roofline.measurement.executors import Library, any_library, executor
+from roofline.measurement.executors import Library, any_library, executor, result_format
 from roofline.measurement.here import Here, this_machine
 from roofline.measurement.points import Point
 from roofline.measurement.priority import ahead
@@ -106,6 +107,7 @@ def time_step(
     library.set_threads(threads)
     call = executor(library, step, op)
     try:
+        given = result_format(library, call())
         summary = time_call(call, threads=threads_used(op, threads), flush=flush, rounds=rounds, seconds=seconds)
     except (MemoryError, RuntimeError, TypeError) as error:
         reason = str(error).strip().partition("\n")[0] or "no memory is left"
@@ -117,6 +119,7 @@ def time_step(
         reordered=True,
         new_bytes=touched,
         function=step.function,
+        result="" if not op.writes or given == dtypes.get(op.writes[0].dtype).name else given,
     )
     return setting, summary
 
@@ -153,7 +156,12 @@ def run_function(
 
 
 def point_of(op: Op, machine: Machine, measured: Measurement, setting: Setting, summary: Summary, how: str) -> Point:
-    """Make the point of one timed operation: its bound cold or warm, and what explains its time."""
+    """Make the point of one timed operation: its bound cold or warm, and what explains its time.
+
+    Its result is in the format that the library gave, which is what was written.
+    """
+    if setting.result:
+        op = replace(op, writes=(replace(op.writes[0], dtype=setting.result), *op.writes[1:]))
     roof = with_choices(machine, over=WARM if setting.warm else "main")
     [moved] = traffic([op])
     answer: Bound = evaluate([op], [moved], roof, expression=op.name)
@@ -179,7 +187,8 @@ def time_call(
         call()
         due = seconds / max(rounds, 1)
         probe = Probe("", "s", "", threads, lambda windows: _cold_round(call, flush, windows, due))
-    sample([probe], rounds=rounds, windows=WINDOWS, seconds=seconds)
+    if not sample([probe], rounds=rounds, windows=WINDOWS, seconds=seconds):
+        raise KeyboardInterrupt
     found = summarise(probe.rounds, smaller_is_better=True)
     if found is None:
         raise InputError("nothing was timed", hint="give at least one round")

@@ -23,6 +23,7 @@ from typing import Any
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
 from roofline.measurement.aten import FORMATS, operation
+from roofline.measurement.foreign import not_of_torch
 from roofline.measurement.imported import AROUND, Imported
 from roofline.measurement.runs import Measured
 from roofline.work import Op
@@ -33,15 +34,23 @@ OPERATIONS = frozenset({"cpu_op", "operator"})
 DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime", "runtime"})
 
-#: Operations that move or compute nothing: views and bookkeeping of the dispatcher.
+#: Operations that move or compute nothing themselves: views and bookkeeping of the dispatcher, and what makes a tensor
+#: by filling it, which is an operation of its own.
 FREE = frozenset(
     (  # noqa: SIM905
         "view reshape _reshape_alias as_strided transpose t permute expand squeeze unsqueeze slice select detach alias "
         "empty empty_like empty_strided resize to _to_copy result_type narrow split chunk unbind flatten numpy_T "
         "contiguous item _local_scalar_dense is_nonzero resolve_conj resolve_neg expand_as view_as size lift_fresh "
-        "_unsafe_view unsafe_chunk unsafe_split unflatten broadcast_tensors type_as new_empty new_empty_strided"
+        "_unsafe_view unsafe_chunk unsafe_split unflatten broadcast_tensors type_as new_empty new_empty_strided mT mH "
+        "adjoint matrix_H movedim swapaxes diagonal unfold split_with_sizes tensor_split real view_as_real "
+        "view_as_complex resize_as cudnn_is_acceptable sparse_dim dense_dim _nnz _indices _values indices values "
+        "crow_indices col_indices scalar_tensor zeros zeros_like new_zeros ones ones_like new_ones full full_like "
+        "new_full rand rand_like randn randn_like randint"
     ).split()
 )
+
+#: Operations named in a note.
+MOST_NAMED = 6
 
 #: What the time of kernels is listed as that nobody launched.
 NOBODY = "kernels of no operation"
@@ -70,9 +79,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     events = _events(name)
     calls = [e for e in events if e.get("ph") == "X" and _category(e) in OPERATIONS and _timed(e)]
     if not calls:
-        raise InputError(
-            f"{name} holds no operations of PyTorch", hint="export it with torch.profiler's export_chrome_trace"
-        )
+        raise not_of_torch(name, events)
     odd = next((e for e in (*calls, *_device_work(events)) if not 0 <= e["dur"] < math.inf), None)
     if odd is not None:
         raise InputError(f"{name}: {odd['name']} took {odd['dur']} us", hint="a time is a number, and not below 0")
@@ -82,7 +89,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     runs: list[Measured] = []
     unpriced: dict[str, float] = {}
     timeless = 0
-    prices = _prices(calls)
+    prices, sparse = _prices(calls)
     picked, passed = _outermost(calls, prices)
     for call, inside in picked:
         plain = str(call["name"])
@@ -90,14 +97,15 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
         seconds = _seconds(call, inside, kernels)
         if op is not None and seconds > 0:
             runs.append(replace(_run(plain, op, _frozen(_dims(call))), seconds=seconds))
-        elif seconds > 0 and not _is_free(plain):
-            said = AROUND if _OWN.fullmatch(plain) and all(map(_is_bare, inside)) else _plain(plain)
+        elif seconds > 0:
+            around = _is_free(plain) or (_OWN.fullmatch(plain) and all(map(_is_bare, inside)))
+            said = AROUND if around else _plain(plain)
             unpriced[said] = unpriced.get(said, 0.0) + seconds
         timeless += op is not None and seconds <= 0
     for called, seconds in _beside(calls, passed, kernels, prices):
         unpriced[called] = unpriced.get(called, 0.0) + seconds
     if not runs:
-        names = ", ".join(sorted(unpriced)[:6])
+        names = ", ".join(sorted(unpriced.keys() - {AROUND})[:MOST_NAMED])
         raise InputError(f"{name} holds no operation that has a rule", hint=f"it holds: {names}")
     whose = "kernels of the device" if kernels else "operations of the CPU: the trace holds no kernels of a device"
     notes = [f"times are those of the {whose}"]
@@ -106,6 +114,11 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
     if any(LIST in _told(call).get("Input type", []) for call, _ in picked if id(call) in prices):
         notes.append(
             "formats of tensors in lists, which a trace does not tell, are those of the tensors of their shapes"
+        )
+    if sparse:
+        notes.append(
+            f"no rule for {', '.join(sorted(sparse)[:MOST_NAMED])} of tensors without strides, as sparse ones are: "
+            "a trace does not tell how many elements these store"
         )
     if timeless:
         notes.append(f"{timeless} operation{'s' * (timeless > 1)} with a rule took no time and stand nowhere")
@@ -253,13 +266,14 @@ def _own_seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> floa
     return max(own, 0.0) * 1e-6
 
 
-def _prices(calls: Sequence[dict[str, Any]]) -> Prices:
-    """Price every call that has a rule.
+def _prices(calls: Sequence[dict[str, Any]]) -> tuple[Prices, set[str]]:
+    """Price every call that has a rule; those of sparse tensors have none, and are named.
 
     Of the tensors in a list a trace tells the shapes alone: each is taken to be of the format of the last tensor of its
     shape before, or of the first behind.
     """
     found: Prices = {}
+    sparse: set[str] = set()
     inputs = [(call, _frozen(_dims(call)), _frozen(_told(call).get("Input type", []))) for call in calls]
     inputs = [one for one in inputs if isinstance(one[1], tuple) and isinstance(one[2], tuple)]
     inputs.sort(key=lambda one: _order(one[0]))
@@ -273,9 +287,18 @@ def _prices(calls: Sequence[dict[str, Any]]) -> Prices:
             kinds = tuple(_listed(shapes, kind, formats) if kind == LIST else kind for shapes, kind in pairs)
         values = _told(call).get("Concrete Inputs", [])
         op = _operation(str(call["name"]), dims, kinds, _frozen(values if isinstance(values, list) else []))
-        if op is not None:
+        if op is not None and _is_sparse(call):
+            sparse.add(str(call["name"]))
+        elif op is not None:
             found[id(call)] = op
-    return found
+    return found, sparse
+
+
+def _is_sparse(call: dict[str, Any]) -> bool:
+    """Whether a tensor has a shape and no strides: of what it stores, a trace does not tell how much."""
+    shapes, strides = _dims(call), _told(call).get("Input Strides")
+    pairs = zip(shapes, strides, strict=False) if isinstance(shapes, list) and isinstance(strides, list) else ()
+    return any(one == [] and isinstance(shape, list) and shape and isinstance(shape[0], int) for shape, one in pairs)
 
 
 def _known(dims: Sequence[Any], kinds: Sequence[Any]) -> dict[Any, str]:

@@ -26,8 +26,8 @@ BACKWARD, ASKED = (4, 5, 6, 9, 8, 7), 10
 @rule(*CONVOLUTIONS)
 def convolution(seen: Seen) -> Op:
     """Channels stand second there, last here; the kernel of a transposed one begins with the channels it takes."""
-    turned = seen.plain.startswith("conv_transpose")
-    return _convolution(seen, seen.tensor(0), seen.tensor(1), CONVOLUTIONS[seen.plain], turned)
+    turned, bias = seen.plain.startswith("conv_transpose"), next((t for t in seen.some(2) if t.dims), None)
+    return _convolution(seen, seen.tensor(0), seen.tensor(1), CONVOLUTIONS[seen.plain], bias, turned)
 
 
 @rule("convolution_backward", "convolution_backward_overrideable")
@@ -48,13 +48,15 @@ def convolution_backward(seen: Seen) -> Op:
     return together(seen.name, ops)
 
 
-def _convolution(seen: Seen, x: Tensor, w: Tensor, places: tuple[int | None, ...], turned: bool = False) -> Op:
+def _convolution(
+    seen: Seen, x: Tensor, w: Tensor, places: tuple[int | None, ...], bias: Tensor | None = None, turned: bool = False
+) -> Op:
     given = [None if place is None else seen.stated(place) for place in places]
     stride, pad, dilation, groups, more, transposed = (tuple(one) if isinstance(one, list) else one for one in given)
     last = Tensor(x.ident, (x.dims[0], *x.dims[2:], x.dims[1]), x.dtype)
     options: dict[str, Any] = {"stride": stride, "pad": pad, "dilation": dilation, "groups": groups, "name": seen.name}
     if transposed is True or turned:
         kernel = Tensor(w.ident, (*w.dims[2:], *w.dims[:2]), w.dtype, "weight")
-        return conv_transpose(last, kernel, output_pad=more or 0, **options)
+        return conv_transpose(last, kernel, bias, output_pad=more or 0, **options)
     kernel = Tensor(w.ident, (*w.dims[2:], w.dims[1], w.dims[0]), w.dtype, "weight")
-    return convolve(last, kernel, **options)
+    return convolve(last, kernel, bias, **options)
