@@ -247,6 +247,13 @@ OPEN = [
       ("Reshape", ["r", "flat"], "t", {}), ("MatMul", ["t", "w"], "y", {})], 2 * 64 * 5, "B*S"),
     # keys from before joined with those of now
     ([("Concat", ["p", "x"], "k", {"axis": 1}), ("MatMul", ["k", "w"], "y", {})], 2 * 64 * 5, "B*(P + S)"),
+    # what broadcasts: two of one open size, a row, a product in batches
+    ([("Add", ["x", "x"], "a", {}), ("Mul", ["row", "a"], "m", {}), ("MatMul", ["m", "w"], "y", {})], 640, "B*S"),
+    ([("Transpose", ["x"], "t", {"perm": [0, 2, 1]}), ("MatMul", ["x", "t"], "s", {}), ("Add", ["s", "s"], "a", {}),
+      ("MatMul", ["a", "x"], "y", {})], 2 * 2 * 64, "B*S*S"),
+    ([("Add", ["x", "x"], "a", {}), ("Flatten", ["a"], "f", {"axis": 2}), ("MatMul", ["f", "w"], "y", {})], 640, "B*S"),
+    # every second row between the rows
+    ([("Resize", ["x", "", "twice"], "r", {}), ("MatMul", ["r", "w"], "y", {})], 2 * 64 * 5, "B*2*S"),
 ]  # fmt: skip
 
 
@@ -254,7 +261,8 @@ OPEN = [
 def test_sizes_behind_open_ones_are_formulas(nodes, flops, rows):
     made = [helper.make_node(kind, ins, [out], **attributes) for kind, ins, out, attributes in nodes]
     inputs = [value("x", "B", "S", 64), value("p", "B", "P", 64)]
-    weights = [weight("w", 64, 5), _sized("flat", -1, 64), _sized("rest", -1)]
+    twice = numpy_helper.from_array(np.array([1, 2, 1], np.float32), "twice")
+    weights = [weight("w", 64, 5), weight("row", 1, 64), _sized("flat", -1, 64), _sized("rest", -1), twice]
     program = model(made, inputs, [value("y")], weights)
     formula = trace(program).flops()
     wanted = {"B": 3, "S": 7, "P": 11}
@@ -263,6 +271,23 @@ def test_sizes_behind_open_ones_are_formulas(nodes, flops, rows):
     here = trace(program, frontend="onnx", sizes=wanted).flops()
     assert formula.subs({name: wanted[str(name)] for name in formula.free_symbols}) == here
     assert here == flops * eval(rows, numbers)
+
+
+@pytest.mark.parametrize("where", ["here", "in another file"])
+def test_whole_numbers_of_any_amount_may_be_in_another_file(where):
+    """Places that a table is read at, which the onnx library looks for when it infers what unsqueezes them."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["places", "axes"], ["p"]),
+        helper.make_node("Gather", ["x", "p"], ["g"]),
+        helper.make_node("MatMul", ["g", "w"], ["y"]),
+    ]
+    outside = weight("places", 5000, dtype=TensorProto.INT64)
+    places = outside if where != "here" else numpy_helper.from_array(np.zeros(5000, np.int64), "places")
+    program = model(nodes, [value("x", "N", 64)], [value("y")], [places, _sized("axes", 0), weight("w", 64, 5)])
+    found = trace(program)
+    assert found.flops() == 2 * 5000 * 64 * 5
+    assert [t.role for op in found.ops for t in op.reads if t.dims == (5000,) or t.dims == (1, 5000)] == ["weight"]
+    assert found.inputs == ("fp32[N, 64]",)
 
 
 @pytest.mark.parametrize(("size", "pads", "stride"), [(224, 1, 2), (17, 0, 1), (31, 2, 3)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import jax
 import pytest
 import torch
 import torch.nn.functional as F
@@ -71,6 +72,24 @@ def test_grouped_products(a, b, macs):
     assert trace(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), a, b, "int32[4]").macs() == macs
     batched = trace(lambda x, w: torch._grouped_mm(x, w), "bf16[4, 32, 64]", "bf16[4, 64, 48]")
     assert batched.macs() == 4 * 32 * 64 * 48
+
+
+@pytest.mark.parametrize("rows", [1, 3, 16, 40])
+def test_rows_read_the_matrices_they_meet(rows):
+    """A step of few tokens through many experts reads at most one expert for each row."""
+    met = min(rows, 16)
+    given = f"bf16[{rows}, 64]", "bf16[16, 64, 48]", "int32[16]"
+    moved = 2 * (rows * 64 + met * 64 * 48 + rows * 48) + 4 * 16
+    assert trace(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), *given).bytes() == moved
+    assert trace(jax.lax.ragged_dot, *given, frontend="jax").bytes() == moved
+    turned = trace(lambda w, x, ends: torch._grouped_mm(w, x.t(), offs=ends), "bf16[16, 48, 64]", *given[::2])
+    assert turned.bytes() == moved
+
+
+def test_shards_of_several_tensors_put_together_are_a_copy():
+    """What fully sharded modules do with gradients before they scatter them."""
+    found = trace(lambda x, y: torch._chunk_cat([x, y], 0, 4), "fp32[8, 16]", "fp32[12, 16]")
+    assert (found.flops("all"), found.bytes()) == (0, 2 * 4 * 20 * 16)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

@@ -25,8 +25,10 @@ def settled(model: Any, found: Any, infer: Callable[[Any], Any]) -> Any:
     ``model`` is changed; its own nodes stand in the result.
     """
     originals: dict[str, Any] = {}
+    held = [item for item in model.graph.initializer if item.data_location != onnx.TensorProto.EXTERNAL]
+    known = {item.name: numpy_helper.to_array(item) for item in held if _small(item.dims)}
     while _is_open(found.graph):
-        made = _fold(model.graph, _dims(found.graph), originals)
+        made = _fold(model.graph, _dims(found.graph), known, originals)
         if not made:
             break
         found = infer(model)
@@ -36,13 +38,11 @@ def settled(model: Any, found: Any, infer: Callable[[Any], Any]) -> Any:
     return found
 
 
-def _fold(graph: Any, dims: dict[str, Any], originals: dict[str, Any]) -> bool:
-    """Put constants in place of nodes whose results are known; whether there were any."""
-    values = {item.name: item for item in graph.initializer if item.data_location != onnx.TensorProto.EXTERNAL}
-    known = {name: numpy_helper.to_array(item) for name, item in values.items() if _small(item.dims)}
+def _fold(graph: Any, dims: dict[str, Any], known: dict[str, Any], originals: dict[str, Any]) -> bool:
+    """Put constants in place of nodes whose results are ``known`` by now; whether there were any."""
     fresh = False
     for node in graph.node:
-        if len(node.output) != 1 or node.domain not in ("", "ai.onnx"):
+        if len(node.output) != 1 or node.output[0] in known or node.domain not in ("", "ai.onnx"):
             continue
         name = node.output[0]
         result = _result(node, known, dims)

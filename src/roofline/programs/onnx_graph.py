@@ -9,13 +9,14 @@ from typing import Any
 import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError
+from onnx import helper
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
-from roofline.programs.onnx_folding import settled
-from roofline.programs.onnx_standins import restored, standing_in
+from roofline.programs.onnx_folding import LARGEST, settled
+from roofline.programs.onnx_standins import copies, replace_all, restored, standing_in
 from roofline.programs.specs import one_size
-from roofline.sizes import Size, is_symbol, symbol
+from roofline.sizes import Size, is_symbol, product, symbol
 
 
 def read(program: Any) -> Any:
@@ -54,20 +55,42 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> Any:
         raise SizeError(f"no input's first size is free to be the batch: {first}", hint="leave the batch out")
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
-    written = [onnx.ValueInfoProto.FromString(item.SerializeToString())
-               for item in (*model.graph.value_info, *model.graph.output)]  # fmt: skip
+    written = copies((*model.graph.value_info, *model.graph.output))
     stated = [item for item in written if _holds(item, used)]
     del model.graph.value_info[:]
     for item in model.graph.output:
         item.type.tensor_type.ClearField("shape")
     standing = standing_in(model)
+    inputs, weights = _set_aside(standing.graph)
     found = _shapes(standing)
     known = {item.name for item in (*found.graph.value_info, *found.graph.output) if dims_of(item) is not None}
     missing = [item for item in stated if item.name not in known]
     if missing:
         standing.graph.value_info.extend(missing)
         found = _shapes(standing)
-    return restored(settled(standing, found, _shapes), model)
+    found = settled(standing, found, _shapes)
+    replace_all(found.graph, "input", inputs)
+    found.graph.initializer.extend(weights)
+    return restored(found, model)
+
+
+def _set_aside(graph: Any) -> tuple[list[Any], list[Any]]:
+    """Make large weights, and those in other files, inputs while shapes are inferred: nothing reads their values.
+
+    Gives the graph's own inputs, and the weights without their values, to be put back.
+    """
+    inputs = copies(graph.input)
+    outside = onnx.TensorProto.EXTERNAL
+    large = [item for item in graph.initializer if item.data_location == outside or product(item.dims) > LARGEST]
+    weights = [
+        onnx.TensorProto(name=item.name, dims=item.dims, data_type=item.data_type, data_location=outside)
+        for item in large
+    ]
+    names = {item.name for item in weights}
+    replace_all(graph, "initializer", [item for item in graph.initializer if item.name not in names])
+    replace_all(graph, "input", [item for item in graph.input if item.name not in names])
+    graph.input.extend(helper.make_tensor_value_info(item.name, item.data_type, item.dims) for item in weights)
+    return inputs, weights
 
 
 def _holds(item: Any, given: Mapping[str, Size]) -> bool:

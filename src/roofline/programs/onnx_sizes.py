@@ -1,7 +1,7 @@
 """Sizes of an ONNX file as formulas in the open sizes of its inputs, where the onnx library has no name for them.
 
-It calls a size that it does not work out ``unk__0`` and so on. Behind a Reshape, a Concat, a convolution or a pooling
-the size follows from those before:
+It calls a size that it does not work out ``unk__0`` and so on, even that of a sum of two tensors of one open size.
+Behind a Reshape, a Concat, a convolution, a pooling, a Resize or whatever broadcasts it follows from those before:
 
 >>> import onnx
 >>> from onnx import TensorProto, helper
@@ -15,9 +15,10 @@ the size follows from those before:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 from roofline.programs.onnx_folding import UNKNOWN
 from roofline.programs.onnx_graph import dims_of
@@ -26,26 +27,51 @@ from roofline.sizes import Size, floor_div, is_symbol, product
 Dims = Sequence[Size]
 
 
+class Node(NamedTuple):
+    """A node: its attributes, the dimensions of its inputs and of its result, its scales where it has some."""
+
+    attributes: Mapping[str, Any]
+    ins: Sequence[Dims]
+    out: Dims
+    scales: Sequence[float] = ()
+
+
 def solved(graph: Any) -> dict[str, Size]:
     """What the onnx library's own names for sizes stand for, as far as it follows from the nodes."""
     items = (*graph.input, *graph.value_info, *graph.output)
     known: dict[str, Dims | None] = {item.name: dims_of(item) for item in items}
     known |= {item.name: tuple(item.dims) for item in graph.initializer}
+    lists = _lists(graph)
     found: dict[str, Size] = {}
     for node in graph.node:
         rule = _RULES.get(node.op_type)
-        out = known.get(node.output[0]) if node.output else None
-        if rule is None or out is None or node.domain not in ("", "ai.onnx"):
+        stated = known.get(node.output[0]) if node.output else None
+        if rule is None or stated is None or node.domain not in ("", "ai.onnx"):
             continue
-        out = put(out, found)
-        ins = [put(known.get(word) or (), found) for word in node.input]
-        if not any(map(_is_open, out)) or not ins[0] or any(map(_is_open, ins[0])):
+        out = put(stated, found)
+        given = [known.get(word) for word in node.input if word]
+        ins = [put(dims, found) for dims in given if dims is not None]
+        if not any(map(_is_open, out)) or len(ins) < len(given) or any(_is_open(n) for dims in ins for n in dims):
             continue
         attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
-        for size, value in zip(out, rule(attributes, ins, out), strict=False):
+        scales = next((lists[word] for word in reversed(node.input[1:]) if word in lists), ())
+        for size, value in zip(out, rule(Node(attributes, ins, out, scales)), strict=False):
             if _is_open(size) and value is not None and not _is_open(value):
                 found[str(size)] = value
     return found
+
+
+def _lists(graph: Any) -> dict[str, Sequence[float]]:
+    """Short lists of fractions that the file holds, as scales are."""
+    held = [(item.name, item) for item in graph.initializer]
+    constants = [node for node in graph.node if node.op_type == "Constant"]
+    held += [(node.output[0], item.t) for node in constants for item in node.attribute if item.HasField("t")]
+    return {
+        name: numpy_helper.to_array(item).tolist()
+        for name, item in held
+        if item.data_type == TensorProto.FLOAT and len(item.dims) == 1 and 0 < item.dims[0] <= 8
+        if item.data_location != TensorProto.EXTERNAL
+    }
 
 
 def put(dims: Dims, found: Mapping[str, Size]) -> tuple[Size, ...]:
@@ -58,35 +84,75 @@ def _is_open(size: Size) -> bool:
     return is_symbol(size) and any(str(name).startswith(UNKNOWN) for name in size.free_symbols)
 
 
-def _reshaped(attributes: Mapping[str, Any], ins: Sequence[Dims], out: Dims) -> Sequence[Size | None]:
+def _reshaped(node: Node) -> Sequence[Size | None]:
     """All elements over those of the other dimensions, where that is whole."""
-    kept = [size for size in out if not _is_open(size)]
-    if len(kept) != len(out) - 1:
-        return [None] * len(out)
+    kept = [size for size in node.out if not _is_open(size)]
+    if len(kept) != len(node.out) - 1:
+        return [None] * len(node.out)
     import sympy
 
-    ratio = sympy.cancel(sympy.sympify(product(ins[0])) / product(kept))
+    ratio = sympy.cancel(sympy.sympify(product(node.ins[0])) / product(kept))
     whole = sympy.fraction(ratio)[1] == 1
     value = (int(ratio) if ratio.is_Integer else ratio) if whole else None
-    return [value] * len(out)
+    return [value] * len(node.out)
 
 
-def _joined(attributes: Mapping[str, Any], ins: Sequence[Dims], out: Dims) -> Sequence[Size | None]:
+def _flattened(node: Node) -> Sequence[Size | None]:
+    """What stands before the axis, and what stands behind it."""
+    (dims, *_), axis = node.ins, node.attributes.get("axis", 1)
+    return [product(dims[:axis]), product(dims[axis:])]
+
+
+def _joined(node: Node) -> Sequence[Size | None]:
     """The sum of what is joined along the axis."""
-    axis = attributes["axis"] % len(out)
-    if not all(len(item) == len(out) for item in ins):
-        return [None] * len(out)
-    lengths = [item[axis] for item in ins]
-    return [sum(lengths[1:], lengths[0]) if place == axis else None for place in range(len(out))]
+    rank = len(node.out)
+    axis = node.attributes["axis"] % rank
+    if not all(len(item) == rank for item in node.ins):
+        return [None] * rank
+    lengths = [item[axis] for item in node.ins]
+    return [sum(lengths[1:], lengths[0]) if place == axis else None for place in range(rank)]
 
 
-def _windows(attributes: Mapping[str, Any], ins: Sequence[Dims], out: Dims) -> Sequence[Size | None]:
+def _broadcast(node: Node) -> Sequence[Size | None]:
+    """Of each dimension the one size that is not 1."""
+    return _met(node.ins)
+
+
+def _product(node: Node) -> Sequence[Size | None]:
+    """Batches as anything broadcasts, the rows of the first, the columns of the second."""
+    if any(len(dims) < 2 for dims in node.ins):
+        return [None] * len(node.out)
+    (*first, rows, _), (*second, _, columns) = node.ins
+    return [*_met([first, second]), rows, columns]
+
+
+def _met(dims: Sequence[Dims]) -> list[Size | None]:
+    """Dimensions that meet, the last ones first: a size of 1 gives way, a number that is not 1 wins."""
+    found: list[Size | None] = []
+    for sizes in zip_longest(*(reversed(item) for item in dims), fillvalue=1):
+        different = {str(size): size for size in sizes if is_symbol(size) or size != 1}
+        numbers = [size for size in different.values() if not is_symbol(size)]
+        chosen = numbers or [*different.values(), 1][: len(different) or 1]
+        found.insert(0, chosen[0] if len(chosen) == 1 else None)
+    return found
+
+
+def _resized(node: Node) -> Sequence[Size | None]:
+    """So many times as large, rounded down; by scales for each dimension that the file holds."""
+    if len(node.scales) != len(node.out) or "axes" in node.attributes:
+        return [None] * len(node.out)
+    pairs = [(scale.as_integer_ratio(), n) for scale, n in zip(node.scales, node.ins[0], strict=True)]
+    return [floor_div(n * above, below) for (above, below), n in pairs]
+
+
+def _windows(node: Node) -> Sequence[Size | None]:
     """⌊(n + padding − reach)/stride⌋ + 1 places of a window, for each dimension of an image."""
-    spatial = len(out) - 2
+    spatial = len(node.out) - 2
+    attributes, ins = node.attributes, node.ins
     taps = attributes.get("kernel_shape") or (list(ins[1][2:]) if len(ins) > 1 else [])
     stated = attributes.get("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID") and not attributes.get("ceil_mode")
     if len(taps) != spatial or not stated:
-        return [None] * len(out)
+        return [None] * len(node.out)
     pads = attributes.get("pads") or [0] * (2 * spatial)
     strides, dilations = (attributes.get(name) or [1] * spatial for name in ("strides", "dilations"))
     found: list[Size | None] = [None, None]
@@ -96,9 +162,19 @@ def _windows(attributes: Mapping[str, Any], ins: Sequence[Dims], out: Dims) -> S
     return found
 
 
-_RULES: dict[str, Callable[[Mapping[str, Any], Sequence[Dims], Dims], Sequence[Size | None]]] = {
+#: Operators whose inputs broadcast as numpy's do.
+_MEETING = (
+    "Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "PRelu", "And", "Or", "Xor",
+    "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift",
+)  # fmt: skip
+
+_RULES: dict[str, Callable[[Node], Sequence[Size | None]]] = {
+    **dict.fromkeys(_MEETING, _broadcast),
+    "MatMul": _product,
     "Reshape": _reshaped,
+    "Flatten": _flattened,
     "Concat": _joined,
+    "Resize": _resized,
     "Conv": _windows,
     "MaxPool": _windows,
     "AveragePool": _windows,

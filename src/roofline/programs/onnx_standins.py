@@ -6,7 +6,7 @@ those of the file's own values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import onnx
@@ -91,7 +91,7 @@ def _replace(graph: Any, outer: list[Any], prefix: str) -> None:
         for place, inner in enumerate(_inside(node)):
             _replace(inner, [graph, *outer], f"{prefix}_{number}_{place}")
         nodes.append(node)
-    _set(graph, "node", nodes)
+    replace_all(graph, "node", nodes)
 
 
 def _restore(found: Any, own: Any) -> None:
@@ -102,12 +102,18 @@ def _restore(found: Any, own: Any) -> None:
         for new, old in zip(_inside(same), _inside(node), strict=True):
             _restore(new, old)
         nodes.append(same)
-    _set(found, "node", nodes)
-    _set(found, "initializer", own.initializer)
+    replace_all(found, "node", nodes)
+    replace_all(found, "initializer", own.initializer)
 
 
-def _set(graph: Any, field: str, items: Any) -> None:
-    kept = [type(item).FromString(item.SerializeToString()) for item in items]
+def copies(items: Iterable[Any]) -> list[Any]:
+    """Copies of parts of a graph, which hold whatever becomes of it."""
+    return [type(item).FromString(item.SerializeToString()) for item in items]
+
+
+def replace_all(graph: Any, field: str, items: Iterable[Any]) -> None:
+    """Put other nodes, inputs or weights in place of all there are."""
+    kept = copies(items)
     graph.ClearField(field)
     getattr(graph, field).extend(kept)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from roofline.programs.jax_registry import Call, Priced, Value, costs, rule
 from roofline.programs.jax_rules.collectives import reduced_over
-from roofline.sizes import Size, product
+from roofline.sizes import Size, exact_div, product
 from roofline.work import Op, Tensor
 
 
@@ -30,16 +30,20 @@ def dot_general(call: Call) -> Priced:
 
 @rule("ragged_dot_general", "ragged_dot")
 def ragged_dot(call: Call) -> Priced:
-    """Every row meets the matrix of one group: the groups' dimension multiplies nothing."""
+    """Every row meets the matrix of one group: the groups' dimension multiplies nothing, and t rows meet at most t."""
     numbers = call.params["ragged_dot_dimension_numbers"]
     (left, right), (left_batch, right_batch) = numbers.dot_dimension_numbers
     a, b = call.ins[:2]
     m, k = _rest(a, left, left_batch), product(a.shape[d] for d in left)
     n = _rest(b, (*right, *numbers.rhs_group_dimensions), right_batch)
     batch = product(a.shape[d] for d in left_batch)
-    reads = _operands(call)
-    op = costs.matmul(call.name, reads, call.writes, m=m, n=n, k=k, batch=batch)
-    return Op(op.name, op.kind, op.work, call.reads, op.writes, op.dims, options=op.options)
+    op = costs.matmul(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
+    reads = {tensor.ident: tensor for tensor in call.reads}
+    if numbers.rhs_group_dimensions:
+        groups = product(b.shape[d] for d in numbers.rhs_group_dimensions)
+        rows = product(a.shape[d] for d in numbers.lhs_ragged_dimensions)
+        reads |= {tensor.ident: tensor for tensor in call.touch(1, exact_div(b.size, groups) * rows)}
+    return Op(op.name, op.kind, op.work, tuple(reads.values()), op.writes, op.dims, options=op.options)
 
 
 @rule("scaled_dot", "scaled_matmul", "scaled_matmul_wrapper")

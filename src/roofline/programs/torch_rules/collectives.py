@@ -56,7 +56,7 @@ def collective(call: Call) -> Priced:
 _GIVEN = ("input_tensor", "input_tensors", "input")
 
 
-@rule("fsdp.all_gather_copy_in", "fsdp.split_with_sizes_copy", "fsdp.chunk_cat")
+@rule("fsdp.all_gather_copy_in", "fsdp.split_with_sizes_copy", "fsdp.chunk_cat", "fsdp.chunk_cat_mixed_dtype")
 def packed(call: Call) -> Priced:
     """Shards of several weights put into one buffer, or taken out of it."""
     writes = call.writes[:1] if call.name == "all_gather_copy_in" else call.writes

@@ -14,7 +14,8 @@ from roofline.programs.einsum import letters, steps
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
 from roofline.programs.torch_rules.sparse import is_sparse, sparse_product
-from roofline.work import Op, Work
+from roofline.programs.torch_symbols import least
+from roofline.work import Op, Tensor, Work
 
 
 @rule("mm", "_int_mm", "_scaled_mm", "_scaled_mm_v2", "_weight_int8pack_mm", "_weight_int4pack_mm",
@@ -106,16 +107,27 @@ def trilinear(call: Call) -> Priced:
 def grouped_mm(call: Call) -> Priced:
     """Every row meets the matrix of one group: [t, k] by [g, k, n] is t·k·n multiply-adds, whatever the groups.
 
-    With both operands two-dimensional the contracted size is what is split: m·n·t. Three by three is batched.
+    Of g matrices t rows meet at most t. With both operands two-dimensional the contracted size is what is split: m·n·t.
+    Three by three is batched.
     """
     a, b = call.args[:2]
     rest = [item for item in call.reads if item not in call.read(a, b)]
+    (first,), (second,) = call.read(a), call.read(b)
     if a.dim() == 3 and b.dim() == 3:
         sizes = {"batch": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": b.shape[2]}
     else:
         sizes = {"m": a.shape[-2], "k": a.shape[-1], "n": b.shape[-1]}
-    op = costs.matmul(call.name, call.read(a, b), call.writes, **sizes)
+        if b.dim() == 3:
+            second = _met(second, sizes["m"], sizes["k"] * sizes["n"])
+        elif a.dim() == 3:
+            first = _met(first, sizes["n"], sizes["m"] * sizes["k"])
+    op = costs.matmul(call.name, (first, second), call.writes, **sizes)
     return Op(op.name, op.kind, op.work, (*op.reads, *rest), op.writes, op.dims, note=op.note, options=op.options)
+
+
+def _met(matrices: Tensor, rows: Any, each: Any) -> Tensor:
+    """Matrices of ``each`` elements, at most one for every row of the other operand."""
+    return replace(matrices, touched=least(rows * each, matrices.elements))
 
 
 @shape("_grouped_mm")

@@ -20,7 +20,7 @@ from roofline.work import Op, Tensor
     "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "flip", "repeat", "tril", "triu",
     "_reshape_copy", "view_copy", "permute_copy", "unfold_copy", "diag_embed", "diagonal_copy", "im2col", "unfold",
     "channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "_pin_memory", "_conj_physical", "resolve_conj",
-    "block_diag",
+    "block_diag", "_chunk_cat",
     "repeat_interleave", "expand_copy", "slice_copy", "select_copy", "split_copy", "_unsafe_index", "_to_dense",
     "to_dense", "_to_sparse", "_coalesce", "coalesce", "transpose_copy", "t_copy", "unsqueeze_copy", "squeeze_copy",
     "native_channel_shuffle", "rot90", "tile", "_foreach_copy", "_foreach_clone",

@@ -76,7 +76,7 @@ def picked(call: Call) -> Priced:
 
 @rule("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss",
       "binary_cross_entropy_with_logits", "kl_div", "mse_loss_backward", "smooth_l1_loss_backward",
-      "huber_loss_backward", "binary_cross_entropy_backward", "_chunk_cat")  # fmt: skip
+      "huber_loss_backward", "binary_cross_entropy_backward")  # fmt: skip
 def loss(call: Call) -> Priced:
     """A loss over all elements: subtract, square (or the like), add."""
     size = most(*(item.numel() for item in call.args if hasattr(item, "numel")))
