@@ -200,6 +200,8 @@ PRINTED = [
     (math.inf, "s", "inf s"),
     (math.nan, "s", "nan s"),
     (1e60, "FLOP", "1e+60 FLOP"),
+    (1.2345e60, "FLOP", "1.23e+60 FLOP"),
+    (0.00022786, "B", "0.000228 B"),
     (10**400, "FLOP", "over 1e308 FLOP"),
     (0.803, "", "0.803"),
 ]

@@ -253,8 +253,8 @@ def format_quantity(value: Any, unit: str, digits: int = 3) -> str:
     ('8.59 GFLOP', '819 GB/s', '124 FLOP/B')
     >>> format_quantity(0, "s"), format_quantity(999_999, "B"), format_quantity(5e-6, "s")
     ('0 s', '1 MB', '5 µs')
-    >>> format_quantity(9000, "s"), format_quantity(1e40, "FLOP"), format_quantity(3.5, "USD/h")
-    ('2.5 h', '1e+40 FLOP', '$3.50/h')
+    >>> format_quantity(9000, "s"), format_quantity(1.234e40, "FLOP"), format_quantity(3.5, "USD/h")
+    ('2.5 h', '1.23e+40 FLOP', '$3.50/h')
     """
     number = _finite(value)
     if number is None:
@@ -288,7 +288,7 @@ def _with_prefix(number: float, unit: str, digits: int, table: dict[str, float])
     factor, prefix = max(fitting, default=(min(table.values()), min(table, key=lambda p: table[p])))
     scaled = rounded / factor
     if rounded and not 1e-3 <= scaled < 10**6:
-        return f"{number:.{digits - 1}g} {unit}"
+        return f"{number:.{digits}g} {unit}"
     return f"{_significant(scaled, digits)} {prefix}{unit}"
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from roofline.programs import trace as trace_any
@@ -21,7 +21,7 @@ from roofline.programs.counts import CONVENTIONS, Convention, one_each, valid_ma
 from roofline.work import Op
 from tests.programs.counter_cases import CONTROL_FLOW, EXCEPTED, JAX, SUSPECT
 
-MESH = AbstractMesh((2, 2, 2), ("x", "y", "z"))
+MESH = AbstractMesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Auto,) * 3)
 
 
 def trace(function: Any, *inputs: Any, **options: Any) -> Any:

@@ -12,6 +12,9 @@ from jax.experimental import pallas as pl
 
 from roofline.errors import InputError
 from roofline.programs import trace as trace_any
+from roofline.programs.counts import one_each
+from roofline.programs.jax_registry import Call, Value, find
+from roofline.work import Tensor
 
 
 def trace(function, *inputs, **options):
@@ -53,6 +56,20 @@ def test_counts_by_hand(function, inputs, flops, moved):
     assert traced.complete
     if moved is not None:
         assert traced.bytes() == moved
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "flops"),
+    [
+        ("one_minus_square", 1, 3),
+        ("polynomial", 6, 2 * 4),
+        ("log2", 1, 1),
+    ],  # the highest of five coefficients is no step
+)
+def test_primitives_of_newer_jax_have_their_count(name, operands, flops):
+    values, tensors = [Value((6, 8), "fp32")] * operands, [Tensor(f"x{n}", (6, 8), "fp32") for n in range(operands)]
+    op = find(name)(Call(name, {}, values, values[:1], tensors, [Tensor("y", (6, 8), "fp32")], {}, None))
+    assert (one_each(op), op.work.total("flops")) == (48, 48 * flops)
 
 
 @pytest.mark.parametrize("function", [jnp.linalg.eigh, jnp.linalg.svd, jnp.linalg.eigvals, jnp.linalg.pinv])

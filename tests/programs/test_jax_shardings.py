@@ -16,6 +16,11 @@ def trace(function, *inputs, **options):
     return trace_any(function, *inputs, frontend="jax", **options)
 
 
+def automatic(sizes, names):
+    """A mesh whose shardings are the compiler's; newer JAX makes explicit ones where nothing is said."""
+    return AbstractMesh(sizes, names, axis_types=(AxisType.Auto,) * len(sizes))
+
+
 def _shape(*dims, dtype="float32"):
     return jax.ShapeDtypeStruct(dims, dtype)
 
@@ -31,7 +36,7 @@ def _shape(*dims, dtype="float32"):
     ],
 )
 def test_collectives_of_shard_map(collective, sent):
-    mesh = AbstractMesh((4,), ("x",))
+    mesh = automatic((4,), ("x",))
     mapped = jax.shard_map(collective, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
     (op,) = trace(mapped, _shape(64, 16)).collectives()
     assert (op.work.total("wire"), op.dims["devices"]) == (sent, 4)
@@ -97,7 +102,7 @@ def test_the_gradient_of_a_sharded_product_is_summed_over_the_batch():
 
 def test_a_step_in_shard_map_with_its_matmuls_and_collectives():
     """Tensor-parallel feed-forward: columns of one matrix, rows of the other, one all-reduce."""
-    mesh = AbstractMesh((4,), ("model",))
+    mesh = automatic((4,), ("model",))
 
     def layer(x, up, down):
         return lax.psum(jax.nn.relu(x @ up) @ down, "model")
@@ -113,7 +118,7 @@ def test_a_step_in_shard_map_with_its_matmuls_and_collectives():
     assert sum(op.repeat * op.work.total("wire") for op in looped.collectives()) == 3 * 2 * 3 / 4 * 8 * 64 * 4
 
 
-AUTO = AbstractMesh((2, 4), ("x", "y"))
+AUTO = automatic((2, 4), ("x", "y"))
 
 
 def _constrained(x, w):
@@ -139,7 +144,7 @@ def test_what_the_compiler_shards_is_listed(function, count, moved):
 
 
 def test_one_device_needs_nothing_sent():
-    alone = NamedSharding(AbstractMesh((1,), ("x",)), P("x"))
+    alone = NamedSharding(automatic((1,), ("x",)), P("x"))
     traced = trace(lambda x: lax.with_sharding_constraint(x * 2, alone), _shape(16, 32))
     assert traced.complete
     assert not traced.assumptions

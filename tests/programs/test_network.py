@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import pytest
 from jax import lax
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from roofline.hardware import chip
@@ -20,7 +20,7 @@ X = (Tensor("x", (BYTES // 2,), "bf16"),)
 
 def _summed(axes, sizes=(4, 4), names=("data", "model"), reduce=lax.psum):
     """A sum of 16 MiB over mesh axes; every device holds all of it."""
-    mesh = AbstractMesh(sizes, names)
+    mesh = AbstractMesh(sizes, names, axis_types=(AxisType.Auto,) * len(sizes))
     every = P(None)
     program = jax.shard_map(lambda x: reduce(x, axes), mesh=mesh, in_specs=every, out_specs=every, check_vma=False)
     return trace(program, f"bf16[{BYTES // 2}]", frontend="jax")

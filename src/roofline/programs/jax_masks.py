@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from roofline.programs.jax_values import size_of, value_of
+from roofline.programs.jax_values import scanned, size_of, value_of
 from roofline.sizes import Size, exact_div, is_symbol, product
 
 
@@ -141,9 +141,9 @@ class Masks:
 
     def _scan(self, params: Mapping[str, Any], facts: list[Fact], times: Size) -> list[Fact]:
         """Slices along the length lose their positions; what is known of scores and masks stays."""
-        shared, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
-        rows = [None if isinstance(fact, Positions) else fact for fact in facts[carried:]]
-        start: list[Fact] = [None] * params["num_carry"]
+        shared, moving = scanned(params)
+        rows = [None if isinstance(fact, Positions) else fact for fact in facts[shared + moving :]]
+        start: list[Fact] = [None] * moving
         length = times * size_of(params["length"])
         found = self.walk(params["jaxpr"], [*facts[:shared], *start, *rows], length)
         return [None if isinstance(fact, Positions) else fact for fact in found]

@@ -13,7 +13,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.programs import costs
 from roofline.programs.jax_registry import Value
-from roofline.programs.jax_values import automatic, mesh_axes, size_of, value_of
+from roofline.programs.jax_values import automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax_walker import Context, Operand, Region, Walker, opened, size_up
 from roofline.programs.loops import stated
 from roofline.sizes import Size, is_symbol
@@ -42,8 +42,8 @@ def scan(walker: Walker, eqn: Any, operands: list[Operand], context: Context) ->
     params = eqn.params
     if params.get("length") is None:
         raise InputError(f"{context.source}: a scan without a length cannot be counted", hint="give it a length")
-    length, shared = size_of(params["length"]), params["num_consts"]
-    carried = shared + params["num_carry"]
+    length, (shared, moving) = size_of(params["length"]), scanned(params)
+    carried = shared + moving
     consts, state, rows = operands[:shared], operands[shared:carried], operands[carried:]
     if not is_symbol(length) and length == 0:
         fresh: list[Operand] = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]

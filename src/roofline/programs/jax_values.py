@@ -30,6 +30,15 @@ def size_of(dim: Any) -> Size:
     return _expression(str(dim)) if type(dim).__name__ == "_DimExpr" else int(dim)
 
 
+def scanned(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many of a scan's operands are the same in every step, and how many are carried; the rest it scans over."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    # JAX 0.12 keeps trees of the three kinds.
+    shared, carried, _ = (len(list(tree)) for tree in params["ft_in"].unpack())
+    return shared, carried
+
+
 def mesh_axes(mesh: Any) -> dict[str, int]:
     """Sizes of a mesh's axes by name."""
     return {str(name): int(size) for name, size in dict(mesh.shape).items()}

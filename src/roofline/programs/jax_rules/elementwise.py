@@ -8,9 +8,9 @@ from roofline.programs.jax_registry import Call, Priced, costs, rule
 NAMES = {
     "add": "add", "add_any": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "divide",
     "max": "maximum", "min": "minimum", "pow": "power", "exp": "exp", "exp2": "exp", "expm1": "exp", "log": "log",
-    "log1p": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "sin",
-    "asin": "sin", "acos": "cos", "atan": "sin", "atan2": "sin", "sinh": "exp", "cosh": "exp", "tanh": "tanh",
-    "asinh": "log", "acosh": "log", "atanh": "log", "logistic": "sigmoid", "erf": "erf", "erfc": "erf",
+    "log1p": "log", "log2": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "sqrt", "sin": "sin", "cos": "cos",
+    "tan": "sin", "asin": "sin", "acos": "cos", "atan": "sin", "atan2": "sin", "sinh": "exp", "cosh": "exp",
+    "tanh": "tanh", "asinh": "log", "acosh": "log", "atanh": "log", "logistic": "sigmoid", "erf": "erf", "erfc": "erf",
     "erf_inv": "erf", "lgamma": "log", "digamma": "log", "bessel_i0e": "exp", "bessel_i1e": "exp",
     "square": "square", "abs": "abs", "neg": "neg", "sign": "sign", "floor": "floor", "ceil": "floor",
     "round": "round", "clamp": "clip", "select_n": "where", "eq": "compare", "ne": "compare", "lt": "compare",
@@ -34,10 +34,19 @@ def integer_power(call: Call) -> Priced:
     power = call.params["y"]
     whole = abs(power)
     products = max(0, whole.bit_length() - 1 + whole.bit_count() - 1) + (power < 0)
-    size = call.outs[0].size
-    return costs.vector(
-        call.name, "elementwise", call.reads, call.writes, flops=products * size, elements=size, one_each=size
-    )
+    return _of_each(call, products)
+
+
+@rule("one_minus_square")
+def one_minus_square(call: Call) -> Priced:
+    """(1 + x)·(1 - x)."""
+    return _of_each(call, 3)
+
+
+@rule("polynomial")
+def polynomial(call: Call) -> Priced:
+    """Horner's rule: a product and a sum for every coefficient but the last."""
+    return _of_each(call, 2 * (len(call.ins) - 2))
 
 
 @rule("convert_element_type")
@@ -51,11 +60,18 @@ def converted(call: Call) -> Priced:
 @rule("real", "imag", "conj", "complex")
 def taken_apart(call: Call) -> Priced:
     """Put together or take apart complex numbers: bytes only, though some count an operation an element."""
-    size = call.outs[0].size
-    return costs.vector(call.name, "elementwise", call.reads, call.writes, flops=0, elements=size, one_each=size)
+    return _of_each(call, 0)
 
 
 @rule("igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta", "polygamma", "zeta")
 def iterated(call: Call) -> Priced:
     """A special function worked out until it converges."""
     return costs.unknown(call.name, call.reads, call.writes, "iterates until it converges")
+
+
+def _of_each(call: Call, flops: int) -> Priced:
+    """So many FLOPs for every element of the result."""
+    size = call.outs[0].size
+    return costs.vector(
+        call.name, "elementwise", call.reads, call.writes, flops=flops * size, elements=size, one_each=size
+    )
