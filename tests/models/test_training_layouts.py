@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any
 
 import pytest
@@ -58,6 +59,11 @@ def test_tokens_go_to_their_experts_and_back_twice() -> None:
     found = train("mixtral-8x7b", expert=8, **MOE)
     rows = 2**20 / 64 * 2
     assert sent(found, "all_to_all") == pytest.approx(32 * 4 * rows * 4096 * 2 * 7 / 8)
+    each = train("mixtral-8x7b", expert=8, expert_exchange="per-expert", **MOE)
+    assert sent(each, "all_to_all") == pytest.approx(sent(found, "all_to_all"))
+    assert sent(train("mixtral-8x7b", expert=4, **MOE), "all_to_all") == pytest.approx(
+        32 * 4 * rows / 2 * 4 * (1 - comb(6, 2) / comb(8, 2)) * 4096 * 2 * 3 / 4
+    )
     alone = train("mixtral-8x7b", **MOE)
     assert sent(found, "weights for forward") < sent(alone, "weights for forward") / 4
 
@@ -75,6 +81,8 @@ def test_keys_and_values_go_round() -> None:
 MESSAGES = [
     (["llama-2-7b", "--expert", "8"], "llama-2-7b has no experts to spread over 8 chips; leave expert out"),
     (["mixtral-8x7b", "--expert", "3", "--tensor", "2"], "experts on 3 chips, of which 2 run a copy; a multiple of 2"),
+    (["mixtral-8x7b", "--expert", "8", "--expert-exchange", "ring"], "unknown exchange of tokens and experts 'ring'"),
+    (["mixtral-8x7b", "--expert", "8", "--expert-exchange", "all-reduce"], "an AllReduce does not do; all-to-all"),
     (["mixtral-8x7b", "--expert", "16"], "mixtral-8x7b has 8 experts, which 16 chips do not divide"),
     (["qwen3.5-35b-a3b", "--context-parallel", "2"], "its DeltaNet layers (linear_attn) pass a state"),
 ]

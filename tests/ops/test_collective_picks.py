@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
+from itertools import product as every
 from math import prod
+from typing import Any
 
+import numpy as np
 import pytest
 from simulate_networks import TIERED, Network, dcn, inside, torus
 
+from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
+from roofline.hardware.network import with_mesh
 from roofline.ops.collective import cost, default_algorithm
 from roofline.ops.collective_choice import Chooser
+from roofline.ops.collective_multicast import carried
 from roofline.ops.collective_picks import Picks
+from roofline.sizes import symbol
 from roofline.work import Key
 
+#: Receivers on each chip, and how many a row goes to, of how many groups.
 ROUTINGS = {
-    "one a chip": (1, Picks(0, 2)),
-    "three a chip": (3, Picks(0, 3)),
-    "half the groups": (4, Picks(0, 3, taken=2, groups=4)),
-    "each to one group": (2, Picks(0, 2, taken=1, groups=2)),
+    "one a chip": (1, (2, 1, 1)),
+    "three a chip": (3, (3, 1, 1)),
+    "half the groups": (4, (3, 2, 4)),
+    "each to one group": (2, (2, 1, 2)),
 }
 
 
@@ -63,7 +71,7 @@ def crossings(sizes: Sequence[int], picks: Picks) -> list[Fraction]:
 @pytest.mark.parametrize("network", [n for n in TIERED if n.chips <= 16 and len(n.axes) == 1], ids=lambda n: n.name)
 def test_every_tier_carries_a_row_once_to_each_unit(network: Network, routing: str) -> None:
     each, usual = ROUTINGS[routing]
-    picks = Picks(each * network.chips, usual.chosen, usual.taken, usual.groups)
+    picks = Picks(each * network.chips, *usual)
     sizes = [dimension.size for (dimension,) in network.tiers]
     found = cost("AllToAll", network.axes, network.chips * picks.chosen, density=picks)
     expected = Counter[str]()
@@ -105,28 +113,141 @@ def test_direct_sends_to_each_chip_and_hierarchical_to_each_node() -> None:
     assert wire["hierarchical"]["X.nic"] == pytest.approx(nodes * 3 / 4 * 2**20)
     assert wire["direct"]["X.nvlink"] == pytest.approx(chips * 7 / 32 * 2**20)
     assert wire["hierarchical"]["X.nvlink"] == pytest.approx((chips * 31 / 32 - nodes * 3 / 4) * 2**20)
-    assert [work.total("hops") for work in ways.values()] == [1, 2]
+    assert [work.total("hops") for work in ways.values()] == [1, 1]
     assert default_algorithm("AllToAll", axes, picks) == "hierarchical"
     assert default_algorithm("AllToAll", axes, 0.25) == "direct"
-    large, small = (Chooser("auto", machine).cost("AllToAll", axes, n, picks).algorithm for n in (2**30, 2**10))
-    assert (large, small) == ("hierarchical", "direct")
+    assert Chooser("auto", machine).cost("AllToAll", axes, rows, picks).algorithm == "hierarchical"
 
 
-def test_a_torus_carries_a_row_to_each_chip() -> None:
-    """Along the rings a row for several chips is sent to each of them; slices joined by switches get it once."""
-    slice_, picks = torus((2, "ring"), (2, "ring")), Picks(32, 4)
-    whole, part = (cost("AllToAll", slice_.axes, 64, density=each).work for each in (1, picks))
-    for key, amount in whole.items():
-        assert part[key] == pytest.approx(amount * picks.density(4) if key.quantity == "wire" else amount)
+def route(
+    shape: Sequence[int], ways: Mapping[int, str], at: Sequence[int], goals: set[tuple[int, ...]], order: Sequence[int]
+) -> Iterator[tuple[int, int, int, Fraction]]:
+    """Take a row along one axis after the other: axis, way, the place before the link, how often."""
+    if not order or not goals:
+        return
+    axis, *rest = order
+    n = shape[axis]
+    ahead = [(goal[axis] - at[axis]) % n for goal in goals]
+    reached: Counter[tuple[int, int]] = Counter()
+    if ways[axis] == "one-way":
+        reached[1, max(ahead)] += 2
+    elif ways[axis] == "line":
+        reached[1, max(0, *(goal[axis] - at[axis] for goal in goals), 0)] += 2
+        reached[-1, max(0, *(at[axis] - goal[axis] for goal in goals), 0)] += 2
+    else:
+        for turn in (0, 1):
+            near = [d for d in ahead if d < n / 2 or (2 * d == n and turn)]
+            far = [n - d for d in ahead if d > n / 2 or (2 * d == n and not turn)]
+            reached[1, max(near, default=0)] += 1
+            reached[-1, max(far, default=0)] += 1
+    for (way, steps), halves in reached.items():
+        for step in range(steps):
+            yield axis, way, (at[axis] + way * step) % n, Fraction(halves, 2)
+    for place in {goal[axis] for goal in goals}:
+        there = (*at[:axis], place, *at[axis + 1 :])
+        yield from route(shape, ways, there, {goal for goal in goals if goal[axis] == place}, rest)
+
+
+TORI: list[tuple[tuple[int, ...], dict[int, str]]] = [
+    *(((n,), {0: way}) for n in (2, 3, 4, 5, 6) for way in ("ring", "line", "one-way")),
+    ((2, 3), {0: "ring", 1: "ring"}),
+    ((4, 2), {0: "line", 1: "ring"}),
+    ((3, 3), {0: "line", 1: "line"}),
+    ((2, 2, 3), {0: "ring", 1: "line", 2: "ring"}),
+]
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize(("shape", "ways"), TORI, ids=str)
+def test_every_link_of_a_torus_carries_a_row_once(shape: tuple[int, ...], ways: dict[int, str], routing: str) -> None:
+    each, usual = ROUTINGS[routing]
+    chips = list(every(*map(range, shape)))
+    if each * len(chips) % usual[2]:
+        pytest.skip("the groups do not divide the receivers")
+    picks = Picks(each * len(chips), *usual)
+    sets = Counter(frozenset(chips[r // each] for r in found) for found in picked(picks))
+    orders = [[*ways][start:] + [*ways][:start] for start in range(len(ways))]
+    crossed: Counter[tuple[int, int, int]] = Counter()
+    for goals, many in sets.items():
+        for at, order in every(chips, orders):
+            for axis, way, place, times in route(shape, ways, at, set(goals), order):
+                crossed[axis, way, place] += times * many
+    total = sum(sets.values()) * len(orders)
+    for axis, rows in carried(picks, shape, ways).items():
+        lines = len(chips) // shape[axis]
+        loads = [Fraction(crossed[axis, way, place], total * lines) for way in (1, -1) for place in range(shape[axis])]
+        most = max(loads) if ways[axis] == "line" else sum(loads) / shape[axis] / (1 if ways[axis] == "one-way" else 2)
+        assert rows == pytest.approx(float(most))
+
+
+def test_no_torus_carries_more_than_an_all_gather() -> None:
+    for target in ("v5e:16", "v5e:8", "v5e:16x16", "v5p:4x4x4", "v4:4x4x8"):
+        axes = [axis for axis in chip(target).mesh if axis.size > 1]
+        n = prod(axis.size for axis in axes)
+        gather = cost("AllGather", axes, n)
+        for picks in (Picks(256, 8), Picks(256, 8, 4, 8), Picks(512, 10)):
+            exchange = cost("AllToAll", axes, n * picks.chosen, density=picks)
+            least, most = (max(v for k, v in c.work.items() if k.quantity == "wire") for c in (exchange, gather))
+            assert least <= most * (1 + 1e-9)
+            plain = cost("AllToAll", axes, n * picks.chosen, density=picks.density(n))
+            assert exchange.work.total("wire") < plain.work.total("wire")
+
+
+def test_slices_get_a_row_once() -> None:
+    picks, slice_ = Picks(32, 4), torus((2, "ring"), (2, "ring"))
     joined = inside(slice_, dcn(2))
     found = cost("AllToAll", joined.axes, 8 * 4, density=picks)
     assert found.algorithm == "hierarchical"
     assert found.work[Key("wire", "S")] == pytest.approx(picks.reached(2) / 2)
 
 
+def test_nothing_is_sent_where_every_chip_has_it() -> None:
+    """Chips that split layers hold the same tokens: what they have is not sent to them."""
+    node, nodes = chip("h100:8").mesh.select("X"), chip("h100:32").mesh.select("X")
+    assert cost("AllToAll", node, 2**20, density=Picks(256, 8, copies=8)).work.total("wire") == 0
+    picks = Picks(256, 8, copies=16)
+    wire = {k.place: v for k, v in cost("AllToAll", nodes, 32 * 8, density=picks).work.items() if k.quantity == "wire"}
+    assert wire["X.nic"] == pytest.approx(picks.reached(4) * 2 / 4)
+    assert wire["X.nvlink"] == pytest.approx(picks.reached(32) * 16 / 32 - wire["X.nic"])
+    assert carried(Picks(64, 8, copies=4), [4, 4], {0: "ring", 1: "ring"})[1] == 0
+
+
 def test_skewed_picks_reach_the_busiest_unit_more_often() -> None:
     alike, skewed = Picks(8, 2), Picks(8, 2, skew=(3, 3, 1, 1, 1, 1, 1, 1))
-    assert Picks(8, 2, skew=(2,) * 8).reached(4) == alike.reached(4)
-    assert alike.reached(4) < skewed.reached(4) < 4
-    assert skewed.reached(1) == 1
-    assert Picks(8, 2, once=False, skew=skewed.skew).reached(4) == pytest.approx(2 * 4 * 6 / 12)
+    assert Picks(8, 2, skew=(2,) * 8).reached(4) == pytest.approx(alike.reached(4))
+    assert skewed.reached(4) < alike.reached(4) < skewed.reached(4, busiest=True) < 4
+    assert skewed.reached(1) == pytest.approx(1)
+    # one receiver gets a row as often as its share says, and none twice
+    assert skewed.reached(8, busiest=True) == pytest.approx(8 * 2 * 3 / 12)
+    assert skewed.reached(8) == pytest.approx(2)
+    always = Picks(8, 2, skew=(100, 1, 1, 1, 1, 1, 1, 1))
+    assert always.reached(8, busiest=True) == 8
+    assert always.reached(8) < 2
+    limited = Picks(256, 8, 4, 8)
+    flat = Picks(256, 8, 4, 8, skew=(1.0,) * 256)
+    assert [flat.reached(n) for n in (8, 64)] == pytest.approx([limited.reached(n) for n in (8, 64)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((256, 300), "a row goes to 300 of 256 receivers; from 1 to 256"),
+        ((8, 0), "a row goes to 0 of 8 receivers"),
+        ((10, 2, 3, 4), "2 of 10 receivers in 3 of 4 groups; groups divide 10"),
+        ((8, 2, 5, 4), "in 5 of 4 groups"),
+        ((8, 4, 1, 4), "those taken have 4 receivers at least"),
+        ((8, 2, 1, 1, (1.0,) * 4), "the skew has 4 shares, and there are 8 receivers; one for each"),
+        ((4, 2, 1, 1, (0.0,) * 4), "the shares of a skew are not negative, and some are more than 0"),
+        ((4, 2, 1, 1, (1.0, -1.0, 1.0, 1.0)), "the shares of a skew are not negative"),
+    ],
+)
+def test_picks_that_cannot_be_are_told(arguments: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(SizeError, match=said):
+        Picks(*arguments)
+
+
+@pytest.mark.parametrize("size", [symbol("n"), np.array([8, 16])])
+def test_open_numbers_of_chips_are_told(size: Any) -> None:
+    axes = with_mesh(chip("h100"), {"X": size}).mesh.select("X")
+    with pytest.raises(InputError, match="are counted on a number of chips; one number of chips at a time"):
+        cost("AllToAll", axes, 2**20, density=Picks(256, 8))

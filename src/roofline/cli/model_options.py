@@ -36,7 +36,11 @@ SHARING = (
     click.option("--balance", metavar="HOW", help="Cut stages by layers (default) or by time."),
     click.option("--data", metavar=_WAYS, help="Copies of the model (default: what chips are left)."),
     click.option("--expert", metavar=_WAYS, help="Chips over which whole experts are spread."),
-    click.option("--expert-exchange", metavar="HOW", help="Tokens to experts: all-to-all, per-expert; or all-reduce."),
+    click.option(
+        "--expert-exchange",
+        metavar="HOW",
+        help="Tokens are sent to experts (all-to-all, per-expert), or sums are added up (all-reduce).",
+    ),
     click.option("--dispatch", metavar="DTYPE", help="Format in which tokens are sent to experts."),
     click.option("--combine", metavar="DTYPE", help="Format in which experts' results are sent back."),
     click.option("--shared-experts", metavar="HOW", help="replicated (default) or split, where tokens are sent."),

@@ -41,6 +41,9 @@ _BESIDE = {
 @click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split each layer.")
 @click.option("--expert", type=int, default=1, show_default=True, metavar="N", help="Chips that hold whole experts.")
 @click.option(
+    "--expert-exchange", metavar="HOW", help="all-to-all (default where tokens are sent), per-expert, all-reduce."
+)
+@click.option(
     "--context-parallel", type=int, default=1, show_default=True, metavar="N", help="Chips that share each sequence."
 )
 @click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="Tensor: tokens split between blocks.")

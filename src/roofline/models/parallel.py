@@ -32,12 +32,6 @@ from roofline.models.splits import Splitter
 from roofline.ops.collective_choice import Chooser
 from roofline.sizes import ceil_div, product
 
-#: How often a token is sent to its experts.
-SENT = {
-    True: "once to each chip that has some of its experts, and once to each node",
-    False: "once for each of its experts",
-}
-
 
 def split(
     model: Model,
@@ -150,7 +144,7 @@ def _said(ways: Parallelism, spread: Spread | None, model: Model) -> list[str]:
         formats = [f"{what} {dtype or 'as activations'}" for what, dtype in
                    (("dispatch", spread.dispatch), ("combine", spread.combine))]  # fmt: skip
         said.append(
-            f"whole experts on {ways.expert} chips, all chosen alike; a token is sent {SENT[spread.once]} "
+            f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given; {spread.says()} "
             f"({', '.join(formats)})"
         )
         if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):

@@ -140,6 +140,12 @@ a divisor of 8: 1, 2, 4, 8
         made._placed()
         return replace(made, exchange=made.exchange or ("all-to-all" if made.expert > made.tensor else "all-reduce"))
 
+    def checked(self) -> Parallelism:
+        """The same, whose ways are known and whose parts have chips to lie on."""
+        self._known()
+        self._placed()
+        return self
+
     @property
     def chips(self) -> int:
         """Chips in all."""

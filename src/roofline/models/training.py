@@ -68,6 +68,7 @@ def train(
     pipeline: int = 1,
     fsdp: int | None = None,
     expert: int = 1,
+    expert_exchange: str | None = None,
     context_parallel: int = 1,
     tensor: int = 1,
     sequence_parallel: bool = True,
@@ -105,7 +106,8 @@ def train(
                        is left. ``fsdp`` chips share weights, gradients and states by ``zero`` stage, ``data`` chips
                        copy them, ``pipeline`` stages hold some layers each, ``tensor`` chips split every layer
         ``expert``     chips that hold whole experts each and send each other tokens: all ``tensor`` and
-                       ``context_parallel`` chips of some copies, which have their own part of the batch
+                       ``context_parallel`` chips of some copies, which have their own part of the batch;
+                       ``expert_exchange`` is all-to-all, per-expert or all-reduce, as in serving
         ``context_parallel``  chips that share each sequence and pass keys and values round a ring
         ``sequence_parallel``  with ``tensor``: the hidden state between blocks is split by tokens
         ``schedule``   of the pipeline: ``gpipe``, ``1f1b``, ``interleaved`` with ``chunks`` pieces a stage, ``zb-h1``
@@ -132,7 +134,7 @@ def train(
     if took is not None and mfu is not None:
         raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
     machine = target(on, **target_options)
-    layout = laid_out(described, tensor, sequence_parallel, context_parallel, expert)
+    layout = laid_out(described, tensor, sequence_parallel, context_parallel, expert, expert_exchange)
     given = {
         "data": data,
         "pipeline": pipeline,

@@ -39,7 +39,9 @@ def chips_by_use(
     return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in ORDER}
 
 
-def laid_out(model: Model, tensor: int, sequence: bool, context: int, expert: int) -> Parallelism:
+def laid_out(
+    model: Model, tensor: int, sequence: bool, context: int, expert: int, exchange: str | None = None
+) -> Parallelism:
     """How one copy of the model is laid on chips, with the copies that share its experts."""
     from roofline.models.parallel import has_experts
 
@@ -55,5 +57,5 @@ def laid_out(model: Model, tensor: int, sequence: bool, context: int, expert: in
         raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"a multiple of {inside}")
     if expert <= inside and expert not in (1, tensor, inside):
         raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"1, {tensor} or more")
-    exchange = "all-to-all" if expert > tensor else "all-reduce"
-    return replace(made, data=max(expert // inside, 1), exchange=exchange)
+    usual = "all-to-all" if expert > tensor else "all-reduce"
+    return replace(made, data=max(expert // inside, 1), exchange=exchange or usual).checked()

@@ -21,6 +21,7 @@ from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.hardware.network import Mesh
 from roofline.models.blocks.exchange import exchanged
+from roofline.ops.collective_picks import Picks
 from roofline.sizes import LARGEST, Size
 from roofline.work import Op, Tensor, Work
 
@@ -186,7 +187,10 @@ def _collective(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
     kind = TRANSPOSED[op.options["collective"]]
     axes = mesh.select(op.options["axes"])
     x, out = _gradient(op.writes[0]), _gradient(op.reads[0]) if op.reads else None
-    found = exchanged(kind, axes, op.dims["bytes"], x, out, density=op.options["density"])
+    density = op.options["density"]
+    if isinstance(density, Picks):  # gradients go to every chip that had a copy
+        density = replace(density, copies=1)
+    found = exchanged(kind, axes, op.dims["bytes"], x, out, density=density)
     return [replace(found, where=f"{op.where} gradient", repeat=op.repeat)]
 
 

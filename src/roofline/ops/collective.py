@@ -111,6 +111,9 @@ def cost(
     if algorithm is not None and not isinstance(algorithm, str):
         return algorithm.cost(kind, axes, nbytes, density)
     call = _call(kind, axes, nbytes, density)
+    if isinstance(density, Picks) and not isinstance(call.chips, int):
+        hint = "one number of chips at a time"
+        raise InputError("rows that go to several chips each are counted on a number of chips", hint=hint)
     name = default_algorithm(kind, axes, density) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
@@ -129,7 +132,7 @@ def collective(
     *,
     out: Tensor | None = None,
     algorithm: str | Chooser | None = None,
-    density: Size = 1,
+    density: Density = 1,
     name: str = "",
 ) -> Op:
     """Make the operation of a collective on ``x``, the part of the array that one chip holds before it.
@@ -153,7 +156,7 @@ def collective(
         writes=(out or _result(kind, x, chips),),
         dims={"bytes": nbytes, "chips": chips},
         note=found.note,
-        options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes},
+        options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density},
     )
 
 

@@ -54,7 +54,7 @@ def _ways(group: Group) -> Size:
 
 
 def _shuffled(call: Call, group: Group) -> Work:
-    work, directly = Work(), exchange(call)
+    work, directly = Work(), exchange(call._replace(density=call.sent))
     for level in group.levels:
         if level.topology == "torus":
             wire, hops = exact_div(held(call) * level.size * present(level.size), 8), half(level.size)

@@ -34,7 +34,8 @@ def _unfit(call: Call) -> str:
 @algorithm("direct", (*GATHERING, "AllToAll", "Permute", "Send", "Broadcast"), "every chip to every other", _unfit)
 def direct(call: Call) -> Work:
     """Count a direct exchange; a row for several chips is sent to each of them, wherever they are."""
-    return _COUNTS[call.kind](call._replace(density=call.sent))
+    several = call._replace(density=call.sent) if len(call.groups) > 1 else call
+    return _COUNTS[call.kind](several)
 
 
 @algorithm("two-shot", ["AllReduce"], "a direct ReduceScatter, then a direct AllGather", no_torus)

@@ -20,13 +20,13 @@ arXiv:2412.19437, sections 2.1.2 and 3.2.2.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
-from math import comb
+from math import comb, isfinite, log
 from typing import TypeAlias
 
+from roofline.errors import SizeError
 from roofline.sizes import Size
 
 
@@ -34,42 +34,78 @@ from roofline.sizes import Size
 class Picks:
     """Each row goes to ``chosen`` of ``count`` receivers, which lie on the chips in order, as likely to any.
 
-    A row's receivers are of ``taken`` of ``groups``, whose receivers lie together. A unit that has several of a row's
-    receivers gets it ``once``, or else for each. ``skew`` are shares of the picks that each receiver gets; figures are
-    then those of the busiest unit. Units are equal parts of the chips, from all of them to one.
+    A row's receivers are of ``taken`` of ``groups``, whose receivers lie together. ``skew`` are shares of the picks
+    that each receiver gets: none gets a row twice, and the busiest unit sets the time. ``copies`` chips that lie
+    together have each row before it is sent. Units are equal parts of the chips, from all of them to one.
+
+    >>> skewed = Picks(8, 2, skew=(3, 3, 1, 1, 1, 1, 1, 1))
+    >>> round(skewed.reached(4), 2), round(skewed.reached(4, busiest=True), 2)      # the latter: 4 times the first's
+    (1.79, 3.33)
+    >>> Picks(8, 9)
+    Traceback (most recent call last):
+    roofline.errors.SizeError: a row goes to 9 of 8 receivers; from 1 to 8
     """
 
     count: int
     chosen: int
     taken: int = 1
     groups: int = 1
-    once: bool = True
     skew: tuple[float, ...] = ()
+    copies: int = 1
 
-    def reached(self, units: int) -> float:
-        """Count the units that a row has to reach, or the rows that it makes where it is not sent once."""
-        busiest = self._busiest(units)
-        if not self.once:
-            return self.chosen * busiest
-        found = _reached(self.count, self.chosen, self.taken, self.groups, units)
-        # as (1 - p) to the power of n picks is what n independent ones miss
-        return float(found) if busiest == 1 else units * (1 - (1 - float(found) / units) ** busiest)
+    def __post_init__(self) -> None:
+        row, pool = f"a row goes to {self.chosen} of {self.count} receivers", self.count * self.taken // self.groups
+        if not 1 <= self.chosen <= self.count:
+            raise SizeError(row, hint=f"from 1 to {self.count}")
+        if self.count % self.groups or not 1 <= self.taken <= self.groups or pool < self.chosen:
+            hint = f"groups divide {self.count}, and those taken have {self.chosen} receivers at least"
+            raise SizeError(f"{row} in {self.taken} of {self.groups} groups", hint=hint)
+        if self.skew and len(self.skew) != self.count:
+            said = f"the skew has {len(self.skew)} shares, and there are {self.count} receivers"
+            raise SizeError(said, hint="one for each")
+        if self.skew and not (min(self.skew) >= 0 and sum(self.skew) > 0 and isfinite(sum(self.skew))):
+            raise SizeError("the shares of a skew are not negative, and some are more than 0", hint="as in 3, 1, 1, 1")
+
+    def reached(self, units: int, *, busiest: bool = False) -> float:
+        """Count the units that have some of a row's receivers; as if each had as often as the busiest, if asked."""
+        hits = [self.hit(part) for part in _parts(self.count, units)] if self.skew else []
+        if hits:
+            return units * max(hits) if busiest else sum(hits)
+        alike = Counter(self._overlaps(part) for part in _parts(self.count, units))
+        return sum(times * self.hit_evenly(own) for own, times in alike.items())
 
     def density(self, units: int) -> float:
         """Say which part of all picks is sent, where each unit gets a row once."""
-        return self.reached(units) / self.chosen
+        return self.reached(units, busiest=True) / self.chosen
 
-    def crossing(self, units: int) -> float:
-        """Say which part of all picks is sent to other units than the row's own."""
-        return self.density(units) * (units - 1) / units
+    def crossing(self, units: int, chips: int) -> float:
+        """Say which part of all picks is sent to units of all the chips that have no copy of the row."""
+        having = max(-(-self.copies * units // chips), 1)
+        return self.density(units) * (units - having) / units
 
-    def _busiest(self, units: int) -> float:
-        """How many times as many picks as others have those of the busiest unit."""
+    def hit(self, receivers: Sequence[int]) -> float:
+        """Say how likely some of a row's receivers are among these."""
+        found = self.hit_evenly(self._overlaps(receivers))
         if not self.skew:
-            return 1
-        return (
-            units * max(sum(self.skew[part.start : part.stop]) for part in _parts(self.count, units)) / sum(self.skew)
-        )
+            return found
+        missed, left = 1.0, 1.0
+        for share in sorted((self.skew[one] / sum(self.skew) for one in receivers), reverse=True):
+            missed *= 1 - self.chosen * share / left if self.chosen * share < left else 0.0
+            left -= share
+        unlimited = _missed(self.count, self.chosen, 1, 1, (len(receivers),))
+        # groups make as much of a difference as they do where none is likelier than another
+        grouped = 0 < found < 1 and 0 < unlimited < 1
+        power: float = log(1 - found) / log(unlimited) if grouped else 1.0
+        return 1.0 - float(missed**power)
+
+    def hit_evenly(self, own: Sequence[int]) -> float:
+        """Say how likely some of a row's receivers are among so many of each group, whatever the skew."""
+        return 1 - _missed(self.count, self.chosen, self.taken, self.groups, tuple(sorted(filter(None, own))))
+
+    def _overlaps(self, receivers: Sequence[int]) -> tuple[int, ...]:
+        """How many receivers of each group are among these."""
+        size = self.count // self.groups
+        return tuple(sorted(Counter(receiver // size for receiver in receivers).values()))
 
 
 #: The share of an AllToAll that is sent: one number, or that of rows that go to several chips each.
@@ -80,32 +116,20 @@ def _parts(count: int, units: int) -> Sequence[range]:
     return [range(count * unit // units, count * (unit + 1) // units) for unit in range(units)]
 
 
-@lru_cache(maxsize=4096)
-def _reached(count: int, chosen: int, taken: int, groups: int, units: int) -> Fraction:
-    """Count every way to take groups and receivers of them: a unit is missed by those that have none of its own."""
-    size, pool = count // groups, count * taken // groups
-    every = comb(groups, taken) * comb(pool, chosen)
-    alike = Counter(tuple(sorted(_overlaps(part, size))) for part in _parts(count, units))
-    missed = sum(times * _missing(own, chosen, taken, groups, pool) for own, times in alike.items())
-    return units - Fraction(missed, every)
-
-
-def _overlaps(part: range, size: int) -> Iterable[int]:
-    """How many receivers of each group it meets lie in a unit."""
-    return Counter(receiver // size for receiver in part).values()
-
-
-def _missing(own: Sequence[int], chosen: int, taken: int, groups: int, pool: int) -> int:
-    """Count the ways that miss a unit which has ``own`` receivers of some groups."""
+@lru_cache(maxsize=2**16)
+def _missed(count: int, chosen: int, taken: int, groups: int, own: tuple[int, ...]) -> float:
+    """How likely a row has none of the receivers of which ``own`` are of each group: every way to pick is counted."""
+    pool = count * taken // groups
     ways = Counter({(0, 0): 1})
     for inside in own:
         for (met, receivers), many in tuple(ways.items()):
             ways[met + 1, receivers + inside] += many
-    return sum(
+    missing = sum(
         many * comb(groups - len(own), taken - met) * comb(pool - receivers, chosen)
         for (met, receivers), many in ways.items()
         if met <= taken
     )
+    return missing / (comb(groups, taken) * comb(pool, chosen))
 
 
 __all__ = ["Density", "Picks"]

@@ -34,6 +34,7 @@ from collections.abc import Callable
 from roofline.hardware.network import Level
 from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, all_close, passes, several_links, some_torus
 from roofline.ops.collective_groups import Group, closed_or_open, doublings, half, present, ring_distances, used
+from roofline.ops.collective_multicast import carried
 from roofline.ops.collective_picks import Picks
 from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum
 from roofline.work import Work
@@ -139,12 +140,26 @@ def spread(call: Call, sent: Callable[[Group, Level], Size], passed: Ways, gathe
 def _shuffled(call: Call, ways: Ways, hops: Ways, one_way: bool) -> Work:
     """AllToAll over the axes of a torus, one after the other: what a chip holds moves along each of them."""
     work = Work()
+    rows = _carried(call, ways, one_way) if isinstance(call.density, Picks) else {}
     for level in (level for group in call.groups if group.topology == "torus" for level in group.levels):
         n = level.size
         distance = exact_div(n * (n - 1), 2) if one_way else ring_distances(n)
-        wire = exact_div(held(call) * distance, n * ways(level))
+        wire = exact_div(held(call) * distance, n * ways(level)) if not rows else rows[level.place]
         work += Work.wire(level.place, wire) + Work.hops(level.place, hops(level))
     return work
+
+
+def _carried(call: Call, ways: Ways, one_way: bool) -> dict[str, Size]:
+    """Bytes over the links of a torus whose rows go to several chips each: such a link carries a row once."""
+    assert isinstance(call.density, Picks)
+    levels = [level for group in reversed(call.groups) for level in group.levels]
+    torus = {i: level for i, level in enumerate(levels) if level.topology == "torus"}
+    if not torus:
+        return {}
+    kinds = {i: "one-way" if one_way else "ring" if ways(level) == 2 else "line" for i, level in torus.items()}
+    rows = carried(call.density, [level.size for level in levels], kinds)
+    each = exact_div(call.nbytes, call.chips * call.density.chosen)
+    return {level.place: each * rows[i] for i, level in torus.items()}
 
 
 def held(call: Call) -> Size:
@@ -156,18 +171,20 @@ def exchange(call: Call) -> Work:
     """AllToAll over switches: a chip sends each of the other members of every tier its share, directly.
 
     All of them at once, so the one hop is over the outermost tier. A row that several chips of a unit need goes to
-    that unit once, and is passed on inside: a hop for each tier.
+    that unit once and is passed on inside; the hops are those of a row that is not.
     """
     work = Work()
     inside: Size = 1
-    passed = isinstance(call.density, Picks)
     for group in reversed(call.groups):
         if group.topology == "torus":
             continue
         (level,) = group.levels
-        wire = exact_div(_crossing(call, group), natural_ways(level))
-        work += Work.wire(level.place, wire) + Work.hops(level.place, present(level.size) * inside)
-        inside = inside * (1 if passed else 1 - present(level.size))
+        crossing = _crossing(call, group)
+        if isinstance(crossing, float) and not crossing:
+            continue
+        work += Work.wire(level.place, exact_div(crossing, natural_ways(level)))
+        work += Work.hops(level.place, present(level.size) * inside)
+        inside = inside * (1 - present(level.size))
     return work
 
 
@@ -180,8 +197,8 @@ def _crossing(call: Call, group: Group) -> Size:
     if not isinstance(call.density, Picks):
         return exact_div(held(call) * group.below * (group.units - 1), call.chips)
     here = call.chips // group.below
-    share = call.density.crossing(here) - call.density.crossing(here // group.units)
-    return exact_div(call.nbytes, call.chips) * max(share, 0.0)
+    share = call.density.crossing(here, call.chips) - call.density.crossing(here // group.units, call.chips)
+    return exact_div(call.nbytes, call.chips) * share
 
 
 @algorithm("one-way ring", _KINDS, "one way round a ring", _no_ring)

@@ -9,7 +9,9 @@ from roofline.hardware.network import MeshAxis
 from roofline.models.blocks.exchange import Algorithm, exchanged
 from roofline.models.step import Step, divided
 from roofline.models.trace import Trace
-from roofline.ops.collective_picks import Picks
+from roofline.ops.collective_choice import AUTO, Chooser
+from roofline.ops.collective_groups import groups
+from roofline.ops.collective_picks import Density
 from roofline.sizes import Size, product
 from roofline.work import Tensor
 
@@ -20,8 +22,8 @@ class Spread:
 
     ::
 
-        dispatch    own·c rows from each chip, of which 1/ways stay where they are: c are the chips that a token's k
-                    experts lie on, and what leaves a node goes once to each other node that has some of them
+        dispatch    own·c rows from each chip, less those for chips that have the token: c are the chips that a token's
+                    k experts lie on, and what leaves a node goes once to each other node that has some of them
         combine     as many rows back: each chip weighs and adds up what its experts made of a token, each node what
                     its chips made, and the token's own chip the rest
         not once    own·k rows each way, one for each expert, weighted and added up where the token came from
@@ -60,18 +62,32 @@ class Spread:
             return (step.batch if step.group is None else step.group) * step.new
         return step.batch * step.new if self.context else step.tokens
 
-    def sent(self, trace: Trace, way: str, x: Tensor, rows: Size, tokens: Size, picks: Picks) -> Tensor:
-        """Send what belongs to each chip's ``tokens``, to the experts or back, and return the ``rows`` that arrive.
+    def copies(self, step: Step) -> int:
+        """Chips that lie together and have each token before it is sent."""
+        ways = product(axis.size for axis in self.same(step))
+        return 1 if self.scattered or not isinstance(ways, int) else ways
+
+    def sent(self, trace: Trace, way: str, x: Tensor, rows: Size, made: Size, density: Density = 1) -> Tensor:
+        """Send the rows that are ``made`` of a chip's tokens to the experts or back; return the ``rows`` that arrive.
 
         The busiest chip's link sets the time: it gets more than it sends, or the other way round.
         """
         width = x.dims[1]
         dtype = (self.dispatch if way == "dispatch" else self.combine) or trace.step.activations
-        ways = product(axis.size for axis in self.axes)
         out = trace.made(f"{way}.all_to_all", rows, width, dtype=dtype)
-        nbytes = dtypes.get(dtype).nbytes(tokens * picks.chosen * width) * ways
-        if not self.once and picks.skew:
-            nbytes = nbytes * picks.density(ways)
-        op = exchanged("AllToAll", self.axes, nbytes, x, out, self.algorithm, picks if self.once else 1)
+        nbytes = dtypes.get(dtype).nbytes(made * width) * product(axis.size for axis in self.axes)
+        op = exchanged("AllToAll", self.axes, nbytes, x, out, self.algorithm, density)
         trace.add(op, f"{way}.all_to_all")
         return out
+
+    def says(self) -> str:
+        """How often a token is sent."""
+        if not self.once:
+            return "a token is sent once for each of its experts"
+        said = "a token is sent once to each chip that has some of its experts"
+        tiers = groups(self.axes)
+        name = self.algorithm.name("AllToAll") if isinstance(self.algorithm, Chooser) else self.algorithm
+        if any(group.topology == "torus" for group in tiers):
+            return f"{said}, and once over each link on its way"
+        passed_on = len(tiers) > 1 and name in (None, AUTO, "hierarchical")
+        return f"{said}, and once to each node" if passed_on else said

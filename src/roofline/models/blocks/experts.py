@@ -161,44 +161,44 @@ class Experts(Block):
         trace.add(Op("", "softmax", work, read, (out,), {"elements": elements}), "choice")
         return out
 
-    def _held(self, skew: Sequence[float] | None) -> tuple[float, Sequence[float] | None]:
-        """The share of all rows that this chip's experts get, and of the tokens' choices each of them: the busiest's.
+    def _held(self, skew: Sequence[float]) -> tuple[float, Sequence[float]]:
+        """Rows that a token makes on the busiest chip, and the share of all choices of each expert there.
 
-        Experts lie on chips in order.
+        Experts lie on chips in order, and none gets a token twice.
         """
-        if self.ways == 1 or skew is None:
-            return 1 / self.ways, None
         if len(skew) != self.count:
             raise SizeError(f"the skew has {len(skew)} shares, and there are {self.count} experts", hint="one for each")
         held, total = self.count // self.ways, sum(skew)
-        chips = [skew[start : start + held] for start in range(0, self.count, held)]
-        busiest = max(chips, key=sum)
-        return sum(busiest) / total, [share / total for share in busiest]
+        chips = [[share / total for share in skew[start : start + held]] for start in range(0, self.count, held)]
+        rows = [sum(minimum(1, self.chosen * share) for share in chip) for chip in chips]
+        return max(rows), chips[rows.index(max(rows))]
 
     def _experts(
         self, trace: Trace, x: Tensor, tokens: Size, chosen: Tensor, weights: dict[str, Weight], module: str
     ) -> Tensor:
         step, spread = trace.step, self.spread
         every = step.tokens if spread is None else spread.every(step)
-        load, shares = self._held(step.skew)
-        rows = divided(every * self.chosen, self.ways)
+        made, rows = tokens * self.chosen, divided(every * self.chosen, self.ways)
         touched = divided(touched_experts(self.count, self.chosen, every, step.skew), self.ways)
-        if shares is not None:
-            rows, touched = every * self.chosen * load, _touched_of(shares, self.chosen, every)
+        if self.ways > 1 and step.skew is not None:
+            busiest, shares = self._held(step.skew)
+            made, rows = tokens * busiest * self.ways, every * busiest
+            touched = _touched_of(shares, self.chosen, every)
         if spread is None:
             found = self._applied(trace, x, rows, touched, weights, module)
             return self._weighted(trace, found, chosen, rows, tokens, module)
-        picks = Picks(self.count, self.chosen, *self.limit, spread.once, tuple(step.skew or ()))
-        there, back = rows, tokens * self.chosen
-        if spread.once:
-            there, back = divided(every * picks.reached(self.ways), self.ways), tokens * picks.reached(self.ways)
-        x = spread.sent(trace, "dispatch", x, there, tokens, picks)
-        found = self._applied(trace, x, rows, touched, weights, module)
         if not spread.once:
-            found = spread.sent(trace, "combine", found, back, tokens, picks)
-            return self._weighted(trace, found, chosen, back, tokens, module)
+            x = spread.sent(trace, "dispatch", x, rows, made)
+            found = self._applied(trace, x, rows, touched, weights, module)
+            found = spread.sent(trace, "combine", found, tokens * self.chosen, made)
+            return self._weighted(trace, found, chosen, tokens * self.chosen, tokens, module)
+        picks = Picks(self.count, self.chosen, *self.limit, tuple(step.skew or ()))
+        there = divided(every * picks.reached(self.ways, busiest=True), self.ways)
+        back, made = tokens * picks.reached(self.ways), tokens * self.chosen
+        x = spread.sent(trace, "dispatch", x, there, made, replace(picks, copies=spread.copies(step)))
+        found = self._applied(trace, x, rows, touched, weights, module)
         found = self._weighted(trace, found, chosen, rows, there, module)
-        found = spread.sent(trace, "combine", found, back, tokens, picks)
+        found = spread.sent(trace, "combine", found, back, made, picks)
         out = trace.made(_join(module, "sum"), tokens, found.dims[1])
         self._added(trace, (found,), out, (back - tokens) * found.dims[1], 1, _join(module, "sum"))
         return out

@@ -93,12 +93,16 @@ def chosen(fields: Fields, experts: int, *names: str) -> int:
     return count
 
 
+#: Kinds of models whose experts are in eight groups, of which a token takes four, where nothing is said.
+_GROUPED = ("deepseek_v3", "deepseek_v32", "axk1")
+
+
 def limited(fields: Fields, experts: int) -> tuple[int, int]:
     """Of how many groups a token's experts may be, and how many there are: DeepSeek's routing; else one of one."""
-    v2, v3 = fields.kind == "deepseek_v2", fields.kind.startswith("deepseek_v3")
-    if fields.get("topk_method", "greedy" if v2 else "") == "greedy":
+    unlimited = fields.get("topk_method", "greedy" if fields.kind == "deepseek_v2" else "") == "greedy"
+    if unlimited or not fields.flag("use_grouped_topk", True):
         return 1, 1
-    usual = (8, 4) if v3 and experts % 8 == 0 else (1, 1)
+    usual = (8, 4) if fields.kind in _GROUPED and experts % 8 == 0 else (1, 1)
     groups = fields.size("n_group", "num_expert_group", default=usual[0])
     taken = fields.size("topk_group", default=usual[1])
     each = fields.size("num_experts_per_tok")

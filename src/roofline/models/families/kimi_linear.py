@@ -32,7 +32,7 @@ def read(fields: Fields) -> Model:
         num_experts_per_token="num_experts_per_tok",
     )  # fmt: skip
     fields.ignore(
-        "moe_renormalize", "moe_router_activation_func", "use_grouped_topk", "mla_use_nope",
+        "moe_renormalize", "moe_router_activation_func", "mla_use_nope",
     )  # fmt: skip
     shape = latent_shape(fields)
     act = activation(fields, "hidden_act")

@@ -16,6 +16,7 @@ from roofline.models.families._parts import (
     dense,
     expert_layers,
     layer_types,
+    limited,
     make,
     routed,
     unscaled,
@@ -74,7 +75,7 @@ def exaone(fields: Fields) -> Model:
     width = fields.size("moe_intermediate_size")
     experts = routed(
         fields, shape, act, experts=("num_experts",), shared=width * fields.count("num_shared_experts"),
-        scored="sigmoid",
+        scored="sigmoid", limit=limited(fields, fields.size("num_experts")),
     )  # fmt: skip
     mlp = dense(fields, shape, act)
     layers = [
