@@ -192,6 +192,9 @@ def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
             yield from _retyped(plain, formats, f"{name} arithmetic", reason, intermediates=name)
     if "tf32" in known and {o.dtype for o in inputs} == {"fp32"} and asked.compute is None:
         yield Idea("tf32 arithmetic", "fp32 stored, 10 bits of fraction multiplied", asked.vary(compute="tf32"))
+    read = {dtypes.arithmetic_name(o.dtype) for o in inputs}
+    if len(read) == 1 and asked.compute is None and (summed := f"{min(read)}_acc16") in known:
+        yield Idea(f"{summed} arithmetic", "sums in fp16, not in fp32", asked.vary(compute=summed))
 
 
 def _narrowable(asked: Question) -> list[Operand]:
