@@ -110,6 +110,20 @@ def test_fp32_is_offered_tf32() -> None:
     assert "tf32 arithmetic" in changes("fp32[B, D] * fp32[D, F]", "a100", B=8192, D=4096, F=4096)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "chip", "offered"),
+    [
+        ("fp16", "rtx-4080", {"fp16_acc16 arithmetic"}),
+        ("fp8_e4m3", "rtx-4080", {"fp8_acc16 arithmetic"}),
+        ("bf16", "rtx-4080", set()),
+        ("fp16", "a100", set()),
+    ],
+)
+def test_sums_in_fp16_are_offered_where_they_are_faster(dtype: str, chip: str, offered: set[str]) -> None:
+    found = changes(f"{dtype}[B, D] * {dtype}[D, F]", chip, B=8192, D=4096, F=4096)
+    assert {change for change in found if "acc16" in change} == offered
+
+
 def test_an_incomplete_answer_has_no_advice_and_no_rate() -> None:
     answer = bound("bf16[B, D] * bf16[D, F]", on="wse-3", B=512, D=1024, F=1024)
     assert answer.incomplete

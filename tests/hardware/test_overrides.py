@@ -99,6 +99,25 @@ def test_links_power_and_clocks():
     assert find_link(chip("a10", nic=1e10), "nic").topology == "network"
 
 
+def test_peaks_that_no_source_counts_per_clock_follow_the_clock():
+    half = chip("a100", tensor={"clock": "0.705 GHz"})
+    assert peak(half, "tensor", "int4").value == pytest.approx(624e12)
+    assert peak(half, "tensor", "bf16").value == pytest.approx(156e12, rel=1e-2)
+
+
+def test_a_given_peak_does_not_follow_a_clock():
+    for order in (1, -1):
+        given = dict([("tensor.bf16", "900 TFLOP/s"), ("tensor.clock", "1.5 GHz")][::order])
+        machine = override(chip("h100"), given)
+        assert peak(machine, "tensor", "bf16").value == 900e12
+        assert peak(machine, "tensor", "fp8").value == pytest.approx(132 * 8192 * 1.5e9)
+
+
+def test_a_clock_that_no_peak_can_follow_is_an_error():
+    with pytest.raises(HardwareError, match=r"the peak tensor\.bf16 of NVIDIA L40S goes with no known clock; give"):
+        chip("l40s", tensor={"clock": "2.2 GHz"})
+
+
 def test_a_clock_gives_the_peaks_a_source_counts_per_clock():
     machine = chip("spr", amx={"clock": "2 GHz"})
     assert peak(machine, "amx", "bf16").value == 56 * 1024 * 2e9

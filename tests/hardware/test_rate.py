@@ -89,9 +89,13 @@ def test_matmuls(target, dtype, unit, runs_as, value, note):
     assert found.value == pytest.approx(value, rel=1e-4)
 
 
-def test_a_peak_above_what_was_measured_is_a_limit_again():
+def test_a_given_peak_or_clock_is_the_card_s_own():
     assert "clock" in flops(chip("rtx-5090"), "bf16").note
-    assert flops(chip("rtx-5090", bf16="250 TFLOP/s"), "bf16").note == ""
+    assert "clock" in flops(chip("rtx-5090", fp16="250 TFLOP/s"), "bf16").note
+    assert flops(chip("rtx-5090", bf16="200 TFLOP/s"), "bf16").note == ""
+    faster = flops(chip("rtx-5090", tensor={"clock": "2.85 GHz"}), "bf16")
+    assert faster.note == ""
+    assert faster.value == pytest.approx(170 * 512 * 2.85e9)
 
 
 def test_a_choice_of_unit_holds_where_a_unit_is_called_by_its_kind():

@@ -30,6 +30,7 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
         (f"{ONE} --past 50", "--past says nothing without --prompt; add it, or leave --past out"),
         (f"{ONE} --all-logits", "--all-logits says nothing without --prompt"),
         (f"{ONE} --accept 0.5", "--accept says nothing without --draft"),
+        (f"{ONE} --draft 2 --draft-weights int4", "--draft-weights says nothing without --draft-by"),
         (f"{ONE} --link 1GB/s", "--link says nothing without --prefill-on"),
         (f"{ONE} --prefill-batch 1", "--prefill-batch says nothing without --prefill-on"),
         (f"{ONE} --micro-batches 4", "--micro-batches says nothing without --pipeline"),

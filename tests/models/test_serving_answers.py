@@ -96,6 +96,15 @@ def test_a_draft_is_its_steps_and_a_check_of_all_its_tokens() -> None:
     assert found.speedup == pytest.approx(plain * expected_tokens(3, 0.7) / (sum(steps) + check), rel=1e-12)
 
 
+def test_a_model_drafts_in_its_own_formats_or_in_those_asked_for() -> None:
+    asked: dict[str, Any] = {"on": "a100", "context": 5, "acceptance": 0.8, "draft": 1, "by": "llama-2-7b"}
+    for wanted, stored in ((None, "fp16"), ("int4", "int4")):
+        found = speculate("llama-2-70b", **asked, weights="int4", draft_weights=wanted)
+        alone = serve_bound("llama-2-7b", "decode", on="a100", context=5, weights=stored)
+        assert found.asked.drafting == alone.lower
+        assert found.by == ("llama-2-7b in int4" if wanted else "llama-2-7b")
+
+
 @pytest.mark.parametrize("batch", [1, 64, 512])
 @pytest.mark.parametrize("acceptance", [0.0, 0.5, 0.9, 1.0])
 def test_the_best_draft_is_the_best_of_all(batch: int, acceptance: float) -> None:
@@ -142,6 +151,7 @@ def test_prediction_layers_are_the_first_of_those_in_the_file(name: str) -> None
         ({"by": -1.0}, "a draft step of -1.0 of the model's own; a fraction"),
         ({"by": "mtp"}, "llama-3-8b has no layers that predict further tokens; name a draft model"),
         ({"by": "lama"}, "no model 'lama'"),
+        ({"draft_weights": "int4"}, "a format of a draft's weights is that of a model that drafts"),
         ({"draft": 0}, "size draft is 0"),
     ],
 )

@@ -195,6 +195,9 @@ def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
     stored = [dtypes.get(o.dtype) for o in inputs]
     if "fp32" in known and asked.compute is None and any(f.family == "float" and f.bits == 16 for f in stored):
         yield Idea("fp32 arithmetic", "wider, over the same bytes, and faster on this chip", asked.vary(compute="fp32"))
+    read = {dtypes.arithmetic_name(o.dtype) for o in inputs}
+    if len(read) == 1 and asked.compute is None and (summed := f"{min(read)}_acc16") in known:
+        yield Idea(f"{summed} arithmetic", "sums in fp16, not in fp32", asked.vary(compute=summed))
 
 
 def _narrowable(asked: Question) -> list[Operand]:

@@ -25,6 +25,7 @@ WORKED_OUT = (
         "--accept", callback=FRACTION, default="0.8", show_default=True, metavar="P", help="Chance that one holds."
     ),
     click.option("--draft-by", metavar="MODEL", help="What drafts: a model, mtp, or a fraction of a step (0.1)."),
+    click.option("--draft-weights", metavar="DTYPE", help="Format of a drafting model's matrices (default: its own)."),
     click.option("--prefill-on", metavar="TARGET", help="Prefill on chips of its own: how many for each that decodes."),
     click.option("--prefill-tensor", type=_COUNT, metavar="N", help="Chips that split a prefill server (all)."),
     click.option("--prefill-batch", type=_COUNT, default=1, show_default=True, metavar="N", help="Prompts at once."),
@@ -48,6 +49,7 @@ PICTURES = (
 BESIDE = {
     **dict.fromkeys(("past", "all_logits"), ("prompt",)),
     **dict.fromkeys(("accept", "draft_by"), ("draft",)),
+    "draft_weights": ("draft_by",),
     **dict.fromkeys(("prefill_tensor", "prefill_batch", "link"), ("prefill_on",)),
     **dict.fromkeys(("micro_batches", "balance"), ("pipeline",)),
     **dict.fromkeys(("expert_exchange", "dispatch", "combine", "shared_experts"), ("expert",)),
@@ -59,8 +61,8 @@ BESIDE = {
 
 PICTURE_NAMES = ("view", "phase", "file", "dark", "width")
 WORKED_OUT_NAMES = (
-    "output", "chunk", "fit", "advise", "price", "power", "draft", "accept", "draft_by", "prefill_on",
-    "prefill_tensor", "prefill_batch", "link", "form", "tpot",
+    "output", "chunk", "fit", "advise", "price", "power", "draft", "accept", "draft_by", "draft_weights",
+    "prefill_on", "prefill_tensor", "prefill_batch", "link", "form", "tpot",
 )  # fmt: skip
 
 

@@ -104,7 +104,8 @@ def _speculation(asked: Question, found: Any) -> Section:
     with suppress(ValueError):
         by = float(by)
     sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
-    answer = speculate(asked.model, by=by, acceptance=asked.wanted["accept"], **sizes, **asked.decoding)
+    drafter = {"by": by, "draft_weights": asked.wanted["draft_weights"], "acceptance": asked.wanted["accept"]}
+    answer = speculate(asked.model, **drafter, **sizes, **asked.decoding)
     return _answer("speculation", answer)
 
 

@@ -56,6 +56,16 @@ def peak_at(cores: int, per_clock: Figure, clock: Figure) -> Figure:
     return Figure(cores * per_clock.value * clock.value, per_clock.source, "derived", note)
 
 
+def scaled(peak: Figure, old: Figure, new: Figure) -> Figure:
+    """Make the peak at another clock.
+
+    >>> scaled(Figure(989e12), Figure(1.83e9), Figure(0.915e9)).value
+    494500000000000.0
+    """
+    note = f"at {new.value / 1e9:g} in place of {old.value / 1e9:g} GHz"
+    return Figure(peak.value * new.value / old.value, peak.source, "derived", note)
+
+
 def capacity_of(cores: int, each: Figure) -> Figure:
     """Make the capacity of all cores from that of one."""
     return Figure(cores * each.value, each.source, "derived", f"{cores} cores x {each.value:g} B")

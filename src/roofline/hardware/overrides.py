@@ -30,7 +30,7 @@ from typing import Any
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen
-from roofline.hardware.cores import capacity_of, peak_at
+from roofline.hardware.cores import capacity_of, peak_at, scaled
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Unit
 from roofline.hardware.rate import find_level, find_link
 from roofline.hardware.reading import peak_name
@@ -195,12 +195,21 @@ def _set_fraction(machine: Machine, unit: Unit, dtype: str, key: str, value: Any
 
 
 def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
-    """Set a clock; peaks whose FLOP per clock and core are known follow: cores x FLOP per clock x clock."""
+    """Set a clock; peaks that were not given follow it: cores x FLOP per clock x clock, else by how it changes."""
     clock = _given(key, value, "Hz")
-    peaks = dict(unit.peaks)
-    for dtype, per_clock in unit.per_clock.items():
-        if machine.cores is not None:
-            peaks[dtype] = peak_at(machine.cores, per_clock, clock)
+    counted = unit.per_clock if machine.cores is not None else {}
+    peaks = {}
+    for name in dict.fromkeys((*unit.peaks, *counted)):
+        peak = unit.peaks.get(name)
+        if peak is not None and peak.basis == "given":
+            peaks[name] = peak
+        elif name in counted and machine.cores is not None:
+            peaks[name] = peak_at(machine.cores, counted[name], clock)
+        elif peak is not None and unit.clock is not None:
+            peaks[name] = scaled(peak, unit.clock, clock)
+        else:
+            message = f"the peak {unit.name}.{name} of {machine.name} goes with no known clock"
+            raise HardwareError(message, hint=f"give the peak: {unit.name}.{name}='… TFLOP/s'")
     changed = replace(unit, clock=clock, peaks=Frozen(peaks))
     units = _put(machine.units, unit, changed)
     return _noted(replace(machine, units=units), f"{unit.name}.clock", None, clock)

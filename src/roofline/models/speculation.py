@@ -139,12 +139,14 @@ def speculate(
     batch: int = 1,
     form: str = "lower",
     longest: int = LONGEST,
+    draft_weights: str | None = None,
     **options: Any,
 ) -> Speculation:
     """Time tokens with a ``draft`` of so many tokens, and find the length that is best.
 
-    ``by`` makes the draft: another model (a name, a configuration), which runs on the same chips in its own formats; a
-    fraction of the model's own step; or ``mtp``, the model's own layers for further tokens, used one after another.
+    ``by`` makes the draft: another model (a name, a configuration), which runs on the same chips in its own formats, or
+    with its matrices in ``draft_weights``; a fraction of the model's own step; or ``mtp``, the model's own layers for
+    further tokens, used one after another.
     Drafts of up to ``longest`` tokens are tried, as far as the model's context reaches. ``options`` are those of
     :func:`roofline.models.serve_bound`.
     """
@@ -162,7 +164,7 @@ def speculate(
     plain = step(described, context, **options)
     if described.context is not None:
         longest = min(longest, described.context - context - 1)
-    name, drafted = _drafter(described, by, plain, context, step, options)
+    name, drafted = _drafter(described, by, plain, context, step, options, draft_weights)
     drafts, drafting = [Draft(0, 0.0, plain, 1.0)], 0.0
     for length in range(1, max(draft, longest) + 1):
         drafting += drafted(length - 1)
@@ -172,9 +174,17 @@ def speculate(
 
 
 def _drafter(
-    model: Model, by: Model | str | float, plain: float, context: int, step: Callable[..., float], options: Any
+    model: Model,
+    by: Model | str | float,
+    plain: float,
+    context: int,
+    step: Callable[..., float],
+    options: Any,
+    weights: str | None,
 ) -> tuple[str, Callable[[int], float]]:
     """What drafts, and the seconds of its step after so many drafted tokens."""
+    if weights is not None and (by == "mtp" or isinstance(by, int | float)):
+        raise InputError("a format of a draft's weights is that of a model that drafts", hint="name one, by=…")
     if isinstance(by, int | float):
         if not 0 <= by < float("inf"):
             raise InputError(f"a draft step of {by} of the model's own", hint="a fraction, as in 0.1")
@@ -187,7 +197,9 @@ def _drafter(
     shared = {
         name: value for name, value in options.items() if name not in ("weights", "activations", "skew", *_EXPERTS)
     }
-    return other.name, lambda after: step(other, context + after, **shared)
+    if weights is None:
+        return other.name, lambda after: step(other, context + after, **shared)
+    return f"{other.name} in {weights}", lambda after: step(other, context + after, **shared, weights=weights)
 
 
 def predictor(model: Model) -> Model:
