@@ -245,6 +245,12 @@ def test_a_rate_under_measured_fractions_is_told_as_a_data_sheet_has_it() -> Non
     assert solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "ici", on="v5e:16x16", **sizes).fraction is None
 
 
+def test_of_a_bare_intensity_no_time_is_said() -> None:
+    found = solve(intensity="B*D*F/(B*D + D*F + B*F)", for_="B", on="v5e", D=4096, F=4096)
+    assert found.pick == solve("bf16[B, 4096] * bf16[4096, 4096]", "B", on="v5e").pick
+    assert "<td>B = 273: 100% of peak</td>" in found._repr_html_()
+
+
 @pytest.mark.parametrize("names", [("B", "D", "F"), ("X", "Y", "Z"), ("batch", "hidden", "ffn")])
 def test_a_closed_form_stands_upright_whatever_its_names(names: tuple[str, str, str]) -> None:
     b, d, f = names

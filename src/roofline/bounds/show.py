@@ -314,7 +314,8 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
             lines.append(("data sheet", f"{sheet}, of which {found.fraction:.3g} is reached as measured"))
     if found.pick is not None:
         at = found.at_pick()
-        reach = f": {show(at.lower, 's')}, {_percent(at.utilisation or 0)} of peak" if at is not None else ""
+        time = "" if at is None or _is_rate_only(at) else f"{show(at.lower, 's')}, "
+        reach = "" if at is None else f": {time}{_percent(at.utilisation or 0)} of peak"
         lines.append(("take", f"{found.unknown} = {found.pick}{reach}"))
     if found.form is not None:
         lines.append(("closed form", f"{found.unknown} = {found.form}"))
