@@ -214,7 +214,7 @@ def test_messages() -> None:
         solve(MATMUL, "Q", on="v5e")
     with pytest.raises(InputError, match="D has several values, and an answer is for one set of sizes"):
         solve(MATMUL, "B", on="v5e", D=[1024, 2048], F=64)
-    with pytest.raises(InputError, match=r"for_=\['B'\] is not a name; name one unknown, as in for_='B'"):
+    with pytest.raises(InputError, match=r"\['B'\] is nothing to solve for; name one unknown, as in for_='B'"):
         solve("bf16[B, D] * bf16[D, F]", ["B"], on="h100")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="nothing to solve for"):
         solve(MATMUL, on="v5e")
