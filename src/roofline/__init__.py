@@ -83,7 +83,7 @@ _ROOMS = (
 )  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 #: Commands that have another name in Python.
-_COMMANDS = {"llm": "models.prefill, .decode or .serve", "model": "models.load", "profile": "read_profile"}
+_COMMANDS = {"llm": "models.serve", "model": "models.load", "profile": "read_profile"}
 
 __version__ = "0.1.0"
 

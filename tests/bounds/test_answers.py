@@ -275,6 +275,12 @@ def test_arrays_keep_their_shape() -> None:
     assert answer.bound_by.codes.shape == (3, 2)
 
 
+def test_a_bare_intensity_shows_what_it_attains() -> None:
+    assert repr(bound(intensity=7, dtype="fp32", on="1080ti")) == (
+        "<Bound: 3.39 TFLOP/s attainable on NVIDIA GTX 1080 Ti, memory-bound (dram)>"
+    )
+
+
 def test_padding_leaves_vector_work_alone() -> None:
     plain, padded = (bound("softmax(bf16[4, 8])", on="v5e", pad=pad) for pad in (False, True))
     assert padded.lower == plain.lower

@@ -96,6 +96,8 @@ def test_lists_of_raw_work() -> None:
     assert (grid.names, grid.plain("flops")) == (("flops", "bytes"), [1e12, 2e12])
     assert grid.row(1).lower == grid["lower"][1] == bound(flops=2e12, bytes=5e9, on="h100").lower
     assert sweep(intensity=np.array([0.5, 2]), on="h100").plain("intensity") == [0.5, 2]
+    assert list(sweep(intensity=[0.5, 2], on="h100")) == ["intensity", "attainable", "bound_by"]
+    assert "lower" in sweep(intensity=[0.5, 2], on="h100", columns="lower,attainable")
     assert len(sweep(flops=[1e12, 2e12], bytes="4*n", n=[1, 2, 3], on="h100")) == 6
     with pytest.raises(InputError, match="-1 is negative"):
         bound(flops=[1, -1], **work)

@@ -214,6 +214,8 @@ def test_messages() -> None:
         solve(MATMUL, "Q", on="v5e")
     with pytest.raises(InputError, match="D has several values, and an answer is for one set of sizes"):
         solve(MATMUL, "B", on="v5e", D=[1024, 2048], F=64)
+    with pytest.raises(InputError, match=r"\['B'\] is nothing to solve for; name one unknown, as in for_='B'"):
+        solve("bf16[B, D] * bf16[D, F]", ["B"], on="h100")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="nothing to solve for"):
         solve(MATMUL, on="v5e")
     with pytest.raises(InputError, match="'vmem' plays no part in this on TPU v5e; what plays a part: mxu, bf16, hbm"):
@@ -243,6 +245,12 @@ def test_a_rate_under_measured_fractions_is_told_as_a_data_sheet_has_it() -> Non
     assert solve(line, "B", on="h100", achievable=True, D=8192, F=8192).fraction is None
     assert solve(line, "hbm", on="h100", **sizes).fraction is None
     assert solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "ici", on="v5e:16x16", **sizes).fraction is None
+
+
+def test_of_a_bare_intensity_no_time_is_said() -> None:
+    found = solve(intensity="B*D*F/(B*D + D*F + B*F)", for_="B", on="v5e", D=4096, F=4096)
+    assert found.pick == solve("bf16[B, 4096] * bf16[4096, 4096]", "B", on="v5e").pick
+    assert "<td>B = 273: 100% of peak</td>" in found._repr_html_()
 
 
 @pytest.mark.parametrize("names", [("B", "D", "F"), ("X", "Y", "Z"), ("batch", "hidden", "ffn")])

@@ -58,6 +58,10 @@ def test_names_are_forgiving(key, written):
     assert chip(written).key == key
 
 
+def test_a_shape_may_stand_behind_full_width_signs():
+    assert chip("v5e：４×４").shape == (4, 4)
+
+
 def test_a_name_nearly_right_is_answered_with_a_key():
     with pytest.raises(HardwareError, match="did you mean 'a100-40gb'"):
         chip("a100-40g")

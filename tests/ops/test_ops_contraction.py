@@ -230,6 +230,13 @@ def test_heads_are_shared_evenly() -> None:
         attention(q, k, k)
 
 
+def test_attention_with_more_heads_than_keys_says_in_which_order_dimensions_are_read() -> None:
+    line = "attention(bf16[1, {0}, 128], bf16[1, {0}, 128], bf16[1, {0}, 128])"
+    swapped, right = (one(line.format(sizes)) for sizes in ("32, 64", "64, 32"))
+    assert swapped.note.endswith("64 heads over 32 keys, as dimensions are read in the order [B, S, N, H]")
+    assert "order" not in right.note
+
+
 def test_attention_says_what_it_assumes() -> None:
     op = one("attention(bf16[1, 8, 2, 4], bf16[1, 8, 2, 4], bf16[1, 8, 2, 4], causal, window=3)")
     assert op.note == (

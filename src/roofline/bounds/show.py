@@ -38,6 +38,8 @@ def one_line(answer: Bound) -> str:
     if answer.bound_by is None:
         return f"<Bound: lower {answer.lower} on {answer.target}>"
     times = f"{show(answer.lower, 's')} at best, {show(answer.upper, 's')} at worst"
+    if _is_rate_only(answer):
+        times = f"{show(answer.attainable, 'FLOP/s')} attainable"
     return f"<Bound: {times} on {answer.target}, {answer.kind} ({answer.bound_by})>"
 
 
@@ -47,7 +49,7 @@ def headline(answer: Bound) -> list[str]:
         lines = [f"lower bound  {answer.lower} s", f"upper bound  {answer.upper} s"]
         return lines if answer.intensity is None else [*lines, f"intensity    {answer.intensity} FLOP/B"]
     low, high = show(answer.lower, "s"), show(answer.upper, "s")
-    if answer.question is not None and answer.question.raw.get("intensity") is not None:
+    if _is_rate_only(answer):
         return [
             f"attainable {show(answer.attainable, 'FLOP/s')}, {_percent(answer.utilisation)} of peak",
             *_ridge(answer),
@@ -314,7 +316,8 @@ def solution_lines(found: Solution) -> list[tuple[str, str]]:
             lines.append(("data sheet", f"{sheet}, of which {found.fraction:.3g} is reached as measured"))
     if found.pick is not None:
         at = found.at_pick()
-        reach = f": {show(at.lower, 's')}, {_percent(at.utilisation or 0)} of peak" if at is not None else ""
+        time = "" if at is None or _is_rate_only(at) else f"{show(at.lower, 's')}, "
+        reach = "" if at is None else f": {time}{_percent(at.utilisation or 0)} of peak"
         lines.append(("take", f"{found.unknown} = {found.pick}{reach}"))
     if found.form is not None:
         lines.append(("closed form", f"{found.unknown} = {found.form}"))

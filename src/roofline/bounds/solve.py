@@ -75,8 +75,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     Two times cross at a root of a polynomial: degrees one and two give a closed form. Ceilings, minima and tiles go
     to bisection over whole numbers. *Always* and *never* are answers.
     """
-    if not for_:
-        raise InputError("nothing to solve for", hint="name one unknown, as in for_='B'")
+    if not (isinstance(for_, str) and for_):
+        raise InputError(f"{for_!r:.60} is nothing to solve for", hint="name one unknown, as in for_='B'")
     asked = of_several_chips(question(expression, **arguments))
     names, rates = size_names(asked), _rate_names(asked)
     if for_ not in names and for_ not in rates and asked.text and for_ in program(asked.text, asked.compute).axes:

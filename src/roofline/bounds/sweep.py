@@ -39,6 +39,9 @@ DEFAULT_COLUMNS = ("lower", "upper", "estimate", "attainable", "intensity", "bou
 #: The most assumptions that stand under a table.
 MOST_REMARKS = 6
 
+#: Columns that mean nothing for a bare intensity.
+TIMES = ("lower", "upper", "estimate")
+
 #: A figure that is not known.
 _UNKNOWN = float("nan")
 
@@ -117,7 +120,8 @@ def sweep(expression: str | None = None, *, columns: str | Sequence[str] | None 
         if asked.sizes.get(name) is None and name not in formulas:
             raise SizeError(f"size {name} has no value", hint=f"a table needs numbers, as in {name}=1024")
     stated = asked.overlap is not None or asked.overhead is not None
-    wanted = columns if columns is not None else [c for c in DEFAULT_COLUMNS if stated or c != "estimate"]
+    meaningless = {*(() if stated else ("estimate",)), *(TIMES if asked.raw.get("intensity") is not None else ())}
+    wanted = columns if columns is not None else [c for c in DEFAULT_COLUMNS if c not in meaningless]
     unknown = [c for c in wanted if c not in COLUMNS and not c.startswith("time.")]
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))

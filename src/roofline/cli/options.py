@@ -33,7 +33,7 @@ def _last_of_one(context: click.Context, parameter: click.Parameter, values: tup
 
 
 TARGET = (
-    click.option("--on", "on", metavar="TARGET", callback=_last_of_one, multiple=True, help="A chip, or a TOML file."),
+    click.option("--on", callback=_last_of_one, multiple=True, metavar="TARGET", help="h100, v5e:4x4, a TOML file."),
     click.option("--set", "set_", metavar="FIGURE=VALUE", multiple=True, help="Override a figure: hbm=8.2e11."),
     click.option("--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder over the catalog."),
     click.option("--unit", metavar="UNIT", help="Run the arithmetic on matrix, vector, or a unit's own name."),

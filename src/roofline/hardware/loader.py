@@ -173,7 +173,8 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     elif squashed in _KINDS:
         hint = f"name one: `roofline chips{_KINDS[squashed]}` lists them"
     elif near:
-        called = own.get(near) or min(index.read().aliases[near], near, key=lambda key: len(index.squash(key)))
+        key = own.get(near) or index.read().aliases[near]
+        called = key if near in own or near == key.replace("-", "") else min(key, near, key=len)
         hint = f"did you mean {called!r}? (`roofline chips` lists all)"
     elif "/" in name or "\\" in name or re.search(r"\.\w+$", name):
         hint = "the name of a machine file ends in .toml"

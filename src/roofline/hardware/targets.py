@@ -26,6 +26,7 @@ from roofline.errors import HardwareError, suggest
 from roofline.hardware import loader
 from roofline.hardware.machine import Machine
 from roofline.hardware.own import own_file
+from roofline.letters import plain
 
 _SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
 _COUNT = re.compile(r"[0-9]+")
@@ -111,6 +112,7 @@ def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> 
     if in_file is not None:
         layers = [*loader.layers_of(files), loader.read_layer(in_file["path"])]
         return loader.find(_chip_in(layers[-1], in_file["name"]), layers), *_shape(in_file["shape"], text)
+    text = plain(text)
     name, _, written = text.partition(":")
     layers = list(loader.layers_of(files)) if files else []
     known = name.strip().lower()

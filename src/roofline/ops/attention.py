@@ -109,7 +109,7 @@ def attention(
             "pairs": pairs,
             "transcendentals": B * N * pairs,
         },
-        note=_note(causal, window, unfused),
+        note=_note(causal, window, unfused) + _order(N, T),
     )
 
 
@@ -159,6 +159,17 @@ def _moved(
         seen = B * minimum(T, S + window - 1) * k.dims[-2]
         k, v = replace(k, touched=seen * k.dims[-1]), replace(v, touched=seen * v.dims[-1])
     return (q, k, v), (result,)
+
+
+def _order(N: Size, T: Size) -> str:
+    """Say the order that dimensions are read in where another one is likely meant: more heads than keys.
+
+    >>> _order(4096, 32), _order(32, 4096)
+    ('; 4096 heads over 32 keys, as dimensions are read in the order [B, S, N, H]', '')
+    """
+    if not (isinstance(N, int) and isinstance(T, int) and N > T):
+        return ""
+    return f"; {N} heads over {T} keys, as dimensions are read in the order [B, S, N, H]"
 
 
 def _note(causal: bool, window: Size | None, unfused: bool) -> str:

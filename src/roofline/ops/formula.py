@@ -8,6 +8,8 @@
 (256, 8.0)
 >>> formula("9.89×10¹⁴", {}), formula("24*s*h²", {"s": 2, "h": 5120})
 (989000000000000.0, 1258291200)
+>>> formula("$n \\\\times 2 \\\\cdot h^{2}$", {"n": 3, "h": 5})
+150
 >>> formula("2*B*D", {"D": 4096})                          # a name without a size is a symbol
 8192*B
 >>> formula_names("1.2*12*n*h*h + 4*n*b*h*(s + o)")
@@ -66,10 +68,10 @@ FUNCTIONS: Mapping[str, Callable[..., Size]] = {
 _MANY = ("max", "min")
 
 _TOKEN = (
-    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|(?P<name>[^\W\d]\w*)"
-    r"|(?P<sign>\*\*|//|[-+*/^(),·×−])|(?P<end>\Z)|(?P<other>.))"
+    r"[\s$]*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|(?P<name>[^\W\d]\w*)"
+    r"|(?P<sign>\*\*|//|\\times|\\cdot|[-+*/^(){},·×−])|(?P<end>\Z)|(?P<other>.))"
 )
-_SPELLED = {"^": "**", "·": "*", "×": "*", "−": "-"}
+_SPELLED = {"^": "**", "·": "*", "×": "*", "−": "-", "\\times": "*", "\\cdot": "*", "{": "(", "}": ")"}
 
 
 class _Token(NamedTuple):
