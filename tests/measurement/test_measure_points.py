@@ -197,6 +197,7 @@ def test_numpy_runs_what_it_can(machine):
         "fp32[64, 128] * fp32[128, 32]", "fp32[64, 64] + fp32[64, 64]", "exp(fp32[64, 64])",
     ]  # fmt: skip
     assert all(point.run.seconds > 0 and point.effects for point in points)
+    assert all(point.to_dict()["doubts"] == list(point.summary.doubts) for point in points)
     assert "numpy" in points[0].how
     assert "warm caches, 2 threads, output allocated" in points[0].how
     assert "dispatch" in rendered(table(points, "on x"))
