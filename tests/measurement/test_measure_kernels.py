@@ -210,6 +210,8 @@ def test_tiles_do_what_they_count(compiler):
 @pytest.mark.parametrize(
     ("triple", "chip", "architecture", "features", "word"),
     [
+        ("x86_64-unknown-linux-gnu", "sandybridge", "x86_64", {"avx"}, "vmulps"),
+        ("x86_64-unknown-linux-gnu", "westmere", "x86_64", {"sse4.2"}, "mulps"),
         ("x86_64-unknown-linux-gnu", "sapphirerapids", "x86_64", {"avx512f", "amx-bf16", "amx-int8"}, "tdpbssd"),
         ("aarch64-unknown-linux-gnu", "neoverse-v2", "aarch64", {"neon"}, "fmla"),
     ],
@@ -238,3 +240,4 @@ def test_kernels_of_other_processors_assemble(triple, chip, architecture, featur
         assert target.emit_object(module)
         found += target.emit_assembly(module)
     assert word in found
+    assert "fmaf" not in found  # a library's, element by element, where the processor fuses nothing

@@ -27,6 +27,11 @@ class Processor:
         return next(bits for feature, bits in VECTOR_BITS if not feature or feature in self.features)
 
     @property
+    def fuses(self) -> bool:
+        """Whether one instruction multiplies and adds: x86-64 has it since AVX2, and virtual machines may hide it."""
+        return not self.is_x86 or bool(self.features & {"fma", "fma4", "avx512f"})
+
+    @property
     def is_x86(self) -> bool:
         """Whether it runs x86-64 code."""
         return self.architecture in ("x86_64", "amd64")
