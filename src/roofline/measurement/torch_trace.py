@@ -139,7 +139,7 @@ def _events(name: str) -> list[dict[str, Any]]:
         raise InputError(
             f"{name} is not whole JSON{at}: the trace was cut short or is another file", hint="export it again"
         ) from None
-    found = data.get("traceEvents") if isinstance(data, dict) else data
+    found = data.get("traceEvents", data.get("points")) if isinstance(data, dict) else data
     if not isinstance(found, list):
         raise InputError(f"{name} holds no traceEvents", hint="export it with torch.profiler's export_chrome_trace")
     return [event for event in found if isinstance(event, dict)]
