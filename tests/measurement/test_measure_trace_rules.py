@@ -226,6 +226,7 @@ ENGINE = "autograd::engine::evaluate_function: "
 
 def test_compiled_code_and_the_engine_are_told_by_names_of_their_own(tmp_path):
     events = [
+        event("TorchDynamo Cache Lookup", -40, 30),
         event("Torch-Compiled Region: 0/0", 0, 1000),
         event("CompiledFunction", 1, 998, [[64, 64]]),
         event("aten::mm", 2, 700, [[64, 64], [64, 64]]),
@@ -238,7 +239,7 @@ def test_compiled_code_and_the_engine_are_told_by_names_of_their_own(tmp_path):
     found = profile_of(tmp_path, events)
     assert found.unpriced == {
         "kernels of torch.compile": pytest.approx(300e-6),
-        AROUND: pytest.approx(20e-6),
+        AROUND: pytest.approx(50e-6),
         "OddBackward0": pytest.approx(50e-6),
     }
 
