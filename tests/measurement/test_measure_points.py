@@ -290,7 +290,17 @@ TORCH_LINES = {
     "rms_norm(fp32[B, D], fp32[D])": (2, 4),
     "attention(fp32[B, S, N, H], fp32[B, S, K, H], fp32[B, S, K, H], causal)": (2, 4, 3, 6),
     "conv(fp32[B, 8, 8, C], fp32[3, 3, C, F], stride=2, pad=1)": (2, 5, 4, 4),
+    "conv_transpose(fp32[B, 8, 8, C], fp32[3, 3, C, F], stride=2, pad=1, output_pad=1)": (2, 5, 16, 16),
+    "pool(fp32[B, 9, 9, C], window=3, stride=2, pad=1)": (2, 3, 5, 5),
     "embedding(fp32[V, D], int32[B, S])": (2, 3, 4),
+    "cumsum_S(fp32[B, S, D])": (2, 3, 4),
+    "transpose(fp32[B, S, D]) -> fp32[D, B, S]": (4, 2, 3),
+    "argmax_S(fp32[B, S, D])": (2, 4),
+    "prod(fp32[B, S])": (),
+    "norm_{B,S}(fp32[B, S, D])": (4,),
+    "clip(fp32[B, S])": (2, 3),
+    "dropout(fp32[B, S])": (2, 3),
+    "compare(fp32[B, S], fp32[B, S])": (2, 3),
 }
 SIZES = {"B": 2, "S": 3, "D": 4, "F": 5, "N": 4, "K": 2, "H": 6, "C": 3, "V": 9}
 
