@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import subprocess
 import sys
 
@@ -168,6 +169,18 @@ def test_threads_start_together(compiler, team):
     apart = sorted(abs(one[1] - other[1]) for one, other in zip(*readings, strict=True))
     assert apart[0] < 100_000
     assert len(samples_of(readings, 1.0)) == 20
+
+
+def test_threads_that_may_not_be_pinned_are_told(monkeypatch):
+    """A container forbids it; the report said nothing of it."""
+
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse, raising=False)
+    with Team((0,)) as team:
+        team.each([lambda: None])
+        assert not team.pinned
 
 
 def test_what_a_thread_raises_is_raised(team):
