@@ -84,11 +84,11 @@ def memory_limit(root: str = GROUPS, own: str = OWN_GROUPS) -> float | None:
 def _limits(controller: str, files: Sequence[Sequence[str]], root: str, own: str) -> list[list[float]]:
     """Figures in the files of the groups this process is in, and of those around them."""
     try:
-        groups = [line.split(":", 2)[1:] for line in Path(own).read_text(encoding="utf-8").splitlines()]
+        groups = [line.split(":", 2) for line in Path(own).read_text(encoding="utf-8").splitlines()]
     except OSError:
         return []
     found = []
-    for controllers, path in groups:
+    for _, controllers, path in (group for group in groups if len(group) == 3):
         if controllers and controller not in controllers.split(","):
             continue
         top = Path(root, controllers)
