@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import mmap
+from dataclasses import replace
 
 import pytest
 from made import CALL, made
@@ -70,8 +71,6 @@ def test_a_product_of_one_row_takes_as_long_as_its_weights(machine):
 
 
 def test_a_format_without_a_table_runs_at_the_best_product(machine):
-    from dataclasses import replace
-
     bare = replace(made(), shapes=())
     [op] = build(program("fp32[1024, 1024] @ fp32[1024, 1024]"), {})
     [moved] = traffic([op])
@@ -214,6 +213,20 @@ def test_bytes_are_those_of_the_result_that_the_library_gives(machine):
     assert "result" not in plain.how
 
 
+def test_threads_on_which_nothing_was_measured_are_told(machine):
+    """Two of four were held against the roof of four, and explained by what one does."""
+    found = made()
+    four = replace(found.conditions, cores=4)
+    curves = tuple(replace(curve, threads=4) if curve.threads == 2 else curve for curve in found.curves)
+    here = Here(replace(found, conditions=four, curves=curves), machine, machine)
+    large = "fp32[512, 512] + fp32[512, 512]"
+    [two], [one] = (run(large, at=here, library=numpy_library(), threads=threads) for threads in (2, 1))
+    assert not two.effects
+    assert two.how.endswith("under the roof of 4 threads: nothing was measured on 2")
+    assert one.effects
+    assert "under the roof" not in one.how
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -324,8 +337,6 @@ def test_attention_is_not_run_fused_where_the_line_says_unfused(machine):
 
 def test_several_threads_do_at_least_what_one_does(machine):
     """On a contended machine a library's threads wait for each other; the ceiling of one thread then stands."""
-    from dataclasses import replace
-
     from made import summary
 
     slow = made()
