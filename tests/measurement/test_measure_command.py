@@ -220,6 +220,14 @@ def test_run_and_profile_refuse_a_picture_before_their_work(measured, capsys):
         assert "a chart cannot be saved as .xyz" in capsys.readouterr().err
 
 
+def test_a_picture_that_cannot_be_drawn_does_not_take_the_times_with_it(measured, tmp_path, capsys):
+    """Runs on a number of threads that was not measured, or in a format without a ceiling."""
+    assert main(["run", "int32[8, 8] + int32[8, 8]", "--chart", str(tmp_path / "x.svg")]) == 2
+    shown, error = capsys.readouterr()
+    assert "int32[8, 8] + int32[8, 8]" in shown
+    assert "no ceiling was measured in int32" in error
+
+
 @pytest.mark.parametrize("option", ["--quick", "--no-library", "--seconds"])
 def test_showing_measures_nothing(measured, capsys, option):
     assert main(["measure", "--show", option, *["9"] * (option == "--seconds")]) == 2
