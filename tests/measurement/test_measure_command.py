@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from made import made
@@ -226,6 +227,16 @@ def test_a_picture_that_cannot_be_drawn_does_not_take_the_times_with_it(measured
     shown, error = capsys.readouterr()
     assert "int32[8, 8] + int32[8, 8]" in shown
     assert "no ceiling was measured in int32" in error
+
+
+def test_a_measurement_stopped_before_its_curves_is_shown(home, tmp_path, capsys, monkeypatch):
+    from roofline.cli import measure as command
+
+    monkeypatch.setattr(command, "_measured", lambda *given: replace(made(interrupted=True), curves=()))
+    assert main(["measure", "--chart", str(tmp_path / "x.svg")]) == 2
+    shown, error = capsys.readouterr()
+    assert "Made-up CPU" in shown
+    assert "no bandwidth was measured" in error
 
 
 @pytest.mark.parametrize("option", ["--quick", "--no-library", "--seconds"])
