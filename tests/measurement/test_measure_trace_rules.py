@@ -85,6 +85,7 @@ def test_gradients_norms_and_poolings_have_rules(name, dims, values, flops, move
         ("repeat", [X, []], ["", "[-2, 1, 1, 1]"]),
         ("native_group_norm", [X, *[[]] * 7], [*[""] * 6, "1e400"]),
         ("embedding_dense_backward", [[4, 32, 64], [4, 32], []], ["", "", "[1000]"]),
+        ("where", [X], []),
     ],
 )  # fmt: skip
 def test_values_that_make_no_operation_are_not_priced(name, dims, values):
