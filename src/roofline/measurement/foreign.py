@@ -43,10 +43,9 @@ _BINARY = {
 HEAD = 4096
 
 
-def check_plain(path: str) -> None:
-    """Raise where a file is no plain CSV but of another profiler, or no text; OSError where it cannot be read."""
-    with open(path, "rb") as file:
-        head = file.read(HEAD)
+def check_plain(path: str, content: bytes) -> None:
+    """Raise where a file is no plain CSV but of another profiler, or no text."""
+    head = content[:HEAD]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path} is UTF-16 text", hint="save it as UTF-8")
     known = next((told for end, told in _BINARY.items() if path.endswith(end)), None)
