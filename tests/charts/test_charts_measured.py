@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from charts_to_draw import RUNS
 
@@ -104,6 +106,17 @@ def test_a_file_that_cannot_be_read(tmp_path):
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfd\xff")
     with pytest.raises(InputError, match=r"binary\.csv is not a CSV file"):
         read_measured(tmp_path / "binary.csv")
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="no pipes by name")
+def test_a_pipe_is_read():
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w", encoding="utf-8") as file:
+        file.write("name,flops,bytes,seconds\na,1e9,1e6,1e-3\n")
+    try:
+        assert [point.name for point in read_measured(f"/dev/fd/{reading}")] == ["a"]
+    finally:
+        os.close(reading)
 
 
 @pytest.mark.parametrize(

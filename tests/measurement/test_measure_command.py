@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from made import made
@@ -219,6 +220,24 @@ def test_run_and_profile_refuse_a_picture_before_their_work(measured, capsys):
     for arguments in (["run", "gelu(fp32[8])"], ["profile", "none.csv", "--on", "this"]):
         assert main([*arguments, "--chart", "x.xyz"]) == 2
         assert "a chart cannot be saved as .xyz" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_take_the_times_with_it(measured, tmp_path, capsys):
+    """Runs on a number of threads that was not measured, or in a format without a ceiling."""
+    assert main(["run", "int32[8, 8] + int32[8, 8]", "--chart", str(tmp_path / "x.svg")]) == 2
+    shown, error = capsys.readouterr()
+    assert "int32[8, 8] + int32[8, 8]" in shown
+    assert "no ceiling was measured in int32" in error
+
+
+def test_a_measurement_stopped_before_its_curves_is_shown(home, tmp_path, capsys, monkeypatch):
+    from roofline.cli import measure as command
+
+    monkeypatch.setattr(command, "_measured", lambda *given: replace(made(interrupted=True), curves=()))
+    assert main(["measure", "--chart", str(tmp_path / "x.svg")]) == 2
+    shown, error = capsys.readouterr()
+    assert "Made-up CPU" in shown
+    assert "no bandwidth was measured" in error
 
 
 @pytest.mark.parametrize("option", ["--quick", "--no-library", "--seconds"])

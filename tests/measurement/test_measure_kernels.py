@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import sys
 from itertools import pairwise
 
@@ -166,6 +167,18 @@ def test_a_window_begins_when_all_threads_have_ended_the_one_before(compiler, te
         assert max(end for _, _, end, *_ in before) <= min(start for _, start, *_ in after)
 
 
+def test_threads_that_may_not_be_pinned_are_told(monkeypatch):
+    """A container forbids it; the report said nothing of it."""
+
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse, raising=False)
+    with Team((0,)) as team:
+        team.each([lambda: None])
+        assert not team.pinned
+
+
 def test_what_a_thread_raises_is_raised(team):
     def fail():
         raise ValueError("broken")
@@ -206,6 +219,8 @@ def test_tiles_do_what_they_count(compiler):
 @pytest.mark.parametrize(
     ("triple", "chip", "architecture", "features", "word"),
     [
+        ("x86_64-unknown-linux-gnu", "sandybridge", "x86_64", {"avx"}, "vmulps"),
+        ("x86_64-unknown-linux-gnu", "westmere", "x86_64", {"sse4.2"}, "mulps"),
         ("x86_64-unknown-linux-gnu", "sapphirerapids", "x86_64", {"avx512f", "amx-bf16", "amx-int8"}, "tdpbssd"),
         ("aarch64-unknown-linux-gnu", "neoverse-v2", "aarch64", {"neon"}, "fmla"),
     ],
@@ -234,3 +249,4 @@ def test_kernels_of_other_processors_assemble(triple, chip, architecture, featur
         assert target.emit_object(module)
         found += target.emit_assembly(module)
     assert word in found
+    assert "fmaf" not in found  # a library's, element by element, where the processor fuses nothing

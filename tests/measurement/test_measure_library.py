@@ -158,6 +158,23 @@ def test_a_container_is_given_the_time_of_some_cores(tmp_path, monkeypatch, grou
     assert len(processor.own_cores()) == (4 if given is None else max(1, int(given)))
 
 
+@pytest.mark.parametrize(
+    ("groups", "files", "given"),
+    [
+        ("0::/", {"memory.max": "536870912"}, 2.0**29),
+        ("0::/a/b", {"a/memory.max": "536870912", "a/b/memory.max": "max"}, 2.0**29),
+        ("4:memory:/x", {"memory/memory.limit_in_bytes": "9223372036854771712"}, None),
+        ("4:memory:/x\n0::/", {"memory/x/memory.limit_in_bytes": "1073741824"}, 2.0**30),
+    ],
+)
+def test_a_container_is_given_some_memory(tmp_path, groups, files, given):
+    (tmp_path / "own").write_text(groups)
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{content}\n")
+    assert processor.memory_limit(str(tmp_path), str(tmp_path / "own")) == given
+
+
 def test_caches_for_data_are_counted(tmp_path):
     for number, (kind, level) in enumerate([("Data", 1), ("Instruction", 1), ("Unified", 2), ("Unified", 3)]):
         (tmp_path / f"index{number}").mkdir()
@@ -190,6 +207,8 @@ def test_memory_that_is_not_given_is_one_line(monkeypatch):
     def full(*_, **__):
         raise OSError(12, "Cannot allocate memory")
 
-    monkeypatch.setattr(probes, "Buffer", full)
-    with Team(usable()[:1]) as team, pytest.raises(InputError, match="measuring takes 384 MiB of memory"):
-        probes.Bench(team, None, cpu.QUICK_MEMORY)
+    for name, instead in (("Buffer", full), ("memory_limit", lambda: 2.0**28)):
+        with monkeypatch.context() as patch, Team(usable()[:1]) as team:
+            patch.setattr(probes, name, instead)
+            with pytest.raises(InputError, match="measuring takes 384 MiB of memory, more than this process is given"):
+                probes.Bench(team, None, cpu.QUICK_MEMORY)

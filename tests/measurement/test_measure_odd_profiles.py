@@ -277,6 +277,7 @@ def test_a_format_the_machine_lacks_is_told(machine):
         ("mul", [[8], [8]], ["long int", "float"], (), 8, 8 * 8 + 4 * 8 + 4 * 8),
         ("gt", [[8], []], ["float", "Scalar"], (), 8, 4 * 8 + 8),
         ("where", [[8], [8], [8]], ["bool", "float", "float"], (), 8, 8 + 3 * 4 * 8),
+        ("where", [[8], [], []], ["bool", "float", "float"], (), 8, 8 + 4 * 8),
         ("copy_", [[8, 4], [8, 4]], ["c10::BFloat16", "float"], (), 0, 2 * 32 + 4 * 32),
         ("copy_", [[8, 4], [4]], None, (), 0, 4 * 32 + 4 * 4),
         ("zero_", [[8, 4]], None, (), 0, 4 * 32),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import resource
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -71,8 +72,6 @@ def test_a_product_of_one_row_takes_as_long_as_its_weights(machine):
 
 
 def test_a_format_without_a_table_runs_at_the_best_product(machine):
-    from dataclasses import replace
-
     bare = replace(made(), shapes=())
     [op] = build(program("fp32[1024, 1024] @ fp32[1024, 1024]"), {})
     [moved] = traffic([op])
@@ -198,6 +197,7 @@ def test_numpy_runs_what_it_can(machine):
         "fp32[64, 128] * fp32[128, 32]", "fp32[64, 64] + fp32[64, 64]", "exp(fp32[64, 64])",
     ]  # fmt: skip
     assert all(point.run.seconds > 0 and point.effects for point in points)
+    assert all(point.to_dict()["doubts"] == list(point.summary.doubts) for point in points)
     assert "numpy" in points[0].how
     assert "warm caches, 2 threads, output allocated" in points[0].how
     assert "dispatch" in rendered(table(points, "on x"))
@@ -212,6 +212,20 @@ def test_bytes_are_those_of_the_result_that_the_library_gives(machine):
     [plain] = run("fp32[8, 8] + fp32[8, 8]", **given)
     assert plain.run.bytes == point.run.bytes
     assert "result" not in plain.how
+
+
+def test_threads_on_which_nothing_was_measured_are_told(machine):
+    """Two of four were held against the roof of four, and explained by what one does."""
+    found = made()
+    four = replace(found.conditions, cores=4)
+    curves = tuple(replace(curve, threads=4) if curve.threads == 2 else curve for curve in found.curves)
+    here = Here(replace(found, conditions=four, curves=curves), machine, machine)
+    large = "fp32[512, 512] + fp32[512, 512]"
+    [two], [one] = (run(large, at=here, library=numpy_library(), threads=threads) for threads in (2, 1))
+    assert not two.effects
+    assert two.how.endswith("under the roof of 4 threads: nothing was measured on 2")
+    assert one.effects
+    assert "under the roof" not in one.how
 
 
 @pytest.mark.parametrize(
@@ -290,7 +304,17 @@ TORCH_LINES = {
     "rms_norm(fp32[B, D], fp32[D])": (2, 4),
     "attention(fp32[B, S, N, H], fp32[B, S, K, H], fp32[B, S, K, H], causal)": (2, 4, 3, 6),
     "conv(fp32[B, 8, 8, C], fp32[3, 3, C, F], stride=2, pad=1)": (2, 5, 4, 4),
+    "conv_transpose(fp32[B, 8, 8, C], fp32[3, 3, C, F], stride=2, pad=1, output_pad=1)": (2, 5, 16, 16),
+    "pool(fp32[B, 9, 9, C], window=3, stride=2, pad=1)": (2, 3, 5, 5),
     "embedding(fp32[V, D], int32[B, S])": (2, 3, 4),
+    "cumsum_S(fp32[B, S, D])": (2, 3, 4),
+    "transpose(fp32[B, S, D]) -> fp32[D, B, S]": (4, 2, 3),
+    "argmax_S(fp32[B, S, D])": (2, 4),
+    "prod(fp32[B, S])": (),
+    "norm_{B,S}(fp32[B, S, D])": (4,),
+    "clip(fp32[B, S])": (2, 3),
+    "dropout(fp32[B, S])": (2, 3),
+    "compare(fp32[B, S], fp32[B, S])": (2, 3),
 }
 SIZES = {"B": 2, "S": 3, "D": 4, "F": 5, "N": 4, "K": 2, "H": 6, "C": 3, "V": 9}
 
@@ -314,8 +338,6 @@ def test_attention_is_not_run_fused_where_the_line_says_unfused(machine):
 
 def test_several_threads_do_at_least_what_one_does(machine):
     """On a contended machine a library's threads wait for each other; the ceiling of one thread then stands."""
-    from dataclasses import replace
-
     from made import summary
 
     slow = made()

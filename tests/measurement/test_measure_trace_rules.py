@@ -85,6 +85,7 @@ def test_gradients_norms_and_poolings_have_rules(name, dims, values, flops, move
         ("repeat", [X, []], ["", "[-2, 1, 1, 1]"]),
         ("native_group_norm", [X, *[[]] * 7], [*[""] * 6, "1e400"]),
         ("embedding_dense_backward", [[4, 32, 64], [4, 32], []], ["", "", "[1000]"]),
+        ("where", [X], []),
     ],
 )  # fmt: skip
 def test_values_that_make_no_operation_are_not_priced(name, dims, values):
@@ -226,6 +227,7 @@ ENGINE = "autograd::engine::evaluate_function: "
 
 def test_compiled_code_and_the_engine_are_told_by_names_of_their_own(tmp_path):
     events = [
+        event("TorchDynamo Cache Lookup", -40, 30),
         event("Torch-Compiled Region: 0/0", 0, 1000),
         event("CompiledFunction", 1, 998, [[64, 64]]),
         event("aten::mm", 2, 700, [[64, 64], [64, 64]]),
@@ -238,7 +240,7 @@ def test_compiled_code_and_the_engine_are_told_by_names_of_their_own(tmp_path):
     found = profile_of(tmp_path, events)
     assert found.unpriced == {
         "kernels of torch.compile": pytest.approx(300e-6),
-        AROUND: pytest.approx(20e-6),
+        AROUND: pytest.approx(50e-6),
         "OddBackward0": pytest.approx(50e-6),
     }
 

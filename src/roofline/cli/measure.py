@@ -81,8 +81,8 @@ def command(
         except HardwareError:
             _show(measured, as_json)
             raise
-    written = _written(measured, chart, roofline, sheet, csv_file)
     _show(measured, as_json)
+    written = _written(measured, chart, roofline, sheet, csv_file)
     if as_json:
         return
     if not again:

@@ -54,18 +54,20 @@ def command(
         from roofline.measurement.runs import write_runs
 
         write_runs([point.run for point in points], csv_file)
-    if chart is not None:
-        from roofline.charts.measured_chart import measured_chart
-
-        measured_chart(found.measured, threads=threads, dtypes=_dtypes(points), points=points).save(chart)
-    if split is not None:
-        from roofline.charts.split_chart import split_chart
-
-        split_chart(points).save(split)
     if as_json:
         show_json({"schema": "roofline/points/1", "target": found.on.name, "points": [p.to_dict() for p in points]})
     else:
         show(table(points, f"on {found.on.name}"))
+    if chart is not None:
+        from roofline.charts.measured_chart import measured_chart
+        from roofline.measurement.effects import has_roof
+
+        drawn = threads if threads is not None and has_roof(found.measured, threads) else None
+        measured_chart(found.measured, threads=drawn, dtypes=_dtypes(points), points=points).save(chart)
+    if split is not None:
+        from roofline.charts.split_chart import split_chart
+
+        split_chart(points).save(split)
 
 
 def _dtypes(points: list[Point]) -> list[str]:

@@ -1,8 +1,8 @@
 """Kernels that compute in registers only: the most a core can do in a dtype, whatever a library reaches.
 
 Independent chains of one instruction, enough of them to cover its latency on two or more units. A floating multiply-add
-is LLVM's own ``fma``; dot-product and tile instructions, which IR cannot say for every LLVM, are inline assembly.
-FLOPs are 2 for every multiply-add, integer ones too.
+is LLVM's own ``fma``, or two instructions on a processor that has none; dot-product and tile instructions, which IR
+cannot say for every LLVM, are inline assembly. FLOPs are 2 for every multiply-add, integer ones too.
 """
 
 from __future__ import annotations
@@ -99,10 +99,14 @@ def _fma(processor: Processor) -> Iterator[Kernel]:
             continue
         lanes = processor.vector_bits // bits
         kind = f"<{lanes} x {element}>"
-        intrinsic = f"@llvm.fma.v{lanes}f{bits}"
-        call = f"call {kind} {intrinsic}({kind} %y, {kind} %z, {kind} {{0}})"
+        name, terms, said = ("fma", "{y}, {z}, {acc}", "multiply-adds")
+        if not processor.fuses:  # a fused one would be worked out by a library, element by element
+            name, terms, said = ("fmuladd", "{acc}, {y}, {z}", "multiplications and additions")
+        intrinsic = f"@llvm.{name}.v{lanes}f{bits}"
+        operands = terms.format(y=f"{kind} %y", z=f"{kind} %z", acc=f"{kind} {{0}}")
+        call = f"call {kind} {intrinsic}({operands})"
         declared = f"declare {kind} {intrinsic}({kind}, {kind}, {kind})"
-        said = f"multiply-adds of {lanes} {dtype}"
+        said = f"{said} of {lanes} {dtype}"
         yield _chained(f"register {dtype}", dtype, kind, call, 2.0 * lanes, _chains(processor), said, declared)
 
 

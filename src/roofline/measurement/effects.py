@@ -62,8 +62,12 @@ def effects(op: Op, moved: Work, machine: Machine, measured: Measurement, settin
     ::
 
         time ≈ max(arithmetic at the library's rate, bytes at their level) + call + what the shape loses + new pages
+
+    Of a number of threads on which nothing was measured nothing is explained.
     """
     threads = threads_used(op, setting.threads)
+    if not has_roof(measured, threads):
+        return ()
     data = _data(op, moved, machine)
     table = _table(op, measured, threads)
     if table is not None:
@@ -83,6 +87,12 @@ def threads_used(op: Op, threads: int) -> int:
     """
     elements = op.dims.get("elements")
     return 1 if isinstance(elements, int | float) and elements < GRAIN else threads
+
+
+def has_roof(measured: Measurement, threads: int) -> bool:
+    """Whether figures were taken on so many threads: on one and on all they are."""
+    counts = measured.thread_counts()
+    return not counts or threads in counts
 
 
 def _shaped(op: Op, table: ShapeTable, data: float, order: float) -> Iterator[Effect]:

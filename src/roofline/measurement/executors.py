@@ -30,8 +30,11 @@ NUMPY = {"fp64": "float64", "fp32": "float32", "int32": "int32", "int64": "int64
 #: Functions of one or two tensors whose name in ``torch`` or ``torch.nn.functional`` differs from ours.
 RENAMED = {
     "subtract": "sub", "divide": "div", "multiply": "mul", "power": "pow", "variance": "var", "max": "amax",
-    "min": "amin", "copy": "clone",
+    "min": "amin", "copy": "clone", "compare": "lt",
 }  # fmt: skip
+
+#: What functions are given beside their tensor: any bounds, any share.
+WITH = {"clip": (-1, 1), "dropout": (0.5, True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +184,10 @@ def _torch_elementwise(library: Library, step: Step, operands: Sequence[Any], op
         return lambda: aligned[0].to(kind)
     call = getattr(torch, name, None) or getattr(functional, name, None)
     if call is None:
-        raise InputError(f"torch has no function {step.function!r} to run here")
-    return lambda: call(*aligned)
+        hint = "write it in functions that torch has, as in g = silu(x); g * y"
+        raise InputError(f"torch has no function {step.function!r} to run here", hint=hint)
+    more = WITH.get(step.function, ())
+    return lambda: call(*aligned, *more)
 
 
 @can_run("numpy", "elementwise")
@@ -214,11 +219,38 @@ def _torch_softmax(library: Library, step: Step, operands: Sequence[Any], op: Op
 
 @can_run("torch", "reduction")
 def _torch_reduction(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
-    axes = [step.inputs[0].labels.index(label) for label in step.over]
-    call = getattr(library.module, RENAMED.get(step.function, step.function), None)
-    if call is None or step.function in ("argmax", "argmin", "norm", "prod"):
-        raise InputError(f"{step.function} cannot be run here", hint="sum, mean, max, min, variance and logsumexp can")
-    return lambda: call(operands[0], axes)
+    x, axes = operands[0], [step.inputs[0].labels.index(label) for label in step.over]
+    if step.function == "norm":
+        return lambda: library.module.linalg.vector_norm(x, dim=axes)
+    call = getattr(library.module, RENAMED.get(step.function, step.function))
+    if step.function not in ("argmax", "argmin", "prod"):
+        return lambda: call(x, axes)
+    if len(axes) == x.dim():
+        return lambda: call(x)
+    axis = _only_axis(step)
+    return lambda: call(x, axis)
+
+
+@can_run("torch", "scan")
+def _torch_scan(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+    call, axis = getattr(library.module, step.function), _only_axis(step)
+    return lambda: call(operands[0], axis)
+
+
+@can_run("torch", "copy")
+def _torch_transpose(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+    order = [step.inputs[0].labels.index(label) for label in step.output.labels]
+    return lambda: operands[0].permute(order).contiguous()
+
+
+@can_run("torch", "pooling")
+def _torch_pool(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+    window, stride, pad, dilation = (step.options[name] for name in ("window", "stride", "pad", "dilation"))
+    if isinstance(pad, str):
+        raise InputError(f"torch pools with no pad={pad}", hint="say how many: pad=1")
+    x = operands[0].movedim(-1, 1).contiguous()
+    call = getattr(library.module.nn.functional, f"max_pool{len(window)}d")
+    return lambda: call(x, window, stride, pad, dilation)
 
 
 @can_run("torch", "norm")
@@ -246,15 +278,15 @@ def _torch_attention(library: Library, step: Step, operands: Sequence[Any], op: 
 def _torch_convolution(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
     x, w, *rest = operands
     dims = x.dim() - 2
-    if step.function != "conv" or not 1 <= dims <= 3:
-        raise InputError(f"{step.function} cannot be run here", hint="conv over one to three dimensions can")
-    x, w = x.movedim(-1, 1).contiguous(), w.movedim(-1, 0).movedim(-1, 1).contiguous()
+    turned = step.function == "conv_transpose"
+    x, w = x.movedim(-1, 1).contiguous(), w.movedim((-2, -1), (0, 1) if turned else (1, 0)).contiguous()
     options = {ours: step.options[theirs] for ours, theirs in _CONV.items() if theirs in step.options}
-    call = getattr(library.module.nn.functional, f"conv{dims}d")
+    call = getattr(library.module.nn.functional, f"{step.function}{dims}d")
     return lambda: call(x, w, *rest, **options)
 
 
-_CONV = {"stride": "stride", "padding": "pad", "dilation": "dilation", "groups": "groups"}
+_CONV = {"stride": "stride", "padding": "pad", "dilation": "dilation", "groups": "groups",
+         "output_padding": "output_pad"}  # fmt: skip
 
 
 @can_run("torch", "embedding")

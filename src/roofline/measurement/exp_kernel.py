@@ -33,7 +33,7 @@ def exp_kernel(vector_bits: int) -> Kernel:
     body = "\n".join(_one(n, n * width, lanes) for n in range(UNROLLED))
     floats = f"<{lanes} x float>"
     declared = (
-        f"declare {floats} @llvm.fma.v{lanes}f32({floats}, {floats}, {floats})\n"
+        f"declare {floats} @llvm.fmuladd.v{lanes}f32({floats}, {floats}, {floats})\n"
         f"declare {floats} @llvm.rint.v{lanes}f32({floats})\n"
     )
     step = UNROLLED * width
@@ -43,7 +43,7 @@ def exp_kernel(vector_bits: int) -> Kernel:
 
 def _one(n: int, offset: int, lanes: int) -> str:
     kind, ints = f"<{lanes} x float>", f"<{lanes} x i32>"
-    fma = f"@llvm.fma.v{lanes}f32"
+    fma = f"@llvm.fmuladd.v{lanes}f32"
 
     def splat(value: float) -> str:
         return f"<{', '.join([f'float {_hex(value)}'] * lanes)}>"

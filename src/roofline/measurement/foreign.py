@@ -43,10 +43,9 @@ _BINARY = {
 HEAD = 4096
 
 
-def check_plain(path: str) -> None:
-    """Raise where a file is no plain CSV but of another profiler, or no text; OSError where it cannot be read."""
-    with open(path, "rb") as file:
-        head = file.read(HEAD)
+def check_plain(path: str, content: bytes) -> None:
+    """Raise where a file is no plain CSV but of another profiler, or no text."""
+    head = content[:HEAD]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path} is UTF-16 text", hint="save it as UTF-8")
     known = next((told for end, told in _BINARY.items() if path.endswith(end)), None)
@@ -60,7 +59,9 @@ def check_plain(path: str) -> None:
 
 
 def not_of_torch(path: str, events: Sequence[dict[str, Any]]) -> InputError:
-    """Say what a trace without operations of PyTorch is."""
+    """Say what a file without operations of PyTorch is: a trace of another, or no trace at all."""
+    if any("flops" in event and "seconds" in event for event in events):
+        return InputError(f"{path} holds runs as JSON", hint=f"--csv writes them as they are read here; else {PLAIN}")
     told = [event.get("args") for event in events]
     if any(isinstance(one, dict) and ("hlo_op" in one or "hlo_module" in one) for one in told):
         wrong = f"{path} is a trace of XLA, which tells neither shapes nor FLOPs"

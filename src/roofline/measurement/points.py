@@ -103,6 +103,7 @@ class Point:
             "seconds": run.seconds,
             "quartiles": None if self.summary is None else [self.summary.low, self.summary.high],
             "clean": None if self.summary is None else self.summary.clean,
+            "doubts": [] if self.summary is None else list(self.summary.doubts),
             "how": self.how,
             "rate": run.flops / run.seconds,
             "bandwidth": run.bytes / run.seconds,

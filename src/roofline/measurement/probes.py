@@ -14,6 +14,7 @@ from roofline.measurement.compute_kernels import most_per_cycle
 from roofline.measurement.core_watch import watch
 from roofline.measurement.kernels import LINE, Kernel
 from roofline.measurement.machine_code import Compiler
+from roofline.measurement.processor import memory_limit
 from roofline.measurement.samples import Sample, Standing, standing
 from roofline.measurement.team import LARGE_PAGE, STAGGER, Buffer, Job, Reading, Team, samples_of
 
@@ -32,6 +33,9 @@ OWN_WAITING = 0.9
 
 #: Seconds of rest after a window that was not clean: who has rested is let run by the scheduler.
 REST = 2e-3
+
+#: Of a container's memory, what measuring takes at most: more would end this process without a word.
+MOST_MEMORY = 0.75
 
 #: What is raised by a library that lacks an operation on this processor, or by a system that gives no more memory.
 FAILURES = (RuntimeError, MemoryError, OSError)
@@ -102,11 +106,14 @@ class Bench:
     def __init__(self, team: Team, compiler: Compiler, memory: int) -> None:
         self.team, self.compiler = team, compiler
         size = memory // len(team.cores) // LARGE_PAGE * LARGE_PAGE + LARGE_PAGE
+        limit = memory_limit()
         try:
+            if limit is not None and memory > MOST_MEMORY * limit:
+                raise MemoryError
             self.buffers = [Buffer(size) for _ in team.cores]
         except (OSError, MemoryError):
             wrong = f"measuring takes {memory >> 20} MiB of memory, more than this process is given"
-            raise InputError(wrong, hint="raise its limit (ulimit -v); --quick takes half as much") from None
+            raise InputError(wrong, hint="raise its limit (ulimit -v, a container's); --quick takes half") from None
         team.each([buffer.touch for buffer in self.buffers])
         team.learn(compiler.front_end())
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+
+#: Where Linux keeps the limits of groups of processes, and says which groups this one is in.
+GROUPS, OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
+
+#: Files of both versions that hold a group's time and the period it is for, and its memory.
+TIME_FILES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+MEMORY_FILES = (("memory.max",), ("memory.limit_in_bytes",))
+
+#: Bytes from which a limit of memory is none.
+UNLIMITED = 2.0**60
 
 #: Bits of one vector register by the feature that brings it, widest first; what every other processor has last.
 VECTOR_BITS = (("avx512f", 512), ("avx", 256), ("", 128))
@@ -25,6 +37,11 @@ class Processor:
     def vector_bits(self) -> int:
         """Bits of the widest vector register."""
         return next(bits for feature, bits in VECTOR_BITS if not feature or feature in self.features)
+
+    @property
+    def fuses(self) -> bool:
+        """Whether one instruction multiplies and adds: x86-64 has it since AVX2, and virtual machines may hide it."""
+        return not self.is_x86 or bool(self.features & {"fma", "fma4", "avx512f"})
 
     @property
     def is_x86(self) -> bool:
@@ -48,38 +65,40 @@ def own_cores() -> tuple[int, ...]:
     return cores if given is None else cores[: max(1, int(given))]
 
 
-def quota(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> float | None:
+def quota(root: str = GROUPS, own: str = OWN_GROUPS) -> float | None:
     """How many cores' time this process is given, as a container is by its limits; None where the system sets none.
 
     >>> quota("/no/such/folder") is None
     True
     """
+    found = _limits("cpu", TIME_FILES, root, own)
+    return min((time / period for time, period in found if time > 0 and period > 0), default=None)
+
+
+def memory_limit(root: str = GROUPS, own: str = OWN_GROUPS) -> float | None:
+    """How many bytes of memory this process is given; None where the system sets no limit below what there is."""
+    found = _limits("memory", MEMORY_FILES, root, own)
+    return min((size for [size] in found if size < UNLIMITED), default=None)
+
+
+def _limits(controller: str, files: Sequence[Sequence[str]], root: str, own: str) -> list[list[float]]:
+    """Figures in the files of the groups this process is in, and of those around them."""
     try:
-        groups = [line.split(":", 2)[1:] for line in Path(own).read_text(encoding="utf-8").splitlines()]
+        groups = [line.split(":", 2) for line in Path(own).read_text(encoding="utf-8").splitlines()]
     except OSError:
-        return None
-    given = []
-    for controllers, path in groups:
-        if controllers and "cpu" not in controllers.split(","):
+        return []
+    found = []
+    for _, controllers, path in (group for group in groups if len(group) == 3):
+        if controllers and controller not in controllers.split(","):
             continue
         top = Path(root, controllers)
         inner = top / path.strip("/")
-        for folder in (inner, *inner.parents):
-            given.append(_quota(folder))
-            if folder == top:
-                break
-    return min((cores for cores in given if cores is not None), default=None)
-
-
-def _quota(folder: Path) -> float | None:
-    """What one group of processes is given: time and the period it is for, in the files of both versions of Linux."""
-    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        try:
-            time, period = " ".join((folder / name).read_text(encoding="ascii") for name in names).split()
-            return float(time) / float(period) if float(time) > 0 else None
-        except (OSError, ValueError, ZeroDivisionError):
-            continue
-    return None
+        around = [folder for folder in (inner, *inner.parents) if folder.is_relative_to(top)]
+        for folder, names in product(around, files):
+            with contextlib.suppress(OSError, ValueError):
+                words = " ".join((folder / name).read_text(encoding="ascii") for name in names).split()
+                found.append([float(word) for word in words])
+    return found
 
 
 def usable() -> tuple[int, ...]:

@@ -13,6 +13,7 @@ FLOPs; what ran within a cache moved 0 bytes::
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -93,14 +94,17 @@ def read_measured(source: Any) -> tuple[Measured, ...]:
 
 def _from_file(path: str) -> tuple[Measured, ...]:
     try:
-        check_plain(path)
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, skipinitialspace=True, strict=True)
-            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
+    check_plain(path, content)
+    try:
+        lines = io.StringIO(content.decode("utf-8-sig"), newline="")
+        reader = csv.reader(lines, skipinitialspace=True, strict=True)
+        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except (UnicodeDecodeError, csv.Error) as error:
-        _check_commas(path)
+        _check_commas(content, path)
         raise InputError(f"{path} is not a CSV file: {error}", hint=PLAIN) from None
     if not rows:
         raise InputError(f"{path} is empty", hint=PLAIN)
@@ -146,10 +150,10 @@ def _check_apart(line: str, where: str) -> None:
         )
 
 
-def _check_commas(path: str) -> None:
+def _check_commas(content: bytes, path: str) -> None:
     """Raise where a file is none with commas because its values, in quotes, stand apart by another sign."""
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        line = next((line for line in file if line.strip()), "")
+    lines = content.decode("utf-8-sig", errors="replace").splitlines()
+    line = next((line for line in lines if line.strip()), "")
     if "," not in line:
         _check_apart(line, f"{path}:1")
 

@@ -189,8 +189,10 @@ class Team:
 
     def _work(self, core: int, jobs: SimpleQueue[tuple[int, _Batch] | None]) -> None:
         if self.pinned:
-            with contextlib.suppress(OSError):
+            try:
                 os.sched_setaffinity(0, {core})
+            except OSError:  # a container may forbid it
+                self.pinned = False
         while (job := jobs.get()) is not None:
             number, batch = job
             batch.run(number)

@@ -17,7 +17,7 @@ from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
 from roofline.hardware.warm import WARM
-from roofline.measurement.effects import Setting, effects, threads_used
+from roofline.measurement.effects import Setting, effects, has_roof, threads_used
 from roofline.measurement.executors import Library, any_library, executor, result_format
 from roofline.measurement.here import Here, this_machine
 from roofline.measurement.points import Point
@@ -85,7 +85,10 @@ def run(
                     progress(op.name)
                 roof = on if threads_used(op, count) > 1 else one_thread
                 setting, summary = time_step(chosen, step, op, count, flush)
-                points.append(point_of(op, roof, measured, setting, summary, f"{setting}, {chosen.name}"))
+                how = f"{setting}, {chosen.name}"
+                if not has_roof(measured, threads_used(op, count)):
+                    how += f", under the roof of {cores} threads: nothing was measured on {count}"
+                points.append(point_of(op, roof, measured, setting, summary, how))
     finally:
         chosen.free()
     return points

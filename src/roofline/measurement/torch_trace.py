@@ -59,6 +59,9 @@ NOBODY = "kernels of no operation"
 COMPILED = "kernels of torch.compile"
 _REGIONS = ("Torch-Compiled Region", "CompiledFunction")
 
+#: How what torch.compile does before and after such code begins.
+_BESIDE_REGIONS = ("TorchDynamo ", "Pregraph ", "AOTDispatcher ")
+
 #: What autograd puts around the gradient of an operation, and what it calls itself.
 _ENGINE = "autograd::engine::evaluate_function: "
 _OWN = re.compile(rf"{_ENGINE}.*|torch::autograd::AccumulateGrad|\w+Backward\d+")
@@ -139,7 +142,7 @@ def _events(name: str) -> list[dict[str, Any]]:
         raise InputError(
             f"{name} is not whole JSON{at}: the trace was cut short or is another file", hint="export it again"
         ) from None
-    found = data.get("traceEvents") if isinstance(data, dict) else data
+    found = data.get("traceEvents", data.get("points")) if isinstance(data, dict) else data
     if not isinstance(found, list):
         raise InputError(f"{name} holds no traceEvents", hint="export it with torch.profiler's export_chrome_trace")
     return [event for event in found if isinstance(event, dict)]
@@ -175,7 +178,7 @@ def _plain(name: str) -> str:
 
 
 def _is_free(name: str) -> bool:
-    return name.removeprefix("aten::").rstrip("_") in FREE
+    return name.startswith(_BESIDE_REGIONS) or name.removeprefix("aten::").rstrip("_") in FREE
 
 
 def _is_bare(event: dict[str, Any]) -> bool:

@@ -27,7 +27,9 @@ def known(seen: Seen) -> Op:
     tensors = tuple(t for t in tensors if t.dims) or tensors
     if not tensors:
         raise InputError(f"{seen.name} has no tensor with a shape")
-    kinds = [t.dtype for t in tensors[1 if chosen else 0 :]] or [tensors[0].dtype]
+    kinds = [t.dtype for t in (seen.some(1, 2) if chosen else tensors)]
+    if not kinds:
+        raise InputError(f"{seen.name} chooses between nothing: it asks for places")
     if seen.plain.startswith("masked_fill"):
         kinds = kinds[:1]
     dtype = tensors[0].dtype if seen.plain.endswith("_") else "bool" if ours == "compare" else widest(kinds)
