@@ -210,6 +210,36 @@ def test_nothing_survives_the_call():
     assert (torch.ones(2, 2) @ torch.ones(2, 2)).sum() == 8
 
 
+class Remembering(nn.Module):
+    """A layer that keeps things for its next call, in each way that layers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias, self.places, self.kept, self.last = nn.Linear(4, 4), torch.arange(4), {}, []
+
+    def forward(self, x):
+        if "table" not in self.kept:
+            self.kept["table"] = self.bias.weight[:, self.places]
+        if not hasattr(self, "rotation"):
+            self.rotation = torch.ones(4, device=x.device) * self.bias.bias
+            self.register_buffer("mask", x > 0, persistent=False)
+        self.last.append(x)
+        self.places = self.places + 0 * x[0].int()
+        return x @ self.kept["table"] + self.rotation
+
+
+def test_what_a_layer_keeps_for_its_next_call_is_not_that_of_the_trace():
+    model = Remembering()
+    first, again = trace(model, "fp32[2, 4]", backward=True), trace(model, "fp32[3, 4]", backward=True)
+    assert [op.name for op in first.ops] == [op.name for op in again.ops]
+    assert not model.kept
+    assert not model.last
+    assert not hasattr(model, "rotation")
+    assert not hasattr(model, "mask")
+    assert model.places.tolist() == [0, 1, 2, 3]
+    assert model(torch.ones(2, 4)).shape == (2, 4)
+
+
 def test_an_operation_without_a_rule_is_a_gap_never_zero():
     traced = trace(lambda x: torch.linalg.svd(x).S @ x, "fp32[16, 16]")
     (gap,) = traced.listed_gaps()

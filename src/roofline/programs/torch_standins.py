@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import torch
@@ -124,6 +126,23 @@ def standing_in(
                 holder["params"] = value
             else:
                 holder.state = value
+
+
+@contextmanager
+def giving_back(roots: Mapping[str, Any]) -> Iterator[None]:
+    """Give every module back the attributes it had: what a program keeps for its next call has no values here."""
+    kept: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    inside: list[tuple[Any, Any]] = []
+    for module in {id(module): module for root in roots.values() for module in root.modules()}.values():
+        held = vars(module)
+        kept.append((held, dict(held)))
+        inside += [(value, copy(value)) for value in held.values() if type(value) in (dict, OrderedDict, list, set)]
+    try:
+        yield
+    finally:
+        for place, before in (*kept, *inside):
+            place.clear()
+            place.extend(before) if isinstance(place, list) else place.update(before)
 
 
 #: What an optimizer refuses to do on shapes alone; what it keeps from step to step does not depend on it.
