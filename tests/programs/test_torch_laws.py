@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from io import StringIO
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -121,6 +123,32 @@ def test_gradient_checkpointing_adds_a_forward():
     plain = trace(block, x, backward=True).flops()
     again = trace(lambda t: checkpoint(block, t, use_reentrant=False), x, backward=True).flops()
     assert again == plain + plain // 3
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+@dataclass
+class Answer:
+    loss: object
+    words: object
+
+
+@pytest.mark.parametrize("form", [Pair, Answer, lambda *parts: parts, lambda *parts: {"a": {"b": list(parts)}}])
+def test_the_form_of_what_goes_in_and_comes_out_does_not_matter(form):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(8, 16, bias=False)
+
+        def forward(self, given):
+            return form(self.inner(given.left), given.right)
+
+    found = trace(Model(), Pair("fp32[4, 8]", "fp32[4, 8]"), backward=True)
+    assert found.flops() == 2 * 2 * 4 * 8 * 16  # the kernel's gradient; the input needs none
+    assert found.inputs == ("Pair",)
 
 
 def test_the_form_of_a_call_does_not_matter():

@@ -241,8 +241,10 @@ def input_of(
         if type(made) in (torch.Tensor, torch.nn.Parameter):
             declare(made, "index" if whole else "activation", label)
         return made
-    if type(value) in (list, tuple):
-        return type(value)(input_of(item, sizes, opened, declare, f"{label}.{i}") for i, item in enumerate(value))
+    named = isinstance(value, tuple) and hasattr(value, "_fields")
+    if named or type(value) in (list, tuple):
+        made = [input_of(item, sizes, opened, declare, f"{label}.{i}") for i, item in enumerate(value)]
+        return type(value)(*made) if named else type(value)(made)
     if type(value) is dict:
         return {key: input_of(item, sizes, opened, declare, str(key)) for key, item in value.items()}
     return value

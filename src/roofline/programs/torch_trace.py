@@ -26,6 +26,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any
 from unittest import mock
 
@@ -194,6 +195,8 @@ def _differentiable(result: Any) -> list[Any]:
         return [result] if result.requires_grad else []
     if isinstance(result, Mapping):
         result = list(result.values())
+    elif is_dataclass(result) and not isinstance(result, type):
+        result = [getattr(result, item.name) for item in fields(result)]
     if isinstance(result, list | tuple):
         return [out for item in result for out in _differentiable(item)]
     return []
