@@ -214,3 +214,16 @@ def test_attention_of_cudnn_is_one_kernel_without_a_device_too(options, pairs):
     assert (found.flops(), found.complete) == (4 * 2 * 8 * pairs * 64, True)
     assert found.bytes() == 2 * 2 * 128 * 64 * (8 + 2 + 2 + 8)
     assert trace(gradients, *inputs).flops() == (4 + 10) * 2 * 8 * pairs * 64
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(5, 9), (9, 5), (6, 6)])
+@pytest.mark.parametrize("window", [None, 3])
+def test_causal_attention_of_cudnn_is_a_formula_in_open_lengths(queries, keys, window):
+    def attend(q, k, v):
+        sides = {} if window is None else {"local_window_size": (window - 1, 0)}
+        return jax.nn.dot_product_attention(q, k, v, implementation="cudnn", is_causal=True, **sides)
+
+    formula = trace(attend, "bf16[2, S, 8, 64]", *("bf16[2, T, 8, 64]",) * 2).flops()
+    seen = [[i - j >= 0 and (window is None or i - j < window) for j in range(keys)] for i in range(queries)]
+    numbers = {name: {"S": queries, "T": keys}[str(name)] for name in formula.free_symbols}
+    assert formula.subs(numbers) == 4 * 2 * 8 * 64 * sum(map(sum, seen))

@@ -139,6 +139,15 @@ def test_cross_attention_that_is_causal_starts_at_the_first_key():
     assert op.work.total("flops", "matrix") == 2 * B * HEADS * sum(min(i + 1, P) for i in range(S)) * 2 * H
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(5, 9), (9, 5), (1, 7)])
+def test_cross_attention_that_is_causal_is_a_formula_in_open_lengths(queries, keys):
+    inputs = [value("q", B, HEADS, "S", H), value("k", B, KV, "T", H), value("v", B, KV, "T", H)]
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)
+    formula = trace(model([node], inputs, [value("y")], opset=23)).flops()
+    numbers = {name: {"S": queries, "T": keys}[str(name)] for name in formula.free_symbols}
+    assert formula.subs(numbers) == 2 * B * HEADS * sum(min(i + 1, keys) for i in range(queries)) * 2 * H
+
+
 def test_norm_and_rotary_of_opset_23():
     nodes = [
         helper.make_node("RMSNormalization", ["x", "g"], ["n"]),

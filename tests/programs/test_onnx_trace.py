@@ -273,6 +273,54 @@ def test_sizes_behind_open_ones_are_formulas(nodes, flops, rows):
     assert here == flops * eval(rows, numbers)
 
 
+def _positions(*stated):
+    """Rows of a table at 0 … S − 1, whose number the onnx library does not work out; ``stated`` is in the file."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"], start=1, end=2),
+        helper.make_node("Squeeze", ["n"], ["last"]),
+        helper.make_node("Range", ["zero", "last", "one"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["g"]),
+        helper.make_node("MatMul", ["g", "w"], ["y"]),
+    ]
+    numbers = [numpy_helper.from_array(np.array(n, np.int64), name) for name, n in (("zero", 0), ("one", 1))]
+    weights = [weight("table", 100, 64), weight("w", 64, 5), *numbers]
+    made = model(nodes, [value("x", "B", "S")], [value("y")], weights)
+    made.graph.value_info.extend([value("g", *stated)] if stated else [])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("stated", "rows"), [(("S", 64), "S"), (("Min(100, S)", 64), "Min(100, S)"), (("2*S", 64), "2*S")]
+)
+def test_what_a_file_says_of_sizes_names_them(stated, rows):
+    formula = trace(_positions(*stated)).flops()
+    assert {str(name) for name in formula.free_symbols} == {"S"}
+    assert str(formula / (2 * 64 * 5)) == rows
+    assert trace(_positions("S", 64), sizes={"S": 12}).flops() == 12 * 2 * 64 * 5
+
+
+@pytest.mark.parametrize("stated", [(), (7, 64), ("T", 64)])
+def test_what_a_file_says_of_other_sizes_does_not(stated):
+    """Shapes without an open size of an input may be those of an export at other sizes."""
+    assert {str(name)[:5] for name in trace(_positions(*stated)).flops().free_symbols} == {"unk__"}
+
+
+def test_an_input_may_be_as_long_as_others_together():
+    """A mask over keys from before and those of now, as exporters of decoders state it."""
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["k"], axis=1),
+        helper.make_node("Mul", ["k", "mask"], ["m"]),
+        helper.make_node("MatMul", ["m", "w"], ["y"]),
+    ]
+    inputs = [value("x", "B", "now", 64), value("mask", "B", "past + now", 1), value("past", "B", "past", 64)]
+    program = model(nodes, inputs, [value("y", "B", "past + now", 5)], [weight("w", 64, 5)])
+    assert str(trace(program).flops()) == "640*B*(now + past)"
+    assert str(trace(program, sizes={"now": 1}).flops().expand()) == "640*B*past + 640*B"
+    found = trace(program, sizes={"B": 2, "now": 1, "past": 9})
+    assert found.flops() == 640 * 2 * 10
+    assert found.inputs == ("fp32[2, 1, 64]", "fp32[2, 10, 1]", "fp32[2, 9, 64]")
+
+
 @pytest.mark.parametrize("where", ["here", "in another file"])
 def test_whole_numbers_of_any_amount_may_be_in_another_file(where):
     """Places that a table is read at, which the onnx library looks for when it infers what unsqueezes them."""

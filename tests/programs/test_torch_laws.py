@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from io import StringIO
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -123,6 +125,32 @@ def test_gradient_checkpointing_adds_a_forward():
     assert again == plain + plain // 3
 
 
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+@dataclass
+class Answer:
+    loss: object
+    words: object
+
+
+@pytest.mark.parametrize("form", [Pair, Answer, lambda *parts: parts, lambda *parts: {"a": {"b": list(parts)}}])
+def test_the_form_of_what_goes_in_and_comes_out_does_not_matter(form):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(8, 16, bias=False)
+
+        def forward(self, given):
+            return form(self.inner(given.left), given.right)
+
+    found = trace(Model(), Pair("fp32[4, 8]", "fp32[4, 8]"), backward=True)
+    assert found.flops() == 2 * 2 * 4 * 8 * 16  # the kernel's gradient; the input needs none
+    assert found.inputs == ("Pair",)
+
+
 def test_the_form_of_a_call_does_not_matter():
     a, b = "fp32[6, 8]", "fp32[8, 5]"
     forms = [torch.mm, torch.matmul, lambda a, b: a @ b, lambda a, b: torch.einsum("ij,jk->ik", a, b),
@@ -208,6 +236,36 @@ def test_nothing_survives_the_call():
             assert torch.is_grad_enabled()
             assert not model[0]._forward_hooks
     assert (torch.ones(2, 2) @ torch.ones(2, 2)).sum() == 8
+
+
+class Remembering(nn.Module):
+    """A layer that keeps things for its next call, in each way that layers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias, self.places, self.kept, self.last = nn.Linear(4, 4), torch.arange(4), {}, []
+
+    def forward(self, x):
+        if "table" not in self.kept:
+            self.kept["table"] = self.bias.weight[:, self.places]
+        if not hasattr(self, "rotation"):
+            self.rotation = torch.ones(4, device=x.device) * self.bias.bias
+            self.register_buffer("mask", x > 0, persistent=False)
+        self.last.append(x)
+        self.places = self.places + 0 * x[0].int()
+        return x @ self.kept["table"] + self.rotation
+
+
+def test_what_a_layer_keeps_for_its_next_call_is_not_that_of_the_trace():
+    model = Remembering()
+    first, again = trace(model, "fp32[2, 4]", backward=True), trace(model, "fp32[3, 4]", backward=True)
+    assert [op.name for op in first.ops] == [op.name for op in again.ops]
+    assert not model.kept
+    assert not model.last
+    assert not hasattr(model, "rotation")
+    assert not hasattr(model, "mask")
+    assert model.places.tolist() == [0, 1, 2, 3]
+    assert model(torch.ones(2, 4)).shape == (2, 4)
 
 
 def test_an_operation_without_a_rule_is_a_gap_never_zero():

@@ -32,6 +32,18 @@ class Spectrum(nn.Module):
         return torch.linalg.matrix_norm(found), torch.linalg.solve(x.T @ x, x.T)
 
 
+class Inverse(nn.Module):
+    """Rows in another order and back, as experts get them: places are written where an order names, or a mask."""
+
+    def forward(self, x, order):
+        rows = order.flatten()
+        back = torch.empty_like(rows)
+        back[rows] = torch.arange(rows.shape[0], device=rows.device)
+        kept = x.repeat_interleave(order.shape[1], 0)[rows]
+        kept[kept > 1] = 0
+        return kept[back]
+
+
 def _encoder():
     return nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
 
@@ -44,6 +56,7 @@ CASES = [
     (networks.GPT2, ["int64[B, S]"], [{"B": b, "S": s} for b, s in ((2, 5), (70, 1024))], False),
     (lambda: networks.Llama(layers=2), ["int64[B, S]"], [{"B": b, "S": s} for b, s in ((2, 5), (7, 64))], True),
     (lambda: nn.LSTM(8, 16, 2, bidirectional=True), ["fp32[S, B, 8]"], [{"B": 3, "S": 11}], False),
+    (Inverse, ["fp32[B, 8]", "int64[B, 2]"], [{"B": n} for n in (2, 7, 5000)], False),
     (Spectrum, ["fp32[B, 64]"], [{"B": n} for n in (2, 9)], False),
     (lambda: nn.Conv2d(3, 4, 3, 2, 1), ["fp32[B, 3, S, S]"], [{"B": 3, "S": s} for s in (7, 8, 33)], True),
 ]  # fmt: skip

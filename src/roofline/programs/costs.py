@@ -73,6 +73,16 @@ def matmul(
     return Op(name, "contraction", work, tuple(reads), tuple(writes), dims, note=note)
 
 
+def top_left_pairs(S: Size, T: Size) -> Size:
+    """Pairs of a causal mask aligned at the top left: query i of S sees keys 0 … i of T, those behind T see all.
+
+    >>> top_left_pairs(3, 3), top_left_pairs(1, 5), top_left_pairs(5, 2)
+    (6, 1, 9)
+    """
+    m = minimum(S, T)
+    return exact_div(m * (m + 1), 2) + (S - m) * T
+
+
 def attention(
     name: str,
     reads: Tensors,

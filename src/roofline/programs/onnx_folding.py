@@ -77,10 +77,11 @@ def _result(node: Any, known: dict[str, Any], dims: dict[str, Any]) -> Any:
 def _shape(node: Any, dims: Any) -> Any:
     import numpy as np
 
-    if dims is None or not all(isinstance(size, int) for size in dims):
+    if dims is None:
         return None
     limits = {item.name: item.i for item in node.attribute}
-    return np.array(dims[limits.get("start", 0) : limits.get("end", len(dims))], dtype=np.int64)
+    asked = dims[limits.get("start", 0) : limits.get("end", len(dims))]
+    return np.array(asked, dtype=np.int64) if all(isinstance(size, int) for size in asked) else None
 
 
 def _dims(graph: Any) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from onnx import helper
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
-from roofline.programs.onnx_folding import LARGEST, settled
+from roofline.ops.formula import formula, formula_names
+from roofline.programs.onnx_folding import LARGEST, UNKNOWN, settled
 from roofline.programs.onnx_standins import copies, replace_all, restored, standing_in
 from roofline.programs.specs import one_size
 from roofline.sizes import Size, is_symbol, product, symbol
@@ -37,8 +39,8 @@ def read(program: Any) -> Any:
     return model
 
 
-def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> Any:
-    """Fill sizes into the inputs and infer every shape."""
+def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[Any, dict[str, Size]]:
+    """Fill sizes into the inputs and infer every shape; also give what names of sizes stand for."""
     batch = None if batch is None else one_size("batch", batch)
     sizes = {name: one_size(name, value) for name, value in sizes.items()}
     held = {item.name for item in model.graph.initializer}
@@ -56,6 +58,7 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> Any:
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     written = copies((*model.graph.value_info, *model.graph.output))
+    formulas = {item.name: _in_sizes(item, used) for item in written}
     stated = [item for item in written if _holds(item, used)]
     del model.graph.value_info[:]
     for item in model.graph.output:
@@ -69,9 +72,11 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> Any:
         standing.graph.value_info.extend(missing)
         found = _shapes(standing)
     found = settled(standing, found, _shapes)
+    named = {name: value for name, value in used.items() if is_symbol(value)}
+    named |= _as_stated(found.graph, formulas)
     replace_all(found.graph, "input", inputs)
     found.graph.initializer.extend(weights)
-    return restored(found, model)
+    return restored(found, model), named
 
 
 def _set_aside(graph: Any) -> tuple[list[Any], list[Any]]:
@@ -102,6 +107,33 @@ def _holds(item: Any, given: Mapping[str, Size]) -> bool:
         elif not dim.HasField("dim_value") and dim.dim_param not in given:
             return False
     return bool(item.type.tensor_type.HasField("shape"))
+
+
+def _in_sizes(item: Any, used: Mapping[str, Size]) -> list[Size | None]:
+    """A shape that the file states, if sizes of the inputs stand in it: others may be those of another export."""
+    dims = [(dim, _size(dim.dim_param, used)) for dim in _dims(item)]
+    if all(value is None for _, value in dims):
+        return []
+    return [int(dim.dim_value) if dim.HasField("dim_value") else value for dim, value in dims]
+
+
+def _as_stated(graph: Any, stated: Mapping[str, Sequence[Size | None]]) -> dict[str, Size]:
+    """Sizes that the library has no name for, as the file states them."""
+    found: dict[str, Size] = {}
+    for item in (*graph.value_info, *graph.output):
+        dims, own = _dims(item), stated.get(item.name, [])
+        pairs = zip(dims, own, strict=True) if len(dims) == len(own) else ()
+        found |= {dim.dim_param: n for dim, n in pairs if dim.dim_param.startswith(UNKNOWN) and n is not None}
+    return found
+
+
+def _size(text: str, used: Mapping[str, Size]) -> Size | None:
+    """A size by its name, or by a formula of names: ``past + sequence``, ``Min(512, S)``; None for any other text."""
+    if text and text in used:
+        return used[text]
+    words = re.sub(r"\b(Max|Min)\(", lambda found: found[0].lower(), text)
+    names = formula_names(words)
+    return formula(words, used) if names and used.keys() >= set(names) else None  # a name may have a sign: "B-S"
 
 
 def _inferred(model: Any, *, strict: bool) -> Any:
@@ -158,19 +190,28 @@ def _fill(inputs: list[Any], batch: int | None, sizes: Mapping[str, Size]) -> di
                 if not dim.HasField("dim_value"):
                     used |= {"": batch, dim.dim_param or "": batch}
                     dim.dim_value = batch
+    formulas = []
     for item in inputs:
         for place, dim in enumerate(_dims(item)):
+            name = dim.dim_param
             if dim.HasField("dim_value"):
                 continue
-            name = dim.dim_param
             if not name:
                 dim.dim_param = f"{item.name.replace('.', '_')}_{place}"
-                continue
-            value = sizes[name] if name in sizes else used.get(name, symbol(name))
-            if not is_symbol(value):
-                dim.dim_value = int(value)
-            used[name] = value
+            elif name.isidentifier() or name in sizes:
+                _put(dim, sizes[name] if name in sizes else used.get(name, symbol(name)), used)
+            else:
+                formulas.append(dim)
+    for dim in formulas:
+        value = _size(dim.dim_param, used)
+        _put(dim, symbol(dim.dim_param) if value is None else value, used)
     return used
+
+
+def _put(dim: Any, value: Size, used: dict[str, Size]) -> None:
+    used[dim.dim_param] = value
+    if not is_symbol(value):
+        dim.dim_value = int(value)
 
 
 def _dims(item: Any) -> list[Any]:

@@ -31,18 +31,18 @@ class Node(NamedTuple):
     """A node: its attributes, the dimensions of its inputs and of its result, its scales where it has some."""
 
     attributes: Mapping[str, Any]
-    ins: Sequence[Dims]
+    ins: Sequence[Any]
     out: Dims
     scales: Sequence[float] = ()
 
 
-def solved(graph: Any) -> dict[str, Size]:
-    """What the onnx library's own names for sizes stand for, as far as it follows from the nodes."""
+def solved(graph: Any, named: Mapping[str, Size] | None = None) -> dict[str, Size]:
+    """What names of sizes stand for: those ``named`` already, and the library's own as far as it follows from nodes."""
     items = (*graph.input, *graph.value_info, *graph.output)
     known: dict[str, Dims | None] = {item.name: dims_of(item) for item in items}
     known |= {item.name: tuple(item.dims) for item in graph.initializer}
     lists = _lists(graph)
-    found: dict[str, Size] = {}
+    found: dict[str, Size] = dict(named or {})
     for node in graph.node:
         rule = _RULES.get(node.op_type)
         stated = known.get(node.output[0]) if node.output else None
@@ -50,8 +50,8 @@ def solved(graph: Any) -> dict[str, Size]:
             continue
         out = put(stated, found)
         given = [known.get(word) for word in node.input if word]
-        ins = [put(dims, found) for dims in given if dims is not None]
-        if not any(map(_is_open, out)) or len(ins) < len(given) or any(_is_open(n) for dims in ins for n in dims):
+        ins = [None if dims is None else put(dims, found) for dims in given]
+        if not any(map(_is_open, out)) or None in ins[: _NEEDED.get(node.op_type)]:
             continue
         attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
         scales = next((lists[word] for word in reversed(node.input[1:]) if word in lists), ())
@@ -161,6 +161,9 @@ def _windows(node: Node) -> Sequence[Size | None]:
         found.append(floor_div(n + pads[place] + pads[place + spatial] - reach, strides[place]) + 1)
     return found
 
+
+#: How many inputs it takes to know the size of a result, where that is not all of them.
+_NEEDED = dict.fromkeys(("Reshape", "Flatten", "Resize", "MaxPool", "AveragePool"), 1)
 
 #: Operators whose inputs broadcast as numpy's do.
 _MEETING = (

@@ -62,8 +62,8 @@ def trace(
         raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
     load()
     with _damage("the ONNX graph"):
-        model = inferred(read(program), batch, sizes or {})
-    walk = Walk(trips, solved(model.graph))
+        model, named = inferred(read(program), batch, sizes or {})
+    walk = Walk(trips, solved(model.graph, named))
     held = {item.name for item in model.graph.initializer}
     given = [item for item in model.graph.input if item.name not in held]
     with _damage("the ONNX graph"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import torch
@@ -126,6 +128,23 @@ def standing_in(
                 holder.state = value
 
 
+@contextmanager
+def giving_back(roots: Mapping[str, Any]) -> Iterator[None]:
+    """Give every module back the attributes it had: what a program keeps for its next call has no values here."""
+    kept: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    inside: list[tuple[Any, Any]] = []
+    for module in {id(module): module for root in roots.values() for module in root.modules()}.values():
+        held = vars(module)
+        kept.append((held, dict(held)))
+        inside += [(value, copy(value)) for value in held.values() if type(value) in (dict, OrderedDict, list, set)]
+    try:
+        yield
+    finally:
+        for place, before in (*kept, *inside):
+            place.clear()
+            place.extend(before) if isinstance(place, list) else place.update(before)
+
+
 #: What an optimizer refuses to do on shapes alone; what it keeps from step to step does not depend on it.
 _FOR_DEVICES = ("fused", "capturable")
 
@@ -222,8 +241,10 @@ def input_of(
         if type(made) in (torch.Tensor, torch.nn.Parameter):
             declare(made, "index" if whole else "activation", label)
         return made
-    if type(value) in (list, tuple):
-        return type(value)(input_of(item, sizes, opened, declare, f"{label}.{i}") for i, item in enumerate(value))
+    named = isinstance(value, tuple) and hasattr(value, "_fields")
+    if named or type(value) in (list, tuple):
+        made = [input_of(item, sizes, opened, declare, f"{label}.{i}") for i, item in enumerate(value)]
+        return type(value)(*made) if named else type(value)(made)
     if type(value) is dict:
         return {key: input_of(item, sizes, opened, declare, str(key)) for key, item in value.items()}
     return value

@@ -26,6 +26,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
 from typing import Any
 from unittest import mock
 
@@ -40,7 +41,15 @@ from roofline.programs.torch_place import Places, module_paths
 from roofline.programs.torch_recorder import Called, Dispatched, Recorder
 from roofline.programs.torch_registry import load
 from roofline.programs.torch_rules.attention import making_biases
-from roofline.programs.torch_standins import input_of, optimizers_of, prepared, roots_of, standing_in, written
+from roofline.programs.torch_standins import (
+    giving_back,
+    input_of,
+    optimizers_of,
+    prepared,
+    roots_of,
+    standing_in,
+    written,
+)
 from roofline.programs.torch_values import results_in
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
@@ -113,6 +122,7 @@ def _traced(
     """Run a program once and gather what the recorder saw."""
     declare = recorder.identities.declare
     with ExitStack() as stack:
+        stack.enter_context(giving_back(roots))
         stack.enter_context(standing_in(roots, optimizers_of(program), declare))
         values = [input_of(value, sizes or {}, recorder.open, declare, f"input{i}") for i, value in enumerate(inputs)]
         named = {
@@ -185,6 +195,8 @@ def _differentiable(result: Any) -> list[Any]:
         return [result] if result.requires_grad else []
     if isinstance(result, Mapping):
         result = list(result.values())
+    elif is_dataclass(result) and not isinstance(result, type):
+        result = [getattr(result, item.name) for item in fields(result)]
     if isinstance(result, list | tuple):
         return [out for item in result for out in _differentiable(item)]
     return []

@@ -9,7 +9,7 @@ from unittest import mock
 
 from roofline.ops.attention import visible_pairs
 from roofline.programs.jax_registry import Call, Priced, costs, rule
-from roofline.sizes import Size
+from roofline.sizes import Size, maximum
 
 _NOTES = {
     "CAUSAL": "causal attention",
@@ -64,13 +64,15 @@ def _pairs(queries: Size, keys: Size, causal: bool, window: int | None) -> Size:
 
     >>> _pairs(3, 3, True, None), _pairs(4, 2, True, None), _pairs(3, 5, False, None), _pairs(4, 4, True, 2)
     (6, 7, 15, 7)
+    >>> _pairs(5, 3, True, 2)                                  # 1 + 2 + 2 + 1 + 0
+    6
     """
     if not causal and not window:
         return queries * keys
     if queries == keys:
         return visible_pairs(queries, keys, causal=True, window=window)
-    places = range(int(queries))
-    return sum(max(0, min(i + 1, int(keys)) - (max(0, i + 1 - window) if window else 0)) for i in places)
+    hidden = costs.top_left_pairs(maximum(queries - window, 0), keys) if window else 0
+    return costs.top_left_pairs(queries, keys) - hidden
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from roofline.ops.attention import visible_pairs
 from roofline.programs.onnx_registry import Call, Priced, costs, rule
-from roofline.sizes import Size, exact_div, floor_div, product
+from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -32,13 +32,17 @@ def pairs(sizes: Heads, causal: bool, window: int | None = None) -> Size:
 
     >>> pairs(Heads(1, 1, 1, 3, 3, 8, 8, kept=4), True), pairs(Heads(1, 1, 1, 2, 5, 8, 8), True)
     (18, 3)
+    >>> pairs(Heads(1, 1, 1, 4, 3, 8, 8, kept=2), True, window=4)      # 3 + 4 + 4 + 4
+    15
     """
     if not causal:
         return sizes.S * (sizes.kept + sizes.T)
     if sizes.S == sizes.T:
         return visible_pairs(sizes.S, sizes.kept + sizes.T, causal=True, window=window)
-    ends = [min(i + 1, int(sizes.T)) + int(sizes.kept) for i in range(int(sizes.S))]
-    return sum(end if window is None else min(end, window) for end in ends)
+    kept, new = sizes.kept, sizes.T
+    if window is not None:
+        kept, new = minimum(kept, window), minimum(new, maximum(window - kept, 0))
+    return sizes.S * kept + costs.top_left_pairs(sizes.S, new)
 
 
 def _attend(call: Call, sizes: Heads, reads: tuple[Tensor, ...], causal: bool, window: int | None = None) -> Op:

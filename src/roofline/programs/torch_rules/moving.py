@@ -178,19 +178,19 @@ def looked_up(call: Call) -> Priced:
     return costs.vector(call.name, "sort", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
-def _indexed(target: Any, indices: Any) -> int:
-    """Elements that a list of indices (None for a whole dimension) names."""
+def _indexed(target: Any, indices: Any) -> Any:
+    """Elements that a list of indices (None for a whole dimension) names; a formula where a size is open."""
     import torch
 
     chosen = [i for i in indices if i is not None]
     if any(i.dtype in (torch.bool, torch.uint8) for i in chosen):
-        return int(target.numel())
+        return target.numel()
     shape = torch.broadcast_shapes(*(i.shape for i in chosen)) if chosen else ()
     kept = [n for place, n in enumerate(target.shape) if place >= len(indices) or indices[place] is None]
-    return int(prod(shape) * prod(kept))
+    return prod(shape) * prod(kept)
 
 
-def _scattered(call: Call, reads: tuple[Tensor, ...], amount: int, adds: bool) -> Op:
+def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Any, adds: bool) -> Op:
     """In place only what is named moves; otherwise the target is copied whole first."""
     target = call.read(call.args[0])[0]
     fresh = id(call.outs[0]) != id(call.args[0])

@@ -39,12 +39,12 @@ def sparse_product(call: Call, left: Any, right: Any, *added: Any) -> Op:
     return replace(op, reads=reads, work=op.work + sums)
 
 
-def _meetings(left: Any, right: Any) -> tuple[int, int]:
+def _meetings(left: Any, right: Any) -> tuple[Any, Any]:
     """Multiply-adds, as stored elements of one side and how many of the other each of them meets."""
     if left.layout == torch.strided:
-        return int(prod(left.shape[:-1])), stored_elements(right)
+        return prod(left.shape[:-1]), stored_elements(right)
     if right.layout == torch.strided:
-        return stored_elements(left), int(right.shape[-1]) if right.dim() > 1 else 1
+        return stored_elements(left), right.shape[-1] if right.dim() > 1 else 1
     stored_elements(left), stored_elements(right)
     columns = torch.bincount(left.to_sparse_coo()._indices()[1], minlength=left.shape[1])
     rows = torch.bincount(right.to_sparse_coo()._indices()[0], minlength=right.shape[0])
