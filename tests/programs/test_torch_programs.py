@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._higher_order_ops.out_dtype import out_dtype
 from torch.nn.attention import bias
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -213,6 +214,51 @@ def test_a_quantised_mlp():
     assert work == {"int8": 2 * 32 * 64 * 128, "fp8": 2 * 32 * 128 * 32}
     assert {use.dtype for use in found.bound("h100").uses if use.resource == "tensor"} == {"int8", "fp8"}
     assert found.complete
+
+
+class Bytes(torch.Tensor):
+    """A weight of bytes and scales that multiplies in bytes, as torchao's quantised ones do."""
+
+    @staticmethod
+    def __new__(cls, held, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=torch.bfloat16, device=held.device)
+
+    def __init__(self, held, scale):
+        self.held, self.scale = held, scale
+
+    def __tensor_flatten__(self):
+        return ["held", "scale"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, facts, size, stride):
+        return Bytes(inner["held"], inner["scale"])
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is not F.linear:
+            return super().__torch_function__(func, types, args, kwargs or {})
+        x, weight = args[:2]
+        assert x.device == weight.held.device
+        made = out_dtype(torch.ops.aten.mm.default, torch.int32, x.round().to(torch.int8), weight.held.t())
+        return (made * weight.scale).to(x.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.detach.default:
+            return Bytes(args[0].held, args[0].scale)
+        raise TypeError(f"{func} of bytes")
+
+
+def test_weights_of_a_class_of_their_own_multiply_in_their_format():
+    model = nn.Linear(64, 128, bias=False)
+    weight = Bytes(torch.zeros(128, 64, dtype=torch.int8), torch.zeros(128))
+    model.weight = nn.Parameter(weight, requires_grad=False)
+    found = trace(model, "bf16[32, 64]")
+    work = {key.dtype: amount for op in found.ops for key, amount in op.work.items() if key.place == "matrix"}
+    assert work == {"int8": 2 * 32 * 64 * 128}
+    assert found.bytes("minimal") == 2 * 32 * 64 + 128 * 64 + 4 * 128 + 2 * 32 * 128
+    assert found.parameters() == 128 * 64 + 128
+    assert model.weight.held.device.type == "cpu"
 
 
 def test_names_of_devices_are_of_no_concern():

@@ -112,9 +112,7 @@ class Recorder:
 
     def shape_of(self, tensor: Any) -> Any:
         """The stand-in without values for a tensor that has them; views of one storage stay views of one storage."""
-        if tensor.is_meta:
-            return tensor
-        if tensor.layout != torch.strided:
+        if tensor.is_meta or tensor.layout != torch.strided or type(tensor) not in _PLAIN:
             return tensor
         address = _address(tensor)
         storage = self._standins.get(address)
@@ -268,10 +266,13 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         recorder.emit(price(facts, call))
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
-        raise InputError(
-            f"{self._here()}the higher-order operation {func} has no rule",
-            hint="call what it wraps directly, or trace its parts apart",
-        )
+        chosen = find_function(func)
+        with self:
+            found = NotImplemented if chosen is None else chosen(self.recorder, func, args, kwargs)
+        if found is not NotImplemented:
+            return found
+        hint = "call what it wraps directly, or trace its parts apart"
+        raise InputError(f"{self._here()}the higher-order operation {func} has no rule", hint=hint)
 
     def _here(self) -> str:
         line = self.recorder.places.line()

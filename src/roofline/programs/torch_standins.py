@@ -106,9 +106,10 @@ def standing_in(
                         undo.append((table, name, tensor))
                         if id(tensor) not in made:
                             made[id(tensor)] = (
-                                tensor.clone() if _is_constant(table, module, tensor) else shape_only(tensor)
+                                tensor.clone() if _is_constant(table, module, tensor) else _weight(tensor)
                             )
-                            declare(made[id(tensor)], role, f"{where}.{name}" if where else name)
+                            for held in (made[id(tensor)], *_held(made[id(tensor)]).values()):
+                                declare(held, role, f"{where}.{name}" if where else name)
                         table[name] = made[id(tensor)]
         for optimizer in optimizers:
             for group in optimizer.param_groups:
@@ -200,6 +201,23 @@ def shape_only(tensor: Any) -> Any:
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(plain, requires_grad=tensor.requires_grad)
     return plain.requires_grad_(tensor.requires_grad)
+
+
+def _weight(tensor: Any) -> Any:
+    """A stand-in for a weight; one of a class of its own (torchao's quantised ones) holds stand-ins in turn."""
+    held = {name: shape_only(inner) for name, inner in _held(tensor).items()}
+    if not held:
+        return shape_only(tensor)
+    made = type(tensor).__tensor_unflatten__(held, tensor.__tensor_flatten__()[1], tensor.shape, tensor.stride())
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def _held(tensor: Any) -> dict[str, Any]:
+    """The plain tensors that one of a class of its own is made of; a sharded one is looked into elsewhere."""
+    if not hasattr(tensor, "__tensor_flatten__") or hasattr(tensor, "placements"):
+        return {}
+    held = {name: getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]}
+    return held if all(type(inner) in (torch.Tensor, torch.nn.Parameter) for inner in held.values()) else {}
 
 
 def _sharded(tensor: Any) -> Any:

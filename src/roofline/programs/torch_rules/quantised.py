@@ -1,4 +1,4 @@
-"""Layers whose weights PyTorch has packed as integers: what they hold is asked of the pack."""
+"""Layers whose weights PyTorch has packed as integers, which are asked what they hold; products of integers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
+import torch
+from torch._higher_order_ops.out_dtype import out_dtype
+
+from roofline.programs.torch_recorder import Recorder
+from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
 from roofline.programs.torch_tensors import dtype_name
 from roofline.work import Tensor, Work
 
@@ -35,3 +39,11 @@ def linear_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """[.., n] for a weight of n rows."""
     x, pack = args[:2]
     return x.new_empty((*x.shape[:-1], pack.unpack()[0].shape[0]))
+
+
+@function(out_dtype)
+def widened(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A product of bytes added up in 32 bits, as torchao asks for it."""
+    product, dtype, *given = args
+    of_bytes = product is torch.ops.aten.mm.default and all(item.dtype == torch.int8 for item in given)
+    return torch._int_mm(*given) if of_bytes and dtype == torch.int32 else NotImplemented
