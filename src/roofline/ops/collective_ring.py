@@ -180,7 +180,7 @@ def exchange(call: Call) -> Work:
             continue
         (level,) = group.levels
         crossing = _crossing(call, group)
-        if isinstance(crossing, float) and not crossing:
+        if isinstance(call.density, Picks) and not crossing:
             continue
         work += Work.wire(level.place, exact_div(crossing, natural_ways(level)))
         work += Work.hops(level.place, present(level.size) * inside)
