@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from itertools import product as every
@@ -17,7 +18,7 @@ from simulate_networks import TIERED, Network, dcn, inside, torus
 from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
 from roofline.hardware.network import with_mesh
-from roofline.ops.collective import cost, default_algorithm
+from roofline.ops.collective import algorithms, cost, default_algorithm
 from roofline.ops.collective_choice import Chooser
 from roofline.ops.collective_multicast import carried
 from roofline.ops.collective_picks import Picks
@@ -119,10 +120,13 @@ def test_direct_sends_to_each_chip_and_hierarchical_to_each_node() -> None:
     assert Chooser("auto", machine).cost("AllToAll", axes, rows, picks).algorithm == "hierarchical"
 
 
+Chip = tuple[int, ...]
+
+
 def route(
-    shape: Sequence[int], ways: Mapping[int, str], at: Sequence[int], goals: set[tuple[int, ...]], order: Sequence[int]
-) -> Iterator[tuple[int, int, int, Fraction]]:
-    """Take a row along one axis after the other: axis, way, the place before the link, how often."""
+    shape: Sequence[int], ways: Mapping[int, str], at: Chip, goals: set[Chip], order: Sequence[int]
+) -> Iterator[tuple[int, int, tuple[int, ...], Fraction]]:
+    """Take a row along one axis after the other: axis, way, the chip before the link, how often."""
     if not order or not goals:
         return
     axis, *rest = order
@@ -140,12 +144,15 @@ def route(
             far = [n - d for d in ahead if d > n / 2 or (2 * d == n and not turn)]
             reached[1, max(near, default=0)] += 1
             reached[-1, max(far, default=0)] += 1
+
+    def moved(place: int) -> tuple[int, ...]:
+        return (*at[:axis], place % n, *at[axis + 1 :])
+
     for (way, steps), halves in reached.items():
         for step in range(steps):
-            yield axis, way, (at[axis] + way * step) % n, Fraction(halves, 2)
+            yield axis, way, moved(at[axis] + way * step), Fraction(halves, 2)
     for place in {goal[axis] for goal in goals}:
-        there = (*at[:axis], place, *at[axis + 1 :])
-        yield from route(shape, ways, there, {goal for goal in goals if goal[axis] == place}, rest)
+        yield from route(shape, ways, moved(place), {goal for goal in goals if goal[axis] == place}, rest)
 
 
 TORI: list[tuple[tuple[int, ...], dict[int, str]]] = [
@@ -167,17 +174,44 @@ def test_every_link_of_a_torus_carries_a_row_once(shape: tuple[int, ...], ways: 
     picks = Picks(each * len(chips), *usual)
     sets = Counter(frozenset(chips[r // each] for r in found) for found in picked(picks))
     orders = [[*ways][start:] + [*ways][:start] for start in range(len(ways))]
-    crossed: Counter[tuple[int, int, int]] = Counter()
+    crossed: dict[int, Counter[tuple[int, tuple[int, ...]]]] = {axis: Counter() for axis in ways}
     for goals, many in sets.items():
         for at, order in every(chips, orders):
             for axis, way, place, times in route(shape, ways, at, set(goals), order):
-                crossed[axis, way, place] += times * many
+                crossed[axis][way, place] += times * many
     total = sum(sets.values()) * len(orders)
     for axis, rows in carried(picks, shape, ways).items():
-        lines = len(chips) // shape[axis]
-        loads = [Fraction(crossed[axis, way, place], total * lines) for way in (1, -1) for place in range(shape[axis])]
-        most = max(loads) if ways[axis] == "line" else sum(loads) / shape[axis] / (1 if ways[axis] == "one-way" else 2)
-        assert rows == pytest.approx(float(most))
+        assert rows == pytest.approx(float(max(crossed[axis].values()) / Fraction(total)))
+
+
+@pytest.mark.parametrize(("shape", "ways"), [*TORI, ((4, 4, 4), dict.fromkeys(range(3), "ring"))], ids=str)
+def test_no_link_carries_more_than_to_all_nor_more_for_copies(shape: tuple[int, ...], ways: dict[int, str]) -> None:
+    """Whatever the skew; and what chips have before is never sent for longer."""
+    chips = prod(shape)
+    picks = Picks(4 * chips, 3)
+    skews = [(1.0,) * 4 * chips, (9.0,) * 4 + (1.0,) * 4 * (chips - 1), (1e6,) + (1.0,) * (4 * chips - 1)]
+    whole, plain = carried(Picks(chips, chips), shape, ways), carried(picks, shape, ways)
+    loads = [carried(replace(picks, skew=skew), shape, ways) for skew in skews]
+    assert loads[0] == pytest.approx(plain)
+    for skewed in loads:
+        assert all(skewed[axis] <= whole[axis] * (1 + 1e-9) for axis in ways)
+    assert max(loads[1].values()) > max(plain.values()) or chips == 2
+    for copies in (n for n in range(1, chips + 1) if chips % n == 0):
+        copied = carried(replace(picks, copies=copies), shape, ways)
+        assert max(copied.values()) <= max(plain.values())
+    assert set(carried(replace(picks, copies=chips), shape, ways).values()) == {0.0}
+
+
+@pytest.mark.parametrize("algorithm", [None, "direct", "book", "hierarchical"])
+@pytest.mark.parametrize("target", ["v5e:8", "v5e:4x4:2", "v5p:4x4x4", "h100:8", "h100:32"])
+def test_nothing_is_sent_nor_waited_for_where_every_chip_has_it(target: str, algorithm: str | None) -> None:
+    axes = [axis for axis in chip(target).mesh if axis.size > 1]
+    n = prod(axis.size for axis in axes)
+    if algorithm is not None and algorithm not in algorithms("AllToAll", axes):
+        return
+    found = cost("AllToAll", axes, n * 8, algorithm=algorithm, density=Picks(256, 8, copies=n)).work
+    assert found.total("wire") == 0
+    assert algorithm == "book" or found.total("hops") == 0
 
 
 def test_no_torus_carries_more_than_an_all_gather() -> None:
@@ -209,7 +243,6 @@ def test_nothing_is_sent_where_every_chip_has_it() -> None:
     wire = {k.place: v for k, v in cost("AllToAll", nodes, 32 * 8, density=picks).work.items() if k.quantity == "wire"}
     assert wire["X.nic"] == pytest.approx(picks.reached(4) * 2 / 4)
     assert wire["X.nvlink"] == pytest.approx(picks.reached(32) * 16 / 32 - wire["X.nic"])
-    assert carried(Picks(64, 8, copies=4), [4, 4], {0: "ring", 1: "ring"})[1] == 0
 
 
 def test_skewed_picks_reach_the_busiest_unit_more_often() -> None:

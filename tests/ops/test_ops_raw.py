@@ -163,6 +163,12 @@ def test_wrong_formulas_point_at_the_place(text: str, message: str, position: in
     assert raised.value.position == position
 
 
+@pytest.mark.parametrize("text", ["(2*3}", "10^{2", "2}"])
+def test_a_brace_has_another_half(text: str) -> None:
+    with pytest.raises(NotationError, match="has no other half"):
+        formula(text, {})
+
+
 def test_a_formula_has_a_longest_length_and_needs_no_stack_for_it() -> None:
     text = "+".join(["1"] * (LONGEST // 2))
     assert formula(text, {}) == LONGEST // 2

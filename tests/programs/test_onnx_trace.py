@@ -321,6 +321,14 @@ def test_an_input_may_be_as_long_as_others_together():
     assert found.inputs == ("fp32[2, 1, 64]", "fp32[2, 10, 1]", "fp32[2, 9, 64]")
 
 
+@pytest.mark.parametrize(("stated", "size", "macs"), [("B/2", 6, "60"), ("B/2", 5, "20*B/2"), ("B/0", 6, "20*B/0")])
+def test_a_stated_size_that_is_no_whole_number_stays_open(stated, size, macs):
+    inputs = [value("x", "B", 4), value("h", stated, 4)]
+    nodes = [helper.make_node("MatMul", ["h", "w"], ["y"]), helper.make_node("Relu", ["x"], ["r"])]
+    program = model(nodes, inputs, [value("y", stated, 5), value("r", "B", 4)], [weight("w", 4, 5)])
+    assert str(trace(program, sizes={"B": size}).macs()) == macs
+
+
 @pytest.mark.parametrize("where", ["here", "in another file"])
 def test_whole_numbers_of_any_amount_may_be_in_another_file(where):
     """Places that a table is read at, which the onnx library looks for when it infers what unsqueezes them."""

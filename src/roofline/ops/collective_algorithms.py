@@ -37,8 +37,10 @@ class Call(NamedTuple):
 
     @property
     def sent(self) -> Size:
-        """The share that is sent to chips, each of which gets a row once."""
-        return self.density.density(self.chips) if isinstance(self.density, Picks) else self.density
+        """The share that is sent where each chip gets a row once, but for those that have it."""
+        if not isinstance(self.density, Picks):
+            return self.density
+        return self.density.crossing(self.chips, self.chips) * self.chips / max(self.chips - 1, 1)
 
 
 Formula: TypeAlias = Callable[[Call], Work]

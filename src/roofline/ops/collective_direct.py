@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, no_torus, one_link
 from roofline.ops.collective_groups import closed_or_open, present, used
+from roofline.ops.collective_picks import Picks
 from roofline.ops.collective_ring import exchange, natural_hops, natural_ways, passing
 from roofline.sizes import Size, exact_div
 from roofline.work import Work
@@ -34,6 +35,8 @@ def _unfit(call: Call) -> str:
 @algorithm("direct", (*GATHERING, "AllToAll", "Permute", "Send", "Broadcast"), "every chip to every other", _unfit)
 def direct(call: Call) -> Work:
     """Count a direct exchange; a row for several chips is sent to each of them, wherever they are."""
+    if isinstance(call.density, Picks) and not call.sent:
+        return Work()
     several = call._replace(density=call.sent) if len(call.groups) > 1 else call
     return _COUNTS[call.kind](several)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import inf, log
 from typing import Any
 
 from roofline.ops.collective_picks import Picks
@@ -24,14 +25,13 @@ def carried(picks: Picks, shape: Sequence[int], ways: Mapping[int, str]) -> dict
     """Rows over the busiest link of each axis, one way, for a row that each chip sends.
 
     ``shape`` are the axes from the outside in; those of a torus have ``ways``: ``ring``, ``line`` or ``one-way``. A row
-    is at its chip's place along an axis without, in every unit that has some of its chips, and all along the innermost
-    axes whose chips have it before.
+    is at its chip's place along an axis without, in every unit that has some of its chips. Chips that have it before
+    all along the innermost axes send it on from there, unless it is less to send as if they had not.
     """
-    even = replace(picks, skew=())
-    found = _carried(even, tuple(shape), tuple(sorted(ways.items())))
-    chips = _product(shape)
-    busier = picks.reached(chips, busiest=True) / even.reached(chips) if picks.skew else 1.0
-    return {axis: rows * busier for axis, rows in found.items()}
+    asked = tuple(shape), tuple(sorted(ways.items()))
+    plain = _carried(replace(picks, copies=1), *asked)
+    copied = _carried(picks, *asked) if picks.copies > 1 else plain
+    return min(plain, copied, key=lambda rows: max(rows.values(), default=0.0))
 
 
 @lru_cache(maxsize=256)
@@ -40,79 +40,99 @@ def _carried(picks: Picks, shape: tuple[int, ...], ways: tuple[tuple[int, str], 
     moving = [axis for axis, _ in ways if axis not in held and shape[axis] > 1]
     first = [axis for axis in range(len(shape)) if axis not in moving]
     orders = [moving[start:] + moving[:start] for start in range(len(moving))]
-    found: dict[int, list[float]] = {axis: [] for axis, _ in ways}
-    there = _receivers(picks, shape)
-    for order in orders:
-        for place, axis in enumerate(order):
-            beside = [*first, *order[:place]]
-            rows = _rows(picks, there, beside, axis, dict(ways)[axis])
-            found[axis] = [sum(both) for both in zip(found[axis] or [0.0] * len(rows), rows, strict=True)]
-    return {axis: max(rows, default=0.0) / len(orders) for axis, rows in found.items()}
+    there, found = _receivers(picks, shape), dict.fromkeys((axis for axis, _ in ways), 0.0)
+    for axis in moving:
+        before = [[*first, *order[: order.index(axis)]] for order in orders]
+        rows = [_rows(picks, there, beside, axis, dict(ways)[axis]) for beside in before]
+        found[axis] = float(sum(rows[1:], rows[0]).max()) / len(orders)
+    return found
 
 
 def _held(shape: Sequence[int], copies: int) -> set[int]:
     """The innermost axes along which every chip has the row."""
     found, left = set[int](), copies
     for axis in reversed(range(len(shape))):
-        if left % shape[axis]:
+        if left == 1 or left % shape[axis]:
             break
         left //= shape[axis]
         found.add(axis)
-        if left == 1:
-            break
-    return found if left == 1 and copies > 1 else set()
+    return found
 
 
 def _receivers(picks: Picks, shape: Sequence[int]) -> Any:
-    """How many receivers of each group lie on each chip."""
+    """Of each chip: how many receivers of each group lie on it; where they are skewed, how likely it is missed too.
+
+    That is the logarithm: of the skewed ones, then of as many that are not.
+    """
     import numpy as np
 
-    chips, size = _product(shape), picks.count // picks.groups
-    found = np.zeros((chips, picks.groups), dtype=int)
+    chips, size = int(np.prod(shape)), picks.count // picks.groups
+    found = np.zeros((chips, picks.groups + 2 * bool(picks.skew)))
     for chip in range(chips):
-        for receiver in range(picks.count * chip // chips, picks.count * (chip + 1) // chips):
+        own = range(picks.count * chip // chips, picks.count * (chip + 1) // chips)
+        for receiver in own:
             found[chip, receiver // size] += 1
-    return found.reshape(*shape, picks.groups)
+        if picks.skew:
+            evenly = picks.hit_evenly([int(many) for many in found[chip, : picks.groups]])
+            found[chip, picks.groups :] = _log_missed(picks.hit(own)), _log_missed(evenly)
+    return found.reshape(*shape, -1)
 
 
-def _rows(picks: Picks, there: Any, beside: Sequence[int], axis: int, way: str) -> list[float]:
-    """Rows over the links of one axis, where each is at its chip's place along the axes that it has not yet taken.
+def _log_missed(hit: float) -> float:
+    return log(1 - hit) if hit < 1 else -inf
 
-    Those of a ring carry alike; a line has each link forward, then each backward.
+
+def _rows(picks: Picks, there: Any, beside: Sequence[int], axis: int, way: str) -> Any:
+    """Rows over every link of one axis, each way, of rows that are at their chips' places along the axes ``beside``.
+
+    Along the axes that a row has not taken yet it is at its sender's place.
     """
     import numpy as np
 
     rest = tuple(other for other in range(there.ndim - 1) if other not in beside and other != axis)
-    along = np.moveaxis(there, axis, -2).sum(axis=tuple(other - (other > axis) for other in rest))
-    n = along.shape[-2]
-    lines = along.reshape(-1, n, along.shape[-1])
+    along = np.moveaxis(there.sum(axis=rest, keepdims=True), axis, -2)
+    n, senders = there.shape[axis], float(np.prod([there.shape[other] for other in beside]))
     if way == "line":
-        left, right = np.cumsum(lines, axis=1), np.cumsum(lines[:, ::-1], axis=1)
         # of n places in a row those up to a link send to all behind it, and the other way round
-        return [(n - i) * _hits(picks, part[:, i - 1]) for part in (left, right) for i in range(1, n)]
-    twice = np.concatenate([lines, lines], axis=1)
-    sums = np.concatenate([np.zeros_like(twice[:, :1]), np.cumsum(twice, axis=1)], axis=1)
-    within = [(sums[:, length : length + n] - sums[:, :n]).reshape(-1, lines.shape[-1]) for length in range(1, n)]
-    arcs: list[float] = [0.0, *(_hits(picks, sets) / n for sets in within)]
-    if way == "one-way":
-        return [sum(arcs)]
-    # rows for the chip opposite go either way
-    return [(sum(arcs[: (n - 1) // 2 + 1]) + sum(arcs[: n // 2 + 1])) / 2]
+        left, right = np.cumsum(along, axis=-2), np.cumsum(along[..., ::-1, :], axis=-2)
+        share = np.arange(n - 1, 0, -1)
+        links = np.stack([share * _hits(picks, part[..., :-1, :]) for part in (left, right)])
+    else:
+        # the chip opposite gets its rows either way
+        reach = [n - 1] if way == "one-way" else [(n - 1) // 2, n // 2]
+        ahead = sum(_arcs(picks, along, length) for length in reach) / len(reach)
+        behind = sum(_arcs(picks, along[..., ::-1, :], length) for length in reach) / len(reach)
+        links = np.stack([ahead] if way == "one-way" else [ahead, behind])
+    return np.moveaxis(links, -1, axis + 1) * senders
 
 
-def _hits(picks: Picks, sets: Any) -> float:
-    """How many of some sets of receivers, numbered by group, have some of a row's."""
+def _arcs(picks: Picks, along: Any, reach: int) -> Any:
+    """Rows over the link before each place of a ring, of rows that go on so far at most from where they are sent."""
     import numpy as np
 
-    each, many = np.unique(sets, axis=0, return_counts=True)
-    return float(sum(n * picks.hit_evenly([int(own) for own in one]) for one, n in zip(each, many, strict=True)))
+    total, arc = np.zeros(along.shape[:-1]), np.zeros(along.shape)
+    for distance in range(reach):
+        arc = arc + np.roll(along, -distance, axis=-2)
+        total = total + _hits(picks, arc)
+    return total
 
 
-def _product(sizes: Sequence[int]) -> int:
-    found = 1
-    for size in sizes:
-        found *= size
-    return found
+def _hits(picks: Picks, sets: Any) -> Any:
+    """How likely some of a row's receivers are in each set of chips."""
+    import numpy as np
+
+    each, where = np.unique(sets.reshape(-1, sets.shape[-1]), axis=0, return_inverse=True)
+    found = [picks.hit_evenly([int(many) for many in one[: picks.groups]]) for one in each]
+    if picks.skew:
+        found = [_skewed(hit, *one[picks.groups :]) for hit, one in zip(found, each, strict=True)]
+    return np.array(found)[where].reshape(sets.shape[:-1])
+
+
+def _skewed(hit: float, missed: float, evenly: float) -> float:
+    """How likely a set is hit whose chips are missed as that says, by what it would be if all were alike."""
+    if hit in (0.0, 1.0) or missed == -inf:
+        return float(hit > 0)
+    return 1.0 - float((1 - hit) ** (missed / evenly))
 
 
 __all__ = ["carried"]

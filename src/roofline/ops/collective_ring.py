@@ -140,12 +140,14 @@ def spread(call: Call, sent: Callable[[Group, Level], Size], passed: Ways, gathe
 def _shuffled(call: Call, ways: Ways, hops: Ways, one_way: bool) -> Work:
     """AllToAll over the axes of a torus, one after the other: what a chip holds moves along each of them."""
     work = Work()
-    rows = _carried(call, ways, one_way) if isinstance(call.density, Picks) else {}
+    several = isinstance(call.density, Picks)
+    rows = _carried(call, ways, one_way) if several else {}
     for level in (level for group in call.groups if group.topology == "torus" for level in group.levels):
         n = level.size
         distance = exact_div(n * (n - 1), 2) if one_way else ring_distances(n)
-        wire = exact_div(held(call) * distance, n * ways(level)) if not rows else rows[level.place]
-        work += Work.wire(level.place, wire) + Work.hops(level.place, hops(level))
+        wire = rows.get(level.place) if several else exact_div(held(call) * distance, n * ways(level))
+        if wire is not None:
+            work += Work.wire(level.place, wire) + Work.hops(level.place, hops(level))
     return work
 
 
@@ -159,7 +161,7 @@ def _carried(call: Call, ways: Ways, one_way: bool) -> dict[str, Size]:
     kinds = {i: "one-way" if one_way else "ring" if ways(level) == 2 else "line" for i, level in torus.items()}
     rows = carried(call.density, [level.size for level in levels], kinds)
     each = exact_div(call.nbytes, call.chips * call.density.chosen)
-    return {level.place: each * rows[i] for i, level in torus.items()}
+    return {level.place: each * rows[i] for i, level in torus.items() if rows[i]}
 
 
 def held(call: Call) -> Size:
@@ -180,7 +182,7 @@ def exchange(call: Call) -> Work:
             continue
         (level,) = group.levels
         crossing = _crossing(call, group)
-        if isinstance(call.density, Picks) and not crossing:
+        if crossing is None:
             continue
         work += Work.wire(level.place, exact_div(crossing, natural_ways(level)))
         work += Work.hops(level.place, present(level.size) * inside)
@@ -192,13 +194,13 @@ def _no_ring(call: Call) -> str:
     return some_torus(call) if call.kind == "AllToAll" else ""
 
 
-def _crossing(call: Call, group: Group) -> Size:
-    """Bytes of one chip that go to other members of a tier, or through their links further out."""
+def _crossing(call: Call, group: Group) -> Size | None:
+    """Bytes of one chip that go to other members of a tier, or through their links further out; None if none do."""
     if not isinstance(call.density, Picks):
         return exact_div(held(call) * group.below * (group.units - 1), call.chips)
     here = call.chips // group.below
     share = call.density.crossing(here, call.chips) - call.density.crossing(here // group.units, call.chips)
-    return exact_div(call.nbytes, call.chips) * share
+    return exact_div(call.nbytes, call.chips) * share if share > 0 else None
 
 
 @algorithm("one-way ring", _KINDS, "one way round a ring", _no_ring)

@@ -158,6 +158,8 @@ class _Reader:
         if len(text) > LONGEST:
             raise NotationError(f"a formula of {len(text)} characters", hint=f"at most {LONGEST} are read")
         self.text = powers(plain(text))
+        if self.text.count("{") != self.text.count("}"):
+            raise NotationError(f"a brace of {text!r:.60} has no other half", hint="as in 10^{12}, or with ( and )")
         self.tokens = [_token(found) for found in re.finditer(_TOKEN, self.text, re.DOTALL)]
         self.items: list[_Item] = []
         self.at = 0

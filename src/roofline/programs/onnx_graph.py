@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper
 
 from roofline import dtypes
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, NotationError, SizeError, suggest
 from roofline.ops.formula import formula, formula_names
 from roofline.programs.onnx_folding import LARGEST, UNKNOWN, settled
 from roofline.programs.onnx_standins import copies, replace_all, restored, standing_in
@@ -133,7 +133,13 @@ def _size(text: str, used: Mapping[str, Size]) -> Size | None:
         return used[text]
     words = re.sub(r"\b(Max|Min)\(", lambda found: found[0].lower(), text)
     names = formula_names(words)
-    return formula(words, used) if names and used.keys() >= set(names) else None  # a name may have a sign: "B-S"
+    if not names or not used.keys() >= set(names):  # a name may have a sign: "B-S"
+        return None
+    try:
+        found = formula(words, used)
+    except NotationError:
+        return None
+    return found if is_symbol(found) or found == int(found) else None
 
 
 def _inferred(model: Any, *, strict: bool) -> Any:

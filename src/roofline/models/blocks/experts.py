@@ -178,19 +178,20 @@ class Experts(Block):
     ) -> Tensor:
         step, spread = trace.step, self.spread
         every = step.tokens if spread is None else spread.every(step)
-        made, rows = tokens * self.chosen, divided(every * self.chosen, self.ways)
-        touched = divided(touched_experts(self.count, self.chosen, every, step.skew), self.ways)
         if self.ways > 1 and step.skew is not None:
             busiest, shares = self._held(step.skew)
-            made, rows = tokens * busiest * self.ways, every * busiest
+            most, rows = tokens * busiest * self.ways, every * busiest
             touched = _touched_of(shares, self.chosen, every)
+        else:
+            most, rows = tokens * self.chosen, divided(every * self.chosen, self.ways)
+            touched = divided(touched_experts(self.count, self.chosen, every, step.skew), self.ways)
         if spread is None:
             found = self._applied(trace, x, rows, touched, weights, module)
             return self._weighted(trace, found, chosen, rows, tokens, module)
         if not spread.once:
-            x = spread.sent(trace, "dispatch", x, rows, made)
+            x = spread.sent(trace, "dispatch", x, rows, most)
             found = self._applied(trace, x, rows, touched, weights, module)
-            found = spread.sent(trace, "combine", found, tokens * self.chosen, made)
+            found = spread.sent(trace, "combine", found, tokens * self.chosen, most)
             return self._weighted(trace, found, chosen, tokens * self.chosen, tokens, module)
         picks = Picks(self.count, self.chosen, *self.limit, tuple(step.skew or ()))
         there = divided(every * picks.reached(self.ways, busiest=True), self.ways)
