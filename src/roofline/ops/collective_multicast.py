@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import inf, log
 from typing import Any
 
-from roofline.ops.collective_picks import Picks
+from roofline.ops.collective_picks import Picks, logarithm, skewed
 
 
 def carried(picks: Picks, shape: Sequence[int], ways: Mapping[int, str]) -> dict[int, float]:
@@ -74,12 +73,8 @@ def _receivers(picks: Picks, shape: Sequence[int]) -> Any:
             found[chip, receiver // size] += 1
         if picks.skew:
             evenly = picks.hit_evenly([int(many) for many in found[chip, : picks.groups]])
-            found[chip, picks.groups :] = _log_missed(picks.hit(own)), _log_missed(evenly)
+            found[chip, picks.groups :] = logarithm(1 - picks.hit(own)), logarithm(1 - evenly)
     return found.reshape(*shape, -1)
-
-
-def _log_missed(hit: float) -> float:
-    return log(1 - hit) if hit < 1 else -inf
 
 
 def _rows(picks: Picks, there: Any, beside: Sequence[int], axis: int, way: str) -> Any:
@@ -124,15 +119,9 @@ def _hits(picks: Picks, sets: Any) -> Any:
     each, where = np.unique(sets.reshape(-1, sets.shape[-1]), axis=0, return_inverse=True)
     found = [picks.hit_evenly([int(many) for many in one[: picks.groups]]) for one in each]
     if picks.skew:
-        found = [_skewed(hit, *one[picks.groups :]) for hit, one in zip(found, each, strict=True)]
+        logarithms = each[:, picks.groups :].tolist()
+        found = [skewed(hit, *two) if 0 < hit < 1 else hit for hit, two in zip(found, logarithms, strict=True)]
     return np.array(found)[where].reshape(sets.shape[:-1])
-
-
-def _skewed(hit: float, missed: float, evenly: float) -> float:
-    """How likely a set is hit whose chips are missed as that says, by what it would be if all were alike."""
-    if hit in (0.0, 1.0) or missed == -inf:
-        return float(hit > 0)
-    return 1.0 - float((1 - hit) ** (missed / evenly))
 
 
 __all__ = ["carried"]

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb, isfinite, log
+from math import comb, inf, isfinite, log
 from typing import TypeAlias
 
 from roofline.errors import SizeError
@@ -68,10 +68,11 @@ class Picks:
 
     def reached(self, units: int, *, busiest: bool = False) -> float:
         """Count the units that have some of a row's receivers; as if each had as often as the busiest, if asked."""
-        hits = [self.hit(part) for part in _parts(self.count, units)] if self.skew else []
-        if hits:
+        parts = [range(self.count * unit // units, self.count * (unit + 1) // units) for unit in range(units)]
+        if self.skew:
+            hits = [self.hit(part) for part in parts]
             return units * max(hits) if busiest else sum(hits)
-        alike = Counter(self._overlaps(part) for part in _parts(self.count, units))
+        alike = Counter(map(self._overlaps, parts))
         return sum(times * self.hit_evenly(own) for own, times in alike.items())
 
     def density(self, units: int) -> float:
@@ -94,9 +95,7 @@ class Picks:
             left -= share
         unlimited = _missed(self.count, self.chosen, 1, 1, (len(receivers),))
         # groups make as much of a difference as they do where none is likelier than another
-        grouped = 0 < found < 1 and 0 < unlimited < 1
-        power: float = log(1 - found) / log(unlimited) if grouped else 1.0
-        return 1.0 - float(missed**power)
+        return skewed(found, logarithm(missed), log(unlimited)) if 0 < found < 1 and 0 < unlimited < 1 else 1 - missed
 
     def hit_evenly(self, own: Sequence[int]) -> float:
         """Say how likely some of a row's receivers are among so many of each group, whatever the skew."""
@@ -112,8 +111,19 @@ class Picks:
 Density: TypeAlias = Size | Picks
 
 
-def _parts(count: int, units: int) -> Sequence[range]:
-    return [range(count * unit // units, count * (unit + 1) // units) for unit in range(units)]
+def skewed(hit: float, missed: float, evenly: float) -> float:
+    """How likely a set is hit that is so likely where all are alike, by logarithms: it is missed as often as
+    ``missed`` says where one whose receivers are alike is missed as often as ``evenly`` says.
+
+    >>> skewed(0.75, log(0.5), log(0.25)), skewed(0.75, -inf, log(0.25))
+    (0.5, 1.0)
+    """
+    return 1.0 - float((1 - hit) ** (missed / evenly))
+
+
+def logarithm(chance: float) -> float:
+    """The logarithm of a probability, which may be 0."""
+    return log(chance) if chance > 0 else -inf
 
 
 @lru_cache(maxsize=2**16)
@@ -132,4 +142,4 @@ def _missed(count: int, chosen: int, taken: int, groups: int, own: tuple[int, ..
     return missing / (comb(groups, taken) * comb(pool, chosen))
 
 
-__all__ = ["Density", "Picks"]
+__all__ = ["Density", "Picks", "logarithm", "skewed"]

@@ -54,7 +54,7 @@ class Spread:
 
     def own(self, step: Step) -> Size:
         """Tokens that one chip sends."""
-        return divided(step.tokens, product(axis.size for axis in self.same(step)))
+        return divided(step.tokens, self._sharing(step))
 
     def every(self, step: Step) -> Size:
         """Tokens of all the chips that share experts."""
@@ -64,8 +64,11 @@ class Spread:
 
     def copies(self, step: Step) -> int:
         """Chips that lie together and have each token before it is sent."""
-        ways = product(axis.size for axis in self.same(step))
+        ways = self._sharing(step)
         return 1 if self.scattered or not isinstance(ways, int) else ways
+
+    def _sharing(self, step: Step) -> Size:
+        return product(axis.size for axis in self.same(step))
 
     def sent(self, trace: Trace, way: str, x: Tensor, rows: Size, made: Size, density: Density = 1) -> Tensor:
         """Send the rows that are ``made`` of a chip's tokens to the experts or back; return the ``rows`` that arrive.
