@@ -6,8 +6,8 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
+from roofline.ops.einsum import letters
 from roofline.programs import trace
-from roofline.programs.einsum import letters
 
 #: Equation, shapes, multiply-adds, and sums or products beside them.
 CASES = [

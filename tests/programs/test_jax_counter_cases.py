@@ -16,8 +16,8 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
+from roofline.ops.counting import CONVENTIONS, Convention, one_each, valid_macs
 from roofline.programs import trace as trace_any
-from roofline.programs.counts import CONVENTIONS, Convention, one_each, valid_macs
 from roofline.work import Op
 from tests.programs.counter_cases import CONTROL_FLOW, EXCEPTED, JAX, SUSPECT
 

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import roofline
+from roofline.ops.counting import CONVENTIONS, Convention, written
 from roofline.programs import trace
-from roofline.programs.counts import CONVENTIONS, Convention, written
 from tests.programs import networks
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "counter_cases.json").read_text())[

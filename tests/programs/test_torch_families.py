@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from roofline.programs import factorizations, trace
+from roofline.ops import factorizations
+from roofline.programs import trace
 
 COUNTS = st.integers(1, 12)
 

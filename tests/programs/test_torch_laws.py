@@ -18,8 +18,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import roofline
+from roofline.ops.counting import CONVENTIONS
 from roofline.programs import trace
-from roofline.programs.counts import CONVENTIONS
 from tests.programs import networks
 
 SIZES = st.integers(1, 48)
@@ -278,7 +278,7 @@ def test_an_operation_without_a_rule_is_a_gap_never_zero():
 
 
 def test_a_rule_of_ones_own():
-    from roofline.programs.torch_registry import costs, find, rule
+    from roofline.programs.torch_registry import find, pricing, rule
 
     listed = find("aten._linalg_svd")
     assert not trace(torch.linalg.svd, "fp32[16, 16]").complete
@@ -286,7 +286,7 @@ def test_a_rule_of_ones_own():
 
         @rule("_linalg_svd")
         def svd(call):
-            return costs.vector("svd", "factorization", call.reads, call.writes, flops=1000)
+            return pricing.vector("svd", "factorization", call.reads, call.writes, flops=1000)
 
         assert trace(torch.linalg.svd, "fp32[16, 16]").flops("all") == 1000
     finally:

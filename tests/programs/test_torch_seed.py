@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from roofline.ops.counting import MATMUL_KINDS
 from roofline.programs import trace
-from roofline.programs.counts import MATMUL_KINDS
 from tests.programs import networks
 
 IMAGE = "fp32[1, 3, 224, 224]"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from roofline.errors import InputError
+from roofline.ops.pricing import adaptive_windows
 from roofline.programs import trace
-from roofline.programs.costs import adaptive_windows
 
 COUNTS = st.integers(1, 4)
 LAYOUTS = ("to_sparse", "to_sparse_csr", "to_sparse_csc")

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from roofline.errors import SizeError
+from roofline.ops.counting import CONVENTIONS
 from roofline.programs import trace
-from roofline.programs.counts import CONVENTIONS
 from roofline.sizes import is_symbol, symbol
 from tests.programs import networks
 from tests.programs.networks import on_shapes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.programs.counts import valid_macs
+from roofline.ops.counting import valid_macs
 from roofline.programs.traced import Traced
 from roofline.work import Op
 

@@ -123,7 +123,7 @@ def command(
 
     parts = [traced.table() if flat else traced.tree(depth)]
     if convention != "flops":
-        from roofline.programs.counts import CONVENTIONS
+        from roofline.ops.counting import CONVENTIONS
 
         parts.append(Text(f"  {traced.flops(convention):,} counted as {convention}: {CONVENTIONS[convention].meaning}"))
     if bound is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline.errors import InputError, suggest
-from roofline.programs.counts import each
+from roofline.ops.counting import each
 from roofline.sizes import Size
 from roofline.work import Op
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.programs import costs
+from roofline.ops import pricing
 from roofline.programs.jax_registry import Value
 from roofline.programs.jax_values import automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax_walker import Context, Operand, Region, Walker, opened, size_up
@@ -198,7 +198,7 @@ def pallas_call(walker: Walker, eqn: Any, operands: list[Operand], context: Cont
     reads = list({t.ident: t for t in operands if t is not None}.values())
     estimate = eqn.params.get("cost_estimate")
     if estimate is None:
-        walker.emit(costs.unknown(name, reads, writes, "a Pallas kernel without a cost_estimate"), context)
+        walker.emit(pricing.unknown(name, reads, writes, "a Pallas kernel without a cost_estimate"), context)
         return list(writes)
     walker.emit(_kernel(name, reads, writes, estimate), context)
     return list(writes)
@@ -206,7 +206,7 @@ def pallas_call(walker: Walker, eqn: Any, operands: list[Operand], context: Cont
 
 def _kernel(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], estimate: Any) -> Op:
     """A kernel's FLOPs run on the matrix unit, half as many multiply-adds; its transcendentals on the vector unit."""
-    dtype = costs.arithmetic([*reads, *writes])
+    dtype = pricing.arithmetic([*reads, *writes])
     flops, special = int(estimate.flops), int(estimate.transcendentals)
     work = Work.flops("matrix", dtype, flops) + (Work.flops("vector", dtype, special) if special else Work())
     dims = {"m": 1, "n": 1, "k": flops // 2, "batch": 1, "transcendentals": special}

@@ -4,7 +4,7 @@ A rule gets a :class:`Call` and gives operations, or None for what costs nothing
 
 >>> @rule("swish2")
 ... def swish2(call):
-...     return costs.elementwise("silu", call.reads, call.writes, name=call.name)
+...     return pricing.elementwise("silu", call.reads, call.writes, name=call.name)
 >>> find("swish2") is swish2
 True
 
@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from roofline.programs import costs
+from roofline.ops import pricing
 from roofline.programs.rule_table import RuleTable
 from roofline.sizes import Size, minimum, product
 from roofline.work import Op, Tensor
 
-__all__ = ["Call", "Priced", "Value", "costs", "find", "load", "rule"]
+__all__ = ["Call", "Priced", "Value", "pricing", "find", "load", "rule"]
 
 #: What a rule gives: an operation, several, or None for one that costs nothing.
 Priced: TypeAlias = "Op | Sequence[Op] | None"

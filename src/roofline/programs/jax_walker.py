@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from roofline.errors import RooflineError
-from roofline.programs import costs
-from roofline.programs.counts import count
+from roofline.ops import pricing
+from roofline.ops.counting import count
 from roofline.programs.jax_registry import Call, Value, find
 from roofline.programs.jax_values import mesh_axes, value_of
 from roofline.programs.parts import apart, whole
@@ -132,7 +132,7 @@ class Walker:
         chosen = find(call.name)
         empty = any(value.size == 0 for value in (*call.ins[:1], *outs[:1]))
         if chosen is None:
-            self.emit(costs.unknown(call.name, call.reads, call.writes), context)
+            self.emit(pricing.unknown(call.name, call.reads, call.writes), context)
         elif not empty:
             priced = chosen(call)
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:

@@ -5,10 +5,10 @@ of data=4, model=2 has the groups ("data", 4, 2) and ("model", 2, 1). A program'
 so sizes and strides say which axes of the target a collective goes over:
 
 >>> from roofline.hardware import chip
->>> from roofline.programs import costs
+>>> from roofline.ops import pricing
 >>> from roofline.work import Tensor
 >>> x = (Tensor("x", (1024, 1024), "bf16"),)
->>> op = costs.collective("psum", x, x, does="AllReduce", nbytes=2**21, devices=4, groups=(("model", 4, 1),))
+>>> op = pricing.collective("psum", x, x, does="AllReduce", nbytes=2**21, devices=4, groups=(("model", 4, 1),))
 >>> op.work
 Work(wire/link: 3145728)
 >>> for target in ("v5p:4x4x4", "h100:64"):
@@ -20,36 +20,19 @@ Mesh(X=16 nvlink switch 2, nic switch 8, model=4 nvlink switch) Work(wire/model:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from roofline.errors import HardwareError
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import AXIS_NAMES, SLICE_AXIS, MeshAxis, target_text, with_mesh
-from roofline.sizes import Size, exact_div, product
+from roofline.ops.pricing import RING, Group
+from roofline.sizes import Size, product
 from roofline.work import Op
 
-#: Name (where it has one), size and stride of a group of devices that are numbered.
-Group: TypeAlias = "tuple[str, int, int]"
-
-#: What each device sends of ``nbytes`` over a ring: a part above, a part below.
-RING: dict[str, Callable[[int], tuple[int, int]]] = {
-    "AllReduce": lambda n: (2 * (n - 1), n),
-    "AllGather": lambda n: (n - 1, n),
-    "ReduceScatter": lambda n: (n - 1, n),
-    "AllToAll": lambda n: (n - 1, n * n),
-    "Permute": lambda n: (1, 1),
-    "Broadcast": lambda n: (1, 1),
-}
-
-#: Said of a collective that is priced without a network.
-RING_NOTE = (
-    "collectives send what a ring sends, the least for each device, one way over one link; several links or a tree "
-    "may be faster: a target with a shape, as in v5e:4x4, prices them on its network"
-)
 _ORDER_NOTE = "the program's devices lie on {} in order, those of the last axis of its mesh next to each other"
 
 
@@ -59,14 +42,6 @@ class Placed(NamedTuple):
     ops: tuple[Op, ...]
     machine: Machine
     assumptions: tuple[str, ...]
-
-
-def ring(does: str, nbytes: Size, devices: int) -> Size:
-    """Bytes that each of ``devices`` sends over its one link."""
-    if devices <= 1:
-        return 0
-    above, below = RING[does](devices)
-    return exact_div(nbytes * above, below)
 
 
 def place(ops: Sequence[Op], machine: Machine) -> Placed:

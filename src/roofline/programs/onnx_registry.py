@@ -2,7 +2,7 @@
 
 >>> @rule("Swish2")
 ... def swish2(call):
-...     return costs.elementwise("silu", call.reads, call.writes, name=call.name)
+...     return pricing.elementwise("silu", call.reads, call.writes, name=call.name)
 >>> find("Swish2") is swish2
 True
 """
@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from roofline.programs import costs
+from roofline.ops import pricing
 from roofline.programs.rule_table import RuleTable
 from roofline.sizes import Size, minimum
 from roofline.work import Op, Tensor
 
-__all__ = ["UPDATES", "Call", "Priced", "costs", "find", "load", "rule"]
+__all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "load", "rule"]
 
 #: Operators that write into a part of their first input.
 UPDATES = ("ScatterElements", "ScatterND", "Scatter", "TensorScatter")

@@ -25,8 +25,8 @@ from typing import Any
 import onnx
 
 from roofline.errors import InputError, RooflineError
-from roofline.programs import costs
-from roofline.programs.counts import count
+from roofline.ops import pricing
+from roofline.ops.counting import count
 from roofline.programs.loops import stated
 from roofline.programs.onnx_graph import dims_of, dtype_of, inferred, read
 from roofline.programs.onnx_masks import label, masked
@@ -156,9 +156,9 @@ class Walk:
         missing = [word for word in named if word not in self.known and word not in self.values]
         if missing:
             reason = f"the shape or dtype of {missing[0]} is not known"
-            self._emit(costs.unknown(node.op_type, call.reads, call.writes, reason), node, place, repeat)
+            self._emit(pricing.unknown(node.op_type, call.reads, call.writes, reason), node, place, repeat)
         elif chosen is None:
-            self._emit(costs.unknown(node.op_type, call.reads, call.writes), node, place, repeat)
+            self._emit(pricing.unknown(node.op_type, call.reads, call.writes), node, place, repeat)
         else:
             priced = chosen(call)
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from roofline.programs.counts import CONVENTIONS, each
-from roofline.programs.traced import UNKNOWN
+from roofline.ops.counting import CONVENTIONS, each
+from roofline.ops.pricing import UNKNOWN
 from roofline.sizes import is_symbol
 
 if TYPE_CHECKING:

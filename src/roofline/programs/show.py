@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.bounds.explain import show
 from roofline.bounds.traffic import traffic
-from roofline.programs.counts import each
-from roofline.programs.traced import UNKNOWN
+from roofline.ops.counting import each
+from roofline.ops.pricing import UNKNOWN
 from roofline.sizes import Size, is_symbol
 
 if TYPE_CHECKING:

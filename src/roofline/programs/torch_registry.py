@@ -6,7 +6,7 @@ takes it apart. Adding an operation touches one file:
 
 >>> @rule("mylib.swish2")
 ... def swish2(call):
-...     return costs.elementwise("silu", call.reads, call.writes, name=call.name)
+...     return pricing.elementwise("silu", call.reads, call.writes, name=call.name)
 >>> find("mylib.swish2") is swish2
 True
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from roofline.programs import costs
+from roofline.ops import pricing
 from roofline.programs.rule_table import RuleTable
 from roofline.work import Op, Tensor
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Call",
     "Priced",
-    "costs",
+    "pricing",
     "find",
     "find_function",
     "find_shape",
@@ -151,13 +151,13 @@ def price(facts: Facts, call: Call) -> Priced:
     if not call.reads and not call.writes:
         return None
     if facts.pointwise:
-        return costs.elementwise(call.name, call.reads, call.writes)
+        return pricing.elementwise(call.name, call.reads, call.writes)
     if facts.reduction and call.reads and call.writes:
         elements, results = call.reads[0].elements, call.writes[0].elements
-        return costs.reduction(
+        return pricing.reduction(
             call.name, call.reads, call.writes, elements=max(elements, results), results=results or 1
         )
-    return costs.unknown(facts.full_name, call.reads, call.writes)
+    return pricing.unknown(facts.full_name, call.reads, call.writes)
 
 
 def _full(name: str) -> str:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.shown import Shown
-from roofline.programs.counts import each
+from roofline.ops.counting import each
+from roofline.ops.pricing import RING_NOTE, UNKNOWN
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
     from roofline.hardware.machine import Machine
     from roofline.programs.compare import Comparison, Difference
-
-#: The kind of an operation without a rule: its tensors are known, its arithmetic is not.
-UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ class Traced(Shown):
     sizes: Mapping[str, Size] = field(default_factory=dict)
 
     def flops(self, convention: str = "flops") -> Size:
-        """Count the whole program under a convention of :data:`~roofline.programs.counts.CONVENTIONS`."""
+        """Count the whole program under a convention of :data:`~roofline.ops.counting.CONVENTIONS`."""
         return _sum([each(op, convention) for op in self.ops])
 
     def macs(self) -> Size:
@@ -135,7 +133,7 @@ class Traced(Shown):
         from roofline.bounds.evaluate import evaluate
         from roofline.bounds.footprint import footprint
         from roofline.bounds.traffic import traffic
-        from roofline.programs.network import RING_NOTE, place
+        from roofline.programs.network import place
 
         placed = place(self.ops, target(on, **choices))
         known = [line for line in self.assumptions if line != RING_NOTE or not placed.assumptions]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
+from roofline.ops import pricing
 from roofline.ops.attention import attention
-from roofline.programs import costs
 from roofline.programs.torch_costs import ATTENTION_BACKWARD
 from roofline.work import Op, Tensor
 
@@ -57,7 +57,7 @@ def backward(seen: Seen) -> Op:
     grad, q, k, v = (seen.tensor(place) for place in range(4))
     writes = [like(tensor, ident=f"grad {tensor.ident}") for tensor in (q, k, v)]
     reads = (q, k, v, grad, *_mask(seen, places))
-    return costs.attention(seen.name, reads, writes, matmuls=ATTENTION_BACKWARD, **facts)
+    return pricing.attention(seen.name, reads, writes, matmuls=ATTENTION_BACKWARD, **facts)
 
 
 def _mask(seen: Seen, places: Places) -> tuple[Tensor, ...]:

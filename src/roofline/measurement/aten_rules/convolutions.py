@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.measurement.aten import Seen, like, rule, together
+from roofline.ops import pricing
 from roofline.ops.convolution import conv_transpose
 from roofline.ops.convolution import convolution as convolve
-from roofline.programs import costs
 from roofline.work import Op, Tensor
 
 #: Where convolutions have their options: stride, pad, dilation, groups, padding of the output, and whether transposed.
@@ -44,7 +44,7 @@ def convolution_backward(seen: Seen) -> Op:
     if wanted[2]:
         channels = grad.dims[1]
         out = like(grad, (channels,))
-        ops.append(costs.reduction("sum", (grad,), (out,), elements=grad.elements, results=channels))
+        ops.append(pricing.reduction("sum", (grad,), (out,), elements=grad.elements, results=channels))
     return together(seen.name, ops)
 
 

@@ -6,8 +6,8 @@ from math import prod
 
 from roofline.errors import InputError
 from roofline.measurement.aten import Seen, broadcast, like, rule, widest
+from roofline.ops import pricing
 from roofline.ops.elementwise import elementwise
-from roofline.programs import costs
 from roofline.programs.torch_costs import NAMES, OPTIMIZERS, OTHERS, each_of_list
 from roofline.work import Op, Tensor
 
@@ -100,7 +100,7 @@ def _counted(seen: Seen, reads: tuple[Tensor, ...], writes: list[Tensor]) -> Op:
     plain, special, _ = OTHERS[seen.plain if seen.plain in OTHERS else seen.plain.removesuffix("_")]
     size = writes[0].elements
     flops, roots = size * (plain + special), size * special
-    return costs.vector(seen.name, "elementwise", reads, writes, flops=flops, elements=size, transcendentals=roots)
+    return pricing.vector(seen.name, "elementwise", reads, writes, flops=flops, elements=size, transcendentals=roots)
 
 
 #: Functions over lists of tensors, without the first part of their names.
@@ -116,7 +116,9 @@ def of_lists(seen: Seen) -> Op:
     shapes = [() if seen.plain.startswith("_foreach_norm") else tensor.dims for tensor in first]
     writes = [like(tensor, dims, ident=f"out {n}") for n, (tensor, dims) in enumerate(zip(first, shapes, strict=True))]
     flops = each_of_list(seen.plain.removesuffix("_")) * size
-    return costs.vector(seen.name, "elementwise", (*seen.all_listed, *seen.every()), writes, flops=flops, elements=size)
+    return pricing.vector(
+        seen.name, "elementwise", (*seen.all_listed, *seen.every()), writes, flops=flops, elements=size
+    )
 
 
 #: Which lists a step of an optimizer in one kernel writes: parameters and what it keeps of them, not gradients.
@@ -131,7 +133,7 @@ def whole_step(seen: Seen) -> Op:
     size = sum(tensor.elements for tensor in seen.listed(0))
     kept = [place for place in _STATES[name] if seen.has_list(place)]
     writes = [like(tensor, ident=f"new {tensor.ident}") for place in kept for tensor in seen.listed(place)]
-    return costs.vector(
+    return pricing.vector(
         seen.name, "elementwise", seen.all_listed, writes,
         flops=each * size, elements=size, transcendentals=roots * size,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from math import prod
 
 from roofline.errors import InputError
 from roofline.measurement.aten import Seen, broadcast, rule
-from roofline.programs import costs
+from roofline.ops import pricing
 from roofline.work import Op, Tensor
 
 #: Products whose results have a format of their own.
@@ -20,7 +20,7 @@ def _product(
 ) -> Op:
     """A product, and what is ``added`` to it: read, and 1 FLOP a result."""
     out = Tensor("out", (*batch, m, n), a.dtype)
-    return costs.matmul(name, (a, b, *added), (out,), m=m, n=n, k=k, batch=prod(batch))
+    return pricing.matmul(name, (a, b, *added), (out,), m=m, n=n, k=k, batch=prod(batch))
 
 
 #: Products to which their first argument is added, unless the factor β of it is 0.
@@ -50,7 +50,7 @@ def mv(seen: Seen) -> Op:
     (rows, inner), out = a.dims, Tensor("out", a.dims[:1], a.dtype)
     if x.dims != (inner,):
         raise InputError("a vector is as long as the rows of its matrix")
-    return costs.matmul(seen.name, (a, x, *added), (out,), m=rows, n=1, k=inner)
+    return pricing.matmul(seen.name, (a, x, *added), (out,), m=rows, n=1, k=inner)
 
 
 @rule("dot", "vdot")
@@ -58,7 +58,7 @@ def dot(seen: Seen) -> Op:
     """Two vectors."""
     a, b = seen.tensor(0), seen.tensor(1)
     (inner,), out = a.dims, Tensor("out", (), a.dtype)
-    return costs.matmul(seen.name, (a, b), (out,), m=1, n=1, k=inner)
+    return pricing.matmul(seen.name, (a, b), (out,), m=1, n=1, k=inner)
 
 
 @rule("bmm", "baddbmm", "baddbmm_", "addbmm", "addbmm_")

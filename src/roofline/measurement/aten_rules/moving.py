@@ -6,15 +6,15 @@ from dataclasses import replace
 from math import prod
 
 from roofline.measurement.aten import Seen, like, rule, widest
+from roofline.ops import pricing
 from roofline.ops.embedding import embedding as lookup
-from roofline.programs import costs
 from roofline.work import Op
 
 
 @rule("fill_", "zero_", "bernoulli_", "normal_", "uniform_", "random_", "exponential_")
 def filled(seen: Seen) -> Op:
     """Memory that is written and not read; the arithmetic of random numbers is not counted."""
-    return costs.move(seen.name, (), (seen.tensor(0),), kind="elementwise")
+    return pricing.move(seen.name, (), (seen.tensor(0),), kind="elementwise")
 
 
 @rule("cat", "stack")
@@ -22,21 +22,21 @@ def joined(seen: Seen) -> Op:
     """Read what goes in, write it side by side in the widest of its formats."""
     parts = seen.listed(0)
     out = like(parts[0], (sum(part.elements for part in parts),), widest([part.dtype for part in parts]))
-    return costs.move(seen.name, parts, (out,))
+    return pricing.move(seen.name, parts, (out,))
 
 
 @rule("tril", "triu", "tril_", "triu_", "roll", "flip")
 def rearranged(seen: Seen) -> Op:
     """Read all, write as much."""
     x = seen.tensor(0)
-    return costs.move(seen.name, (x,), (like(x),))
+    return pricing.move(seen.name, (x,), (like(x),))
 
 
 @rule("repeat")
 def repeated(seen: Seen) -> Op:
     """Read once, write as often as it is repeated."""
     x = seen.tensor(0)
-    return costs.move(seen.name, (x,), (like(x, (x.elements * prod(seen.stated(1)),)),))
+    return pricing.move(seen.name, (x,), (like(x, (x.elements * prod(seen.stated(1)),)),))
 
 
 @rule("constant_pad_nd")
@@ -46,7 +46,7 @@ def padded(seen: Seen) -> Op:
     sizes = list(x.dims)
     for number, width in enumerate(widths):
         sizes[-1 - number // 2] += width
-    return costs.move(seen.name, (x,), (like(x, sizes),))
+    return pricing.move(seen.name, (x,), (like(x, sizes),))
 
 
 @rule("embedding")
@@ -60,7 +60,7 @@ def embedding_backward(seen: Seen) -> Op:
     """Add every gradient to its row; the dense gradient is written whole."""
     grad, rows = seen.tensor(0), seen.stated(2)
     out, size = like(grad, (rows, grad.dims[-1])), grad.elements
-    return costs.vector(seen.name, "embedding", seen.every(), (out,), flops=size, elements=size)
+    return pricing.vector(seen.name, "embedding", seen.every(), (out,), flops=size, elements=size)
 
 
 @rule("index_select", "gather")
@@ -73,7 +73,7 @@ def gathered(seen: Seen) -> Op:
     else:
         dims = tuple(index.elements if place == dim % len(x.dims) else size for place, size in enumerate(x.dims))
     table = replace(x, touched=min(prod(dims), x.elements))
-    return costs.move(seen.name, (table, index), (like(x, dims),), kind="gather")
+    return pricing.move(seen.name, (table, index), (like(x, dims),), kind="gather")
 
 
 @rule("scatter_")
@@ -81,7 +81,7 @@ def scattered(seen: Seen) -> Op:
     """Write values, or one value, where indices name."""
     x, index, values = seen.tensor(0), seen.tensor(2), seen.some(3)
     part = like(x, (min(index.elements, x.elements),))
-    return costs.move(seen.name, (index, *values), (part,), kind="scatter")
+    return pricing.move(seen.name, (index, *values), (part,), kind="scatter")
 
 
 @rule("scatter_add", "scatter_add_", "index_add", "index_add_")
@@ -91,4 +91,4 @@ def added(seen: Seen) -> Op:
     size = values.elements
     part = replace(x, touched=min(size, x.elements)) if seen.plain.endswith("_") else x
     writes = (replace(part, ident="out"),)
-    return costs.vector(seen.name, "scatter", (part, index, values), writes, flops=size, elements=size)
+    return pricing.vector(seen.name, "scatter", (part, index, values), writes, flops=size, elements=size)

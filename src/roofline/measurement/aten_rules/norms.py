@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from roofline.measurement.aten import Seen, like, rule
+from roofline.ops import pricing
 from roofline.ops.norm import norm
-from roofline.programs import costs
 from roofline.programs.torch_costs import NORM_BACKWARD
 from roofline.work import Op, Tensor
 
@@ -26,7 +26,7 @@ def group_norm(seen: Seen) -> Op:
     rows = x.dims[0] * seen.stated(6)
     statistics = [like(x, (rows,), ident=name) for name in ("mean", "rstd")]
     reads, writes = (x, *affine), (like(x), *statistics)
-    return costs.norm("group_norm", seen.name, reads, writes, size=x.elements, rows=rows, affine=len(affine))
+    return pricing.norm("group_norm", seen.name, reads, writes, size=x.elements, rows=rows, affine=len(affine))
 
 
 #: Whether batch norms take the statistics of the batch: the place that says so, or what their name does.
@@ -45,7 +45,7 @@ def batch_norm(seen: Seen) -> Op:
     statistics = [Tensor(name, (channels,), "fp32") for name in ("mean", "rstd")] if training else []
     function = "layer_norm" if training else "batch_norm"
     reads, writes = (x, *affine, *seen.some(3, 4)), (like(x), *statistics)
-    return costs.norm(function, seen.name, reads, writes, size=x.elements, rows=channels, affine=len(affine))
+    return pricing.norm(function, seen.name, reads, writes, size=x.elements, rows=channels, affine=len(affine))
 
 
 #: The first argument that is a scale or a shift of what a gradient is of: theirs has their shape.
@@ -62,4 +62,4 @@ def backward(seen: Seen) -> Op:
     x, scales = seen.tensor(1), seen.some(*SCALES[seen.plain])
     writes = [like(x), *(like(scale, ident=f"grad {n}") for n, scale in enumerate(scales))]
     size = x.elements
-    return costs.vector(seen.name, "norm", seen.every(), writes, flops=NORM_BACKWARD * size, elements=size)
+    return pricing.vector(seen.name, "norm", seen.every(), writes, flops=NORM_BACKWARD * size, elements=size)

@@ -8,8 +8,8 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
+from roofline.ops import pricing
 from roofline.ops.windows import Window
-from roofline.programs import costs
 from roofline.programs.torch_costs import resampling
 from roofline.sizes import ceil_div
 from roofline.work import Op
@@ -37,7 +37,7 @@ def pool(seen: Seen) -> Op:
     out = like(x, (*x.dims[:-spatial], *results))
     places = [like(out, dtype="int64", ident="indices")] if seen.plain.endswith("indices") else []
     flops = out.elements * (prod(size) - 1)
-    return costs.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
+    return pricing.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
 
 
 def _results(k: int, stride: int, pad: int, dilation: int, length: int, *, more: bool) -> int:
@@ -60,7 +60,7 @@ def adaptive_pool(seen: Seen) -> Op:
     out = like(x, (*x.dims[: -len(sizes)], *sizes))
     places = [like(out, dtype="int64", ident="indices")] if "max" in seen.plain else []
     flops = _taken(x.dims, out.dims) - out.elements
-    return costs.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
+    return pricing.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
 
 
 @rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
@@ -72,12 +72,12 @@ def pool_backward(seen: Seen) -> Op:
     size = x.elements
     flops = _taken(x.dims, grad.dims) if seen.plain.startswith("_adaptive") else size
     reads = (grad, *seen.every(2))
-    return costs.vector(seen.name, "pooling", reads, (like(x),), flops=flops, elements=size)
+    return pricing.vector(seen.name, "pooling", reads, (like(x),), flops=flops, elements=size)
 
 
 def _taken(dims: Sequence[int], results: Sequence[int]) -> int:
     """Elements of all windows of an adaptive pooling."""
-    return prod(int(costs.adaptive_windows(n, r)) for n, r in zip(dims, results, strict=True))
+    return prod(int(pricing.adaptive_windows(n, r)) for n, r in zip(dims, results, strict=True))
 
 
 _KINDS = ("nearest1d", "nearest2d", "nearest3d", "_nearest_exact1d", "_nearest_exact2d", "_nearest_exact3d",
@@ -94,7 +94,7 @@ def resampled(seen: Seen) -> Op:
     out = like(x, sizes if back else (*x.dims[:2], *sizes))
     size = x.elements if back else out.elements
     flops = resampling(kind[:-2].removesuffix("_exact"), int(kind[-2]), size, forward=not back)
-    return costs.vector(seen.name, "resample", (x,), (out,), flops=flops, elements=size)
+    return pricing.vector(seen.name, "resample", (x,), (out,), flops=flops, elements=size)
 
 
 def _each(value: Any, spatial: int) -> tuple[int, ...]:

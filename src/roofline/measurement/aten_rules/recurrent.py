@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from roofline.measurement.aten import Seen, like, rule
-from roofline.programs import costs
+from roofline.ops import pricing
 from roofline.programs.torch_costs import CELLS
 from roofline.work import Op, Tensor, Work
 
@@ -51,6 +51,6 @@ def _layers(
     matrices = [w.dims for w in weights if len(w.dims) == 2]
     macs = passes * steps * sum(map(prod, matrices))
     hidden = sum(rows for rows, _ in matrices[::2]) // gates
-    dtype = costs.arithmetic([x])
+    dtype = pricing.arithmetic([x])
     work = Work.flops("matrix", dtype, 2 * macs) + Work.flops("vector", dtype, passes * each * steps * hidden)
     return Op(seen.name, "contraction", work, (x, *weights, *states), tuple(writes))

@@ -7,8 +7,8 @@ from math import prod
 
 from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
+from roofline.ops import pricing
 from roofline.ops.softmax import softmax as softened
-from roofline.programs import costs
 from roofline.programs.torch_costs import ELEMENT_OF_LOSS, REDUCTIONS
 from roofline.work import Op, Tensor
 
@@ -43,7 +43,7 @@ def reduction(seen: Seen) -> Op:
     if seen.plain in _TWO or (seen.plain in _BOTH and kept):
         writes.append(like(x, kept, "int64" if seen.plain in _BOTH else None, ident="second"))
     ours, results = REDUCTIONS[seen.plain], prod(kept)
-    return costs.reduction(ours, (x,), writes, elements=x.elements, results=results, name=seen.name)
+    return pricing.reduction(ours, (x,), writes, elements=x.elements, results=results, name=seen.name)
 
 
 @rule("cumsum", "cumprod", "cumsum_", "cumprod_")
@@ -51,7 +51,7 @@ def running(seen: Seen) -> Op:
     """A running value: n − 1 operations for each row of n."""
     x, dim = seen.tensor(0), seen.stated(1)
     flops = x.elements - x.elements // (x.dims[dim] if x.dims else 1)
-    return costs.vector(seen.name, "scan", (x,), (like(x),), flops=flops, elements=x.elements)
+    return pricing.vector(seen.name, "scan", (x,), (like(x),), flops=flops, elements=x.elements)
 
 
 @rule("sort", "topk")
@@ -63,7 +63,7 @@ def sorted_(seen: Seen) -> Op:
     kept = x.dims if whole else tuple(seen.stated(1) if n == dim % len(x.dims) else s for n, s in enumerate(x.dims))
     levels = max(1, (x.dims[dim] - 1).bit_length()) if whole else 1
     writes, flops = (like(x, kept), like(x, kept, "int64", "places")), x.elements * levels
-    return costs.vector(seen.name, "sort", (x,), writes, flops=flops, elements=x.elements)
+    return pricing.vector(seen.name, "sort", (x,), writes, flops=flops, elements=x.elements)
 
 
 @rule("nll_loss_forward", "nll_loss2d_forward")
@@ -72,7 +72,7 @@ def picked(seen: Seen) -> Op:
     scores, target = seen.tensor(0), seen.tensor(1)
     rows = target.elements
     reads = (replace(scores, touched=min(rows, scores.elements)), *seen.every(1))
-    return costs.vector(seen.name, "reduction", reads, (like(scores, ()),), flops=rows, elements=rows)
+    return pricing.vector(seen.name, "reduction", reads, (like(scores, ()),), flops=rows, elements=rows)
 
 
 @rule("nll_loss_backward", "nll_loss2d_backward")
@@ -81,7 +81,7 @@ def put_back(seen: Seen) -> Op:
     scores, target = seen.tensor(1), seen.tensor(2)
     rows = target.elements
     reads = seen.some(0, 2, 3)
-    return costs.vector(seen.name, "reduction", reads, (like(scores),), flops=rows, elements=rows)
+    return pricing.vector(seen.name, "reduction", reads, (like(scores),), flops=rows, elements=rows)
 
 
 LOSSES = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy")
@@ -95,4 +95,4 @@ def loss(seen: Seen) -> Op:
     reduced = not back and seen.value(3 if seen.plain == "binary_cross_entropy" else 2, 1) != 0
     out: Tensor = like(x, () if reduced else None)
     size = x.elements
-    return costs.vector(seen.name, "reduction", reads, (out,), flops=ELEMENT_OF_LOSS * size, elements=size)
+    return pricing.vector(seen.name, "reduction", reads, (out,), flops=ELEMENT_OF_LOSS * size, elements=size)

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from roofline.ops.attention import visible_pairs
-from roofline.programs.jax_registry import Call, Priced, costs, rule
+from roofline.programs.jax_registry import Call, Priced, pricing, rule
 from roofline.sizes import Size, maximum
 
 _NOTES = {
@@ -42,7 +42,7 @@ def _attend(call: Call, matmuls: int, more: str) -> Priced:
     )
     note = "; ".join(filter(None, (_NOTES.get(word, ""), more)))
     seen = _pairs(q[long], k[long], "CAUSAL" in word, call.params.get("sliding_window_length"))
-    return costs.attention(
+    return pricing.attention(
         call.name,
         call.reads,
         call.writes,
@@ -71,8 +71,8 @@ def _pairs(queries: Size, keys: Size, causal: bool, window: int | None) -> Size:
         return queries * keys
     if queries == keys:
         return visible_pairs(queries, keys, causal=True, window=window)
-    hidden = costs.top_left_pairs(maximum(queries - window, 0), keys) if window else 0
-    return costs.top_left_pairs(queries, keys) - hidden
+    hidden = pricing.top_left_pairs(maximum(queries - window, 0), keys) if window else 0
+    return pricing.top_left_pairs(queries, keys) - hidden
 
 
 @contextmanager

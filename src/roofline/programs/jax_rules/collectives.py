@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
-from roofline.programs.jax_registry import Call, Priced, Value, costs, rule
+from roofline.programs.jax_registry import Call, Priced, Value, pricing, rule
 from roofline.sizes import Size
 from roofline.work import Op, Tensor
 
@@ -59,7 +59,7 @@ def reshard(call: Call) -> Priced:
     if not gathered and not moved:
         if call.ins[0].shape == call.outs[0].shape:
             return call.alias()
-        return costs.move(call.name, call.touch(0, call.outs[0].size), call.writes)
+        return pricing.move(call.name, call.touch(0, call.outs[0].size), call.writes)
     ops = []
     if moved:
         whole = _bytes(call.reads) * _count(call, moved)
@@ -99,7 +99,7 @@ def _collective(
     """One collective over mesh axes, or over groups of so many devices."""
     groups = [] if isinstance(over, int) else [(axis, call.axes[axis], _stride(call, axis)) for axis in over]
     devices = _count(call, over)
-    return costs.collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
+    return pricing.collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
 def _over(call: Call, word: str) -> Sequence[str] | int:

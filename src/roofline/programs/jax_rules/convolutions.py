@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from roofline.programs.costs import valid_taps
-from roofline.programs.jax_registry import Call, Priced, costs, rule
+from roofline.ops.pricing import valid_taps
+from roofline.programs.jax_registry import Call, Priced, pricing, rule
 from roofline.sizes import product
 
 
@@ -30,7 +30,7 @@ def convolution(call: Call) -> Priced:
         )
     groups = params["feature_group_count"] * params["batch_group_count"]
     padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)
-    return costs.convolution(
+    return pricing.convolution(
         "conv" if all(inner == 1 for inner in base) else "conv_transpose",
         call.reads if len(call.reads) > 1 else call.reads * 2,
         call.writes,

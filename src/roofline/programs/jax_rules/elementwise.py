@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.programs.jax_registry import Call, Priced, costs, rule
+from roofline.programs.jax_registry import Call, Priced, pricing, rule
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by JAX's name.
 NAMES = {
@@ -25,7 +25,7 @@ NAMES = {
 def known(call: Call) -> Priced:
     """A function that the notation has too."""
     function = NAMES[call.name]
-    return costs.elementwise(function, call.reads, call.writes, name=call.name)
+    return pricing.elementwise(function, call.reads, call.writes, name=call.name)
 
 
 @rule("integer_pow")
@@ -54,7 +54,7 @@ def converted(call: Call) -> Priced:
     """Convert to another dtype."""
     if call.ins[0].dtype == call.outs[0].dtype:
         return call.alias()
-    return costs.elementwise("cast", call.reads, call.writes, name="cast")
+    return pricing.elementwise("cast", call.reads, call.writes, name="cast")
 
 
 @rule("real", "imag", "conj", "complex")
@@ -66,12 +66,12 @@ def taken_apart(call: Call) -> Priced:
 @rule("igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta", "polygamma", "zeta")
 def iterated(call: Call) -> Priced:
     """A special function worked out until it converges."""
-    return costs.unknown(call.name, call.reads, call.writes, "iterates until it converges")
+    return pricing.unknown(call.name, call.reads, call.writes, "iterates until it converges")
 
 
 def _of_each(call: Call, flops: int) -> Priced:
     """So many FLOPs for every element of the result."""
     size = call.outs[0].size
-    return costs.vector(
+    return pricing.vector(
         call.name, "elementwise", call.reads, call.writes, flops=flops * size, elements=size, one_each=size
     )

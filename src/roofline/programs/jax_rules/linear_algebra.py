@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.programs import factorizations as counts
-from roofline.programs.jax_registry import Call, Priced, costs, rule
+from roofline.ops import factorizations as counts
+from roofline.programs.jax_registry import Call, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
 
 
@@ -47,7 +47,7 @@ def triangular_solve(call: Call) -> Priced:
     """Each right-hand side of each matrix."""
     n = call.ins[0].shape[-1]
     flops = counts.triangular_solve(n, exact_div(call.ins[1].size, n))
-    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].size)
+    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].size)
 
 
 @rule("hessenberg", "tridiagonal")
@@ -62,7 +62,7 @@ def band_solve(call: Call) -> Priced:
     """Elimination down and substitution up: 3 FLOPs a row of the matrix, and 5 for each right-hand side of it."""
     rows, size = call.ins[0].size, call.outs[0].size
     flops = 3 * rows + 5 * size
-    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=size)
+    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=size)
 
 
 @rule("bcoo_dot_general", "bcsr_dot_general")
@@ -71,22 +71,22 @@ def sparse_product(call: Call) -> Priced:
     (_, right), (batch, _) = call.params["dimension_numbers"]
     dense = call.ins[-1]
     if len(call.ins) != (3 if call.name.startswith("bcoo") else 4) or batch or len(call.ins[0].shape) != 1:
-        return costs.unknown(call.name, call.reads, call.writes, "a sparse product in batches")
+        return pricing.unknown(call.name, call.reads, call.writes, "a sparse product in batches")
     n = exact_div(dense.size, product(dense.shape[d] for d in right))
-    op = costs.matmul(call.name, call.read(0, len(call.ins) - 1), call.writes, m=call.ins[0].size, n=n, k=1)
+    op = pricing.matmul(call.name, call.read(0, len(call.ins) - 1), call.writes, m=call.ins[0].size, n=n, k=1)
     return replace(op, reads=call.reads)
 
 
 @rule("eigh", "eig", "svd", "schur")
 def iterated(call: Call) -> Priced:
     """Worked out until it converges."""
-    return costs.unknown(call.name, call.reads, call.writes, counts.ITERATES)
+    return pricing.unknown(call.name, call.reads, call.writes, counts.ITERATES)
 
 
 @rule("lu_pivots_to_permutation")
 def permuted(call: Call) -> Priced:
     """Turn swaps into a permutation."""
-    return costs.move(call.name, call.reads, call.writes)
+    return pricing.move(call.name, call.reads, call.writes)
 
 
 @rule("fft")
@@ -96,7 +96,7 @@ def transform(call: Call) -> Priced:
     n = product(call.params["fft_lengths"])
     whole = call.ins[0] if call.outs[0].dtype.startswith("complex") else call.outs[0]
     rows = exact_div(whole.size, n)
-    return costs.fourier(call.name, call.reads, call.writes, rows=rows, n=n, levels=log2(n), real=real)
+    return pricing.fourier(call.name, call.reads, call.writes, rows=rows, n=n, levels=log2(n), real=real)
 
 
 def _tall(call: Call) -> tuple[Size, Size]:
@@ -108,4 +108,4 @@ def _tall(call: Call) -> tuple[Size, Size]:
 def _counted(call: Call, each: Size) -> Priced:
     """A count for each matrix of a batch."""
     flops = product(call.ins[0].shape[:-2]) * each
-    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].size)
+    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.programs.jax_registry import Call, Priced, Value, costs, rule
+from roofline.programs.jax_registry import Call, Priced, Value, pricing, rule
 from roofline.programs.jax_rules.collectives import reduced_over
 from roofline.sizes import Size, exact_div, product
 from roofline.work import Op, Tensor
@@ -15,7 +15,7 @@ def dot_general(call: Call) -> Priced:
     """Contract some dimensions, batch over others: all that is left of either side is m and n."""
     (left, right), (left_batch, right_batch) = call.params["dimension_numbers"]
     a, b = call.ins[:2]
-    op = costs.matmul(
+    op = pricing.matmul(
         call.name,
         _operands(call),
         call.writes,
@@ -37,7 +37,7 @@ def ragged_dot(call: Call) -> Priced:
     m, k = _rest(a, left, left_batch), product(a.shape[d] for d in left)
     n = _rest(b, (*right, *numbers.rhs_group_dimensions), right_batch)
     batch = product(a.shape[d] for d in left_batch)
-    op = costs.matmul(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
+    op = pricing.matmul(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
     reads = {tensor.ident: tensor for tensor in call.reads}
     if numbers.rhs_group_dimensions:
         groups = product(b.shape[d] for d in numbers.rhs_group_dimensions)
@@ -53,7 +53,7 @@ def scaled(call: Call) -> Priced:
         return dot_general(call)
     a, b = call.ins[:2]
     sizes = {"batch": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": b.shape[1]}
-    op = costs.matmul(call.name, call.read(0, 1), call.writes, **sizes)
+    op = pricing.matmul(call.name, call.read(0, 1), call.writes, **sizes)
     return Op(op.name, op.kind, op.work, call.reads, op.writes, op.dims, options=op.options)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.programs.jax_registry import Call, Priced, costs, rule
+from roofline.programs.jax_registry import Call, Priced, pricing, rule
 
 
 @rule(
@@ -36,19 +36,19 @@ def nothing(call: Call) -> Priced:
 @rule("copy", "concatenate", "pad", "rev", "tile", "stack")
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
-    return costs.move(call.name, call.reads, call.writes)
+    return pricing.move(call.name, call.reads, call.writes)
 
 
 @rule("split", "unstack")
 def split(call: Call) -> Priced:
     """Copy every part."""
-    return costs.move(call.name, call.reads, call.writes)
+    return pricing.move(call.name, call.reads, call.writes)
 
 
 @rule("iota")
 def filled(call: Call) -> Priced:
     """Write a constant."""
-    return costs.move(call.name, (), call.writes)
+    return pricing.move(call.name, (), call.writes)
 
 
 @rule("slice", "dynamic_slice")
@@ -61,17 +61,17 @@ def sliced(call: Call) -> Priced:
         edges = zip(call.params["start_indices"], call.params["limit_indices"], strict=True)
         taken = ",".join(f"{first}:{last}" for first, last in edges)
         reads = tuple(replace(tensor, ident=f"{tensor.ident}[{taken}]") for tensor in reads)
-    return costs.move(call.name, reads, call.writes)
+    return pricing.move(call.name, reads, call.writes)
 
 
 @rule("dynamic_update_slice")
 def updated(call: Call) -> Priced:
     """Write a part in place."""
     if call.operands[0] is None:
-        return costs.move(call.name, call.reads, call.writes)
+        return pricing.move(call.name, call.reads, call.writes)
     writes = call.into(0, call.ins[1].size)
     note = "a buffer that is updated is updated in place"
-    return costs.move(call.name, call.read(1), writes, note=note)
+    return pricing.move(call.name, call.read(1), writes, note=note)
 
 
 @rule("gather")
@@ -84,7 +84,7 @@ def gathered(call: Call) -> Priced:
     checked = str(call.params.get("mode")).endswith("FILL_OR_DROP") or call.params.get("mode") == 1
     flops = 4 * call.ins[1].size + size if checked else 0
     reads = (*call.touch(0, size), *call.read(1))
-    return costs.vector(call.name, "gather", reads, call.writes, flops=flops, elements=size, one_each=flops)
+    return pricing.vector(call.name, "gather", reads, call.writes, flops=flops, elements=size, one_each=flops)
 
 
 @rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "scatter_add",
@@ -98,24 +98,24 @@ def scattered(call: Call) -> Priced:
     before = call.touch(0, size) if combines else ()
     reads = (*before, *call.read(1, 2))
     writes = call.writes if call.operands[0] is None else call.into(0, size)
-    return costs.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops)
+    return pricing.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops)
 
 
 @rule("random_bits", "random_seed", "random_split", "random_fold_in", "threefry2x32", "threefry4x32", "philox2x32",
       "philox4x32", "rng_bit_generator", "rng_uniform", "random_gamma", "iota_2x32_shape")  # fmt: skip
 def drawn(call: Call) -> Priced:
     """Draw random numbers."""
-    return costs.move(call.name, call.reads, call.writes, note="the arithmetic of random numbers is not counted")
+    return pricing.move(call.name, call.reads, call.writes, note="the arithmetic of random numbers is not counted")
 
 
 @rule("debug_callback", "debug_print")
 def printed(call: Call) -> Priced:
     """Bring something to the host."""
-    return costs.move(call.name, call.reads, call.writes)
+    return pricing.move(call.name, call.reads, call.writes)
 
 
 @rule("pure_callback", "io_callback", "ffi_call", "outside_call")
 def host(call: Call) -> Priced:
     """A function that JAX cannot see into."""
     name = call.params.get("target_name") or call.name
-    return costs.unknown(str(name), call.reads, call.writes, "runs outside JAX")
+    return pricing.unknown(str(name), call.reads, call.writes, "runs outside JAX")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.programs.jax_registry import Call, Priced, costs, rule
+from roofline.programs.jax_registry import Call, Priced, pricing, rule
 from roofline.programs.jax_rules.collectives import reduced_over
 from roofline.sizes import Size, ceil_div, exact_div, is_symbol, log2, product
 
@@ -16,7 +16,7 @@ _NAMES = {
 def reduced(call: Call) -> Priced:
     """Reduce over some dimensions; over those that are sharded, between devices too."""
     source, out = call.ins[0], call.outs[0]
-    op = costs.reduction(
+    op = pricing.reduction(
         _NAMES[call.name], call.reads, call.writes, elements=source.size, results=out.size, name=call.name
     )
     axes = [axis for d in call.params["axes"] for axis in (source.split[int(d)] if source.split else ())]
@@ -28,7 +28,7 @@ def reduced_by_program(call: Call) -> Priced:
     """Reduce with a program of its own, for every element but the first."""
     steps = call.ins[0].size - call.outs[0].size
     each = call.inner(call.params["jaxpr"])
-    return costs.vector(
+    return pricing.vector(
         call.name,
         "reduction",
         call.reads,
@@ -46,7 +46,7 @@ def scanned(call: Call) -> Priced:
     source = call.ins[0]
     rows = exact_div(source.size, source.shape[call.params["axis"]])
     flops = (4 if call.name == "cumlogsumexp" else 1) * (source.size - rows)
-    return costs.vector(call.name, "scan", call.reads, call.writes, flops=flops, elements=source.size, one_each=flops)
+    return pricing.vector(call.name, "scan", call.reads, call.writes, flops=flops, elements=source.size, one_each=flops)
 
 
 @rule("sort")
@@ -54,7 +54,7 @@ def sorted_(call: Call) -> Priced:
     """Compare: n·⌈log₂ n⌉ for rows of n."""
     source = call.ins[0]
     flops = source.size * _levels(source.shape[call.params["dimension"]]) * call.params.get("num_keys", 1)
-    return costs.vector(
+    return pricing.vector(
         call.name, "sort", call.reads, call.writes, flops=flops, elements=source.size, one_each=source.size
     )
 
@@ -63,7 +63,7 @@ def sorted_(call: Call) -> Priced:
 def top(call: Call) -> Priced:
     """Compare every element once."""
     size = call.ins[0].size
-    return costs.vector(call.name, "sort", call.reads, call.writes, flops=size, elements=size, one_each=size)
+    return pricing.vector(call.name, "sort", call.reads, call.writes, flops=size, elements=size, one_each=size)
 
 
 @rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "reduce_window")
@@ -71,7 +71,7 @@ def pooled(call: Call) -> Priced:
     """The largest or the sum of each window: one operation for every element of a window but the first."""
     results, window = call.outs[0].size, product(call.params["window_dimensions"])
     each = call.inner(call.params["jaxpr"]) if "jaxpr" in call.params else 1
-    return costs.vector(
+    return pricing.vector(
         call.name,
         "pooling",
         call.reads,
@@ -87,7 +87,7 @@ def pooled(call: Call) -> Priced:
 def pooled_backward(call: Call) -> Priced:
     """Find the largest of each window again, add its gradient there."""
     results, window = call.ins[0].size, product(call.params["window_dimensions"])
-    return costs.vector(
+    return pricing.vector(
         call.name, "pooling", call.reads, call.writes, flops=results * window, elements=results, one_each=results
     )
 

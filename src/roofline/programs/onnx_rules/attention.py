@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from roofline.ops.attention import visible_pairs
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.programs.onnx_registry import Call, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
@@ -42,12 +42,12 @@ def pairs(sizes: Heads, causal: bool, window: int | None = None) -> Size:
     kept, new = sizes.kept, sizes.T
     if window is not None:
         kept, new = minimum(kept, window), minimum(new, maximum(window - kept, 0))
-    return sizes.S * kept + costs.top_left_pairs(sizes.S, new)
+    return sizes.S * kept + pricing.top_left_pairs(sizes.S, new)
 
 
 def _attend(call: Call, sizes: Heads, reads: tuple[Tensor, ...], causal: bool, window: int | None = None) -> Op:
     seen = pairs(sizes, causal, window)
-    op = costs.attention(
+    op = pricing.attention(
         call.name,
         reads,
         call.writes,
@@ -115,7 +115,7 @@ def grouped_query(call: Call) -> Priced:
         turned = q[0] * q[1] * (heads + kv_heads) * h
         each = (Tensor(f"{call.writes[0].ident}.turned", (turned,), call.writes[0].dtype),)
         rows = tuple(replace(t, touched=q[1] * t.dims[-1]) for t in call.read(7, 8))
-        made.append(costs.elementwise("rope", (*call.read(0, 1), *rows), each, name="RotaryEmbedding"))
+        made.append(pricing.elementwise("rope", (*call.read(0, 1), *rows), each, name="RotaryEmbedding"))
     found = _attend(call, sizes, call.read(0, 1, 2, 3, 4), True, window if window > 0 else None)
     note = "a cache is full: all its positions are seen, and the new ones after them" if call.has(3) else ""
     written = tuple(_row(t, sizes.batch * kv_heads * q[1] * h, found) for t in call.read(3, 4))
@@ -137,7 +137,7 @@ def projected(call: Call) -> Priced:
     parts = call.get("qkv_hidden_sizes") or [floor_div(weights[1], 3)] * 3
     made = Tensor(f"{call.writes[0].ident}.qkv", (x[0], x[1], sum(parts)), call.writes[0].dtype)
     bias = call.read(2)
-    project = costs.matmul("projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1])
+    project = pricing.matmul("projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1])
     past, rest = (8, (8,)) if quantised else (4, (3, 4, 5))
     sizes = Heads(x[0], heads, heads, x[1], x[1], exact_div(parts[0], heads), exact_div(parts[2], heads))
     if call.has(past):
@@ -150,4 +150,4 @@ def _bias(call: Call, place: int, size: Size) -> list[Op]:
     if not call.has(place):
         return []
     made = (Tensor(f"{call.writes[0].ident}.biased", (size,), call.writes[0].dtype),)
-    return [costs.elementwise("add", (*call.read(0, 1, 2), *call.read(place)), made, name="bias")]
+    return [pricing.elementwise("add", (*call.read(0, 1, 2), *call.read(place)), made, name="bias")]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from roofline.programs.costs import valid_taps
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.ops.pricing import valid_taps
+from roofline.programs.onnx_registry import Call, Priced, pricing, rule
 from roofline.sizes import product
 from roofline.work import Op, Work
 
@@ -36,7 +36,7 @@ def _convolved(call: Call) -> Op:
     added = 8 if call.name == "QLinearConv" else 2
     bias = call.name != "ConvInteger" and call.has(added)
     first, second = weight[:2]
-    return costs.convolution(
+    return pricing.convolution(
         call.name,
         (*call.read(0, place), *(call.read(added) if bias else ())),
         call.writes,
@@ -59,7 +59,7 @@ def deformed(call: Call) -> Priced:
     weight, out = call.shape(1), call.writes[0].dims
     taken = out[0] * product(out[2:]) * call.shape(0)[1] * product(weight[2:])
     added = (2 * 4 + call.has(4)) * taken + (call.writes[0].elements if call.has(3) else 0)
-    work = op.work + Work.flops("vector", costs.arithmetic(call.read(0)), added)
+    work = op.work + Work.flops("vector", pricing.arithmetic(call.read(0)), added)
     return replace(op, name=call.name, reads=call.reads, work=work, note="")
 
 
@@ -98,12 +98,12 @@ def resized(call: Call) -> Priced:
     taps = {"nearest": 1, "linear": 2, "cubic": 4}.get(word, 1) ** changed
     size = call.writes[0].elements
     flops = 0 if taps == 1 else 2 * taps * size
-    return costs.vector(call.name, "resample", call.read(0), call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "resample", call.read(0), call.writes, flops=flops, elements=size, one_each=size)
 
 
 def _pooled(call: Call, window: Any) -> Priced:
     results = call.writes[0].elements
-    return costs.vector(
+    return pricing.vector(
         call.name,
         "pooling",
         call.reads,

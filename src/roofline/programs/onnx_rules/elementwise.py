@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.programs.onnx_registry import Call, Priced, pricing, rule
 from roofline.work import Work
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name.
@@ -32,16 +32,16 @@ def known(call: Call) -> Priced:
     if power is not None:
         number = power[0] if isinstance(power, list) else power
         function = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(number, "power")
-    return costs.elementwise(function, call.reads, call.writes, name=call.name)
+    return pricing.elementwise(function, call.reads, call.writes, name=call.name)
 
 
 @rule("SwiGLU")
 def gated(call: Call) -> Priced:
     """a/(1 + exp(−α·a))·b, one product more where α is not 1."""
-    op = costs.elementwise("swiglu", call.reads, call.writes, name=call.name)
+    op = pricing.elementwise("swiglu", call.reads, call.writes, name=call.name)
     if call.get("alpha", 1.0) == 1.0:
         return op
-    more = Work.flops("vector", costs.arithmetic(call.reads), op.dims["elements"])
+    more = Work.flops("vector", pricing.arithmetic(call.reads), op.dims["elements"])
     return replace(op, work=op.work + more)
 
 
@@ -49,7 +49,7 @@ def gated(call: Call) -> Priced:
 def gelu(call: Call) -> Priced:
     """GELU, exact or by tanh."""
     tanh = call.get("approximate", b"none") in (b"tanh", "tanh")
-    return costs.elementwise("gelu_tanh" if tanh else "gelu", call.reads, call.writes, name=call.name)
+    return pricing.elementwise("gelu_tanh" if tanh else "gelu", call.reads, call.writes, name=call.name)
 
 
 #: FLOPs an element: select(|x| > λ, x ∓ b, 0), two comparisons and a sum; min(max(a·x + b, 0), 1); x/(1 + |x|).
@@ -61,13 +61,13 @@ def other(call: Call) -> Priced:
     """A function that the notation does not have."""
     size = call.writes[0].elements
     flops = _OTHERS[call.name] * size
-    return costs.vector(call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 @rule("Cast", "CastLike")
 def cast(call: Call) -> Priced:
     """Convert to another dtype."""
-    return costs.elementwise("cast", call.read(0), call.writes, name=call.name)
+    return pricing.elementwise("cast", call.read(0), call.writes, name=call.name)
 
 
 @rule("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
@@ -75,7 +75,7 @@ def scaled(call: Call) -> Priced:
     """x/scale + zero, rounded; or (x − zero)·scale."""
     size = call.writes[0].elements
     each = 2 if call.name == "DequantizeLinear" else 3
-    op = costs.vector(
+    op = pricing.vector(
         call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
     )
     note = "between DequantizeLinear and QuantizeLinear a file computes in floating point; a runtime may use integers"
@@ -100,4 +100,4 @@ def _rotary(call: Call, cos: int, sin: int, positions: int) -> Priced:
     rows = x[0] * (x[2] if len(x) == 4 else x[1])
     width = call.shape(cos)[-1]
     tables = call.touch(cos, rows * width) + call.touch(sin, rows * width)
-    return costs.elementwise("rope", (*call.read(0, positions), *tables), call.writes, name=call.name)
+    return pricing.elementwise("rope", (*call.read(0, positions), *tables), call.writes, name=call.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.ops.elementwise import PER_ELEMENT
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.programs.onnx_registry import Call, Priced, pricing, rule
 from roofline.programs.onnx_rules.reductions import layer_norm_with
 from roofline.sizes import product
 from roofline.work import Op, Work
@@ -74,12 +74,12 @@ def quantised_pool(call: Call) -> Priced:
     """Add each window up, and rescale what comes out."""
     size, results = product(call.shape(0)), call.writes[0].elements
     flops = size + (DEQUANTISE + QUANTISE) * results
-    return costs.vector(call.name, "pooling", call.reads, call.writes, flops=flops, elements=results, one_each=size)
+    return pricing.vector(call.name, "pooling", call.reads, call.writes, flops=flops, elements=results, one_each=size)
 
 
 def _each(call: Call, each: int, special: int = 0) -> Op:
     size = call.writes[0].elements
-    return costs.vector(
+    return pricing.vector(
         call.name,
         "elementwise",
         call.reads,
@@ -98,8 +98,8 @@ def few_bits(call: Call) -> Priced:
     Every element of the matrix is brought to that precision first, 2 FLOPs each: (w − zero)·scale.
     """
     k, n = call.get("K"), call.get("N")
-    op = costs.matmul(call.name, (*call.read(0), *call.read(0)), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k)
-    unpacked = Work.flops("vector", costs.arithmetic(call.read(0)), DEQUANTISE * n * k)
+    op = pricing.matmul(call.name, (*call.read(0), *call.read(0)), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k)
+    unpacked = Work.flops("vector", pricing.arithmetic(call.read(0)), DEQUANTISE * n * k)
     return replace(op, reads=call.reads, work=op.work + unpacked)
 
 
@@ -107,9 +107,9 @@ def few_bits(call: Call) -> Priced:
 def to_float(call: Call) -> Priced:
     """Multiply in integers, give floating point; the dynamic one brings x to integers first."""
     a, b = call.shape(0), call.shape(1)
-    op = costs.matmul(call.name, (*call.read(1), *call.read(1)), call.writes, m=product(a[:-1]), n=b[-1], k=a[-1])
+    op = pricing.matmul(call.name, (*call.read(1), *call.read(1)), call.writes, m=product(a[:-1]), n=b[-1], k=a[-1])
     dynamic = QUANTISE * product(a) if call.name == "DynamicQuantizeMatMul" else 0
-    scaled = Work.flops("vector", costs.arithmetic(call.writes), dynamic + op.writes[0].elements)
+    scaled = Work.flops("vector", pricing.arithmetic(call.writes), dynamic + op.writes[0].elements)
     return replace(op, reads=call.reads, work=op.work + scaled)
 
 
@@ -118,11 +118,11 @@ def general(call: Call) -> Priced:
     """α·A·B + C in integers: A, scale, zero, B, scale, zero, C."""
     a, (m, n) = call.shape(0), call.writes[0].dims
     k = a[0] if call.get("transA") else a[1]
-    op = costs.matmul(call.name, call.read(0, 3, 6), call.writes, m=m, n=n, k=k)
+    op = pricing.matmul(call.name, call.read(0, 3, 6), call.writes, m=m, n=n, k=k)
     return replace(op, reads=call.reads)
 
 
 @rule("MoE", "QMoE")
 def experts(call: Call) -> Priced:
     """Which experts are chosen, and how their layers are joined, differs between versions of this operator."""
-    return costs.unknown(call.name, call.reads, call.writes, "its experts' layers depend on the version")
+    return pricing.unknown(call.name, call.reads, call.writes, "its experts' layers depend on the version")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.programs.einsum import steps
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.ops.einsum import steps
+from roofline.programs.onnx_registry import Call, Priced, pricing, rule
 from roofline.sizes import Size, product
 
 
@@ -17,7 +17,7 @@ def matmul(call: Call) -> Priced:
         m, batch = m * product(a[:-2]), 1
     else:
         batch = product(call.writes[0].dims[:-2] if len(a) > 1 else call.writes[0].dims[:-1])
-    return costs.matmul(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
+    return pricing.matmul(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
 
 
 def _turned(shape: tuple[Size, ...], transposed: int) -> tuple[Size, ...]:
@@ -30,7 +30,7 @@ def gemm(call: Call) -> Priced:
     a = call.shape(0)
     k = a[0] if call.get("transA") else a[1]
     m, n = call.writes[0].dims
-    return costs.matmul(call.name, call.read(0, 1, 2), call.writes, m=m, n=n, k=k)
+    return pricing.matmul(call.name, call.read(0, 1, 2), call.writes, m=m, n=n, k=k)
 
 
 @rule("Einsum")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.programs.onnx_registry import UPDATES, Call, Priced, costs, rule
+from roofline.programs.onnx_registry import UPDATES, Call, Priced, pricing, rule
 from roofline.sizes import Size, product
 from roofline.work import Tensor
 
@@ -15,20 +15,20 @@ from roofline.work import Tensor
       "EyeLike", "CenterCropPad", "MaxUnpool", "SequenceConstruct", "ConcatFromSequence")  # fmt: skip
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
-    return costs.move(call.name, call.reads, call.writes)
+    return pricing.move(call.name, call.reads, call.writes)
 
 
 @rule("Compress", "NonZero")
 def chosen(call: Call) -> Priced:
     """Read everything, count what is chosen, write it."""
     size = product(call.shape(0))
-    return costs.vector(call.name, "gather", call.reads, call.writes, flops=size, elements=size, one_each=size)
+    return pricing.vector(call.name, "gather", call.reads, call.writes, flops=size, elements=size, one_each=size)
 
 
 @rule("Unique")
 def distinct(call: Call) -> Priced:
     """What comes first is found by sorting or by a table."""
-    return costs.unknown(call.name, call.reads, call.writes, "a runtime sorts or hashes")
+    return pricing.unknown(call.name, call.reads, call.writes, "a runtime sorts or hashes")
 
 
 @rule("Slice", "Split")
@@ -38,7 +38,7 @@ def sliced(call: Call) -> Priced:
     given = [call.constants[place] for place in range(1, len(call.ins)) if call.has(place)]
     places = given or (call.get("starts"), call.get("ends"), call.get("axes", "all"))
     reads = _part(call, size, places) if call.name == "Slice" else call.touch(0, size)
-    return costs.move(call.name, reads, call.writes)
+    return pricing.move(call.name, reads, call.writes)
 
 
 def _part(call: Call, size: Size, places: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -58,7 +58,7 @@ def gathered(call: Call) -> Priced:
         reads = (*call.touch(0, call.writes[0].elements), *call.read(1))
     else:
         reads = _part(call, call.writes[0].elements, (call.name, call.get("axis", 0), held))
-    return costs.move(call.name, reads, call.writes, kind="gather")
+    return pricing.move(call.name, reads, call.writes, kind="gather")
 
 
 @rule(*UPDATES)
@@ -76,11 +76,11 @@ def scattered(call: Call) -> Priced:
         reads = (*((target,) if combines else ()), *(t for t in call.reads if t.ident != target.ident))
         writes = (replace(target, ident=f"{target.ident}[+{writes[0].ident}]"),)
         note = "an input that is updated is updated in place"
-    return costs.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops, note=note)
+    return pricing.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops, note=note)
 
 
 @rule("Range", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
 def filled(call: Call) -> Priced:
     """Write numbers."""
     note = "" if call.name == "Range" else "the arithmetic of random numbers is not counted"
-    return costs.move(call.name, (), call.writes, note=note)
+    return pricing.move(call.name, (), call.writes, note=note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.programs.onnx_registry import Call, Priced, pricing, rule
 from roofline.sizes import exact_div, product
 from roofline.work import Op, Work
 
@@ -20,7 +20,7 @@ def recurrent(call: Call) -> Priced:
         steps, batch = batch, steps
     directions, _, hidden = call.shape(2)
     rows = steps * batch
-    dtype = costs.arithmetic(call.read(0, 1))
+    dtype = pricing.arithmetic(call.read(0, 1))
     macs = rows * directions * gates * hidden * (width + hidden)
     work = Work.flops("matrix", dtype, 2 * macs) + Work.flops("vector", dtype, rows * directions * hidden * each)
     dims = {"m": rows, "n": directions * gates * hidden, "k": width + hidden, "batch": 1}
@@ -34,7 +34,7 @@ def causal_convolution(call: Call) -> Priced:
     taps = call.shape(1)[2]
     size = batch * channels * length
     activated = call.get("activation", b"none") not in (b"none", "none")
-    return costs.convolution(
+    return pricing.convolution(
         call.name,
         call.reads,
         call.writes,
@@ -66,7 +66,7 @@ def linear_attention(call: Call) -> Priced:
     k, v = exact_div(packed, heads), exact_div(call.shape(2)[2], kv_heads)
     tokens = batch * length
     macs = tokens * k * v * (heads + kv_heads * (2 if corrects else 1))
-    dtype = costs.arithmetic(call.read(0, 1, 2))
+    dtype = pricing.arithmetic(call.read(0, 1, 2))
     work = Work.flops("matrix", dtype, 2 * macs)
     beside = tokens * kv_heads * ((k * v if decays else 0) + (2 * v if corrects else 0))
     if decays:

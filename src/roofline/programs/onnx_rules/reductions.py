@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roofline.ops import factorizations
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
-from roofline.programs import factorizations
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.programs.onnx_registry import Call, Priced, pricing, rule
 from roofline.sizes import exact_div, product
 from roofline.work import Op
 
@@ -19,7 +19,7 @@ _NAMES = {
 def reduced(call: Call) -> Priced:
     """Reduce over some dimensions."""
     elements, results = product(call.shape(0)), call.writes[0].elements
-    return costs.reduction(
+    return pricing.reduction(
         _NAMES[call.name], call.read(0), call.writes, elements=elements, results=results, name=call.name
     )
 
@@ -30,14 +30,14 @@ def of_several(call: Call) -> Priced:
     size = call.writes[0].elements
     each = sum(item is not None for item in call.ins) - (call.name != "Mean")
     flops = size * each
-    return costs.vector(call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 @rule("Softmax", "LogSoftmax", "Hardmax")
 def softmax(call: Call) -> Priced:
     """max, subtract, exp, sum, divide."""
     size = call.writes[0].elements
-    return costs.vector(
+    return pricing.vector(
         call.name,
         "softmax",
         call.reads,
@@ -61,7 +61,7 @@ def layer_norm_with(call: Call, *, affine: int, added: int = 0) -> Op:
     out = call.writes[0]
     axis = call.get("axis", -1)
     rows = product(out.dims[: axis if axis >= 0 else len(out.dims) + axis])
-    return costs.norm(
+    return pricing.norm(
         function, call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=affine, added=added
     )
 
@@ -76,7 +76,7 @@ def group_norm(call: Call) -> Priced:
     else:
         rows = out.dims[0] * (call.get("num_groups") or out.dims[1])
     affine = call.has(1) + call.has(2)
-    return costs.norm("group_norm", call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=affine)
+    return pricing.norm("group_norm", call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=affine)
 
 
 @rule("BatchNormalization")
@@ -85,7 +85,7 @@ def batch_norm(call: Call) -> Priced:
     function = "layer_norm" if call.get("training_mode") else "batch_norm"
     out = call.writes[0]
     rows = out.dims[1] if len(out.dims) > 1 else 1
-    return costs.norm(function, call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=2)
+    return pricing.norm(function, call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=2)
 
 
 #: FLOPs an element of x/‖x‖: a square, a sum, a quotient; and of x/(k + α·Σ x²)^β, whose window is added as it moves.
@@ -98,7 +98,7 @@ def other_norm(call: Call) -> Priced:
     size = call.writes[0].elements
     dims = {"statistics": 1, "affine": 0}
     flops = NORMS[call.name] * size
-    return costs.vector(
+    return pricing.vector(
         call.name, "norm", call.reads, call.writes, flops=flops, elements=size, dims=dims, one_each=size
     )
 
@@ -110,7 +110,7 @@ def loss(call: Call) -> Priced:
     soft = SOFTMAX * scores if call.name.startswith("Softmax") else 0
     reads = call.reads if soft else (*call.touch(0, rows), *call.reads[1:])
     roots = scores if soft else 0
-    return costs.vector(
+    return pricing.vector(
         call.name,
         "reduction",
         reads,
@@ -127,7 +127,7 @@ def determinant(call: Call) -> Priced:
     """An LU factorisation of each matrix, and the product of its diagonal."""
     *batch, n, _ = call.shape(0)
     flops = product(batch) * (factorizations.lu(n, n) + n)
-    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.writes[0].elements)
+    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.writes[0].elements)
 
 
 @rule("CumSum", "CumProd")
@@ -137,7 +137,7 @@ def running(call: Call) -> Priced:
     axis = held[0] if isinstance(held, list) else held or 0
     size = product(call.shape(0))
     flops = size - exact_div(size, call.shape(0)[axis])
-    return costs.vector(call.name, "scan", call.read(0), call.writes, flops=flops, elements=size, one_each=flops)
+    return pricing.vector(call.name, "scan", call.read(0), call.writes, flops=flops, elements=size, one_each=flops)
 
 
 @rule("TopK")
@@ -147,4 +147,4 @@ def top(call: Call) -> Priced:
     n = call.shape(0)[call.get("axis", -1)]
     every = isinstance(n, int) and call.writes[0].elements == size
     flops = size * max(1, (n - 1).bit_length()) if every else size
-    return costs.vector(call.name, "sort", call.read(0), call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "sort", call.read(0), call.writes, flops=flops, elements=size, one_each=size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.programs.onnx_registry import Call, Priced, costs, rule
+from roofline.programs.onnx_registry import Call, Priced, pricing, rule
 from roofline.sizes import exact_div, log2, product
 
 
@@ -16,7 +16,7 @@ def transform(call: Call) -> Priced:
     n = out[axis] if not call.get("onesided", 0) or out[-1] == 1 else _number(call, 1, shape[axis])
     rows = exact_div(product(out[:-1]), out[axis])
     real = shape[-1] == 1 or out[-1] == 1
-    return costs.fourier(call.name, call.read(0), call.writes, rows=rows, n=n, levels=log2(n), real=real)
+    return pricing.fourier(call.name, call.read(0), call.writes, rows=rows, n=n, levels=log2(n), real=real)
 
 
 @rule("STFT")
@@ -25,9 +25,9 @@ def windows(call: Call) -> Priced:
     out = call.writes[0].dims
     n = call.shape(2)[0] if call.has(2) else _number(call, 3, 2 * (out[2] - 1))
     rows, real = out[0] * out[1], call.shape(0)[-1] == 1
-    op = costs.fourier(call.name, call.read(0, 2), call.writes, rows=rows, n=n, levels=log2(n), real=real)
+    op = pricing.fourier(call.name, call.read(0, 2), call.writes, rows=rows, n=n, levels=log2(n), real=real)
     weighted = rows * n * (1 if real else 2) if call.has(2) else 0
-    return costs.vector(
+    return pricing.vector(
         call.name,
         op.kind,
         op.reads,
@@ -47,7 +47,7 @@ def window(call: Call) -> Priced:
     """Cosines over a window."""
     size = call.writes[0].elements
     each = _WINDOWS[call.name]
-    return costs.vector(call.name, "elementwise", (), call.writes, flops=each * size, elements=size, one_each=size)
+    return pricing.vector(call.name, "elementwise", (), call.writes, flops=each * size, elements=size, one_each=size)
 
 
 def _number(call: Call, place: int, default: Any) -> Any:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from roofline.programs.torch_costs import ATTENTION_BACKWARD
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule
 from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op, Tensor
 
@@ -77,7 +77,7 @@ def visible(mask: Any, shape: Sequence[int]) -> int | None:
 def operation(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], found: Facts, *, matmuls: int = 2) -> Op:
     """Make the operation from its sizes."""
     sizes = found._asdict()
-    return costs.attention(name, reads, writes, matmuls=matmuls, **sizes)
+    return pricing.attention(name, reads, writes, matmuls=matmuls, **sizes)
 
 
 def whole(recorder: Recorder, name: str, tensors: Sequence[Any], found: Facts, outs: Any, mask: Any = None) -> Any:
@@ -175,7 +175,7 @@ def packed(call: Call) -> Priced:
         if "meta" in (starts.device.type, ends.device.type):
             space = "torch_attn" if "varlen" in call.name else "aten"
             reason = "how long its sequences are is not known: give them as a tensor with values"
-            return costs.unknown(f"{space}.{call.name}", call.reads, call.writes, reason)
+            return pricing.unknown(f"{space}.{call.name}", call.reads, call.writes, reason)
         pairs = packed_pairs(starts.diff().tolist(), ends.diff().tolist(), causal, _window(call))
         found = found._replace(batch=1, pairs=found.heads * pairs, note="sequences packed into one see only themselves")
     reads = (*call.read(q, k, v), *(item for item in call.reads if item not in call.read(q, k, v)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_registry import Call, Priced, pricing, rule
 from roofline.programs.torch_values import tensors_in
 
 #: What each operation does; receiving sends nothing.
@@ -46,10 +46,10 @@ def collective(call: Call) -> Priced:
     whole = max(sum(t.traffic_bytes for t in reads), sum(t.traffic_bytes for t in call.writes))
     does = KINDS[name]
     if does is None or devices == 1:
-        return costs.collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
+        return pricing.collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
     nbytes = whole * devices if does == "AllToAll" else whole
     groups = _spaced(ranks) if len(ranks) == devices else []
-    return costs.collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
+    return pricing.collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
 #: What goes into a collective that writes into tensors it is given.
@@ -60,7 +60,7 @@ _GIVEN = ("input_tensor", "input_tensors", "input")
 def packed(call: Call) -> Priced:
     """Shards of several weights put into one buffer, or taken out of it."""
     writes = call.writes[:1] if call.name == "all_gather_copy_in" else call.writes
-    return costs.move(call.name, call.read(*tensors_in(call.args[0])), writes)
+    return pricing.move(call.name, call.read(*tensors_in(call.args[0])), writes)
 
 
 @rule(

@@ -13,7 +13,7 @@ from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 
 from roofline.errors import InputError
-from roofline.programs.counts import count
+from roofline.ops.counting import count
 from roofline.programs.torch_recorder import Recorder
 from roofline.programs.torch_registry import function
 from roofline.programs.torch_values import tensors_in

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from roofline.programs.costs import valid_taps
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.ops.pricing import valid_taps
+from roofline.programs.torch_registry import Call, Priced, pricing, rule
 from roofline.programs.torch_symbols import bare
 from roofline.work import Op, Tensor
 
@@ -35,7 +35,9 @@ def convolution_backward(call: Call) -> Priced:
     if wanted[2] and outs:
         results = outs[0].elements
         ops.append(
-            costs.reduction("sum", call.read(grad), outs, elements=grad.numel(), results=results, name="bias_backward")
+            pricing.reduction(
+                "sum", call.read(grad), outs, elements=grad.numel(), results=results, name="bias_backward"
+            )
         )
     return ops
 
@@ -47,7 +49,7 @@ def of_steps(call: Call) -> Priced:
     weight = call.args[2 if backward else 1]
     taps, inner, outer = weight.shape
     steps, batch = (call.args[0] if backward else call.outs[0]).shape[:2]
-    op = costs.convolution(
+    op = pricing.convolution(
         call.name,
         call.reads,
         call.writes,
@@ -83,7 +85,7 @@ def _convolution(
         for d in range(spatial)
     )
     first, second = weight.shape[:2]
-    return costs.convolution(
+    return pricing.convolution(
         name or ("conv_transpose" if transposed else "conv"),
         reads,
         writes,

@@ -9,7 +9,7 @@ import torch
 
 from roofline.programs.torch_costs import NAMES, OPTIMIZERS, OTHERS, each_of_list
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule, shape
 from roofline.work import Op
 
 
@@ -25,7 +25,7 @@ def known(call: Call) -> Priced:
         return counted(call, 2, 0)
     if call.get("alpha", 1) != 1 and call.name in ("add", "sub", "rsub"):
         return counted(call, 4 if call.outs[0].is_complex() else 2, 0)
-    return costs.elementwise(function, call.reads, call.writes, name=call.name)
+    return pricing.elementwise(function, call.reads, call.writes, name=call.name)
 
 
 @rule(*OTHERS)
@@ -39,7 +39,7 @@ def other(call: Call) -> Priced:
 def counted(call: Call, plain: int, special: int, note: str = "") -> Op:
     """So many FLOPs and transcendentals for each element of the result."""
     size = call.outs[0].numel()
-    return costs.vector(
+    return pricing.vector(
         call.name,
         "elementwise",
         call.reads,
@@ -78,7 +78,7 @@ def dropped_out(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict
 @rule("complex", "view_as_real_copy", "view_as_complex_copy", "real", "imag", "conj_physical")
 def reshaped(call: Call) -> Priced:
     """Put together or take apart complex numbers: bytes only."""
-    return costs.elementwise("copy", call.reads, call.writes, name=call.name)
+    return pricing.elementwise("copy", call.reads, call.writes, name=call.name)
 
 
 @rule("_foreach_add", "_foreach_mul", "_foreach_sub", "_foreach_div", "_foreach_sqrt", "_foreach_addcmul",
@@ -88,7 +88,7 @@ def foreach(call: Call) -> Priced:
     """One elementwise function over many tensors at once."""
     each, plain = each_of_list(call.name), call.name.removeprefix("_foreach_")
     size = sum(item.numel() for item in (call.outs if plain != "norm" else call.args[0]))
-    return costs.vector(
+    return pricing.vector(
         call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
     )
 
@@ -98,7 +98,7 @@ def fused_optimizer(call: Call) -> Priced:
     """A whole optimizer step in one kernel: FLOPs a parameter as its formula has them."""
     each, roots, _ = OPTIMIZERS[call.name]
     size = sum(item.numel() for item in call.args[0])
-    op: Op = costs.vector(
+    op: Op = pricing.vector(
         call.name,
         "elementwise",
         call.reads,

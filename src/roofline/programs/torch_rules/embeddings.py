@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_registry import Call, Priced, pricing, rule
 from roofline.programs.torch_symbols import least
 from roofline.work import Tensor
 
@@ -17,7 +17,7 @@ def embedding(call: Call) -> Priced:
     """Gather one row of a table for every index."""
     table, indices = call.args[:2]
     reads = (_rows(call.read(table)[0], indices), *call.read(indices))
-    return costs.move("embedding", reads, call.writes, kind="embedding", note=_NOTE)
+    return pricing.move("embedding", reads, call.writes, kind="embedding", note=_NOTE)
 
 
 @rule("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag")
@@ -27,7 +27,7 @@ def bag(call: Call) -> Priced:
     others = [item for item in call.reads if item not in call.read(table)]
     flops = indices.numel() * table.shape[-1]
     reads = (_rows(call.read(table)[0], indices), *others)
-    return costs.vector(
+    return pricing.vector(
         "embedding_bag", "embedding", reads, call.writes[:1], flops=flops, elements=flops, one_each=flops, note=_NOTE
     )
 
@@ -37,7 +37,7 @@ def bag(call: Call) -> Priced:
 def backward(call: Call) -> Priced:
     """Add every gradient to its row; the dense gradient is written whole."""
     size = call.args[0].numel()
-    return costs.vector(call.name, "embedding", call.reads, call.writes, flops=size, elements=size, one_each=size)
+    return pricing.vector(call.name, "embedding", call.reads, call.writes, flops=size, elements=size, one_each=size)
 
 
 def _rows(table: Tensor, indices: Any) -> Tensor:

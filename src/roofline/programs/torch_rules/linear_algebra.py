@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from roofline.programs import factorizations as counts
-from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
+from roofline.ops import factorizations as counts
+from roofline.programs.torch_registry import Call, Priced, pricing, rule, shape
 from roofline.programs.torch_symbols import least, most
 from roofline.sizes import Size
 
@@ -69,7 +69,7 @@ def solved(call: Call) -> Priced:
       "linalg_matrix_exp")  # fmt: skip
 def iterated(call: Call) -> Priced:
     """Worked out until it converges."""
-    return costs.unknown(f"aten.{call.name}", call.reads, call.writes, counts.ITERATES)
+    return pricing.unknown(f"aten.{call.name}", call.reads, call.writes, counts.ITERATES)
 
 
 @shape("geqrf")
@@ -99,4 +99,4 @@ def _order(call: Call) -> Any:
 
 
 def _counted(call: Call, flops: Size) -> Priced:
-    return costs.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].numel())
+    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].numel())

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from roofline.programs.einsum import letters, steps
+from roofline.ops.einsum import letters, steps
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule, shape
 from roofline.programs.torch_rules.sparse import is_sparse, sparse_product
 from roofline.programs.torch_symbols import least
 from roofline.work import Op, Tensor, Work
@@ -27,7 +27,7 @@ def mm(call: Call) -> Priced:
     if is_sparse(a, b):
         return sparse_product(call, a, b)
     rest = [item for item in call.reads if item not in call.read(a, b)]
-    return costs.matmul(call.name, (*call.read(a, b), *rest), call.writes, m=m, n=n, k=a.shape[-1])
+    return pricing.matmul(call.name, (*call.read(a, b), *rest), call.writes, m=m, n=n, k=a.shape[-1])
 
 
 @rule("bmm")
@@ -35,7 +35,7 @@ def bmm(call: Call) -> Priced:
     """Multiply [b, m, k] by [b, k, n]."""
     a, b = call.args[:2]
     batch, m, k = a.shape
-    return costs.matmul(call.name, call.read(a, b), call.writes, m=m, n=b.shape[-1], k=k, batch=batch)
+    return pricing.matmul(call.name, call.read(a, b), call.writes, m=m, n=b.shape[-1], k=k, batch=batch)
 
 
 @rule("addmm", "baddbmm", "addmv", "addbmm", "_addmm_activation")
@@ -47,7 +47,7 @@ def addmm(call: Call) -> Priced:
     reads = (*call.read(a, b), *(call.read(bias) if call.get("beta", 1) != 0 else ()))
     batch = a.shape[0] if a.dim() == 3 else 1
     m, n = a.shape[-2], (b.shape[-1] if b.dim() > 1 else 1)
-    return costs.matmul(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
+    return pricing.matmul(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
 
 
 @rule("mv")
@@ -56,14 +56,14 @@ def mv(call: Call) -> Priced:
     a, b = call.args[:2]
     if is_sparse(a):
         return sparse_product(call, a, b)
-    return costs.matmul(call.name, call.read(a, b), call.writes, m=a.shape[0], n=1, k=a.shape[1])
+    return pricing.matmul(call.name, call.read(a, b), call.writes, m=a.shape[0], n=1, k=a.shape[1])
 
 
 @rule("dot", "vdot")
 def dot(call: Call) -> Priced:
     """Multiply [k] by [k]."""
     a, b = call.args[:2]
-    return costs.matmul(call.name, call.read(a, b), call.writes, m=1, n=1, k=a.shape[0])
+    return pricing.matmul(call.name, call.read(a, b), call.writes, m=1, n=1, k=a.shape[0])
 
 
 @rule("linear")
@@ -97,9 +97,9 @@ def trilinear(call: Call) -> Priced:
     n = prod(size[d] for d in summed - lacking[2])
     m = prod(size[d] for d in kept)
     reads = call.read(first, second, third)
-    op = costs.matmul("bilinear", reads[:2], call.writes, m=m, n=n, k=k)
+    op = pricing.matmul("bilinear", reads[:2], call.writes, m=m, n=n, k=k)
     macs = m * n * (k + 1)
-    work = Work.flops("matrix", costs.arithmetic(reads), 2 * macs)
+    work = Work.flops("matrix", pricing.arithmetic(reads), 2 * macs)
     return replace(op, reads=reads, work=work, options={"macs": macs})
 
 
@@ -121,7 +121,7 @@ def grouped_mm(call: Call) -> Priced:
             second = _met(second, sizes["m"], sizes["k"] * sizes["n"])
         elif a.dim() == 3:
             first = _met(first, sizes["n"], sizes["m"] * sizes["k"])
-    op = costs.matmul(call.name, (first, second), call.writes, **sizes)
+    op = pricing.matmul(call.name, (first, second), call.writes, **sizes)
     return Op(op.name, op.kind, op.work, (*op.reads, *rest), op.writes, op.dims, note=op.note, options=op.options)
 
 
@@ -205,7 +205,7 @@ def _shares(out: Any, operands: Sequence[Any]) -> bool:
 
 def _linear(name: str, reads: Sequence[Any], writes: Sequence[Any], x: Any, weight: Any) -> Op:
     n = weight.shape[0] if weight.dim() > 1 else 1
-    return costs.matmul(name, reads, writes, m=prod(x.shape[:-1]), n=n, k=x.shape[-1])
+    return pricing.matmul(name, reads, writes, m=prod(x.shape[:-1]), n=n, k=x.shape[-1])
 
 
 def _matmul(name: str, reads: Sequence[Any], writes: Sequence[Any], a: Any, b: Any, out: Any) -> Op:
@@ -216,7 +216,7 @@ def _matmul(name: str, reads: Sequence[Any], writes: Sequence[Any], a: Any, b: A
         m, batch = m * prod(a.shape[:-2]), 1
     else:
         batch = prod(out.shape) // max(1, m * n)
-    return costs.matmul(name, reads, writes, m=m, n=n, k=k, batch=batch)
+    return pricing.matmul(name, reads, writes, m=m, n=n, k=k, batch=batch)
 
 
 def _named(args: Sequence[Any], kwargs: dict[str, Any], *names: str) -> list[Any]:

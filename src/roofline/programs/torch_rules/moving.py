@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule, shape
 from roofline.programs.torch_symbols import least, levels_of, most
 from roofline.work import Op, Tensor
 
@@ -34,7 +34,7 @@ from roofline.work import Op, Tensor
 )  # fmt: skip
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
-    return costs.move(call.name, call.reads, call.writes)
+    return pricing.move(call.name, call.reads, call.writes)
 
 
 @function(torch.Tensor.cuda, torch.Tensor.cpu)
@@ -53,7 +53,7 @@ def split(call: Call) -> Priced:
 def converted(call: Call) -> Priced:
     """Convert to another dtype, or copy."""
     same = [t.dtype for t in call.reads] == [t.dtype for t in call.writes]
-    return costs.elementwise("copy" if same else "cast", call.reads, call.writes, name=None if same else "cast")
+    return pricing.elementwise("copy" if same else "cast", call.reads, call.writes, name=None if same else "cast")
 
 
 @rule(
@@ -64,7 +64,7 @@ def converted(call: Call) -> Priced:
 )  # fmt: skip
 def filled(call: Call) -> Priced:
     """Write a constant; nothing is read, not even the tensor after which the result is shaped."""
-    return costs.move(call.name, (), call.writes)
+    return pricing.move(call.name, (), call.writes)
 
 
 #: What is drawn with chances or rates that stand in a tensor.
@@ -82,7 +82,7 @@ def drawn(call: Call) -> Priced:
     if call.name == "bernoulli" and "p" in call.schema:  # the chance is stated: the tensor itself says only the shape
         chance = call.get("p")
         reads = call.read(chance) if hasattr(chance, "shape") else ()
-    return costs.move(call.name, reads, call.writes, note="the arithmetic of random numbers is not counted")
+    return pricing.move(call.name, reads, call.writes, note="the arithmetic of random numbers is not counted")
 
 
 @shape("binomial", "_standard_gamma", "_sample_dirichlet")
@@ -95,7 +95,7 @@ def shaped_as_chances(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 def copied_into(call: Call) -> Priced:
     """Write a tensor into another, all of it or a part."""
     (source,) = call.read(call.args[1])
-    return costs.elementwise(
+    return pricing.elementwise(
         "copy" if source.dtype == call.writes[0].dtype else "cast", (source,), call.writes, name="copy"
     )
 
@@ -104,7 +104,7 @@ def copied_into(call: Call) -> Priced:
 def gathered(call: Call) -> Priced:
     """Read the elements that indices name, at most the whole table."""
     table, *rest = call.reads
-    return costs.move(call.name, (_touch(table, call.writes[0].elements), *rest), call.writes, kind="gather")
+    return pricing.move(call.name, (_touch(table, call.writes[0].elements), *rest), call.writes, kind="gather")
 
 
 @rule("index_put", "_index_put_impl", "_unsafe_index_put")
@@ -133,7 +133,7 @@ def scattered(call: Call) -> Priced:
 @rule("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
 def slice_scattered(call: Call) -> Priced:
     """Copy a tensor with a part of it replaced."""
-    return costs.move(call.name, call.reads, call.writes)
+    return pricing.move(call.name, call.reads, call.writes)
 
 
 @rule(
@@ -141,7 +141,7 @@ def slice_scattered(call: Call) -> Priced:
 )
 def spread(call: Call) -> Priced:
     """The gradient of a view: zeros everywhere else."""
-    return costs.move(call.name, call.reads, call.writes)
+    return pricing.move(call.name, call.reads, call.writes)
 
 
 #: FLOPs an element: a running count of what is chosen; where a histogram's bin lies (x − low)·scale, and its count.
@@ -153,7 +153,7 @@ def selected(call: Call) -> Priced:
     """Read everything, write what is chosen."""
     size = call.reads[0].elements
     flops = _PICKED[call.name] * size
-    return costs.vector(call.name, "gather", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "gather", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 _WHOLE = ("sort", "argsort", "msort", "unique_dim", "_unique2", "_unique", "unique_consecutive")
@@ -166,7 +166,7 @@ def sorted_(call: Call) -> Priced:
     n = source.numel() if "unique" in call.name else source.shape[call.get("dim", -1)] if source.dim() else 1
     every = call.name in _WHOLE and call.name != "unique_consecutive"
     size, levels = source.numel(), most(1, levels_of(n)) if every else 1
-    return costs.vector(call.name, "sort", call.reads, call.writes, flops=size * levels, elements=size, one_each=size)
+    return pricing.vector(call.name, "sort", call.reads, call.writes, flops=size * levels, elements=size, one_each=size)
 
 
 @rule("searchsorted", "bucketize")
@@ -175,7 +175,7 @@ def looked_up(call: Call) -> Priced:
     row, values = call.args[:2] if call.name == "searchsorted" else (call.args[1], call.args[0])
     size = values.numel() if hasattr(values, "numel") else 1
     flops = size * levels_of(row.shape[-1] + 1)
-    return costs.vector(call.name, "sort", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "sort", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 def _indexed(target: Any, indices: Any) -> Any:
@@ -197,7 +197,7 @@ def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Any, adds: bool) -
     writes = call.writes if fresh else tuple(_part(t, amount) for t in call.writes)
     before = (target,) if fresh else (_touch(target, amount),) if adds else ()
     size = amount if adds else 0
-    return costs.vector(call.name, "scatter", (*before, *reads), writes, flops=size, elements=amount, one_each=size)
+    return pricing.vector(call.name, "scatter", (*before, *reads), writes, flops=size, elements=amount, one_each=size)
 
 
 def _touch(tensor: Tensor, amount: Any) -> Tensor:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from roofline.programs.torch_costs import NORM_BACKWARD
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule
 from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op
 
@@ -59,7 +59,7 @@ def rms_norm(call: Call) -> Priced:
 def backward(call: Call) -> Priced:
     """The gradient of a norm."""
     size = call.args[0].numel()
-    return costs.vector(
+    return pricing.vector(
         call.name, "norm", call.reads, call.writes, flops=NORM_BACKWARD * size, elements=size, one_each=size
     )
 
@@ -78,12 +78,12 @@ def rms_norm_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: 
     def forward(outs: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in tensors]
         writes = [recorder.wrote(out) for out in outs]
-        return costs.norm("rms_norm", "rms_norm", reads, writes, size=x.numel(), rows=rows, affine=len(tensors) - 1)
+        return pricing.norm("rms_norm", "rms_norm", reads, writes, size=x.numel(), rows=rows, affine=len(tensors) - 1)
 
     def back(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in (*grads, *saved)]
         writes = [recorder.wrote(t) for t in made]
-        return costs.vector(
+        return pricing.vector(
             "rms_norm_backward", "norm", reads, writes, flops=NORM_BACKWARD * x.numel(), elements=x.numel()
         )
 
@@ -92,7 +92,7 @@ def rms_norm_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: 
 
 def _norm(function: str, call: Call, size: int, rows: int, *, affine: int, name: str | None = None) -> Op:
     writes = call.writes[:1] if function == "batch_norm" else call.writes  # with stored statistics there are no others
-    return costs.norm(function, name or function, call.reads, writes, size=size, rows=rows, affine=affine)
+    return pricing.norm(function, name or function, call.reads, writes, size=size, rows=rows, affine=affine)
 
 
 def _given(values: Sequence[Any]) -> int:

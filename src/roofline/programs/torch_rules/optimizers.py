@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.torch_costs import NAMES, OTHERS
-from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
+from roofline.programs.torch_registry import Call, Priced, pricing, rule, shape
 
 _BY_NAME = (
     "abs", "acos", "add", "addcdiv", "addcmul", "asin", "atan", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "div",
@@ -53,7 +53,7 @@ def fused_optimizer(call: Call) -> Priced:
         gradients = {tensor.ident.partition(".")[0] for tensor in call.read(*call.args[1])}
         writes = tuple(tensor for tensor in writes if tensor.ident.partition(".")[0] not in gradients)
     roots = 0 if call.name == "_fused_sgd" else size
-    return costs.vector(
+    return pricing.vector(
         call.name,
         "elementwise",
         call.reads,
@@ -84,6 +84,6 @@ def in_place(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _vector(call: Call, each: int, size: Any) -> Priced:
-    return costs.vector(
+    return pricing.vector(
         call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
     )

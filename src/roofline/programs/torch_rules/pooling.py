@@ -10,10 +10,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from roofline.programs.costs import adaptive_windows
+from roofline.ops.pricing import adaptive_windows
 from roofline.programs.torch_costs import resampling
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule
 from roofline.work import Op, Tensor
 
 
@@ -44,7 +44,7 @@ def adaptive_pool(call: Call) -> Priced:
 def pool_backward(call: Call) -> Priced:
     """Every gradient is added to the elements of its window: of what was pooled only the shape is needed."""
     size, reads = call.outs[0].numel(), _without(call, 1)
-    return costs.vector(call.name, "pooling", reads, call.writes, flops=size, elements=size, one_each=size)
+    return pricing.vector(call.name, "pooling", reads, call.writes, flops=size, elements=size, one_each=size)
 
 
 @rule("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
@@ -52,7 +52,7 @@ def adaptive_pool_backward(call: Call) -> Priced:
     """Every gradient is added to the elements of its window: of what was pooled only the shape is needed."""
     size, reads = call.outs[0].numel(), _without(call, 1)
     flops = _taken(call.outs[0], call.args[0])
-    return costs.vector(call.name, "pooling", reads, call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "pooling", reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 @function(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d,
@@ -76,7 +76,7 @@ def adaptive_pool_called(recorder: Recorder, func: Any, args: Sequence[Any], kwa
     with recorder.silence():
         out = func(*args, **kwargs)
     results = out.numel()
-    op = costs.vector(
+    op = pricing.vector(
         func.__name__,
         "pooling",
         [recorder.read(x)],
@@ -113,7 +113,7 @@ def resampled(call: Call) -> Priced:
     kind = call.name.split("upsample_")[1].split("_")[0]
     spatial = int(next(letter for letter in call.name if letter.isdigit()))
     flops = resampling(kind.rstrip("123d"), spatial, size, forward=forward)
-    return costs.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 #: Elements mixed by a grid sample in one dimension, in the order of its modes: linear, nearest, cubic.
@@ -127,14 +127,14 @@ def sampled(call: Call) -> Priced:
     taps = _MODES[call.get("interpolation_mode", 0)] ** (2 if "2d" in call.name else 3)
     flops = 2 * taps * size if taps > 1 else 0
     flops = max(size, 2 * flops) if call.name.endswith("backward") else flops
-    return costs.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 @rule("col2im")
 def folded(call: Call) -> Priced:
     """Add every element of a window to its place."""
     size = call.args[0].numel()
-    return costs.vector(call.name, "resample", call.reads, call.writes, flops=size, elements=size, one_each=size)
+    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=size, elements=size, one_each=size)
 
 
 @rule("affine_grid_generator")
@@ -143,11 +143,11 @@ def places(call: Call) -> Priced:
     theta, out = call.args[0], call.outs[0]
     batch, n, k = theta.shape
     reads = (*call.read(theta), *call.read(theta))
-    return costs.matmul(call.name, reads, call.writes, m=out.numel() // (batch * n), n=n, k=k, batch=batch)
+    return pricing.matmul(call.name, reads, call.writes, m=out.numel() // (batch * n), n=n, k=k, batch=batch)
 
 
 def _pooled(call: Call, results: int, window: int, flops: int) -> Op:
-    return costs.vector(
+    return pricing.vector(
         call.name.removesuffix("_with_indices").strip("_"),
         "pooling",
         call.reads,

@@ -11,7 +11,7 @@ import torch
 from torch._higher_order_ops.out_dtype import out_dtype
 
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule, shape
 from roofline.programs.torch_tensors import dtype_name
 from roofline.work import Tensor, Work
 
@@ -27,10 +27,10 @@ def linear(call: Call) -> Priced:
     n, k = weight.shape
     held = Tensor(f"pack{id(pack)}", (n, k), dtype_name(weight.dtype), "weight")
     added = [] if bias is None else [Tensor(f"pack{id(pack)}.bias", (n,), dtype_name(bias.dtype), "weight")]
-    op = costs.matmul(call.name, (held, held), call.writes, m=prod(x.shape[:-1]), n=n, k=k)
+    op = pricing.matmul(call.name, (held, held), call.writes, m=prod(x.shape[:-1]), n=n, k=k)
     each = 2 + ("relu" in call.name) if weight.is_quantized else len(added) + ("relu" in call.name)
     around = (3 * x.numel() if weight.is_quantized else 0) + each * call.outs[0].numel()
-    work = op.work + Work.flops("vector", costs.arithmetic(call.writes), around)
+    work = op.work + Work.flops("vector", pricing.arithmetic(call.writes), around)
     return replace(op, reads=(*call.read(x), held, *added), work=work)
 
 

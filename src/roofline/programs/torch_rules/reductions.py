@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
 from roofline.programs.torch_costs import ELEMENT_OF_LOSS, REDUCTIONS
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule, shape
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule, shape
 from roofline.programs.torch_symbols import least, most
 from roofline.work import Work
 
@@ -23,10 +23,10 @@ def reduced(call: Call) -> Priced:
     """Reduce; ``max`` of two tensors is elementwise."""
     second = call.args[1] if len(call.args) > 1 else None
     if call.name in ("max", "min") and hasattr(second, "shape"):
-        return costs.elementwise(f"{call.name}imum", call.reads, call.writes, name=call.name)
+        return pricing.elementwise(f"{call.name}imum", call.reads, call.writes, name=call.name)
     elements = call.args[0].numel()
     results = max(1, call.outs[0].numel())
-    return costs.reduction(
+    return pricing.reduction(
         REDUCTIONS[call.name],
         call.reads,
         call.writes,
@@ -44,14 +44,14 @@ def scanned(call: Call) -> Priced:
     rows = x.numel() // max(1, x.shape[dim]) if x.dim() else 1
     each = 4 if call.name == "logcumsumexp" else 1
     flops = each * (x.numel() - rows)
-    return costs.vector(call.name, "scan", call.reads, call.writes, flops=flops, elements=x.numel(), one_each=flops)
+    return pricing.vector(call.name, "scan", call.reads, call.writes, flops=flops, elements=x.numel(), one_each=flops)
 
 
 @rule("_softmax", "_log_softmax", "_safe_softmax", "softmax", "log_softmax", "_masked_softmax")
 def softmaxed(call: Call) -> Priced:
     """max, subtract, exp, sum, divide."""
     size = call.outs[0].numel()
-    return costs.vector(
+    return pricing.vector(
         call.name.strip("_"),
         "softmax",
         call.reads,
@@ -71,7 +71,7 @@ def picked(call: Call) -> Priced:
     (table,), rows = call.read(scores), target.numel()
     others = tuple(tensor for tensor in call.reads if tensor is not table)
     reads = (replace(table, touched=least(rows, table.elements)), *others) if forward else others
-    return costs.vector(call.name, "reduction", reads, call.writes, flops=rows, elements=rows, one_each=rows)
+    return pricing.vector(call.name, "reduction", reads, call.writes, flops=rows, elements=rows, one_each=rows)
 
 
 @rule("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss",
@@ -80,7 +80,7 @@ def picked(call: Call) -> Priced:
 def loss(call: Call) -> Priced:
     """A loss over all elements: subtract, square (or the like), add."""
     size = most(*(item.numel() for item in call.args if hasattr(item, "numel")))
-    return costs.vector(
+    return pricing.vector(
         call.name, "reduction", call.reads, call.writes, flops=ELEMENT_OF_LOSS * size, elements=size, one_each=size
     )
 
@@ -91,14 +91,14 @@ def margins(call: Call) -> Priced:
     """max(0, margin − x[y] + x[j]) for each class j, of several labels y for each of those too; then a sum."""
     scores = call.args[1 if call.name.endswith("backward") else 0]
     size = scores.numel() * (scores.shape[-1] if "multilabel" in call.name else 1)
-    return costs.vector(call.name, "reduction", call.reads, call.writes, flops=4 * size, elements=size, one_each=size)
+    return pricing.vector(call.name, "reduction", call.reads, call.writes, flops=4 * size, elements=size, one_each=size)
 
 
 @rule("trace", "diff", "cross", "linalg_cross")
 def small(call: Call) -> Priced:
     """Sums of few products: 3 FLOPs for each result."""
     size = prod(call.outs[0].shape)
-    return costs.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
+    return pricing.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
 
 
 @rule("_cdist_forward", "_pdist_forward", "_cdist_backward", "_pdist_backward")
@@ -107,7 +107,7 @@ def distances(call: Call) -> Priced:
     backward = call.name.endswith("backward")
     pairs = call.args[-1] if backward else call.outs[0]
     size = prod(pairs.shape) * call.args[1 if backward else 0].shape[-1]
-    return costs.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
+    return pricing.vector(call.name, "reduction", call.reads, call.writes, flops=3 * size, elements=size, one_each=size)
 
 
 @rule("_euclidean_dist")
@@ -115,9 +115,9 @@ def distances_by_products(call: Call) -> Priced:
     """√(x² + y² − 2·x·y): a matrix product, the squares of both sides, and 4 FLOPs a pair for the rest."""
     x, y = call.args[:2]
     m, n, k = x.shape[-2], y.shape[-2], x.shape[-1]
-    op = costs.matmul(call.name, call.read(x, y), call.writes, m=m, n=n, k=k, batch=prod(x.shape[:-2]))
+    op = pricing.matmul(call.name, call.read(x, y), call.writes, m=m, n=n, k=k, batch=prod(x.shape[:-2]))
     rest = 2 * (x.numel() + y.numel()) + 4 * call.outs[0].numel()
-    return replace(op, work=op.work + Work.flops("vector", costs.arithmetic(call.reads), rest))
+    return replace(op, work=op.work + Work.flops("vector", pricing.arithmetic(call.reads), rest))
 
 
 @rule("renorm", "embedding_renorm")
@@ -128,7 +128,7 @@ def renormed(call: Call) -> Priced:
     size = rows * table.shape[-1] or table.numel()
     touched = [replace(t, touched=least(size, t.elements)) for t in (*call.read(table), *call.writes[:1])]
     reads = (touched[0], *(t for t in call.reads if t not in call.read(table)))
-    return costs.vector(call.name, "reduction", reads, touched[1:], flops=3 * size, elements=size, one_each=size)
+    return pricing.vector(call.name, "reduction", reads, touched[1:], flops=3 * size, elements=size, one_each=size)
 
 
 @rule("_ctc_loss", "_ctc_loss_backward")
@@ -143,7 +143,7 @@ def paths(call: Call) -> Priced:
     scores = call.args[1 if backward else 0].numel()
     flops = 13 * states + (3 * scores if backward else 0)
     roots = 4 * states + (scores if backward else 0)
-    return costs.vector(
+    return pricing.vector(
         call.name.strip("_"),
         "scan",
         call.reads,
@@ -175,7 +175,7 @@ def paths_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 def by_segments(call: Call) -> Priced:
     """Add up (or compare) what stands in each segment; the gradient goes to every element."""
     size = max(call.reads[0].elements, call.writes[0].elements)
-    return costs.vector(call.name, "reduction", call.reads, call.writes, flops=size, elements=size, one_each=size)
+    return pricing.vector(call.name, "reduction", call.reads, call.writes, flops=size, elements=size, one_each=size)
 
 
 @function(F.gaussian_nll_loss)

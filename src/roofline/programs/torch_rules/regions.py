@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from roofline.programs.torch_registry import Call, Priced, costs, rule
+from roofline.programs.torch_registry import Call, Priced, pricing, rule
 from roofline.work import Op, Work
 
 #: FLOPs of a place mixed from its four neighbours: a multiply and an add for each.
@@ -22,7 +22,7 @@ def deformed(call: Call) -> Priced:
     op = _convolved(call, call.outs[0])
     taken = call.outs[0].numel() // weight.shape[0] * x.shape[1] * prod(weight.shape[2:])
     added = (_MIXED + masked) * taken + call.outs[0].numel()
-    return replace(op, reads=reads, work=op.work + Work.flops("vector", costs.arithmetic(reads[:2]), added))
+    return replace(op, reads=reads, work=op.work + Work.flops("vector", pricing.arithmetic(reads[:2]), added))
 
 
 @rule("torchvision._deform_conv2d_backward")
@@ -32,7 +32,7 @@ def deformed_backward(call: Call) -> Priced:
     op = _convolved(call, grad, times=2)
     taken = grad.numel() // weight.shape[0] * x.shape[1] * prod(weight.shape[2:])
     added = (2 * _MIXED + bool(call.get("use_mask"))) * taken + grad.numel()
-    work = op.work + Work.flops("vector", costs.arithmetic(call.read(grad, weight)), added)
+    work = op.work + Work.flops("vector", pricing.arithmetic(call.read(grad, weight)), added)
     return replace(op, reads=call.reads, work=work)
 
 
@@ -46,16 +46,16 @@ def aligned(call: Call) -> Priced:
     each = max(0, call.get("sampling_ratio")) ** 2
     if not each:
         reason = "how many places are looked at depends on the regions"
-        return costs.unknown(f"torchvision.{call.name}", call.reads, call.writes, reason)
+        return pricing.unknown(f"torchvision.{call.name}", call.reads, call.writes, reason)
     size = (call.args[0] if call.name.endswith("backward") else call.outs[0]).numel()
     flops = size * (_MIXED + 1) * each
-    return costs.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
 def _convolved(call: Call, out: Any, times: int = 1) -> Op:
     x, weight = call.args[1:3] if call.name.endswith("backward") else call.args[:2]
     groups = int(call.get("groups", 1))
-    return costs.convolution(
+    return pricing.convolution(
         call.name.strip("_"),
         call.read(x, weight),
         call.writes,

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import costs, function
+from roofline.programs.torch_registry import function, pricing
 from roofline.programs.torch_whole import Whole, run_whole
 from roofline.work import Op
 
@@ -57,10 +57,12 @@ def _moved(recorder: Recorder, name: str, x: Any, shape: Sequence[int], amount: 
 
     def forward(outs: Sequence[Any]) -> Op:
         read = recorder.read(x)
-        return costs.move(name, [replace(read, touched=min(amount, read.elements))], [recorder.wrote(o) for o in outs])
+        return pricing.move(
+            name, [replace(read, touched=min(amount, read.elements))], [recorder.wrote(o) for o in outs]
+        )
 
     def back(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [recorder.read(grad) for grad in grads]
-        return costs.move(f"{name}_backward", reads, [recorder.wrote(t) for t in made])
+        return pricing.move(f"{name}_backward", reads, [recorder.wrote(t) for t in made])
 
     return run_whole(recorder, Whole([(shape, x.dtype)], forward, back), [x])[0]

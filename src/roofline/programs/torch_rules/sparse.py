@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from roofline.errors import InputError
-from roofline.programs.torch_registry import Call, Priced, costs, rule, shape
+from roofline.programs.torch_registry import Call, Priced, pricing, rule, shape
 from roofline.work import Op, Work
 
 
@@ -32,10 +32,10 @@ def sparse_product(call: Call, left: Any, right: Any, *added: Any) -> Op:
     bias = call.read(*added) if call.get("beta", 1) != 0 else ()
     rows, columns = _meetings(left, right)
     reads = (*call.read(left, right), *bias)
-    op = costs.matmul(call.name.strip("_"), reads[:2], call.writes, m=rows, n=columns, k=1)
+    op = pricing.matmul(call.name.strip("_"), reads[:2], call.writes, m=rows, n=columns, k=1)
     if not bias:
         return op
-    sums = Work.flops("vector", costs.arithmetic(call.writes), call.outs[0].numel())
+    sums = Work.flops("vector", pricing.arithmetic(call.writes), call.outs[0].numel())
     return replace(op, reads=reads, work=op.work + sums)
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from roofline.programs.torch_recorder import Recorder
-from roofline.programs.torch_registry import Call, Priced, costs, function, rule
+from roofline.programs.torch_registry import Call, Priced, function, pricing, rule
 from roofline.programs.torch_symbols import log2
 from roofline.programs.torch_values import map_tensors
 
@@ -57,6 +57,6 @@ def transform(call: Call) -> Priced:
     n = prod(whole.shape[d] for d in dims)
     rows = whole.numel() // max(1, n)
     real = call.name != "_fft_c2c"
-    return costs.fourier(
+    return pricing.fourier(
         call.name.strip("_"), call.reads, call.writes, rows=rows, n=n, levels=log2(n) if n > 1 else 0, real=real
     )

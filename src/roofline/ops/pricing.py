@@ -13,24 +13,44 @@ Work(flops/vector/bf16: 2097152)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import gcd
-from typing import Any
+from typing import Any, TypeAlias
 
 from roofline import dtypes
 from roofline.errors import DTypeError
 from roofline.ops.contraction import real_flops
+from roofline.ops.counting import written
 from roofline.ops.elementwise import COMPLEX, PER_ELEMENT, PerElement
 from roofline.ops.norm import COSTS as NORM_COSTS
 from roofline.ops.reduction import PER_RESULT, TRANSCENDENTALS
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
-from roofline.programs.counts import written
-from roofline.programs.network import RING_NOTE, Group, ring
-from roofline.programs.traced import UNKNOWN
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
 Tensors = Sequence[Tensor]
+
+#: The kind of an operation without a rule: its tensors are known, its arithmetic is not.
+UNKNOWN = "unknown"
+
+#: Name (where it has one), size and stride of a group of devices that are numbered.
+Group: TypeAlias = "tuple[str, int, int]"
+
+#: What each device sends of ``nbytes`` over a ring: a part above, a part below.
+RING: dict[str, Callable[[int], tuple[int, int]]] = {
+    "AllReduce": lambda n: (2 * (n - 1), n),
+    "AllGather": lambda n: (n - 1, n),
+    "ReduceScatter": lambda n: (n - 1, n),
+    "AllToAll": lambda n: (n - 1, n * n),
+    "Permute": lambda n: (1, 1),
+    "Broadcast": lambda n: (1, 1),
+}
+
+#: Said of a collective that is priced without a network.
+RING_NOTE = (
+    "collectives send what a ring sends, the least for each device, one way over one link; several links or a tree "
+    "may be faster: a target with a shape, as in v5e:4x4, prices them on its network"
+)
 
 
 def arithmetic(tensors: Tensors) -> str:
@@ -328,6 +348,14 @@ def move(name: str, reads: Tensors, writes: Tensors, *, kind: str = "copy", note
     """Move bytes and compute nothing: a copy, a concatenation, a gather, a fill."""
     op = Op(name, kind, Work(), tuple(reads), tuple(writes), note=note)
     return Op(name, kind, Work(), op.reads, op.writes, {"elements": written(op)}, note=note)
+
+
+def ring(does: str, nbytes: Size, devices: int) -> Size:
+    """Bytes that each of ``devices`` sends over its one link."""
+    if devices <= 1:
+        return 0
+    above, below = RING[does](devices)
+    return exact_div(nbytes * above, below)
 
 
 def collective(

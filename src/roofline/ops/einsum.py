@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from roofline.programs import costs
+from roofline.ops import pricing
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
 
@@ -68,7 +68,7 @@ def steps(name: str, equation: str, reads: Sequence[Tensor], writes: Sequence[Te
         first, *rest = terms
         later = {letter for term in rest[1:] for letter in term.letters} | set(result)
         if not rest:
-            ops += _summed(name, first, later, size, writes[0]) or [costs.move(name, (first.tensor,), writes)]
+            ops += _summed(name, first, later, size, writes[0]) or [pricing.move(name, (first.tensor,), writes)]
             break
         sides = []
         for term, other in ((first, rest[0]), (rest[0], first)):
@@ -91,13 +91,13 @@ def _pair(name: str, sides: Sequence[Term], later: set[str], size: Mapping[str, 
     left, right = (set(side.letters) for side in sides)
     reads, shared = [side.tensor for side in sides], left & right
     if not shared - later:
-        return costs.elementwise("multiply", reads, (out,), name=name)
+        return pricing.elementwise("multiply", reads, (out,), name=name)
 
     def times(chosen: set[str]) -> Size:
         return product(size[letter] for letter in sorted(chosen))
 
     sizes = {"m": left - shared, "n": right - shared, "k": shared - later, "batch": shared & later}
-    return costs.matmul(name, reads, (out,), **{key: times(chosen) for key, chosen in sizes.items()})
+    return pricing.matmul(name, reads, (out,), **{key: times(chosen) for key, chosen in sizes.items()})
 
 
 def _summed(name: str, term: Term, later: set[str], size: Mapping[str, Size], out: Tensor | None) -> list[Op]:
@@ -107,7 +107,7 @@ def _summed(name: str, term: Term, later: set[str], size: Mapping[str, Size], ou
     if len(kept) == len(term.letters):
         return []
     made = out or _made(term.tensor, 0, kept, size)
-    return [costs.reduction("sum", (term.tensor,), (made,), elements=elements, results=results, name=name)]
+    return [pricing.reduction("sum", (term.tensor,), (made,), elements=elements, results=results, name=name)]
 
 
 def _made(near: Tensor, number: int, kept: Sequence[str], size: Mapping[str, Size]) -> Tensor:
