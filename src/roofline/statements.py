@@ -1,0 +1,110 @@
+"""Statements about an answer, as values with a kind: what was assumed, and what is not in it.
+
+Both are strings, so that JSON and ``answer.assumptions`` hold plain text. Code asks ``.kind``, never the words:
+
+>>> said = [Assumption("counting", "2 FLOPs per multiply-add"), Assumption("given", "given: hbm at 2 TB/s")]
+>>> [line for line in said if line.kind == "given"]
+['given: hbm at 2 TB/s']
+>>> Gap("rate", "not timed: 5 FLOP in fp4") == "not timed: 5 FLOP in fp4"
+True
+>>> Assumption("mood", "it will be fine")
+Traceback (most recent call last):
+ValueError: no kind of Assumption is called 'mood': counting, rates, bytes, formats, notation, layout, network, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import ClassVar, Self
+
+#: Kinds of assumptions.
+ASSUMPTION_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "counting": "how FLOPs are counted: multiply-adds, complex numbers, masked pairs, padding",
+        "rates": "which rates are taken: data sheet, measured, achievable fractions",
+        "bytes": "which bytes count (the byte policy), and where data starts",
+        "formats": "number formats of weights, activations, caches and states",
+        "notation": "how a line of the notation was read where it leaves a choice",
+        "layout": "how work lies on the chips: the mesh, the plan, stages, what is not sharded",
+        "network": "how collectives are done, and what is taken for granted about links",
+        "operation": "what a reader should know about one operation",
+        "model": "what a model's description or a step of it leaves open",
+        "program": "what was assumed about a traced program",
+        "given": "a figure that the caller set in place of the catalog's",
+        "machine": "what is odd about a machine's figures, or what one of them stands for",
+        "estimate": "the overlap and the overhead that an estimate was asked with",
+        "fit": "what does not fit the memory",
+    }
+)
+
+#: Kinds of gaps.
+GAP_KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "rate": "an amount of work that the machine has no rate for",
+        "operation": "an operation of a program without a rule",
+        "field": "a field of a model's configuration without a rule",
+        "model": "a part of a model, or of how it runs, that is not modelled",
+    }
+)
+
+
+class Statement(str):
+    """A string with a kind. Subclasses list their kinds."""
+
+    __slots__ = ("_kind",)
+    KINDS: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    _kind: str
+
+    def __new__(cls, kind: str, text: str) -> Self:
+        if kind not in cls.KINDS:
+            raise ValueError(f"no kind of {cls.__name__} is called {kind!r}: {', '.join(cls.KINDS)}")
+        made = super().__new__(cls, text)
+        made._kind = kind
+        return made
+
+    @property
+    def kind(self) -> str:
+        """Which of :attr:`KINDS` it is."""
+        return self._kind
+
+    def __getnewargs__(self) -> tuple[str, str]:
+        """Arguments that make a copy of it."""
+        return self._kind, str(self)
+
+
+class Assumption(Statement):
+    """Something an answer takes for granted; its kind is one of :data:`ASSUMPTION_KINDS`."""
+
+    __slots__ = ()
+    KINDS = ASSUMPTION_KINDS
+
+
+class Gap(Statement):
+    """Something that is not in an answer; its kind is one of :data:`GAP_KINDS`."""
+
+    __slots__ = ()
+    KINDS = GAP_KINDS
+
+
+def assume(kind: str, lines: Iterable[str]) -> list[Assumption]:
+    """Make assumptions of one kind; lines that are assumptions already keep their own.
+
+    >>> [line.kind for line in assume("model", ["no dropout", Assumption("formats", "weights bf16")])]
+    ['model', 'formats']
+    """
+    return [line if isinstance(line, Assumption) else Assumption(kind, line) for line in lines]
+
+
+def kind_of(line: str) -> str:
+    """The kind of a statement; empty for a plain string."""
+    return line.kind if isinstance(line, Statement) else ""
+
+
+def without(lines: Iterable[str], kinds: Collection[str]) -> list[str]:
+    """Leave out statements of some kinds.
+
+    >>> without([Assumption("fit", "does not fit"), Assumption("bytes", "all bytes once")], {"fit"})
+    ['all bytes once']
+    """
+    return [line for line in lines if kind_of(line) not in kinds]
