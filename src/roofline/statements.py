@@ -68,9 +68,9 @@ class Statement(str):
         """Which of :attr:`KINDS` it is."""
         return self._kind
 
-    def __getnewargs__(self) -> tuple[str, str]:
-        """Arguments that make a copy of it."""
-        return self._kind, str(self)
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        """A copy has the same kind."""
+        return type(self), (self._kind, str(self))
 
 
 class Assumption(Statement):
