@@ -126,7 +126,7 @@ TRACE = """
 import json, resource, sys, time
 import torch
 import roofline
-from roofline.programs import torch_trace
+from roofline.programs.pytorch import trace as torch_trace
 from tests.programs import networks
 model = networks.on_shapes(networks.Llama).to(torch.bfloat16)
 roofline.trace(torch.nn.Linear(8, 8), "fp32[8, 8]")

@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 from roofline.errors import InputError
 from roofline.ops.counting import one_each
 from roofline.programs import trace as trace_any
-from roofline.programs.jax_registry import Call, Value, find
+from roofline.programs.jax.registry import Call, Value, find
 from roofline.work import Tensor
 
 

@@ -278,7 +278,7 @@ def test_an_operation_without_a_rule_is_a_gap_never_zero():
 
 
 def test_a_rule_of_ones_own():
-    from roofline.programs.torch_registry import find, pricing, rule
+    from roofline.programs.pytorch.registry import find, pricing, rule
 
     listed = find("aten._linalg_svd")
     assert not trace(torch.linalg.svd, "fp32[16, 16]").complete

@@ -97,7 +97,7 @@ def test_what_cannot_be_traced():
 
 def test_a_missing_library_names_its_extra(monkeypatch):
     monkeypatch.setitem(
-        FRONT_ENDS, "torch", FrontEnd("torch_that_is_not_there", "torch", "roofline.programs.torch_trace")
+        FRONT_ENDS, "torch", FrontEnd("torch_that_is_not_there", "torch", "roofline.programs.pytorch.trace")
     )
     with pytest.raises(MissingExtraError, match=r"pip install 'roofline\[torch\]'"):
         front_end("torch")

@@ -20,9 +20,9 @@ class FrontEnd(NamedTuple):
 
 #: Front ends by name; each module has ``trace(program, *inputs, **options) -> Traced``.
 FRONT_ENDS: dict[str, FrontEnd] = {
-    "torch": FrontEnd("torch", "torch", "roofline.programs.torch_trace"),
-    "jax": FrontEnd("jax", "jax", "roofline.programs.jax_trace"),
-    "onnx": FrontEnd("onnx", "onnx", "roofline.programs.onnx_trace"),
+    "torch": FrontEnd("torch", "torch", "roofline.programs.pytorch.trace"),
+    "jax": FrontEnd("jax", "jax", "roofline.programs.jax.trace"),
+    "onnx": FrontEnd("onnx", "onnx", "roofline.programs.onnx.trace"),
 }
 
 
@@ -34,7 +34,7 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: An
     (``"bf16[1, 3, 224, 224]"``).
     ``options`` are the front end's own: for torch ``backward=True``, ``optimizer="adamw"``, ``name``, ``sizes``.
 
-    See :mod:`roofline.programs.torch_trace` for what each gives. A missing library is an error that names the extra.
+    See :mod:`roofline.programs.pytorch.trace` for what each gives. A missing library is an error that names the extra.
     """
     if options.get("sizes"):
         from roofline.bounds.question import resolve_sizes

@@ -9,7 +9,7 @@ from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
 from roofline.ops.attention import attention
-from roofline.programs.torch_costs import ATTENTION_BACKWARD
+from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
 from roofline.work import Op, Tensor
 
 

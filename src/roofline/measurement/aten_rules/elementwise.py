@@ -8,7 +8,7 @@ from roofline.errors import InputError
 from roofline.measurement.aten import Seen, broadcast, like, rule, widest
 from roofline.ops import pricing
 from roofline.ops.elementwise import elementwise
-from roofline.programs.torch_costs import NAMES, OPTIMIZERS, OTHERS, each_of_list
+from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, OTHERS, each_of_list
 from roofline.work import Op, Tensor
 
 #: Functions of two operands, where the second is no place to write to.
@@ -96,7 +96,7 @@ def like_the_larger(seen: Seen) -> Op:
 
 
 def _counted(seen: Seen, reads: tuple[Tensor, ...], writes: list[Tensor]) -> Op:
-    """The FLOPs that stand in :data:`~roofline.programs.torch_costs.OTHERS`, for each element of the result."""
+    """The FLOPs an element of :data:`~roofline.programs.pytorch.price_tables.OTHERS`."""
     plain, special, _ = OTHERS[seen.plain if seen.plain in OTHERS else seen.plain.removesuffix("_")]
     size = writes[0].elements
     flops, roots = size * (plain + special), size * special

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
 from roofline.ops.norm import norm
-from roofline.programs.torch_costs import NORM_BACKWARD
+from roofline.programs.pytorch.price_tables import NORM_BACKWARD
 from roofline.work import Op, Tensor
 
 

@@ -10,7 +10,7 @@ from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
 from roofline.ops.windows import Window
-from roofline.programs.torch_costs import resampling
+from roofline.programs.pytorch.price_tables import resampling
 from roofline.sizes import ceil_div
 from roofline.work import Op
 

@@ -7,7 +7,7 @@ from math import prod
 
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
-from roofline.programs.torch_costs import CELLS
+from roofline.programs.pytorch.price_tables import CELLS
 from roofline.work import Op, Tensor, Work
 
 #: Kinds of layers by the number that libraries give them.

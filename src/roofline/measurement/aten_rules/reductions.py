@@ -9,7 +9,7 @@ from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
 from roofline.ops.softmax import softmax as softened
-from roofline.programs.torch_costs import ELEMENT_OF_LOSS, REDUCTIONS
+from roofline.programs.pytorch.price_tables import ELEMENT_OF_LOSS, REDUCTIONS
 from roofline.work import Op, Tensor
 
 

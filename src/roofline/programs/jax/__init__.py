@@ -1,0 +1,1 @@
+"""JAX programs: every primitive of a traced function, on shapes alone."""

@@ -1,0 +1,340 @@
+"""Walk a jaxpr: name its tensors, price its primitives by rule, follow what it calls.
+
+What repeats, branches or calls (``scan``, ``cond``, ``while``, ``jit`` …) is a region of
+:mod:`~roofline.programs.jax.regions`; every other primitive is a rule of ``jax/rules``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from roofline.errors import RooflineError
+from roofline.ops import pricing
+from roofline.ops.counting import count
+from roofline.programs.jax.registry import Call, Value, find
+from roofline.programs.jax.values import mesh_axes, value_of
+from roofline.programs.parts import apart, whole
+from roofline.programs.traced import Gap, gaps_of
+from roofline.sizes import Size, is_symbol, product
+from roofline.work import Op, Tensor
+
+#: A tensor, or None for a constant that the program holds itself.
+Operand = Tensor | None
+
+
+class Context(NamedTuple):
+    """Where the walk is: how often what it meets happens, under which scope, in which pass, over which mesh."""
+
+    repeat: Size = 1
+    scope: str = ""
+    backward: bool = False
+    source: str = ""
+    axes: Mapping[str, int] = {}
+
+
+Region = Callable[["Walker", Any, list[Operand], Context], "list[Operand]"]
+
+
+@dataclass
+class Walker:
+    """The state of one walk: operations so far, what was assumed, which tensors are one."""
+
+    regions: Mapping[str, Region]
+    trips: Any = None
+    ops: list[Op] = field(default_factory=list)
+    assumptions: dict[str, None] = field(default_factory=dict)
+    scopes: dict[str, str] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
+    held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    sharded: list[Gap] = field(default_factory=list)
+    made: int = 0
+
+    def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
+        """Name a new tensor."""
+        self.made += 1
+        self.held[f"t{self.made}"] = value.shape
+        return Tensor(f"t{self.made}", value.shape, value.dtype, role, None, label)
+
+    def part(self, tensor: Tensor, name: str, dims: tuple[Size, ...], seen: tuple[Size, ...]) -> Tensor:
+        """Name a part of a tensor: the dimensions it holds, and those that are seen of it at a time."""
+        ident = f"{tensor.ident}[{name}]" if name else tensor.ident
+        self.held.setdefault(ident, dims)
+        return replace(tensor, ident=ident, dims=seen, touched=None)
+
+    def assume(self, text: str) -> None:
+        """State an assumption once."""
+        self.assumptions[text] = None
+
+    def inline(self, program: Any, operands: Sequence[Operand], context: Context) -> list[Operand]:
+        """Walk a jaxpr, closed or open, with these operands; give its results."""
+        jaxpr, held = opened(program)
+        known: dict[Any, Operand] = {}
+        for var in jaxpr.constvars:
+            known[var] = self.tensor(value_of(var.aval), "weight", "constant")
+        if held is None:
+            places = [*jaxpr.constvars, *jaxpr.invars]
+            known |= dict(zip(places[len(places) - len(operands) :], operands, strict=True))
+        else:
+            known |= dict(zip(jaxpr.invars, operands, strict=True))
+
+        def look(atom: Any) -> Operand:
+            return self._literal(atom) if hasattr(atom, "val") else known[atom]
+
+        for eqn in jaxpr.eqns:
+            given = [look(atom) for atom in eqn.invars]
+            for var, out in zip(eqn.outvars, self.step(eqn, given, context), strict=True):
+                known[var] = out
+        return [look(atom) for atom in jaxpr.outvars]
+
+    def step(self, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+        """Walk one equation; give its results."""
+        stack = str(eqn.source_info.name_stack)
+        scope = ".".join(part for part in (context.scope, _scope(stack)) if part)
+        self._enter(scope)
+        inner = context._replace(
+            scope=scope,
+            backward=context.backward or "transpose(" in stack,
+            source=line_of(eqn) or context.source,
+        )
+        name = eqn.primitive.name
+        region = self.regions.get(name)
+        if region is not None:
+            return region(self, eqn, operands, inner)
+        if find(name) is None:
+            inside = called_by(eqn)
+            if inside is not None:
+                return self.inline(inside, operands, inner)
+        return self.price(eqn, operands, inner)
+
+    def price(self, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+        """Price one primitive by its rule; without one it is listed as a gap."""
+        outs = [value_of(var.aval) for var in eqn.outvars]
+        axes = dict(context.axes)
+        for var in (*eqn.invars, *eqn.outvars):
+            mesh = getattr(getattr(var.aval, "sharding", None), "mesh", None)
+            axes |= mesh_axes(mesh) if getattr(mesh, "shape", None) else {}
+        call = Call(
+            eqn.primitive.name,
+            eqn.params,
+            [value_of(atom.aval) for atom in eqn.invars],
+            outs,
+            operands,
+            [self.tensor(value) for value in outs],
+            axes,
+            self._inner,
+        )
+        chosen = find(call.name)
+        empty = any(value.size == 0 for value in (*call.ins[:1], *outs[:1]))
+        if chosen is None:
+            self.emit(pricing.unknown(call.name, call.reads, call.writes), context)
+        elif not empty:
+            priced = chosen(call)
+            for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
+                self.emit(op, context)
+        results: list[Operand] = list(call.writes)
+        for result, operand in call.aliases.items():
+            source = operands[operand]
+            results[result] = None if source is None else seen_as(source, outs[result])
+        return results
+
+    def emit(self, op: Op, context: Context) -> None:
+        """Write an operation down with its place."""
+        facts = {"phase": "backward" if context.backward else "forward"}
+        if context.source:
+            facts["source"] = context.source
+        self.ops.append(
+            replace(op, where=context.scope, repeat=op.repeat * context.repeat, options={**op.options, **facts})
+        )
+        self.written |= {tensor.ident for tensor in op.writes}
+        if op.note and op.kind != "unknown":
+            self.assume(op.note)
+
+    def left_to_compiler(self, devices: int, tensors: Sequence[Operand], context: Context) -> None:
+        """List tensors whose sharding is automatic, since what is sent between the devices cannot be known."""
+        if devices == 1:
+            return
+        moved = [tensor.traffic_bytes * context.repeat for tensor in tensors if tensor is not None]
+        reason = f"automatic over {devices} devices: the compiler chooses what is sent between them"
+        if moved:
+            place = context.scope or context.source
+            self.sharded.append(Gap("sharding", context.repeat, sum(moved[1:], moved[0]), place, reason))
+        self.assume(
+            f"automatic sharding over {devices} devices: everything is counted whole, as one device would do it; "
+            "explicit shardings and shard_map count what each device does and sends"
+        )
+
+    def gaps(self, ops: Sequence[Op]) -> tuple[Gap, ...]:
+        """Operations without a rule, and shardings left to the compiler, those of one reason together."""
+        joined: dict[str, Gap] = {}
+        for gap in self.sharded:
+            old = joined.get(gap.reason)
+            more = gap if old is None else replace(old, count=old.count + gap.count, bytes=old.bytes + gap.bytes)
+            joined[gap.reason] = more
+        return (*gaps_of(ops), *joined.values()) if joined else ()
+
+    def branch(self, program: Any, operands: Sequence[Operand], context: Context) -> tuple[list[Op], list[Operand]]:
+        """Walk a jaxpr apart; give its operations and results."""
+        kept, self.ops = self.ops, []
+        try:
+            results = self.inline(program, operands, context)
+            return self.ops, results
+        finally:
+            self.ops = kept
+
+    def settled(self, results: Sequence[Operand] = ()) -> tuple[Op, ...]:
+        """The operations, tensors that turned out to be one under one name; ``results`` are written for good."""
+        ops = [
+            replace(op, reads=tuple(map(self._settle, op.reads)), writes=tuple(map(self._settle, op.writes)))
+            for op in self.ops
+        ]
+        ops = _given_back(ops, {self._settle(result).ident for result in results if result is not None})
+        kept = apart(ops)
+        return tuple(replace(op, reads=tuple(self._stored(whole(t, kept)) for t in op.reads)) for op in ops)
+
+    def _stored(self, tensor: Tensor) -> Tensor:
+        """A tensor with the dimensions it is stored in, however often it is repeated or however little of it is read.
+
+        So that weights and memory are counted whole where a loop reads a slice at a time.
+        """
+        dims = self.held.get(tensor.ident)
+        if dims is None or product(dims) == tensor.elements:
+            return tensor
+        moved = tensor.elements if tensor.touched is None else tensor.touched
+        return replace(tensor, dims=dims, touched=None if moved == product(dims) else moved)
+
+    def _settle(self, tensor: Tensor) -> Tensor:
+        base, bracket, part = tensor.ident.partition("[")
+        seen: set[str] = set()
+        while base in self.same and base not in seen:
+            seen.add(base)
+            base = self.same[base]
+        return replace(tensor, ident=f"{base}{bracket}{part}")
+
+    def _literal(self, atom: Any) -> Operand:
+        shape = getattr(atom.aval, "shape", ())
+        return self.tensor(value_of(atom.aval), "weight", "constant") if shape else None
+
+    def _inner(self, program: Any) -> Size:
+        """FLOPs of a program that a parameter holds."""
+        jaxpr, _ = opened(program)
+        ops, _ = self.branch(program, [None] * len(jaxpr.invars), Context())
+        return count(ops, "all")
+
+    def _enter(self, scope: str) -> None:
+        parts = scope.split(".") if scope else []
+        for level in range(len(parts)):
+            self.scopes.setdefault(".".join(parts[: level + 1]), "")
+
+
+def seen_as(tensor: Tensor, value: Value) -> Tensor:
+    """A tensor in another form: what moves is what it holds, however often it is repeated in the new one."""
+    held = tensor.elements if tensor.touched is None else tensor.touched
+    return replace(tensor, dims=value.shape, touched=None if held == value.size else held)
+
+
+def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
+    """Results that the program reads too are written for good: as state, or by the last step of a loop."""
+    inside = results & {t.ident for op in ops for t in op.reads}
+    last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in inside}
+    places = set(last.values())
+    found: list[Op] = []
+    for place, op in enumerate(ops):
+        if place not in places:
+            found.append(op)
+            continue
+        chosen = [last.get(t.ident) == place for t in op.writes]
+        if not is_symbol(op.repeat) and op.repeat == 1:
+            writes = [replace(t, role="state") if kept else t for t, kept in zip(op.writes, chosen, strict=True)]
+            found.append(replace(op, writes=tuple(writes)))
+            continue
+        names = [f"{t.ident}[result]" if kept else t.ident for t, kept in zip(op.writes, chosen, strict=True)]
+        writes = [replace(t, ident=name) for t, name in zip(op.writes, names, strict=True)]
+        found += [replace(op, repeat=op.repeat - 1), replace(op, repeat=1, writes=tuple(writes))]
+    return found
+
+
+def opened(program: Any) -> tuple[Any, Any]:
+    """A jaxpr and the constants it holds; None for an open one, whose constants are operands."""
+    return (program.jaxpr, program.consts) if hasattr(program, "jaxpr") else (program, None)
+
+
+def size_up(ops: Sequence[Op]) -> float:
+    """How much a branch costs, to compare it with others: FLOPs, then bytes."""
+    amount = count(ops, "all")
+    moved = [tensor.traffic_bytes * op.repeat for op in ops for tensor in (*op.reads, *op.writes)]
+    both = amount + sum(moved[1:], moved[0]) * 1e-9 if moved else amount
+    return float(both.subs(dict.fromkeys(both.free_symbols, 1024)) if is_symbol(both) else both)
+
+
+def place_of(error: BaseException) -> str:
+    """The user's line on which a program failed, as ``file.py:12: ``."""
+    line, step = "", error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        if _is_user(name):
+            line = f"{name}:{step.tb_lineno}: "
+        step = step.tb_next
+    return line
+
+
+def own(error: BaseException) -> RooflineError | None:
+    """An error of ours that went through the program's own handlers."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, RooflineError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def called_by(eqn: Any) -> Any:
+    """The one program that a primitive without a rule calls, where its operands are the primitive's."""
+    found = [value for value in eqn.params.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
+    if len(found) != 1:
+        return None
+    jaxpr, held = opened(found[0])
+    wanted = len(jaxpr.invars) + (len(jaxpr.constvars) if held is None else 0)
+    same = len(jaxpr.outvars) == len(eqn.outvars) and len(eqn.invars) in (wanted, len(jaxpr.invars))
+    return found[0] if same else None
+
+
+#: Names that recomputing puts on what it works out again: like a transformation, it is no place.
+_NO_PLACE = ("", "checkpoint", "rematted_computation")
+
+
+@cache
+def _scope(stack: str) -> str:
+    """``transpose(jvp(layer))/attention`` is layer.attention: the transformations are the phase, not the place."""
+    names = re.sub(r"\b[\w-]+\(|\)", "", stack).replace("...", "…")
+    return ".".join(part for part in names.split("/") if part not in _NO_PLACE)
+
+
+def line_of(eqn: Any) -> str:
+    """The user's line of an equation, as ``file.py:12``."""
+    traceback = eqn.source_info.traceback
+    if traceback is None:
+        return ""
+    for frame in traceback.frames:
+        if _is_user(frame.file_name):
+            return f"{os.path.basename(frame.file_name)}:{frame.line_num}"
+    return ""
+
+
+@cache
+def _is_user(name: str) -> bool:
+    import jax
+
+    library = os.path.dirname(os.path.abspath(jax.__file__))
+    skipped = (
+        library,
+        os.path.join(os.path.dirname(library), "jaxlib"),
+        os.path.dirname(os.path.dirname(__file__)),
+        "<frozen",
+    )
+    return not name.startswith(skipped) and f"{os.sep}flax{os.sep}" not in name

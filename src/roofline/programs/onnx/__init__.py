@@ -1,0 +1,1 @@
+"""ONNX files: every node of the graph, on shapes alone."""

@@ -1,0 +1,228 @@
+"""An ONNX file with its shapes: read, its sizes filled in, shapes inferred by the onnx library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx.inliner
+from google.protobuf.message import DecodeError
+from onnx import helper
+
+from roofline import dtypes
+from roofline.errors import InputError, NotationError, SizeError, suggest
+from roofline.ops.formula import formula, formula_names
+from roofline.programs.onnx.folding import LARGEST, UNKNOWN, settled
+from roofline.programs.onnx.standins import copies, replace_all, restored, standing_in
+from roofline.programs.specs import one_size
+from roofline.sizes import Size, is_symbol, product, symbol
+
+
+def read(program: Any) -> Any:
+    """Load a file without its external weights; a model that is loaded already is copied."""
+    if isinstance(program, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(program)
+        return model
+    path = Path(program)
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}", hint="give the path of a .onnx file")
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, ValueError, RuntimeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not an ONNX file, or is cut short", hint="export or download it again") from error
+    if not model.graph.node or not model.opset_import:
+        raise InputError(f"{path} holds no graph", hint="export or download it again")
+    return model
+
+
+def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[Any, dict[str, Size]]:
+    """Fill sizes into the inputs and infer every shape; also give what names of sizes stand for."""
+    batch = None if batch is None else one_size("batch", batch)
+    sizes = {name: one_size(name, value) for name, value in sizes.items()}
+    held = {item.name for item in model.graph.initializer}
+    inputs = [item for item in model.graph.input if item.name not in held]
+    used = _fill(inputs, batch, sizes)
+    unused = [name for name in sizes if name not in used]
+    if unused:
+        names = [name for name in used if name]
+        raise SizeError(
+            f"no input has a size {unused[0]!r}", hint=suggest(unused[0], names, what="sizes of the inputs")
+        )
+    if batch is not None and "" not in used:
+        first = ", ".join(f"{item.name}[{', '.join(_word(dim) for dim in _dims(item))}]" for item in inputs)
+        raise SizeError(f"no input's first size is free to be the batch: {first}", hint="leave the batch out")
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    written = copies((*model.graph.value_info, *model.graph.output))
+    formulas = {item.name: _in_sizes(item, used) for item in written}
+    stated = [item for item in written if _holds(item, used)]
+    del model.graph.value_info[:]
+    for item in model.graph.output:
+        item.type.tensor_type.ClearField("shape")
+    standing = standing_in(model)
+    inputs, weights = _set_aside(standing.graph)
+    found = _shapes(standing)
+    known = {item.name for item in (*found.graph.value_info, *found.graph.output) if dims_of(item) is not None}
+    missing = [item for item in stated if item.name not in known]
+    if missing:
+        standing.graph.value_info.extend(missing)
+        found = _shapes(standing)
+    found = settled(standing, found, _shapes)
+    named = {name: value for name, value in used.items() if is_symbol(value)}
+    named |= _as_stated(found.graph, formulas)
+    replace_all(found.graph, "input", inputs)
+    found.graph.initializer.extend(weights)
+    return restored(found, model), named
+
+
+def _set_aside(graph: Any) -> tuple[list[Any], list[Any]]:
+    """Make large weights, and those in other files, inputs while shapes are inferred: nothing reads their values.
+
+    Gives the graph's own inputs, and the weights without their values, to be put back.
+    """
+    inputs = copies(graph.input)
+    outside = onnx.TensorProto.EXTERNAL
+    large = [item for item in graph.initializer if item.data_location == outside or product(item.dims) > LARGEST]
+    weights = [
+        onnx.TensorProto(name=item.name, dims=item.dims, data_type=item.data_type, data_location=outside)
+        for item in large
+    ]
+    names = {item.name for item in weights}
+    replace_all(graph, "initializer", [item for item in graph.initializer if item.name not in names])
+    replace_all(graph, "input", [item for item in graph.input if item.name not in names])
+    graph.input.extend(helper.make_tensor_value_info(item.name, item.data_type, item.dims) for item in weights)
+    return inputs, weights
+
+
+def _holds(item: Any, given: Mapping[str, Size]) -> bool:
+    """Whether a shape that the file states still holds; its names become the sizes given, and none may be left over."""
+    for dim in _dims(item):
+        value = given.get(dim.dim_param) if dim.dim_param else None
+        if value is not None and not is_symbol(value):
+            dim.dim_value = int(value)
+        elif not dim.HasField("dim_value") and dim.dim_param not in given:
+            return False
+    return bool(item.type.tensor_type.HasField("shape"))
+
+
+def _in_sizes(item: Any, used: Mapping[str, Size]) -> list[Size | None]:
+    """A shape that the file states, if sizes of the inputs stand in it: others may be those of another export."""
+    dims = [(dim, _size(dim.dim_param, used)) for dim in _dims(item)]
+    if all(value is None for _, value in dims):
+        return []
+    return [int(dim.dim_value) if dim.HasField("dim_value") else value for dim, value in dims]
+
+
+def _as_stated(graph: Any, stated: Mapping[str, Sequence[Size | None]]) -> dict[str, Size]:
+    """Sizes that the library has no name for, as the file states them."""
+    found: dict[str, Size] = {}
+    for item in (*graph.value_info, *graph.output):
+        dims, own = _dims(item), stated.get(item.name, [])
+        pairs = zip(dims, own, strict=True) if len(dims) == len(own) else ()
+        found |= {dim.dim_param: n for dim, n in pairs if dim.dim_param.startswith(UNKNOWN) and n is not None}
+    return found
+
+
+def _size(text: str, used: Mapping[str, Size]) -> Size | None:
+    """A size by its name, or by a formula of names: ``past + sequence``, ``Min(512, S)``; None for any other text."""
+    if text and text in used:
+        return used[text]
+    words = re.sub(r"\b(Max|Min)\(", lambda found: found[0].lower(), text)
+    names = formula_names(words)
+    if not names or not used.keys() >= set(names):  # a name may have a sign: "B-S"
+        return None
+    try:
+        found = formula(words, used)
+    except NotationError:
+        return None
+    return found if is_symbol(found) or found == int(found) else None
+
+
+def _inferred(model: Any, *, strict: bool) -> Any:
+    return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+
+
+def _shapes(model: Any) -> Any:
+    """Infer every shape that the onnx library can."""
+    try:
+        return _inferred(model, strict=True)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        lines = [line for line in str(error).strip().splitlines() if line.strip()]
+        said = lines[-1] if lines else type(error).__name__
+        if "instead is null" in said:  # behind an operator that the library does not know: what is left are gaps
+            return _inferred(model, strict=False)
+        raise InputError(f"the shapes of the ONNX graph do not fit: {said}", hint="check the sizes given") from error
+
+
+def dims_of(item: Any) -> tuple[Size, ...] | None:
+    """Dimensions of a value, None where they are not known."""
+    kind = item.type.tensor_type
+    if not item.type.HasField("tensor_type") or not kind.HasField("shape"):
+        return None
+    found: list[Size] = []
+    for dim in kind.shape.dim:
+        if dim.HasField("dim_value"):
+            found.append(int(dim.dim_value))
+        elif dim.dim_param:
+            found.append(symbol(dim.dim_param))
+        else:
+            return None
+    return tuple(found)
+
+
+#: ONNX's names of dtypes where they are not ours.
+_DTYPES = {"float8e4m3fn": "fp8_e4m3", "float8e4m3fnuz": "fp8_e4m3", "float8e5m2": "fp8_e5m2",
+           "float8e5m2fnuz": "fp8_e5m2", "float8e8m0": "fp8_e8m0", "float4e2m1": "fp4_e2m1", "uint2": "int2",
+           "float6e2m3": "fp6_e2m3", "float6e3m2": "fp6_e3m2"}  # fmt: skip
+
+
+def dtype_of(kind: int) -> str | None:
+    """Our name of a tensor's element type; None for what is not a number (strings)."""
+    name = onnx.TensorProto.DataType.Name(kind).lower()
+    name = _DTYPES.get(name, name)
+    return dtypes.get(name).name if dtypes.is_dtype(name) else None
+
+
+def _fill(inputs: list[Any], batch: int | None, sizes: Mapping[str, Size]) -> dict[str, Size]:
+    """Write sizes into the inputs; give them by name, the batch by "", open ones as symbols."""
+    used: dict[str, Size] = {}
+    if batch is not None:
+        for item in inputs:
+            for dim in _dims(item)[:1]:
+                if not dim.HasField("dim_value"):
+                    used |= {"": batch, dim.dim_param or "": batch}
+                    dim.dim_value = batch
+    formulas = []
+    for item in inputs:
+        for place, dim in enumerate(_dims(item)):
+            name = dim.dim_param
+            if dim.HasField("dim_value"):
+                continue
+            if not name:
+                dim.dim_param = f"{item.name.replace('.', '_')}_{place}"
+            elif name.isidentifier() or name in sizes:
+                _put(dim, sizes[name] if name in sizes else used.get(name, symbol(name)), used)
+            else:
+                formulas.append(dim)
+    for dim in formulas:
+        value = _size(dim.dim_param, used)
+        _put(dim, symbol(dim.dim_param) if value is None else value, used)
+    return used
+
+
+def _put(dim: Any, value: Size, used: dict[str, Size]) -> None:
+    used[dim.dim_param] = value
+    if not is_symbol(value):
+        dim.dim_value = int(value)
+
+
+def _dims(item: Any) -> list[Any]:
+    return list(item.type.tensor_type.shape.dim)
+
+
+def _word(dim: Any) -> str:
+    return str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"

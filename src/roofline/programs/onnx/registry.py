@@ -1,0 +1,82 @@
+"""Which rule prices which ONNX operator. A family of rules is one file of ``onnx/rules``.
+
+>>> @rule("Swish2")
+... def swish2(call):
+...     return pricing.elementwise("silu", call.reads, call.writes, name=call.name)
+>>> find("Swish2") is swish2
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from roofline.ops import pricing
+from roofline.programs.rule_table import RuleTable
+from roofline.sizes import Size, minimum
+from roofline.work import Op, Tensor
+
+__all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "load", "rule"]
+
+#: Operators that write into a part of their first input.
+UPDATES = ("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
+
+#: What a rule gives: an operation, several, or None for one that costs nothing.
+Priced: TypeAlias = "Op | Sequence[Op] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One node: its operator, its attributes, its tensors.
+
+    ``ins`` holds None for an input that is left out; ``constants`` the values of small inputs that the file holds.
+    ``in_place`` says that nobody else reads the first input, an input of the file, so that it can be updated.
+    """
+
+    name: str
+    attributes: Mapping[str, Any]
+    ins: tuple[Tensor | None, ...]
+    outs: tuple[Tensor | None, ...]
+    constants: tuple[Any, ...]
+    in_place: bool = False
+
+    @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """Inputs, each once; numbers that the file holds move nothing."""
+        pairs = zip(self.ins, self.constants, strict=True)
+        return tuple({t.ident: t for t, held in pairs if t is not None and held is None}.values())
+
+    @property
+    def writes(self) -> tuple[Tensor, ...]:
+        """Results."""
+        return tuple(t for t in self.outs if t is not None)
+
+    def shape(self, place: int) -> tuple[Size, ...]:
+        """Shape of an input."""
+        found = self.ins[place]
+        return () if found is None else found.dims
+
+    def has(self, place: int) -> bool:
+        """Whether an input is given."""
+        return place < len(self.ins) and self.ins[place] is not None
+
+    def read(self, *places: int) -> tuple[Tensor, ...]:
+        """The inputs at these places, those left out skipped."""
+        return tuple(t for place in places if place < len(self.ins) and (t := self.ins[place]) is not None)
+
+    def touch(self, place: int, amount: Size) -> tuple[Tensor, ...]:
+        """An input of which only so many elements are read."""
+        return tuple(replace(t, touched=minimum(amount, t.elements)) for t in self.read(place))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+
+Rule: TypeAlias = Callable[[Call], Priced]
+
+_TABLE: RuleTable[Rule] = RuleTable("roofline.programs.onnx.rules")
+
+rule, find, load = _TABLE.rule, _TABLE.find, _TABLE.load

@@ -1,0 +1,1 @@
+"""Cost rules of ONNX operators, one family a file; :func:`roofline.programs.onnx.registry.load` imports them."""

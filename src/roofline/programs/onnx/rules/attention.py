@@ -1,0 +1,153 @@
+"""Attention whole: the standard operator, and those of ONNX Runtime (domain ``com.microsoft``).
+
+Source: the ONNX operators' text (Attention 23 and 24) and onnxruntime's docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from roofline.ops.attention import visible_pairs
+from roofline.programs.onnx.registry import Call, Priced, pricing, rule
+from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
+from roofline.work import Op, Tensor
+
+
+class Heads(NamedTuple):
+    """Sizes of one attention: S queries see ``kept`` cached keys and T new ones."""
+
+    batch: Size
+    heads: Size
+    kv_heads: Size
+    S: Size
+    T: Size
+    H: Size
+    V: Size
+    kept: Size = 0
+
+
+def pairs(sizes: Heads, causal: bool, window: int | None = None) -> Size:
+    """Pairs of one head: query i sees the cache and keys up to its own (or the last ``window`` of them).
+
+    >>> pairs(Heads(1, 1, 1, 3, 3, 8, 8, kept=4), True), pairs(Heads(1, 1, 1, 2, 5, 8, 8), True)
+    (18, 3)
+    >>> pairs(Heads(1, 1, 1, 4, 3, 8, 8, kept=2), True, window=4)      # 3 + 4 + 4 + 4
+    15
+    """
+    if not causal:
+        return sizes.S * (sizes.kept + sizes.T)
+    if sizes.S == sizes.T:
+        return visible_pairs(sizes.S, sizes.kept + sizes.T, causal=True, window=window)
+    kept, new = sizes.kept, sizes.T
+    if window is not None:
+        kept, new = minimum(kept, window), minimum(new, maximum(window - kept, 0))
+    return sizes.S * kept + pricing.top_left_pairs(sizes.S, new)
+
+
+def _attend(call: Call, sizes: Heads, reads: tuple[Tensor, ...], causal: bool, window: int | None = None) -> Op:
+    seen = pairs(sizes, causal, window)
+    op = pricing.attention(
+        call.name,
+        reads,
+        call.writes,
+        batch=sizes.batch,
+        heads=sizes.heads,
+        kv_heads=sizes.kv_heads,
+        q_length=sizes.S,
+        kv_length=sizes.kept + sizes.T,
+        head_size=sizes.H,
+        v_head_size=sizes.V,
+        pairs=sizes.batch * sizes.heads * seen,
+    )
+    return op
+
+
+@rule("Attention")
+def attention(call: Call) -> Priced:
+    """q [B, heads, S, H] or [B, S, heads·H]; k and v likewise; a cache in fifth and sixth place."""
+    q, k, v = (call.shape(place) for place in range(3))
+    if len(q) == 3:
+        heads, kv_heads = call.get("q_num_heads"), call.get("kv_num_heads")
+        h, h_v = exact_div(q[2], heads), exact_div(v[2], kv_heads)
+        sizes = Heads(q[0], heads, kv_heads, q[1], k[1], h, h_v)
+    else:
+        sizes = Heads(q[0], q[1], k[1], q[2], k[2], q[3], v[3])
+    if call.has(4):
+        sizes = sizes._replace(kept=call.shape(4)[2])
+    return _attend(call, sizes, call.reads, bool(call.get("is_causal", 0)))
+
+
+@rule("MultiHeadAttention", "DecoderMaskedMultiHeadAttention")
+def multi_head(call: Call) -> Priced:
+    """q [B, S, D], k [B, T, D] or [B, heads, T, H]; k and v as one [B, T, heads, 2, H], or all three as [.., 3, H]."""
+    q, k, v = (call.shape(place) if call.has(place) else () for place in range(3))
+    heads = call.get("num_heads")
+    if len(q) == 5:
+        sizes = Heads(q[0], heads, heads, q[1], q[1], q[4], q[4])
+    elif len(k) == 5:
+        sizes = Heads(q[0], heads, heads, q[1], k[1], k[4], k[4])
+    elif len(k) == 4:
+        sizes = Heads(q[0], heads, heads, q[1], k[2], k[3], v[3])
+    else:
+        sizes = Heads(q[0], heads, heads, q[1], k[1], exact_div(q[2], heads), exact_div(v[2], heads))
+    if call.has(6):
+        sizes = sizes._replace(kept=call.shape(6)[2])
+    found = _attend(call, sizes, call.reads, bool(call.get("unidirectional", 0)))
+    return [*_bias(call, 3, sizes.batch * sizes.S * call.shape(3)[0] if call.has(3) else 0), found]
+
+
+@rule("GroupQueryAttention")
+def grouped_query(call: Call) -> Priced:
+    """Causal, of groups of heads, its new keys written into the cache; with ``do_rotary`` they are turned first.
+
+    Everything in the cache is seen, and the new keys after it: the lengths in use are values, which a file does not
+    have. Only the rows of the rotary tables that are used are read.
+    """
+    q, heads, kv_heads = call.shape(0), call.get("num_heads"), call.get("kv_num_heads")
+    packed = not call.has(1)
+    h = exact_div(q[2], heads + 2 * kv_heads if packed else heads)
+    kept = call.shape(3)[2] if call.has(3) else 0
+    sizes = Heads(q[0], heads, kv_heads, q[1], q[1], h, h, kept)
+    window = call.get("local_window_size", -1)
+    made: list[Op] = []
+    if call.get("do_rotary", 0):
+        turned = q[0] * q[1] * (heads + kv_heads) * h
+        each = (Tensor(f"{call.writes[0].ident}.turned", (turned,), call.writes[0].dtype),)
+        rows = tuple(replace(t, touched=q[1] * t.dims[-1]) for t in call.read(7, 8))
+        made.append(pricing.elementwise("rope", (*call.read(0, 1), *rows), each, name="RotaryEmbedding"))
+    found = _attend(call, sizes, call.read(0, 1, 2, 3, 4), True, window if window > 0 else None)
+    note = "a cache is full: all its positions are seen, and the new ones after them" if call.has(3) else ""
+    written = tuple(_row(t, sizes.batch * kv_heads * q[1] * h, found) for t in call.read(3, 4))
+    kept_writes = written if len(call.writes) < 3 else ()
+    return [*made, replace(found, note=note, writes=(*found.writes, *kept_writes))]
+
+
+def _row(cache: Tensor, amount: Size, op: Op) -> Tensor:
+    """The part of a cache that is written."""
+    return replace(cache, ident=f"{cache.ident}[+{op.writes[0].ident}]", role="kv", touched=amount)
+
+
+@rule("com.microsoft.Attention", "QAttention")
+def projected(call: Call) -> Priced:
+    """x [B, S, D] times weights [D, Dq + Dk + Dv], then attention; a cache [2, B, heads, P, H]."""
+    quantised = call.name == "QAttention"
+    x, weights = call.shape(0), call.shape(1)
+    heads = call.get("num_heads")
+    parts = call.get("qkv_hidden_sizes") or [floor_div(weights[1], 3)] * 3
+    made = Tensor(f"{call.writes[0].ident}.qkv", (x[0], x[1], sum(parts)), call.writes[0].dtype)
+    bias = call.read(2)
+    project = pricing.matmul("projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1])
+    past, rest = (8, (8,)) if quantised else (4, (3, 4, 5))
+    sizes = Heads(x[0], heads, heads, x[1], x[1], exact_div(parts[0], heads), exact_div(parts[2], heads))
+    if call.has(past):
+        sizes = sizes._replace(kept=call.shape(past)[3])
+    return [project, _attend(call, sizes, (made, *call.read(*rest)), bool(call.get("unidirectional", 0)))]
+
+
+def _bias(call: Call, place: int, size: Size) -> list[Op]:
+    """A bias that is added to queries, keys and values beforehand."""
+    if not call.has(place):
+        return []
+    made = (Tensor(f"{call.writes[0].ident}.biased", (size,), call.writes[0].dtype),)
+    return [pricing.elementwise("add", (*call.read(0, 1, 2), *call.read(place)), made, name="bias")]

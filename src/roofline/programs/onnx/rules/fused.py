@@ -1,0 +1,128 @@
+"""Operators of ONNX Runtime that fuse several: norms with what is added, activations with a bias, quantised arithmetic.
+
+Source of what each does: onnxruntime's docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from roofline.ops.elementwise import PER_ELEMENT
+from roofline.programs.onnx.registry import Call, Priced, pricing, rule
+from roofline.programs.onnx.rules.reductions import layer_norm_with
+from roofline.sizes import product
+from roofline.work import Op, Work
+
+#: x/scale + zero, rounded; (x − zero)·scale.
+QUANTISE, DEQUANTISE = 3, 2
+
+
+@rule("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+def skip_norm(call: Call) -> Priced:
+    """The norm of x + skip (+ bias), which may be given back too."""
+    simplified = "Simplified" in call.name
+    affine = call.has(2) if simplified else call.has(2) + call.has(3)
+    return layer_norm_with(call, affine=affine, added=1 + call.has(3 if simplified else 4))
+
+
+@rule("EmbedLayerNormalization")
+def embedded(call: Call) -> Priced:
+    """The norm of the sum of a word's row, a position's row and, where given, a segment's row."""
+    out = call.writes[0]
+    tables = (2, 3, 4)
+    rows = tuple(table for place in tables for table in call.touch(place, out.elements))
+    op = layer_norm_with(call, affine=2, added=len(rows) - 1)
+    return replace(op, reads=(*call.read(0, 1), *rows, *call.read(5, 6)))
+
+
+@rule("FastGelu", "BiasGelu")
+def biased_gelu(call: Call) -> Priced:
+    """GELU of x + bias, by tanh where fast."""
+    function = PER_ELEMENT["gelu_tanh" if call.name == "FastGelu" else "gelu"]
+    return _each(call, function.arithmetic + function.transcendentals + call.has(1), function.transcendentals)
+
+
+@rule("BiasAdd", "BiasDropout")
+def biased(call: Call) -> Priced:
+    """x + bias, and what is left of it added."""
+    return _each(call, 1 + call.has(2))
+
+
+@rule("QLinearAdd", "QLinearMul")
+def quantised_pair(call: Call) -> Priced:
+    """Both out of their integers, one operation, and back."""
+    return _each(call, 2 * DEQUANTISE + 1 + QUANTISE)
+
+
+@rule("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax")
+def quantised_function(call: Call) -> Priced:
+    """Out of its integers, the function, and back."""
+    function = {"QLinearSigmoid": "sigmoid", "QLinearLeakyRelu": "leaky_relu"}.get(call.name)
+    cost = PER_ELEMENT[function] if function else None
+    middle = 5 if cost is None else cost.arithmetic + cost.transcendentals
+    return _each(call, DEQUANTISE + middle + QUANTISE, 1 if cost is None else cost.transcendentals)
+
+
+@rule("QLinearConcat")
+def joined(call: Call) -> Priced:
+    """Copy every part, brought to one scale."""
+    return _each(call, DEQUANTISE + QUANTISE)
+
+
+@rule("QLinearGlobalAveragePool", "QLinearAveragePool")
+def quantised_pool(call: Call) -> Priced:
+    """Add each window up, and rescale what comes out."""
+    size, results = product(call.shape(0)), call.writes[0].elements
+    flops = size + (DEQUANTISE + QUANTISE) * results
+    return pricing.vector(call.name, "pooling", call.reads, call.writes, flops=flops, elements=results, one_each=size)
+
+
+def _each(call: Call, each: int, special: int = 0) -> Op:
+    size = call.writes[0].elements
+    return pricing.vector(
+        call.name,
+        "elementwise",
+        call.reads,
+        call.writes,
+        flops=each * size,
+        elements=size,
+        transcendentals=special * size,
+        one_each=size,
+    )
+
+
+@rule("MatMulNBits")
+def few_bits(call: Call) -> Priced:
+    """x [.., K] times a matrix [N, K] of few bits with a scale for each block: multiplied in the precision of x.
+
+    Every element of the matrix is brought to that precision first, 2 FLOPs each: (w − zero)·scale.
+    """
+    k, n = call.get("K"), call.get("N")
+    op = pricing.matmul(call.name, (*call.read(0), *call.read(0)), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k)
+    unpacked = Work.flops("vector", pricing.arithmetic(call.read(0)), DEQUANTISE * n * k)
+    return replace(op, reads=call.reads, work=op.work + unpacked)
+
+
+@rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
+def to_float(call: Call) -> Priced:
+    """Multiply in integers, give floating point; the dynamic one brings x to integers first."""
+    a, b = call.shape(0), call.shape(1)
+    op = pricing.matmul(call.name, (*call.read(1), *call.read(1)), call.writes, m=product(a[:-1]), n=b[-1], k=a[-1])
+    dynamic = QUANTISE * product(a) if call.name == "DynamicQuantizeMatMul" else 0
+    scaled = Work.flops("vector", pricing.arithmetic(call.writes), dynamic + op.writes[0].elements)
+    return replace(op, reads=call.reads, work=op.work + scaled)
+
+
+@rule("QGemm")
+def general(call: Call) -> Priced:
+    """α·A·B + C in integers: A, scale, zero, B, scale, zero, C."""
+    a, (m, n) = call.shape(0), call.writes[0].dims
+    k = a[0] if call.get("transA") else a[1]
+    op = pricing.matmul(call.name, call.read(0, 3, 6), call.writes, m=m, n=n, k=k)
+    return replace(op, reads=call.reads)
+
+
+@rule("MoE", "QMoE")
+def experts(call: Call) -> Priced:
+    """Which experts are chosen, and how their layers are joined, differs between versions of this operator."""
+    return pricing.unknown(call.name, call.reads, call.writes, "its experts' layers depend on the version")

@@ -1,0 +1,86 @@
+"""What moves and computes nothing: copies, lookups, random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
+from roofline.sizes import Size, product
+from roofline.work import Tensor
+
+
+@rule("Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "OneHot",
+      "EyeLike", "CenterCropPad", "MaxUnpool", "SequenceConstruct", "ConcatFromSequence")  # fmt: skip
+def copied(call: Call) -> Priced:
+    """Read what goes in, write what comes out."""
+    return pricing.move(call.name, call.reads, call.writes)
+
+
+@rule("Compress", "NonZero")
+def chosen(call: Call) -> Priced:
+    """Read everything, count what is chosen, write it."""
+    size = product(call.shape(0))
+    return pricing.vector(call.name, "gather", call.reads, call.writes, flops=size, elements=size, one_each=size)
+
+
+@rule("Unique")
+def distinct(call: Call) -> Priced:
+    """What comes first is found by sorting or by a table."""
+    return pricing.unknown(call.name, call.reads, call.writes, "a runtime sorts or hashes")
+
+
+@rule("Slice", "Split")
+def sliced(call: Call) -> Priced:
+    """Read and write the part that is taken."""
+    size = sum((t.elements for t in call.writes[1:]), call.writes[0].elements)
+    given = [call.constants[place] for place in range(1, len(call.ins)) if call.has(place)]
+    places = given or (call.get("starts"), call.get("ends"), call.get("axes", "all"))
+    reads = _part(call, size, places) if call.name == "Slice" else call.touch(0, size)
+    return pricing.move(call.name, reads, call.writes)
+
+
+def _part(call: Call, size: Size, places: Sequence[Any]) -> tuple[Tensor, ...]:
+    """The elements that are taken, under a name of their own where the file says which they are."""
+    taken = call.touch(0, size)
+    if any(place is None for place in places):
+        return taken
+    where = ";".join(map(str, (*call.shape(0), *places)))
+    return tuple(replace(tensor, ident=f"{tensor.ident}[{where}]") for tensor in taken)
+
+
+@rule("Gather", "GatherElements", "GatherND", "ArrayFeatureExtractor")
+def gathered(call: Call) -> Priced:
+    """Read the elements that indices name, at most the whole table."""
+    held = call.constants[1]
+    if held is None:
+        reads = (*call.touch(0, call.writes[0].elements), *call.read(1))
+    else:
+        reads = _part(call, call.writes[0].elements, (call.name, call.get("axis", 0), held))
+    return pricing.move(call.name, reads, call.writes, kind="gather")
+
+
+@rule(*UPDATES)
+def scattered(call: Call) -> Priced:
+    """Write values where indices name: into an input that nobody else reads in place, else into a copy.
+
+    Combining reads what was there and adds.
+    """
+    size = product(call.shape(1 if call.name == "TensorScatter" else 2))
+    combines = call.get("reduction", b"none") not in (b"none", "none", b"linear", "linear")
+    flops = size if combines else 0
+    reads, writes, note = call.reads, call.writes, ""
+    if call.in_place:
+        (target,) = call.touch(0, size)
+        reads = (*((target,) if combines else ()), *(t for t in call.reads if t.ident != target.ident))
+        writes = (replace(target, ident=f"{target.ident}[+{writes[0].ident}]"),)
+        note = "an input that is updated is updated in place"
+    return pricing.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops, note=note)
+
+
+@rule("Range", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
+def filled(call: Call) -> Priced:
+    """Write numbers."""
+    note = "" if call.name == "Range" else "the arithmetic of random numbers is not counted"
+    return pricing.move(call.name, (), call.writes, note=note)

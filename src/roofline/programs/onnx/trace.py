@@ -1,0 +1,303 @@
+"""Trace an ONNX file: its graph with inferred shapes is walked node by node; no weights are read.
+
+A symbolic size stays a symbol unless ``batch`` or ``sizes`` give it a number:
+
+>>> from onnx import TensorProto, helper
+>>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 512])
+>>> w = helper.make_tensor_value_info("w", TensorProto.FLOAT, [512, 2048])
+>>> y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+>>> graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "layer", [x, w], [y])
+>>> model = helper.make_model(graph)
+>>> trace(model).flops(), trace(model, batch=32).flops()
+(2097152*N, 67108864)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from roofline.errors import InputError, RooflineError
+from roofline.ops import pricing
+from roofline.ops.counting import count
+from roofline.programs.loops import stated
+from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, read
+from roofline.programs.onnx.masks import label, masked
+from roofline.programs.onnx.registry import UPDATES, Call, find, load
+from roofline.programs.onnx.sizes import put, solved
+from roofline.programs.onnx.standins import DOMAIN
+from roofline.programs.parts import given_back, named_apart
+from roofline.programs.traced import Traced
+from roofline.sizes import Size, is_symbol
+from roofline.work import Op, Tensor
+
+#: Operators whose result is their first input in another form, or under another name.
+VIEWS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Dropout", "BitCast")
+#: Operators that work on shapes, which are known before anything runs.
+OF_SHAPES = ("Shape", "Size", "Constant", "ConstantOfShape")
+
+
+def trace(
+    program: Any,
+    *inputs: Any,
+    batch: int | None = None,
+    sizes: Mapping[str, Size] | None = None,
+    trips: int | Mapping[str, int] | None = None,
+    name: str | None = None,
+) -> Traced:
+    """Find every operation of an ONNX file, or of a loaded ``onnx.ModelProto``.
+
+    ``batch``  the first size of every input where the file leaves it open
+    ``sizes``  other symbolic sizes by name
+    ``trips``  how often a Loop runs whose trip count is not in the file; or one for each, by the name of its node
+    """
+    if inputs:
+        raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
+    load()
+    with _damage("the ONNX graph"):
+        model, named = inferred(read(program), batch, sizes or {})
+    walk = Walk(trips, solved(model.graph, named))
+    held = {item.name for item in model.graph.initializer}
+    given = [item for item in model.graph.input if item.name not in held]
+    with _damage("the ONNX graph"):
+        walk.graph(model.graph, "", 1)
+    written = [walk.known[item.name] for item in given if item.name in walk.known]
+    return Traced(
+        name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
+        given_back(named_apart(walk.ops), walk.results(model.graph)),
+        modules=walk.scopes,
+        assumptions=tuple(walk.assumptions),
+        inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),
+        sizes=dict(sizes or {}),
+    )
+
+
+@dataclass
+class Walk:
+    """The state of one walk over a graph and the graphs inside it."""
+
+    trips: int | Mapping[str, int] | None
+    solved: Mapping[str, Size] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+    assumptions: dict[str, None] = field(default_factory=dict)
+    scopes: dict[str, str] = field(default_factory=dict)
+    known: dict[str, Tensor] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    updated: set[str] = field(default_factory=set)
+
+    def graph(self, graph: Any, scope: str, repeat: Size) -> None:
+        """Walk a graph: name its tensors, then price its nodes in order."""
+        for item in (*graph.input, *graph.value_info, *graph.output):
+            dims, dtype = dims_of(item), dtype_of(item.type.tensor_type.elem_type)
+            if dims is not None and dtype is not None:
+                self.known[item.name] = Tensor(_ident(item.name), put(dims, self.solved), dtype)
+        for item in graph.initializer:
+            self._constant(item.name, item)
+        first = len(self.ops)
+        self.updated |= _updated(graph)
+        for node in graph.node:
+            with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
+                self.node(node, scope, repeat)
+        softmaxes, products = masked(graph.node)
+        if softmaxes:
+            self._whole(softmaxes, [op for op in self.ops[first:] if op.options["source"] in products])
+
+    def _whole(self, softmaxes: Sequence[str], ops: Sequence[Op]) -> None:
+        """Say that scores which may be masked are counted whole."""
+        from roofline.bounds.explain import show
+
+        more = f" and {len(softmaxes) - 1} more" if len(softmaxes) > 1 else ""
+        note = (
+            f"what is added to or chosen in scores before {softmaxes[0]}{more} may be a mask: they are counted whole, "
+            f"as the file computes them; a kernel that knows the mask would skip its part of {show(count(ops), 'FLOP')}"
+        )
+        self.assumptions[note] = None
+
+    def node(self, node: Any, scope: str, repeat: Size) -> None:
+        """Price one node."""
+        attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+        if node.op_type in OF_SHAPES:
+            if isinstance(attributes.get("value"), onnx.TensorProto) and node.op_type == "Constant":
+                self._constant(node.output[0], attributes["value"])
+            for word in ("value_float", "value_int", "value_floats", "value_ints"):
+                if word in attributes:
+                    self.values[node.output[0]] = attributes[word]
+            return
+        source = self.known.get(node.input[0]) if node.input else None
+        if node.op_type in VIEWS:
+            if source is not None:
+                self._alias(node, source)
+            return
+        place = _scope(node.name) or scope
+        self._enter(place)
+        inner = REGIONS.get(node.op_type)
+        if inner is not None:
+            inner(self, node, attributes, place, repeat)
+            return
+        call = Call(
+            node.op_type,
+            attributes,
+            tuple(self.known.get(word) for word in node.input),
+            tuple(self.known.get(word) for word in node.output),
+            tuple(self.values.get(word) for word in node.input),
+            node.op_type in UPDATES and node.output[0] in self.updated,
+        )
+        chosen = find(f"{DOMAIN}.{node.op_type}") if node.domain == DOMAIN else None
+        if chosen is None and node.domain in ("", "ai.onnx", DOMAIN):
+            chosen = find(node.op_type)
+        named = [word for word in (*node.input, *node.output[:1]) if word]
+        missing = [word for word in named if word not in self.known and word not in self.values]
+        if missing:
+            reason = f"the shape or dtype of {missing[0]} is not known"
+            self._emit(pricing.unknown(node.op_type, call.reads, call.writes, reason), node, place, repeat)
+        elif chosen is None:
+            self._emit(pricing.unknown(node.op_type, call.reads, call.writes), node, place, repeat)
+        else:
+            priced = chosen(call)
+            for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
+                self._emit(op, node, place, repeat)
+            if call.in_place and source is not None:
+                self._alias(node, source)
+
+    def results(self, graph: Any) -> set[str]:
+        """What the file gives back whole, under the names of the operations that write it."""
+        held = {item.name: self.known[item.name] for item in graph.output if item.name in self.known}
+        return {tensor.ident for tensor in held.values() if tensor.touched is None and "[" not in tensor.ident}
+
+    def branch(self, graph: Any, scope: str, repeat: Size) -> list[Op]:
+        """Walk a graph apart; give its operations."""
+        kept, self.ops = self.ops, []
+        self.graph(graph, scope, repeat)
+        found, self.ops = self.ops, kept
+        return found
+
+    def _emit(self, op: Op, node: Any, scope: str, repeat: Size) -> None:
+        facts = {"phase": "forward", "source": label(node)}
+        self.ops.append(replace(op, where=scope, repeat=op.repeat * repeat, options={**op.options, **facts}))
+        if op.note and op.kind != "unknown":
+            self.assumptions[op.note] = None
+
+    def _alias(self, node: Any, source: Tensor) -> None:
+        out = self.known.get(node.output[0])
+        if node.input[0] in self.values and node.op_type != "Expand":
+            self.values[node.output[0]] = self.values[node.input[0]]
+        if out is None:
+            return
+        held = source.elements if source.touched is None else source.touched
+        self.known[node.output[0]] = replace(source, dims=out.dims, touched=None if held == out.elements else held)
+
+    def _constant(self, name: str, value: Any) -> None:
+        dtype = dtype_of(value.data_type)
+        if dtype is not None:
+            self.known[name] = Tensor(_ident(name), tuple(value.dims), dtype, "weight", None, name)
+        self._hold(name, value)
+
+    def _hold(self, name: str, value: Any) -> None:
+        """Keep the value of a number or a list of sizes, which moves nothing."""
+        small = prod(value.dims) == 1 or (len(value.dims) == 1 and value.dims[0] <= 16 and value.data_type in (6, 7))
+        if small and value.data_location != onnx.TensorProto.EXTERNAL:
+            self.values[name] = onnx.numpy_helper.to_array(value).tolist()
+
+    def _enter(self, scope: str) -> None:
+        parts = scope.split(".") if scope else []
+        for level in range(len(parts)):
+            self.scopes.setdefault(".".join(parts[: level + 1]), "")
+
+
+def _ident(name: str) -> str:
+    """A tensor under its name in the file; a bracket in it is not that of a part (:mod:`roofline.programs.parts`)."""
+    return name.replace("[", "(")
+
+
+def _updated(graph: Any) -> set[str]:
+    """Results of updates that can be done in place: of an input that nobody else reads, or of such an update."""
+    read = Counter(word for node in graph.node for word in node.input)
+    inside = {word for node in graph.node for item in node.attribute for word in _words(item)}
+    held = {item.name for item in graph.initializer}
+    given = {item.name for item in graph.input} - held - inside
+    found: set[str] = set()
+    for node in graph.node:
+        if node.op_type in UPDATES and read[node.input[0]] == 1 and node.input[0] in given | found:
+            found.add(node.output[0])
+    return found
+
+
+def _words(attribute: Any) -> set[str]:
+    """What the nodes of the graphs in an attribute read."""
+    graphs = [attribute.g, *attribute.graphs]
+    return {word for graph in graphs for node in graph.node for word in node.input}
+
+
+def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """The branch that is taken where the file decides, else the larger one."""
+    which = walk.values.get(node.input[0])
+    if which is not None:
+        taken = which[0] if isinstance(which, list) else which
+        walk.graph(attributes["then_branch" if taken else "else_branch"], scope, repeat)
+        return
+    tried = [walk.branch(attributes[word], scope, repeat) for word in ("then_branch", "else_branch")]
+    sizes = [_size(ops) for ops in tried]
+    walk.ops += tried[sizes.index(max(sizes))]
+    if sizes[0] != sizes[1]:
+        walk.assumptions[f"{label(node)}: the larger branch of an If is counted"] = None
+
+
+def _loop(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """The body as often as the file or ``trips`` says."""
+    name = label(node)
+    held = walk.values.get(node.input[0]) if node.input and node.input[0] else None
+    found = held[0] if isinstance(held, list) else held
+    unknown = found is None or found > 2**31  # exporters write the largest integer for "until told"
+    times = stated(walk.trips, name, "how often this Loop runs is not in the file") if unknown else found
+    _carry(walk, attributes["body"], node.input[2:], 2)
+    walk.graph(attributes["body"], scope, repeat * times)
+    walk.assumptions[f"{name}: a Loop runs {times} times"] = None
+
+
+def _scan(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """The body once for every slice."""
+    scanned = walk.known.get(node.input[-1])
+    if scanned is None:
+        raise InputError(f"{label(node)}: the length of this Scan is not known", hint="give the sizes")
+    axes = attributes.get("scan_input_axes") or [0]
+    walk.graph(attributes["body"], scope, repeat * scanned.dims[axes[-1]])
+
+
+def _carry(walk: Walk, body: Any, given: Sequence[str], skipped: int) -> None:
+    """Name what a loop carries after what it starts from, where the body leaves its shape open."""
+    for item, word in zip(body.input[skipped:], given, strict=False):
+        if word in walk.known and dims_of(item) is None:
+            walk.known[item.name] = replace(walk.known[word], ident=_ident(item.name))
+
+
+#: Operators that hold graphs.
+REGIONS = {"If": _if, "Loop": _loop, "Scan": _scan}
+
+
+@contextmanager
+def _damage(what: str) -> Iterator[None]:
+    """What a damaged file, or a node that its operator's definition does not allow, makes fail: one clear error."""
+    try:
+        yield
+    except RooflineError:
+        raise
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        hint = "onnx.checker.check_model says more; export the file again"
+        raise InputError(f"{what} cannot be read: {type(error).__name__}: {error}", hint=hint) from error
+
+
+def _size(ops: Sequence[Op]) -> float:
+    amount = count(ops, "all")
+    return float(amount.subs(dict.fromkeys(amount.free_symbols, 1024)) if is_symbol(amount) else amount)
+
+
+def _scope(name: str) -> str:
+    """``/layers.0/attn/MatMul_1`` is at layers.0.attn."""
+    return ".".join(part for part in name.split("/")[:-1] if part)

@@ -1,0 +1,1 @@
+"""PyTorch programs: every operation that runs, forward and backward, on shapes alone."""

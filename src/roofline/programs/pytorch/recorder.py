@@ -1,0 +1,400 @@
+"""Runs a PyTorch program on shapes alone and writes down every operation.
+
+Data has a shape and no values (PyTorch's ``meta`` device). What a program makes out of nothing (positions, masks,
+constants) is small and keeps its values, so that a mask can be looked at, and code that asks for such a value works.
+Two context managers do it, one for functions as the user calls them and one for what the dispatcher runs underneath;
+both end with the call.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import CodeType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from roofline.errors import InputError, RooflineError
+from roofline.programs.pytorch.autocast import Autocast
+from roofline.programs.pytorch.open_sizes import OpenSizes
+from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Facts, facts_of, opened
+from roofline.programs.pytorch.registry import Call, Priced, find, find_function, find_shape, price
+from roofline.programs.pytorch.source_location import Place, Places
+from roofline.programs.pytorch.tensors import Identities, dtype_name
+from roofline.programs.pytorch.values import LARGEST_CONSTANT, all_whole, is_open, map_tensors, tensors_in
+from roofline.work import Op, Tensor
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+_META = torch.device("meta")
+#: Operations that PyTorch refuses on operands of different dtypes, which it does not look at on shapes alone.
+_OF_ONE_DTYPE = frozenset({"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution"})
+_DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "hpu", "xla", "npu"})
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+_DEVICE = torch.Tensor.device.__get__
+#: Functions that are given gradients, and how many arguments come before those.
+_GRADIENTS = {torch.Tensor.backward: 1, torch.autograd.grad: 2}
+
+
+class Recorder:
+    """The operations of one run, in order."""
+
+    def __init__(
+        self, places: Places, device: Any, recompute_attention: bool = False, float_constants: bool = True
+    ) -> None:
+        self.places = places
+        self.device = device
+        self.recompute_attention = recompute_attention
+        self.identities = Identities()
+        self.open = OpenSizes(places.line)
+        self.ops: list[Op] = []
+        self.quiet = 0
+        self.constants = True
+        self.float_constants = float_constants
+        self._spoiled: set[int] = set()
+        self._standins: dict[int, Any] = {}
+        self._keep: list[Any] = []
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Run something without writing its operations down: its caller writes one for all of it."""
+        self.quiet += 1
+        try:
+            yield
+        finally:
+            self.quiet -= 1
+
+    def on_one_device(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Call a function; one that refuses constants with values beside data gets them, and makes them, without."""
+        before = len(self.ops)
+        try:
+            return func(*args, **kwargs)
+        except (RuntimeError, AssertionError) as error:
+            if "device" not in str(error) or not self.constants:
+                raise
+        del self.ops[before:]
+        self.constants = False
+        try:
+            return func(*map_tensors(args, self.shape_of), **map_tensors(kwargs, self.shape_of))
+        finally:
+            self.constants = True
+
+    def emit(self, priced: Priced, place: Place | None = None) -> None:
+        """Write operations down with the place they come from."""
+        if priced is None:
+            return
+        where = place or self.places.now()
+        for op in [priced] if isinstance(priced, Op) else priced:
+            extra = {"phase": where.phase} | ({"source": where.source} if where.source else {})
+            placed = replace(op, where=op.where or where.where, options={**op.options, **extra})
+            self.ops.append(self.open.plain_op(placed) if self.open else placed)
+
+    def read(self, tensor: Any, role: str | None = None) -> Tensor:
+        """Name a tensor that an operation reads."""
+        return self.identities.read(tensor, role)
+
+    def wrote(self, tensor: Any) -> Tensor:
+        """Name a new tensor that an operation writes."""
+        backward = torch._C._current_graph_task_id() != -1
+        return self.identities.wrote(tensor, "gradient" if backward else "activation")
+
+    # ------------------------------------------------------------------------------------- values and shapes
+
+    def known(self, tensor: Any) -> bool:
+        """Whether a tensor has values: it is not data, and nothing unknown was written into it."""
+        if tensor.is_meta:
+            return False
+        return not self._spoiled or _address(tensor) not in self._spoiled
+
+    def shape_of(self, tensor: Any) -> Any:
+        """The stand-in without values for a tensor that has them; views of one storage stay views of one storage."""
+        if tensor.is_meta or tensor.layout != torch.strided or type(tensor) not in _PLAIN:
+            return tensor
+        address = _address(tensor)
+        storage = self._standins.get(address)
+        if storage is None:
+            size = tensor.untyped_storage().nbytes()
+            base = torch.empty(size, dtype=torch.uint8, device=_META)
+            storage = self._standins[address] = base.untyped_storage()
+            self._keep.append(tensor.untyped_storage())
+            self.identities.alias(base, tensor)
+        made = torch.empty(0, dtype=tensor.dtype, device=_META)
+        return made.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def chosen(self, index: Any) -> Sequence[Any]:
+        """An index, a mask with values as the places it lets through."""
+        mask = index is not None and index.dtype in (torch.bool, torch.uint8) and self.known(index)
+        return index.nonzero().unbind(1) if mask else (index,)
+
+    def spoil(self, tensor: Any) -> None:
+        """Forget a tensor's values: data was written into it."""
+        if not tensor.is_meta:
+            self._keep.append(tensor.untyped_storage())
+            self._spoiled.add(_address(tensor))
+
+
+def _address(tensor: Any) -> int:
+    if tensor.layout != torch.strided:
+        return id(tensor)
+    return int(tensor.untyped_storage()._cdata)
+
+
+class Dispatched(TorchDispatchMode):  # type: ignore[misc]
+    """Sees every operation of the dispatcher, forward and backward."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch._C._get_dispatch_mode(_FAKE) is not None:  # shape propagation of a sharded tensor, not the program
+            return func(*args, **kwargs)
+        if any(kind not in _PLAIN for kind in types):
+            return NotImplemented
+        if not isinstance(func, torch._ops.OpOverload):
+            return self._higher_order(func, args, kwargs)
+        with torch._C.DisableTorchFunction():
+            facts = facts_of(func)
+            if self.recorder.open and find(facts.full_name) is None and func._can_decompose():
+                with self:  # with open sizes PyTorch hands over some operations before it takes them apart
+                    parts = func.decompose(*args, **kwargs)
+                if parts is not NotImplemented:
+                    return parts
+            return self._seen(facts, func, args, kwargs)
+
+    def _seen(self, facts: Facts, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run one operation on shapes, or on values that are known, and write it down."""
+        recorder = self.recorder
+        tensors = tensors_in((args, kwargs))
+        if tensors and all(recorder.known(tensor) for tensor in tensors):
+            result = self._on_values(facts, func, args, kwargs, tensors)
+        elif tensors:
+            result = self._on_shapes(facts, func, args, kwargs, tensors)
+        else:
+            result = self._from_nothing(facts, func, args, kwargs)
+        if recorder.quiet:
+            recorder.places.remember()
+        else:
+            self._record(facts, args, kwargs, tensors, result)
+        return result
+
+    def _on_values(self, facts: Facts, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
+        """All values are known and few: work them out."""
+        total = sum(tensor.nbytes if tensor.layout == torch.strided else 0 for tensor in tensors)
+        if facts.value_asked:
+            return func(*args, **kwargs)
+        if facts.heavy or facts.random or total > LARGEST_CONSTANT or torch._C._current_graph_task_id() != -1:
+            return self._on_shapes(facts, func, args, kwargs, tensors)
+        local = _on(kwargs, "cpu")
+        if not facts.is_view and not facts.mutated and total > 4096:
+            shapes = map_tensors((args, _on(kwargs, "meta")), self.recorder.shape_of)
+            try:
+                guess = func(*shapes[0], **shapes[1])
+            except (RuntimeError, NotImplementedError):
+                guess = None
+            if guess is not None and sum(t.nbytes for t in tensors_in(guess)) > LARGEST_CONSTANT:
+                return guess
+        return func(*args, **local)
+
+    def _on_shapes(self, facts: Facts, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
+        """Some values are not known: only shapes go through."""
+        recorder = self.recorder
+        if facts.value_asked:
+            raise self._needs_values(facts)
+        if facts.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
+            hint = "give the inputs the dtype of the weights, convert one, or use torch.autocast"
+            raise self._refused(facts, tensors, "operands of different dtypes", hint)
+        if facts.name == "index":
+            args = (args[0], [place for item in args[1] for place in recorder.chosen(item)])
+            tensors = tensors_in(args)
+        written = [value for value in facts.written(args, kwargs) if value is not None]
+        shaped_args, shaped_kwargs = map_tensors((args, _on(kwargs, "meta")), recorder.shape_of)
+        made = find_shape(facts.full_name)
+        result = made(shaped_args, shaped_kwargs) if made is not None else NotImplemented
+        if result is not NotImplemented:
+            return result
+        if facts.shape_from_values and _by_values(facts, tensors):
+            raise self._needs_values(facts)
+        try:
+            result = func(*shaped_args, **shaped_kwargs)
+        except RooflineError:
+            raise
+        except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError, AssertionError) as error:
+            raise self._failed(facts, tensors, error) from error
+        for value in tensors_in(written):
+            recorder.spoil(value)
+        return facts.returned(result, args, kwargs) if written else result
+
+    def _from_nothing(self, facts: Facts, func: Any, args: Any, kwargs: Any) -> Any:
+        """A tensor out of nothing: a constant keeps its values if it is small."""
+        if not facts.takes_device:
+            return func(*args, **kwargs)
+        recorder = self.recorder
+        guess = func(*args, **_on(kwargs, "meta", force=True))
+        if not recorder.constants or not (
+            recorder.float_constants or facts.name == "scalar_tensor" or all_whole(guess)
+        ):
+            return guess
+        if facts.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
+            return torch.full(guess.shape, MIDDLES[facts.name](args), dtype=guess.dtype)
+        constant = facts.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
+        constant = constant and not (recorder.open and is_open(guess))
+        if constant and sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
+            return func(*args, **_on(kwargs, "cpu", force=True))
+        return guess
+
+    def _record(self, facts: Facts, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
+        recorder = self.recorder
+        outs = tensors_in(result)
+        if facts.is_view or facts.free or (facts.may_be_view and _shares(tensors, outs)):
+            recorder.places.remember()
+            return
+        identities = recorder.identities
+        read = {id(tensor): identities.read(tensor) for tensor in tensors_in((args, facts.inputs(kwargs)))}
+        mutated = {id(tensor) for tensor in tensors_in(list(facts.written(args, kwargs)))}
+        role = "gradient" if torch._C._current_graph_task_id() != -1 else "activation"
+        targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
+        writes = [identities.wrote(out, role, in_place=id(out) in mutated, part=facts.in_parts) for out in targets]
+        call = Call(facts.name, args, kwargs, targets, read, writes, facts.arguments)
+        recorder.emit(price(facts, call))
+
+    def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
+        chosen = find_function(func)
+        with self:
+            found = NotImplemented if chosen is None else chosen(self.recorder, func, args, kwargs)
+        if found is not NotImplemented:
+            return found
+        hint = "call what it wraps directly, or trace its parts apart"
+        raise InputError(f"{self._here()}the higher-order operation {func} has no rule", hint=hint)
+
+    def _here(self) -> str:
+        line = self.recorder.places.line()
+        return f"{line}: " if line else ""
+
+    def _needs_values(self, facts: Facts) -> InputError:
+        if facts.value_asked:
+            return InputError(
+                f"{self._here()}the program asks for the value of a tensor (item(), bool() or a Python number from it)"
+                f", and only shapes are known",
+                hint="trace the branch that matters as a function of its own, or pass the value as a Python number",
+            )
+        return InputError(
+            f"{self._here()}the shape of the result of {facts.name} depends on values, and only shapes are known",
+            hint="give integer inputs as real tensors, or trace with a function that states the size",
+        )
+
+    def _failed(self, facts: Facts, tensors: Sequence[Any], error: Exception) -> Exception:
+        opened = self.recorder.open
+        said = str(error).strip().splitlines()
+        reason = opened.named(said[0]) if said else type(error).__name__
+        missing = isinstance(error, NotImplementedError) or "meta" in reason.lower()
+        hint = (
+            "it has no rule for shapes alone; register one with torch.library.register_fake"
+            if missing
+            else "check the shapes of the inputs"
+        )
+        return self._refused(facts, tensors, reason.rstrip("."), hint)
+
+    def _refused(self, facts: Facts, tensors: Sequence[Any], reason: str, hint: str) -> InputError:
+        opened = self.recorder.open
+        shapes = ", ".join(f"{dtype_name(t.dtype)}{[opened.plain(n) for n in t.shape]}" for t in tensors)
+        return InputError(f"{self._here()}{facts.name}({shapes}) fails: {reason}", hint=hint)
+
+
+class Called(TorchFunctionMode):  # type: ignore[misc]
+    """Sees every function as the user calls it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self._inside: set[Any] = set()
+        self._autocast = Autocast()
+
+    def _device(self, caller: CodeType, func: Any, args: Any) -> Any:
+        """What a tensor says its device is: the one the program thinks it runs on.
+
+        Checkpointing compares with what it saw below this watcher, so it gets the truth; where it asks which autocast
+        to keep, the device of that. Flex attention has no gradient on CPU, which is no concern of shapes.
+        """
+        if caller.co_name == "add_device_types" and torch.is_autocast_enabled("cuda"):
+            return torch.device("cuda")
+        if caller.co_filename.endswith("checkpoint.py"):
+            return func(*args)
+        if caller.co_name == "_validate_device" and self.recorder.device.type == "cpu":
+            return torch.device("cuda")
+        return self.recorder.device
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func == _DEVICE:
+            return self._device(sys._getframe(1).f_code, func, args)
+        if func is torch.Tensor.to:  # data is where it should be
+            args = (args[0], *(args[0].device if _is_device(value) else value for value in args[1:]))
+            kwargs = {**kwargs, "device": args[0].device} if kwargs.get("device") is not None else kwargs
+        elif func in _GRADIENTS:  # given as a constant, a gradient has to be where the data is
+            kept = _GRADIENTS[func]
+            args = (*args[:kept], *map_tensors(args[kept:], self.recorder.shape_of))
+            kwargs = {**kwargs, **map_tensors({k: v for k, v in kwargs.items() if "grad" in k}, self.recorder.shape_of)}
+        elif _is_device(kwargs.get("device")):
+            kwargs = {**kwargs, "device": torch.device("cpu")}
+        args, kwargs = self._autocast.arguments(func, args, kwargs)
+        chosen = find_function(func)
+        if chosen is not None and not self.recorder.quiet and not _transformed() and _plain((args, kwargs)):
+            with self:
+                found = chosen(self.recorder, func, args, kwargs)
+            if found is not NotImplemented:
+                return found
+        inner = opened(func) if func not in self._inside else None
+        if inner is None:
+            return self.recorder.on_one_device(func, args, kwargs)
+        self._inside.add(func)
+        try:
+            with self:
+                return inner(*args, **kwargs)
+        finally:
+            self._inside.discard(func)
+
+
+def _plain(value: Any) -> bool:
+    """Whether all tensors are ordinary ones, or causal masks: a sharded one is left to show its local operations."""
+    return all(type(tensor) in _PLAIN or type(tensor).__name__ == "CausalBias" for tensor in tensors_in(value))
+
+
+def _transformed() -> bool:
+    """Whether a functorch transformation is in progress, in which a call cannot be taken whole."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _is_device(value: Any) -> bool:
+    """Whether a device is named that PyTorch would look for."""
+    named = value.partition(":")[0] if isinstance(value, str) else getattr(value, "type", None)
+    return named in _DEVICES
+
+
+def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, Any]:
+    """The same keyword arguments with another device."""
+    if not force and kwargs.get("device") is None:
+        return kwargs
+    changed = {**kwargs, "device": torch.device(device)}
+    changed.pop("pin_memory", None)
+    return changed
+
+
+def _by_values(facts: Facts, tensors: Sequence[Any]) -> bool:
+    """Whether the shape of a result depends on values here: indexing does only with masks."""
+    return facts.name != "index" or any(t.dtype in (torch.bool, torch.uint8) for t in tensors[1:])
+
+
+def _shares(inputs: Sequence[Any], outs: Sequence[Any]) -> bool:
+    """Whether everything that came out shares a storage with what went in: a view under another name."""
+    if not outs or any(t.layout != torch.strided for t in (*inputs, *outs)):
+        return False
+    held = {t.untyped_storage()._cdata for t in inputs}
+    return all(out.untyped_storage()._cdata in held for out in outs)

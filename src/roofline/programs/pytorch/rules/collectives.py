@@ -1,0 +1,104 @@
+"""Collectives of torch.distributed: which one, of how many bytes, between which ranks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from roofline.programs.pytorch.registry import Call, Priced, pricing, rule
+from roofline.programs.pytorch.values import tensors_in
+
+#: What each operation does; receiving sends nothing.
+KINDS: dict[str, str | None] = {
+    "all_reduce": "AllReduce",
+    "allreduce": "AllReduce",
+    "all_gather_into_tensor": "AllGather",
+    "allgather": "AllGather",
+    "_allgather_base": "AllGather",
+    "reduce_scatter_tensor": "ReduceScatter",
+    "_reduce_scatter_base": "ReduceScatter",
+    "reduce_scatter": "ReduceScatter",
+    "all_to_all_single": "AllToAll",
+    "alltoall_base": "AllToAll",
+    "alltoall": "AllToAll",
+    "broadcast": "Broadcast",
+    "send": "Permute",
+    "recv": None,
+}
+
+
+def _names() -> list[str]:
+    plain = [name for name in KINDS if not name.startswith("_")]
+    functional = [f"{space}.{name}" for space in ("_c10d_functional", "_c10d_functional_autograd") for name in plain]
+    return [
+        *functional,
+        *(f"_c10d_functional.{name}_coalesced" for name in plain),
+        *(f"c10d.{name}" for name in KINDS),
+    ]
+
+
+@rule(*_names())
+def collective(call: Call) -> Priced:
+    """One collective."""
+    name = call.name.removesuffix("_coalesced")
+    devices, ranks = _members(call)
+    given = next((call.get(word) for word in _GIVEN if call.get(word) is not None), None)
+    reads = call.reads if given is None else call.read(*tensors_in(given))  # not the results, which are given too
+    whole = max(sum(t.traffic_bytes for t in reads), sum(t.traffic_bytes for t in call.writes))
+    does = KINDS[name]
+    if does is None or devices == 1:
+        return pricing.collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
+    nbytes = whole * devices if does == "AllToAll" else whole
+    groups = _spaced(ranks) if len(ranks) == devices else []
+    return pricing.collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
+
+
+#: What goes into a collective that writes into tensors it is given.
+_GIVEN = ("input_tensor", "input_tensors", "input")
+
+
+@rule("fsdp.all_gather_copy_in", "fsdp.split_with_sizes_copy", "fsdp.chunk_cat", "fsdp.chunk_cat_mixed_dtype")
+def packed(call: Call) -> Priced:
+    """Shards of several weights put into one buffer, or taken out of it."""
+    writes = call.writes[:1] if call.name == "all_gather_copy_in" else call.writes
+    return pricing.move(call.name, call.read(*tensors_in(call.args[0])), writes)
+
+
+@rule(
+    "_c10d_functional.wait_tensor",
+    "_c10d_functional._wrap_tensor_autograd",
+    "_c10d_functional_autograd.wait_tensor",
+    "c10d.barrier",
+    "c10d.monitored_barrier_",
+)
+def waited(call: Call) -> Priced:
+    """Waiting moves nothing."""
+    return None
+
+
+def _members(call: Call) -> tuple[int, list[int]]:
+    """How many take part, and their ranks where the process group tells them."""
+    import torch.distributed as dist
+
+    group = call.get("group_name", call.get("process_group"))
+    if isinstance(group, str):
+        from torch.distributed.distributed_c10d import _resolve_process_group
+
+        group = _resolve_process_group(group)
+    elif group is not None:
+        try:
+            group = dist.ProcessGroup.unbox(group)
+        except (AttributeError, RuntimeError, TypeError):
+            group = None
+    size = call.get("group_size")
+    if not isinstance(size, int):
+        size = group.size() if group is not None else dist.get_world_size() if dist.is_initialized() else 1
+    try:
+        return size, list(dist.get_process_group_ranks(group))
+    except (KeyError, RuntimeError, ValueError):
+        return size, []
+
+
+def _spaced(ranks: list[int]) -> list[tuple[str, int, int]]:
+    """Ranks that are equally far apart, as one group; none where they are not."""
+    steps = {after - before for before, after in pairwise(sorted(ranks))}
+    return [("", len(ranks), steps.pop())] if len(steps) == 1 else []

@@ -1,0 +1,210 @@
+"""Operations that move bytes and compute nothing: copies, fills, gathers, scatters, concatenations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import torch
+
+from roofline.programs.pytorch.open_sizes import least, levels_of, most
+from roofline.programs.pytorch.recorder import Recorder
+from roofline.programs.pytorch.registry import Call, Priced, function, pricing, rule, shape
+from roofline.work import Op, Tensor
+
+
+@rule(
+    "clone", "cat", "stack", "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
+    "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "flip", "repeat", "tril", "triu",
+    "_reshape_copy", "view_copy", "permute_copy", "unfold_copy", "diag_embed", "diagonal_copy", "im2col", "unfold",
+    "channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "_pin_memory", "_conj_physical", "resolve_conj",
+    "block_diag", "_chunk_cat",
+    "repeat_interleave", "expand_copy", "slice_copy", "select_copy", "split_copy", "_unsafe_index", "_to_dense",
+    "to_dense", "_to_sparse", "_coalesce", "coalesce", "transpose_copy", "t_copy", "unsqueeze_copy", "squeeze_copy",
+    "native_channel_shuffle", "rot90", "tile", "_foreach_copy", "_foreach_clone",
+    "_sparse_coo_tensor_with_dims_and_tensors",
+    "_sparse_csr_tensor_unsafe", "_sparse_compressed_tensor_unsafe", "to_sparse", "to_sparse_csr",
+    "lift_fresh_copy", "alias_copy", "as_strided_copy", "narrow_copy", "split_with_sizes_copy", "unbind_copy",
+    "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward", "max_unpool2d",
+    "masked_scatter_backward",
+    "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "max_unpool3d",
+    "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward",
+)  # fmt: skip
+def copied(call: Call) -> Priced:
+    """Read what goes in, write what comes out."""
+    return pricing.move(call.name, call.reads, call.writes)
+
+
+@function(torch.Tensor.cuda, torch.Tensor.cpu)
+def to_device(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Data is on the device already; there is none here."""
+    return args[0]
+
+
+@rule("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "_unsafe_view")
+def split(call: Call) -> Priced:
+    """A view under another name."""
+    return None
+
+
+@rule("_to_copy", "to", "_nested_tensor_from_mask")
+def converted(call: Call) -> Priced:
+    """Convert to another dtype, or copy."""
+    same = [t.dtype for t in call.reads] == [t.dtype for t in call.writes]
+    return pricing.elementwise("copy" if same else "cast", call.reads, call.writes, name=None if same else "cast")
+
+
+@rule(
+    "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill",
+    "zero", "arange", "linspace", "logspace", "eye", "scalar_tensor", "_efficientzerotensor", "tril_indices",
+    "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
+    "_foreach_zero",
+)  # fmt: skip
+def filled(call: Call) -> Priced:
+    """Write a constant; nothing is read, not even the tensor after which the result is shaped."""
+    return pricing.move(call.name, (), call.writes)
+
+
+#: What is drawn with chances or rates that stand in a tensor.
+_OF_CHANCES = ("bernoulli", "multinomial", "poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
+
+
+@rule(
+    "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "normal", "uniform",
+    "bernoulli", "exponential", "geometric", "log_normal", "cauchy", "random", "multinomial", "poisson",
+    "binomial", "_standard_gamma", "_sample_dirichlet",
+)  # fmt: skip
+def drawn(call: Call) -> Priced:
+    """Draw random numbers: what generating one takes is not counted, which the note says."""
+    reads = call.reads if call.name in _OF_CHANCES else ()
+    if call.name == "bernoulli" and "p" in call.schema:  # the chance is stated: the tensor itself says only the shape
+        chance = call.get("p")
+        reads = call.read(chance) if hasattr(chance, "shape") else ()
+    return pricing.move(call.name, reads, call.writes, note="the arithmetic of random numbers is not counted")
+
+
+@shape("binomial", "_standard_gamma", "_sample_dirichlet")
+def shaped_as_chances(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A number for each chance or rate."""
+    return torch.empty_like(args[0])
+
+
+@rule("copy")
+def copied_into(call: Call) -> Priced:
+    """Write a tensor into another, all of it or a part."""
+    (source,) = call.read(call.args[1])
+    return pricing.elementwise(
+        "copy" if source.dtype == call.writes[0].dtype else "cast", (source,), call.writes, name="copy"
+    )
+
+
+@rule("index", "gather", "index_select", "take", "take_along_dim", "_unsafe_masked_index")
+def gathered(call: Call) -> Priced:
+    """Read the elements that indices name, at most the whole table."""
+    table, *rest = call.reads
+    return pricing.move(call.name, (_touch(table, call.writes[0].elements), *rest), call.writes, kind="gather")
+
+
+@rule("index_put", "_index_put_impl", "_unsafe_index_put")
+def put(call: Call) -> Priced:
+    """Write values where indices name; accumulating reads what was there and adds."""
+    target, indices, values = call.args[0], call.args[1], call.args[2]
+    accumulate = bool(call.get("accumulate", call.args[3] if len(call.args) > 3 else False))
+    amount = _indexed(target, indices)
+    reads = call.read(values, *[i for i in indices if i is not None])
+    return _scattered(call, reads, amount, accumulate)
+
+
+@rule("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "masked_scatter", "put",
+      "index_reduce")  # fmt: skip
+def scattered(call: Call) -> Priced:
+    """Write values where indices name; adding reads what was there and adds."""
+    values = [value for value in call.args[1:] if hasattr(value, "shape")]
+    amount = most(*(value.numel() for value in values)) if values else call.outs[0].numel()
+    adds = (
+        call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce")
+        or call.kwargs.get("reduce") is not None
+    )
+    return _scattered(call, call.read(*values), amount, adds)
+
+
+@rule("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
+def slice_scattered(call: Call) -> Priced:
+    """Copy a tensor with a part of it replaced."""
+    return pricing.move(call.name, call.reads, call.writes)
+
+
+@rule(
+    "slice_backward", "select_backward", "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward"
+)
+def spread(call: Call) -> Priced:
+    """The gradient of a view: zeros everywhere else."""
+    return pricing.move(call.name, call.reads, call.writes)
+
+
+#: FLOPs an element: a running count of what is chosen; where a histogram's bin lies (x − low)·scale, and its count.
+_PICKED = {"masked_select": 1, "nonzero": 1, "nonzero_static": 1, "bincount": 1, "histc": 3}
+
+
+@rule(*_PICKED)
+def selected(call: Call) -> Priced:
+    """Read everything, write what is chosen."""
+    size = call.reads[0].elements
+    flops = _PICKED[call.name] * size
+    return pricing.vector(call.name, "gather", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+
+
+_WHOLE = ("sort", "argsort", "msort", "unique_dim", "_unique2", "_unique", "unique_consecutive")
+
+
+@rule(*_WHOLE, "topk", "kthvalue", "median", "nanmedian", "mode")
+def sorted_(call: Call) -> Priced:
+    """Compare: n·⌈log₂ n⌉ for rows of n sorted whole, n for each row of which only the largest are wanted."""
+    source = call.args[0]
+    n = source.numel() if "unique" in call.name else source.shape[call.get("dim", -1)] if source.dim() else 1
+    every = call.name in _WHOLE and call.name != "unique_consecutive"
+    size, levels = source.numel(), most(1, levels_of(n)) if every else 1
+    return pricing.vector(call.name, "sort", call.reads, call.writes, flops=size * levels, elements=size, one_each=size)
+
+
+@rule("searchsorted", "bucketize")
+def looked_up(call: Call) -> Priced:
+    """Find the place of each value among n that are sorted: ⌈log₂(n + 1)⌉ comparisons each."""
+    row, values = call.args[:2] if call.name == "searchsorted" else (call.args[1], call.args[0])
+    size = values.numel() if hasattr(values, "numel") else 1
+    flops = size * levels_of(row.shape[-1] + 1)
+    return pricing.vector(call.name, "sort", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+
+
+def _indexed(target: Any, indices: Any) -> Any:
+    """Elements that a list of indices (None for a whole dimension) names; a formula where a size is open."""
+    import torch
+
+    chosen = [i for i in indices if i is not None]
+    if any(i.dtype in (torch.bool, torch.uint8) for i in chosen):
+        return target.numel()
+    shape = torch.broadcast_shapes(*(i.shape for i in chosen)) if chosen else ()
+    kept = [n for place, n in enumerate(target.shape) if place >= len(indices) or indices[place] is None]
+    return prod(shape) * prod(kept)
+
+
+def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Any, adds: bool) -> Op:
+    """In place only what is named moves; otherwise the target is copied whole first."""
+    target = call.read(call.args[0])[0]
+    fresh = id(call.outs[0]) != id(call.args[0])
+    writes = call.writes if fresh else tuple(_part(t, amount) for t in call.writes)
+    before = (target,) if fresh else (_touch(target, amount),) if adds else ()
+    size = amount if adds else 0
+    return pricing.vector(call.name, "scatter", (*before, *reads), writes, flops=size, elements=amount, one_each=size)
+
+
+def _touch(tensor: Tensor, amount: Any) -> Tensor:
+    return replace(tensor, touched=least(amount, tensor.elements))
+
+
+def _part(tensor: Tensor, amount: Any) -> Tensor:
+    """What is written of a tensor in place; of one from outside that is a tensor of its own."""
+    whole = _touch(tensor, amount)
+    return replace(whole, dims=(whole.touched,), touched=None) if "[+" in tensor.ident else whole

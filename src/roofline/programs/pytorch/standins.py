@@ -1,0 +1,293 @@
+"""Stand-ins without values for a program's parameters, buffers and inputs; all is put back when the call ends."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from typing import Any
+
+import torch
+
+from roofline.errors import InputError
+from roofline.programs.pytorch.open_sizes import OpenSizes
+from roofline.programs.pytorch.values import LARGEST_CONSTANT
+from roofline.programs.specs import Spec
+from roofline.programs.specs import spec as read_spec
+from roofline.sizes import Size, is_symbol
+
+TORCH_DTYPES = {
+    "fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
+    "fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2, "int64": torch.int64,
+    "int32": torch.int32, "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8, "bool": torch.bool,
+    "complex64": torch.complex64, "complex128": torch.complex128,
+}  # fmt: skip
+
+
+def roots_of(program: Any, inputs: Any = ()) -> dict[str, Any]:
+    """Find the modules a program uses: itself, or what a function refers to, closes over or is given.
+
+    A single one has the empty name, so that paths start inside it.
+    """
+    found: dict[str, Any] = {}
+    _look(program, "", found, depth=0)
+    for index, value in enumerate(inputs):
+        _look(value, f"input{index}", found, depth=2)
+    unique = {id(module): (name, module) for name, module in reversed(found.items())}
+    inner = {id(m) for _, module in unique.values() for m in module.modules() if m is not module}
+    kept = {name: module for name, module in reversed(unique.values()) if id(module) not in inner}
+    return {"": next(iter(kept.values()))} if len(kept) == 1 else kept
+
+
+def optimizers_of(program: Any) -> list[Any]:
+    """Find the optimizers a function refers to or closes over."""
+    found: dict[str, Any] = {}
+    _look(program, "", found, depth=0, kind=torch.optim.Optimizer)
+    return list({id(item): item for item in found.values()}.values())
+
+
+def _look(value: Any, name: str, found: dict[str, Any], depth: int, kind: Any = torch.nn.Module) -> None:
+    if isinstance(value, kind):
+        found[name] = value
+        return
+    if depth > 3:
+        return
+    if isinstance(value, functools.partial):
+        for index, item in enumerate((value.func, *value.args, *value.keywords.values())):
+            _look(item, name or f"part{index}", found, depth + 1, kind)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _look(item, f"{name}.{index}" if name else str(index), found, depth + 1, kind)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _look(item, f"{name}.{key}" if name else str(key), found, depth + 1, kind)
+    elif callable(value):
+        owner = getattr(value, "__self__", None)
+        if owner is not None and not isinstance(owner, type(functools)):
+            _look(owner, name or "self", found, depth + 1, kind)
+        inner = getattr(value, "__func__", value)
+        code = getattr(inner, "__code__", None)
+        if code is None:
+            return
+        for label, cell in zip(code.co_freevars, inner.__closure__ or (), strict=False):
+            try:
+                _look(cell.cell_contents, label, found, depth + 1, kind)
+            except ValueError:
+                continue
+        for label in code.co_names:
+            if label in inner.__globals__:
+                _look(inner.__globals__[label], label, found, depth + 2, kind)
+
+
+@contextmanager
+def standing_in(
+    roots: Mapping[str, Any], optimizers: list[Any], declare: Callable[[Any, str, str], None]
+) -> Iterator[None]:
+    """Give every module stand-ins for its parameters and buffers; put its own back at the end."""
+    made: dict[int, Any] = {}
+    undo: list[tuple[dict[str, Any], str, Any]] = []
+    groups: list[tuple[Any, list[Any], Any]] = []
+    try:
+        for prefix, root in roots.items():
+            for path, module in root.named_modules():
+                where = ".".join(part for part in (prefix, path) if part)
+                for table, role in ((module._parameters, "weight"), (module._buffers, "weight")):
+                    for name, tensor in table.items():
+                        if tensor is None:
+                            continue
+                        if torch.nn.parameter.is_lazy(tensor):
+                            raise InputError(
+                                f"{where or type(module).__name__}.{name} has no shape yet: a lazy module takes it "
+                                "from its first input",
+                                hint="run the module once on an example, or say how many features it has",
+                            )
+                        undo.append((table, name, tensor))
+                        if id(tensor) not in made:
+                            made[id(tensor)] = (
+                                tensor.clone() if _is_constant(table, module, tensor) else _weight(tensor)
+                            )
+                            for held in (made[id(tensor)], *_held(made[id(tensor)]).values()):
+                                declare(held, role, f"{where}.{name}" if where else name)
+                        table[name] = made[id(tensor)]
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                groups.append((group, group["params"], optimizer.state))
+                group["params"] = [made.get(id(p), p) for p in group["params"]]
+            groups.append((optimizer, optimizer.state, None))
+            optimizer.state = type(optimizer.state)(dict)
+            prepared(optimizer, declare)
+        yield
+    finally:
+        for table, name, tensor in reversed(undo):
+            table[name] = tensor
+        for holder, value, _ in groups:
+            if isinstance(holder, dict):
+                holder["params"] = value
+            else:
+                holder.state = value
+
+
+@contextmanager
+def giving_back(roots: Mapping[str, Any]) -> Iterator[None]:
+    """Give every module back the attributes it had: what a program keeps for its next call has no values here."""
+    kept: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    inside: list[tuple[Any, Any]] = []
+    for module in {id(module): module for root in roots.values() for module in root.modules()}.values():
+        held = vars(module)
+        kept.append((held, dict(held)))
+        inside += [(value, copy(value)) for value in held.values() if type(value) in (dict, OrderedDict, list, set)]
+    try:
+        yield
+    finally:
+        for place, before in (*kept, *inside):
+            place.clear()
+            place.extend(before) if isinstance(place, list) else place.update(before)
+
+
+#: What an optimizer refuses to do on shapes alone; what it keeps from step to step does not depend on it.
+_FOR_DEVICES = ("fused", "capturable")
+
+
+def prepared(optimizer: Any, declare: Callable[[Any, str, str], None]) -> None:
+    """Take a step without data, so that the one that is traced finds what an optimizer keeps from step to step."""
+    if not type(optimizer).__module__.startswith("torch.optim"):  # what others do in a step is not known
+        return
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    hooks = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    if hooks or any(type(p) is not torch.nn.Parameter or not p.is_meta for p in parameters):
+        return
+    optimizer.state = type(optimizer.state)(dict)
+    kept = [p.grad for p in parameters]
+    wished = [{name: group[name] for name in _FOR_DEVICES if group.get(name)} for group in optimizer.param_groups]
+    for p in parameters:
+        p.grad = torch.empty_like(p) if p.requires_grad else None
+    for group, names in zip(optimizer.param_groups, wished, strict=True):
+        group.update(dict.fromkeys(names, False))
+    try:
+        type(optimizer).step(optimizer)
+    except (RuntimeError, TypeError, NotImplementedError):  # one that needs a closure, or values, starts with nothing
+        optimizer.state = type(optimizer.state)(dict)
+    for p, grad in zip(parameters, kept, strict=True):
+        p.grad = grad
+    for group, names in zip(optimizer.param_groups, wished, strict=True):
+        group.update(names)
+    for held in optimizer.state.values():
+        for name, tensor in held.items():
+            if isinstance(tensor, torch.Tensor):
+                declare(tensor, "state", name)
+
+
+def _is_constant(table: Any, module: Any, tensor: Any) -> bool:
+    """Whether it is a buffer of whole numbers that has values: sizes, positions, masks, which programs look at."""
+    plain = table is module._buffers and type(tensor) in (torch.Tensor, torch.nn.Buffer)
+    whole = plain and not tensor.is_floating_point() and not tensor.is_complex() and not tensor.is_quantized
+    held = whole and tensor.device.type == "cpu" and tensor.layout == torch.strided
+    return held and tensor.nbytes <= LARGEST_CONSTANT
+
+
+def shape_only(tensor: Any) -> Any:
+    """A tensor of the same shape, strides and dtype without values; a sharded tensor keeps its mesh."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return _sharded(tensor)
+    with torch.no_grad():
+        if tensor.device.type == "meta":
+            plain = tensor.detach()
+        elif tensor.layout != torch.strided:  # how many elements it stores is what it costs
+            return tensor.detach().to("cpu")
+        else:
+            plain = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(plain, requires_grad=tensor.requires_grad)
+    return plain.requires_grad_(tensor.requires_grad)
+
+
+def _weight(tensor: Any) -> Any:
+    """A stand-in for a weight; one of a class of its own (torchao's quantised ones) holds stand-ins in turn."""
+    held = {name: shape_only(inner) for name, inner in _held(tensor).items()}
+    if not held:
+        return shape_only(tensor)
+    made = type(tensor).__tensor_unflatten__(held, tensor.__tensor_flatten__()[1], tensor.shape, tensor.stride())
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def _held(tensor: Any) -> dict[str, Any]:
+    """The plain tensors that one of a class of its own is made of; a sharded one is looked into elsewhere."""
+    if not hasattr(tensor, "__tensor_flatten__") or hasattr(tensor, "placements"):
+        return {}
+    held = {name: getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]}
+    return held if all(type(inner) in (torch.Tensor, torch.nn.Parameter) for inner in held.values()) else {}
+
+
+def _sharded(tensor: Any) -> Any:
+    from torch.distributed.tensor import DTensor
+
+    if not isinstance(tensor, DTensor):
+        return tensor
+    local = shape_only(tensor.to_local().detach())
+    made = DTensor.from_local(
+        local, tensor.device_mesh, tensor.placements, run_check=False, shape=tensor.shape, stride=tensor.stride()
+    )
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+    return made
+
+
+def input_of(
+    value: Any,
+    sizes: Mapping[str, Size],
+    opened: OpenSizes,
+    declare: Callable[[Any, str, str], None],
+    label: str,
+) -> Any:
+    """Turn an example input into what the program gets: text into a tensor of that shape, data into its shape.
+
+    Integers keep their values where they have any. A named size without a number stays open.
+    """
+    if isinstance(value, str):
+        value = read_spec(value, sizes, symbolic=True)
+    if isinstance(value, Spec):
+        dims = (opened.size(str(dim)) if is_symbol(dim) else dim for dim in value.dims)
+        return _from_spec(value._replace(dims=tuple(dims)), declare, label)
+    if isinstance(value, torch.Tensor):
+        whole = not value.is_floating_point() and not value.is_complex()
+        if whole and value.device.type == "cpu" and type(value) is torch.Tensor:
+            declare(value, "index", label)
+            return value
+        made = shape_only(value)
+        if type(made) in (torch.Tensor, torch.nn.Parameter):
+            declare(made, "index" if whole else "activation", label)
+        return made
+    named = isinstance(value, tuple) and hasattr(value, "_fields")
+    if named or type(value) in (list, tuple):
+        made = [input_of(item, sizes, opened, declare, f"{label}.{i}") for i, item in enumerate(value)]
+        return type(value)(*made) if named else type(value)(made)
+    if type(value) is dict:
+        return {key: input_of(item, sizes, opened, declare, str(key)) for key, item in value.items()}
+    return value
+
+
+def _from_spec(wanted: Spec, declare: Callable[[Any, str, str], None], label: str) -> Any:
+    if wanted.dtype not in TORCH_DTYPES:
+        raise InputError(f"torch has no dtype for {wanted.dtype}", hint="it has " + ", ".join(TORCH_DTYPES))
+    dtype = TORCH_DTYPES[wanted.dtype]
+    made = torch.empty(wanted.dims, dtype=dtype, device="meta")
+    whole = not dtype.is_floating_point and not dtype.is_complex
+    declare(made, "index" if whole else "activation", label)
+    return made
+
+
+def written(value: Any, opened: OpenSizes) -> str:
+    """An input as the notation writes it."""
+    from roofline.programs.pytorch.tensors import dtype_name
+
+    if isinstance(value, torch.Tensor):
+        return f"{dtype_name(value.dtype)}[{', '.join(str(opened.plain(size)) for size in value.shape)}]"
+    return (
+        str(value)
+        if isinstance(value, str)
+        else repr(value)
+        if isinstance(value, int | float)
+        else type(value).__name__
+    )

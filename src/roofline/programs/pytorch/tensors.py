@@ -1,0 +1,203 @@
+"""Which tensor is which: views share a storage, writing in place makes a version, stride-0 dimensions count once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from roofline import dtypes
+from roofline.programs.pytorch.open_sizes import guessed
+from roofline.sizes import product
+from roofline.work import Op, Tensor
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a torch dtype; one without a name here goes by its width (``uint8`` for ``bits8``)."""
+    name = str(dtype).removeprefix("torch.")
+    plain = {"qint8": "int8", "quint8": "uint8", "qint32": "int32", "complex32": "complex64"}.get(name, name)
+    return dtypes.get(plain).name if dtypes.is_dtype(plain) else f"uint{8 * min(dtype.itemsize, 8)}"
+
+
+@dataclass(slots=True)
+class _Storage:
+    """What is known of one storage. ``holder`` keeps it alive, so that its address names it for the whole trace."""
+
+    number: int
+    holder: Any
+    role: str
+    label: str
+    made: bool
+    outside: bool = False
+    version: int = 0
+    parts: int = 0
+    regions: dict[tuple[Any, ...], int] = field(default_factory=dict)
+
+    @property
+    def base(self) -> str:
+        return f"t{self.number}"
+
+    @property
+    def ident(self) -> str:
+        return self.base + (f".{self.version}" if self.version else "")
+
+
+class Identities:
+    """Names tensors by storage. Knows which came from outside, and which regions of those were read."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, _Storage] = {}
+        self._odd: dict[int, tuple[Any, Tensor]] = {}
+        self._count = 0
+
+    def declare(self, tensor: Any, role: str, label: str) -> None:
+        """Say what a tensor from outside is before anything reads it."""
+        found = self._of(tensor)
+        if found is not None:
+            found.role, found.label = role, label
+
+    def alias(self, new: Any, old: Any) -> None:
+        """Make the storage of ``new`` another handle on that of ``old``."""
+        found = self._of(old)
+        if found is not None:
+            self._storages[new.untyped_storage()._cdata] = found
+            found.holder = (found.holder, new.untyped_storage())
+
+    def read(self, tensor: Any, role: str | None = None) -> Tensor:
+        """Name a tensor that is read."""
+        found = self._of(tensor)
+        if found is None:
+            return self._sparse(tensor)
+        if role is not None and not found.made and found.role == "activation":
+            found.role = role
+        ident = found.ident
+        if not found.made and not _covers(tensor):
+            ident += f"[{found.regions.setdefault(_region(tensor), len(found.regions))}]"
+        return self._tensor(tensor, ident, found)
+
+    def wrote(self, tensor: Any, role: str = "activation", in_place: bool = False, part: bool = False) -> Tensor:
+        """Name a tensor that is written: a new one, a new version of the whole, or a part (of all of it too)."""
+        found = self._of(tensor, made=True, role=role)
+        if found is None:
+            return self._sparse(tensor)
+        ident = found.ident
+        if in_place and not part and _covers(tensor):
+            found.version += 1
+            ident = found.ident
+            found.made = True
+        elif in_place and not found.made:
+            ident = f"{found.ident}[+{found.parts}]"
+            found.parts += 1
+        written = self._tensor(tensor, ident, found)
+        if in_place and not part and found.made and not _covers(tensor):  # all of a view is a part of what it shows
+            return replace(written, touched=product(written.dims))
+        return written
+
+    def made_whole(self, tensors: Sequence[Any]) -> set[str]:
+        """Names of the tensors that the program made and that are seen whole."""
+        plain = [tensor for tensor in tensors if tensor.layout == torch.strided and _covers(tensor)]
+        found = [self._of(tensor) for tensor in plain]
+        return {storage.ident for storage in found if storage is not None and storage.made}
+
+    def settle(self, ops: Sequence[Op]) -> tuple[Op, ...]:
+        """Give overlapping regions of an outside tensor one name, and its last version a role that stays.
+
+        So no policy reads the one twice, or takes the other for an intermediate where the program reads it too.
+        The statistics that a norm keeps for a gradient, and dropout's mask, are written where there is one.
+        """
+        asked = {t.ident for op in ops for t in op.reads}
+        storages = {id(s): s for s in self._storages.values()}.values()
+        merged = {
+            f"{s.ident}[{number}]": s.ident
+            for s in storages
+            if s.regions and _overlap(s.regions)
+            for number in s.regions.values()
+        }
+        kept = {s.ident for s in storages if s.outside and s.version and s.role in ("weight", "state")}
+        passing = {f"{s.base}.{n}" for s in storages if s.role == "state" for n in range(1, s.version)}
+
+        def read(t: Tensor) -> Tensor:
+            return replace(t, ident=merged[t.ident]) if t.ident in merged else t
+
+        def written(t: Tensor) -> Tensor:
+            return replace(t, role="state" if t.ident in kept else "activation") if t.ident in kept | passing else t
+
+        def wanted(op: Op) -> Sequence[Tensor]:
+            whole = op.kind != "norm" and op.name != "native_dropout"
+            return (*op.writes[:1], *(t for t in op.writes[1:] if whole or t.ident in asked))
+
+        return tuple(
+            replace(op, reads=tuple(map(read, op.reads)), writes=tuple(map(written, wanted(op)))) for op in ops
+        )
+
+    def _of(self, tensor: Any, made: bool = False, role: str = "activation") -> _Storage | None:
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            return None
+        found = self._storages.get(storage._cdata)
+        if found is None:
+            found = _Storage(self._count, storage, role, "", made, not made)
+            self._count += 1
+            self._storages[storage._cdata] = found
+        return found
+
+    def _tensor(self, tensor: Any, ident: str, found: _Storage) -> Tensor:
+        dims = tuple(1 if stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        if "float4" in str(tensor.dtype) and dims:
+            dims = (*dims[:-1], dims[-1] * 2)
+        held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+        touched = held if product(dims) > held > 0 else None
+        held_in = found.base if ident.startswith(f"{found.base}.") else ""
+        return Tensor(ident, dims, dtype_name(tensor.dtype), found.role, touched, found.label, held_in)
+
+    def _sparse(self, tensor: Any) -> Tensor:
+        """A tensor without one storage (sparse layouts): its stored values and their indices."""
+        if id(tensor) not in self._odd:
+            name = f"t{self._count}"
+            self._count += 1
+            stored = _stored(tensor)
+            made = Tensor(name, (stored,), dtype_name(tensor.dtype), "activation", None, f"{tensor.layout}")
+            self._odd[id(tensor)] = (tensor, made)
+        return self._odd[id(tensor)][1]
+
+
+def _stored(tensor: Any) -> int:
+    """Stored values and their indices, in elements of the values' width."""
+    held = (
+        [tensor._values(), tensor._indices()]
+        if tensor.layout == torch.sparse_coo
+        else [tensor.values(), *(getattr(tensor, name)() for name in _INDICES[tensor.layout])]
+    )
+    return int(-(-sum(item.numel() * item.element_size() for item in held) // tensor.element_size()))
+
+
+#: Where compressed layouts keep their indices.
+_INDICES = {
+    torch.sparse_csr: ("crow_indices", "col_indices"),
+    torch.sparse_bsr: ("crow_indices", "col_indices"),
+    torch.sparse_csc: ("ccol_indices", "row_indices"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices"),
+}
+
+
+def _covers(tensor: Any) -> bool:
+    """Whether a view reaches every element of its storage."""
+    held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
+    reached = product(n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride != 0)
+    return bool(reached >= held)
+
+
+def _region(tensor: Any) -> tuple[Any, ...]:
+    shape, strides = map(guessed, tensor.shape), map(guessed, tensor.stride())
+    steps = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size > 1 and stride]
+    return (guessed(tensor.storage_offset()), *sorted(steps))
+
+
+def _overlap(regions: dict[tuple[Any, ...], int]) -> bool:
+    """Whether the stretches of memory that regions span run into each other."""
+    spans = sorted((start, start + sum((n - 1) * stride for n, stride in steps)) for start, *steps in regions)
+    return any(second[0] <= first[1] for first, second in pairwise(spans))

@@ -1,0 +1,281 @@
+"""Trace a PyTorch module or function: shapes go through it, every operation is written down.
+
+>>> import torch
+>>> model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512))
+>>> program = trace(model, "fp32[64, 512]")
+>>> [(op.name, op.where) for op in program.ops]
+[('linear', '0'), ('gelu', '1'), ('linear', '2')]
+>>> program.flops() == 2 * 2 * 64 * 512 * 2048
+True
+>>> step = trace(model, "fp32[64, 512]", backward=True)
+>>> step.flops() - program.flops() == 3 * 2 * 64 * 512 * 2048          # the first layer's input needs no gradient
+True
+
+A size without a number stays open, and the count is a formula (:mod:`roofline.programs.pytorch.open_sizes`):
+
+>>> trace(model, "fp32[B, 512]").flops()
+4194304*B
+
+Nothing is computed and nothing is left behind: parameters are stood in for during the call, the module gets its own
+back, and both context managers that watch end with it.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+
+from roofline.errors import InputError, RooflineError, suggest
+from roofline.programs.parts import given_back
+from roofline.programs.pytorch.autocast import autocast_without_a_device
+from roofline.programs.pytorch.recorder import Called, Dispatched, Recorder
+from roofline.programs.pytorch.registry import load
+from roofline.programs.pytorch.rules.attention import making_biases
+from roofline.programs.pytorch.source_location import Places, module_paths
+from roofline.programs.pytorch.standins import (
+    giving_back,
+    input_of,
+    optimizers_of,
+    prepared,
+    roots_of,
+    standing_in,
+    written,
+)
+from roofline.programs.pytorch.values import results_in
+from roofline.programs.specs import CALL_HINT, is_call
+from roofline.programs.traced import Traced
+from roofline.sizes import Size
+
+OPTIMIZERS = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "rmsprop": torch.optim.RMSprop,
+    "adagrad": torch.optim.Adagrad,
+}
+
+
+def trace(
+    program: Any,
+    *inputs: Any,
+    backward: bool = False,
+    optimizer: Any = None,
+    recompute_attention: bool = False,
+    sizes: Mapping[str, Size] | None = None,
+    name: str | None = None,
+    device: str | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> Traced:
+    """Find every operation of a module or function.
+
+    ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name
+    ``backward``   also the gradient of everything that requires one, from a gradient of each result
+    ``optimizer``  also a step: ``adamw`` and the like, a class, or a function of the parameters; implies ``backward``
+    ``recompute_attention``  the backward pass of attention works its scores out again, as FlashAttention does
+    ``sizes``      sizes of named dimensions in the specifications; a name without one stays open
+    ``device``     what the program is told when it asks a tensor for its device (default: the module's, or cpu)
+
+    A function runs as it is, so one that calls ``backward()`` and ``step()`` itself is a training step.
+    """
+    if isinstance(program, torch.export.ExportedProgram):
+        program = program.module()
+    if not callable(program):
+        raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a module or a function")
+    load()
+    given = (inputs, backward or optimizer is not None, optimizer, sizes, name, kwargs)
+    roots = roots_of(program, inputs)
+
+    def once(float_constants: bool) -> Traced:
+        places = Places(module_paths(roots)[0])
+        recorder = Recorder(places, _device(device, roots), recompute_attention, float_constants)
+        return _traced(program, roots, recorder, *given)
+
+    try:
+        return once(float_constants=True)
+    except _GradientOfAConstant:
+        return once(float_constants=False)
+
+
+class _GradientOfAConstant(Exception):
+    """What has a gradient was written into a constant, which has values where the gradient has none."""
+
+
+def _traced(
+    program: Any,
+    roots: Mapping[str, Any],
+    recorder: Recorder,
+    inputs: tuple[Any, ...],
+    backward: bool,
+    optimizer: Any,
+    sizes: Mapping[str, Size] | None,
+    name: str | None,
+    kwargs: Mapping[str, Any] | None,
+) -> Traced:
+    """Run a program once and gather what the recorder saw."""
+    declare = recorder.identities.declare
+    with ExitStack() as stack:
+        stack.enter_context(giving_back(roots))
+        stack.enter_context(standing_in(roots, optimizers_of(program), declare))
+        values = [input_of(value, sizes or {}, recorder.open, declare, f"input{i}") for i, value in enumerate(inputs)]
+        named = {
+            key: input_of(value, sizes or {}, recorder.open, declare, key) for key, value in (kwargs or {}).items()
+        }
+        for module in roots.values():
+            _clear(module)
+        stepper = None
+        if optimizer is not None:
+            stepper = _optimizer(optimizer, [p for m in roots.values() for p in m.parameters() if p.requires_grad])
+            prepared(stepper, declare)
+        quiet = isinstance(program, torch.nn.Module) and not backward
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(torch.no_grad() if quiet else torch.enable_grad())
+        if recorder.open:
+            stack.enter_context(enable_python_dispatcher())
+        stack.enter_context(autocast_without_a_device())
+        stack.enter_context(making_biases())
+        stack.enter_context(_without_warnings_on_values())
+        stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
+        stack.enter_context(Called(recorder))
+        stack.enter_context(Dispatched(recorder))
+        try:
+            result = run_program(program, values, named, backward, stepper)
+            results = recorder.identities.made_whole([] if backward else results_in(result))
+            recorder.open.check()
+        except RooflineError:
+            raise
+        except Exception as error:
+            recorder.open.check()
+            inner = _own(error)
+            if inner is not None:
+                raise inner from error
+            if recorder.float_constants and "expected device cpu but got meta" in str(error):
+                raise _GradientOfAConstant from error
+            raise _explained(recorder, error) from error
+    ops = given_back(recorder.identities.settle(recorder.ops), results)
+    return Traced(
+        name or _name(program),
+        ops,
+        modules=module_paths(roots)[1],
+        assumptions=_assumptions(recorder, backward),
+        inputs=tuple(written(value, recorder.open) for value in (*values, *named.values())),
+        sizes=dict(sizes or {}),
+    )
+
+
+def run_program(program: Any, values: list[Any], named: dict[str, Any], backward: bool, stepper: Any) -> Any:
+    """Run it: forward, and if asked backward and a step; give what the program does."""
+    result = program(*values, **named)
+    if not backward:
+        return result
+    outs = _differentiable(result)
+    if not outs:
+        raise InputError("nothing that came out requires a gradient", hint="trace without backward")
+    torch.autograd.backward(outs, [torch.ones_like(out) for out in outs])
+    if stepper is not None:
+        stepper.step()
+    return result
+
+
+def _differentiable(result: Any) -> list[Any]:
+    """What to differentiate: the loss where there is one, else every result that has a gradient."""
+    loss = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+    if isinstance(loss, torch.Tensor) and loss.requires_grad:
+        return [loss]
+    if isinstance(result, torch.Tensor):
+        return [result] if result.requires_grad else []
+    if isinstance(result, Mapping):
+        result = list(result.values())
+    elif is_dataclass(result) and not isinstance(result, type):
+        result = [getattr(result, item.name) for item in fields(result)]
+    if isinstance(result, list | tuple):
+        return [out for item in result for out in _differentiable(item)]
+    return []
+
+
+def _optimizer(chosen: Any, parameters: list[Any]) -> Any:
+    if isinstance(chosen, str):
+        if chosen.lower() not in OPTIMIZERS:
+            raise InputError(f"unknown optimizer {chosen!r}", hint=suggest(chosen, OPTIMIZERS, what="optimizers"))
+        chosen = OPTIMIZERS[chosen.lower()]
+    if not parameters:
+        raise InputError("there are no parameters to optimise", hint="trace a module that has some")
+    return chosen(parameters)
+
+
+def _clear(module: Any) -> None:
+    for parameter in module.parameters():
+        parameter.grad = None
+
+
+def _device(given: str | None, roots: Mapping[str, Any]) -> Any:
+    if given is not None:
+        return torch.device(given)
+    for root in roots.values():
+        for tensor in root.parameters():
+            return torch.device("cpu") if tensor.device.type == "meta" else tensor.device
+    return torch.device("cpu")
+
+
+def _name(program: Any) -> str:
+    if isinstance(program, torch.nn.Module):
+        return type(program).__name__
+    return str(getattr(program, "__name__", type(program).__name__)).strip("<>")
+
+
+@contextmanager
+def _without_warnings_on_values() -> Iterator[None]:
+    """Transformers looks for padding in ids only to warn of it; ids may have no values here."""
+    models = getattr(sys.modules.get("transformers.modeling_utils"), "PreTrainedModel", None)
+    if not hasattr(models, "warn_if_padding_and_no_attention_mask"):
+        yield
+        return
+    with mock.patch.object(models, "warn_if_padding_and_no_attention_mask", return_value=None):
+        yield
+
+
+def _assumptions(recorder: Recorder, backward: bool) -> tuple[str, ...]:
+    notes = dict.fromkeys(op.note for op in recorder.ops if op.note and op.kind != "unknown")
+    if backward and any(op.kind == "attention" for op in recorder.ops):
+        again = "worked out again" if recorder.recompute_attention else "kept"
+        notes[f"attention scores are {again} for the backward pass"] = None
+    return (*notes, *recorder.open.conditions())
+
+
+def _own(error: BaseException) -> RooflineError | None:
+    """An error of ours that went through the program's own handlers."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, RooflineError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _explained(recorder: Recorder, error: Exception) -> InputError:
+    """The user's line on which the program failed, and what it said."""
+    line = ""
+    step = error.__traceback__
+    while step is not None:
+        if recorder.places.is_user(step.tb_frame.f_code):
+            line = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}: "
+        step = step.tb_next
+    said = str(error).strip().splitlines()
+    reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    hint = "check the inputs' shapes and dtypes"
+    if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
+        hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
+    elif "jax" in reason.lower() or "abstract array" in reason:
+        hint = "trace a function of JAX with frontend='jax' (--jax)"
+    elif is_call(reason):
+        hint = CALL_HINT
+    return InputError(f"{line}the program fails on shapes alone: {reason.rstrip('.')}", hint=hint)
