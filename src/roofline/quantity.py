@@ -25,6 +25,7 @@ from typing import Any
 
 from roofline.errors import QuantityError
 from roofline.letters import plain, powers
+from roofline.sizes import is_array, is_symbol
 
 #: What each unit measures, and how a figure in it is written.
 UNITS: dict[str, tuple[str, str]] = {
@@ -304,6 +305,36 @@ def format_number(value: Any, digits: int = 4) -> str:
     if number is None:
         return "over 1e308"
     return _significant(number, digits)
+
+
+def format_amount(value: Any, unit: str = "", digits: int = 3) -> str:
+    """Write a number with its unit, a formula as it is, an array as its range.
+
+    >>> import numpy as np
+    >>> format_amount(84.5e-6, "s"), format_amount(np.array([1.0, 2e3]), "B"), format_amount(np.array([3.0, 3.0]), "s")
+    ('84.5 µs', '1 B … 2 kB', '3 s')
+    >>> from roofline.sizes import symbol
+    >>> format_amount(2 * symbol("B"), "B"), format_amount(np.array([np.nan, 2.0]), "s")
+    ('2*B bytes', '2 s')
+    """
+    if is_symbol(value) and value.free_symbols:
+        return f"{value} {'bytes' if unit == 'B' else unit}".rstrip()
+    if is_array(value):
+        known = value[value == value]
+        ends = (known.min(), known.max()) if known.size else (value.min(),)
+        return " … ".join(dict.fromkeys(format_quantity(float(end), unit, digits) for end in ends))
+    return format_quantity(float(value), unit, digits)
+
+
+def format_percent(fraction: Any) -> str:
+    """Write a share: two digits below a tenth, whole per cents above; an array as its range.
+
+    >>> format_percent(0.834), format_percent(0.0123)
+    ('83%', '1.2%')
+    """
+    if is_array(fraction):
+        return " … ".join((format_percent(fraction.min()), format_percent(fraction.max())))
+    return f"{float(fraction):.0%}" if fraction >= 0.1 else f"{100 * float(fraction):.2g}%"
 
 
 def typed(amount: Any) -> str:

@@ -1,0 +1,112 @@
+"""What every answer has in common: it shows itself in a terminal and a notebook, and gives itself as plain data.
+
+An answer derives from :class:`Answer`, yields its sections, and says itself in one line. It imports no renderer, and
+nothing that stands above it: what it offers from there stands in :data:`CAPABILITIES`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+from roofline.sections import Section
+from roofline.sizes import is_array, is_symbol
+
+#: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
+CAPABILITIES = {
+    "advise": "roofline.bounds.advise:advise",
+}
+
+
+class Answer(ABC):
+    """An answer: ``sections`` are what a reader sees, ``to_dict`` what a program reads."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def sections(self) -> Iterable[Section]:
+        """What the answer says, part by part."""
+
+    def __rich__(self) -> Any:
+        """What a terminal shows."""
+        from roofline.rendering.terminal import terminal
+
+        return terminal(self.sections())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from roofline.rendering.html import html
+
+        return html(self.sections())
+
+
+def capability(name: str) -> Callable[..., Any]:
+    """Find what an answer offers from a room above it.
+
+    >>> capability("advise").__name__
+    'advise'
+    """
+    module, _, function = CAPABILITIES[name].partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
+def plain_data(value: Any) -> Any:
+    """Turn a value into plain data for JSON: arrays into lists, open formulas and what is not finite into null.
+
+    >>> import numpy as np
+    >>> from roofline.sizes import symbol
+    >>> plain_data({"time": np.array([1.0, np.inf]), "batch": symbol("B"), "chips": (1, 2)})
+    {'time': [1.0, None], 'batch': None, 'chips': [1, 2]}
+    """
+    if is_array(value):
+        return [plain_data(each) for each in value.ravel().tolist()]
+    if is_symbol(value):
+        return None if value.free_symbols else plain_data(float(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, tuple | list):
+        return [plain_data(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain_data(each) for name, each in value.items()}
+    return value
+
+
+def with_formulas(body: dict[str, Any]) -> dict[str, Any]:
+    """Turn a whole answer into plain data; what is open is null, and stands under ``formulas`` by its path.
+
+    >>> from roofline.sizes import symbol
+    >>> with_formulas({"batch": symbol("B"), "memory": {"total": 2 * symbol("B"), "fits": None}})["formulas"]
+    {'batch': 'B', 'memory.total': '2*B'}
+    """
+    formulas: dict[str, str] = {}
+    found: dict[str, Any] = open_as_null("", body, formulas)
+    return {**found, "formulas": formulas} if formulas else found
+
+
+def open_as_null(path: str, value: Any, formulas: dict[str, str]) -> Any:
+    """Turn a value at ``path`` into plain data; what is open is null, and its formula goes to ``formulas``."""
+    if isinstance(value, dict):
+        inside = {name: (f"{path}.{name}" if path else name, each) for name, each in value.items()}
+        return {name: open_as_null(at, each, formulas) for name, (at, each) in inside.items()}
+    if isinstance(value, list | tuple) and any(isinstance(each, dict | list | tuple) for each in value):
+        return [open_as_null(f"{path}.{index}", each, formulas) for index, each in enumerate(value)]
+    if is_symbol(value) and value.free_symbols:
+        formulas[path] = str(value)
+        return None
+    return plain_data(value)
+
+
+def whole(value: Any) -> Any:
+    """Sizes as the whole numbers they are: an array of them, which holds floats, as a list of ints.
+
+    >>> import numpy as np
+    >>> whole(np.array([1.0, 64.0])), whole(64)
+    ([1, 64], 64)
+    """
+    if not is_array(value):
+        return value
+    return [int(size) if float(size).is_integer() else size for size in value.ravel().tolist()]

@@ -1,0 +1,1 @@
+"""Renderers: sections to text for a terminal, to HTML. They know sections, and no answer."""

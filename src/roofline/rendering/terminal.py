@@ -1,0 +1,209 @@
+"""Sections for a terminal, as renderables of rich.
+
+>>> from roofline.sections import Column, Headline, Row, Table, figures
+>>> from rich.console import Console
+>>> table = Table((Column("resource"), *figures("time")), [Row(("hbm", "84.5 µs")), Row(("mxu", "43.6 µs"))])
+>>> Console(width=60).print(terminal([Headline("A * B", "on TPU v5e"), table]))
+A * B  on TPU v5e
+  resource     time
+  hbm       84.5 µs
+  mxu       43.6 µs
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from roofline.sections import (
+    Blank,
+    Cell,
+    Column,
+    CrossTable,
+    Headline,
+    Listing,
+    Pairs,
+    Row,
+    Section,
+    Sentences,
+    ShareBar,
+    Table,
+    Tone,
+    Words,
+)
+
+#: How each tone looks.
+STYLES: dict[Tone, str] = {
+    "": "",
+    "strong": "bold",
+    "quiet": "dim",
+    "warning": "yellow",
+    "gap": "bold yellow",
+    "alert": "bold red",
+}
+
+_BAR_COLORS: dict[Tone, str] = {"": "bright_black", "alert": "red"}
+
+
+def terminal(sections: Iterable[Section]) -> Group:
+    """Render sections one below the other."""
+    return Group(*(part for section in sections for part in _RENDERERS[type(section)](section)))
+
+
+def _headline(section: Headline) -> Iterator[Any]:
+    indent = "  " * (section.level - 1)
+    beside = f"  {section.beside}" if section.beside else ""
+    yield Text.assemble(indent, (section.subject, "bold"), beside)
+
+
+def _sentences(section: Sentences) -> Iterator[Any]:
+    for line in section.lines:
+        yield _indented(Text(line, STYLES[section.tone]), section.indent)
+
+
+def _pairs(section: Pairs) -> Iterator[Any]:
+    if section.pairs:
+        rows = Grid.grid(padding=(0, 2))
+        rows.add_column(no_wrap=True, style="dim")
+        rows.add_column(overflow="fold")
+        for name, text in section.pairs:
+            rows.add_row(Text(name), Text(text))
+        yield _indented(rows, section.indent)
+
+
+def _listing(section: Listing) -> Iterator[Any]:
+    if section.items:
+        style = STYLES[section.tone]
+        rows = Grid.grid(padding=(0, 2))
+        rows.add_column(no_wrap=True, style=style)
+        rows.add_column(style=style, overflow="fold")
+        for index, item in enumerate(section.items):
+            rows.add_row(Text(section.name if index == 0 else ""), Text(item))
+        yield _indented(rows, section.indent)
+
+
+def _table(section: Table) -> Iterator[Any]:
+    rows = Grid(
+        box=None,
+        padding=(0, section.gap),
+        collapse_padding=True,
+        header_style=STYLES[section.head_tone],
+        show_header=section.headed,
+        pad_edge=False,
+    )
+    for column in section.columns:
+        _add_column(rows, column)
+    for row in section.rows:
+        cells = [_cell(cell, column) for cell, column in zip(_set_in(row), section.columns, strict=False)]
+        rows.add_row(*cells, style=STYLES[row.tone])
+    if rows.row_count or section.headed:
+        yield _indented(rows, section.indent)
+
+
+def _add_column(rows: Grid, column: Column) -> None:
+    rows.add_column(
+        column.name,
+        justify=column.align,
+        no_wrap=column.wrap == "never",
+        overflow="ellipsis" if column.wrap == "never" else "fold",
+        style=STYLES[column.tone],
+        min_width=column.least or None,
+        max_width=column.most or None,
+    )
+
+
+def _set_in(row: Row) -> Iterable[Cell]:
+    if not row.level:
+        return row.cells
+    return ("  " * row.level + str(row.cells[0]), *row.cells[1:])
+
+
+def _cell(cell: Cell, column: Column) -> Any:
+    if isinstance(cell, ShareBar):
+        from rich.bar import Bar
+
+        return Bar(1.0, 0, cell.share, color=_BAR_COLORS[cell.tone])
+    if isinstance(cell, Words):
+        return Text(cell.text, STYLES[cell.tone])
+    return _DottedName(str(cell)) if column.wrap == "dots" else Text(str(cell))
+
+
+def _cross_table(section: CrossTable) -> Iterator[Any]:
+    yield _CrossTable(section)
+
+
+def _indented(renderable: Any, indent: int) -> Any:
+    return Padding(renderable, (0, 0, 0, indent), expand=False) if indent else renderable
+
+
+def _blank(section: Blank) -> Iterator[Any]:
+    yield Text()
+
+
+_RENDERERS: dict[type, Callable[[Any], Iterator[Any]]] = {
+    Headline: _headline,
+    Sentences: _sentences,
+    Pairs: _pairs,
+    Table: _table,
+    CrossTable: _cross_table,
+    Listing: _listing,
+    Blank: _blank,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _CrossTable:
+    """A table of two names; its columns become rows where they would not fit."""
+
+    section: CrossTable
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.measure import Measurement
+
+        upright = self._table([(row, column, cell) for row, column, cell in self.section.cells])
+        if Measurement.get(console, options.update(width=10_000), upright).maximum > options.max_width:
+            upright = self._table([(column, row, cell) for row, column, cell in self.section.cells])
+        yield upright
+
+    def _table(self, cells: list[tuple[str, str, Cell]]) -> Any:
+        columns = list(dict.fromkeys(column for _, column, _ in cells))
+        by_row: dict[str, dict[str, Cell]] = {}
+        for row, column, cell in cells:
+            by_row.setdefault(row, {})[column] = cell
+        head = Column(self.section.heading, least=18 - self.section.indent)
+        rows = [Row((row, *(said.get(column, "") for column in columns))) for row, said in by_row.items()]
+        table = Table((head, *(Column(column, "right") for column in columns)), rows, indent=self.section.indent)
+        return next(_table(table))
+
+
+@dataclass(frozen=True, slots=True)
+class _DottedName:
+    """A dotted name, which a narrow terminal breaks after its dots."""
+
+    name: str
+
+    def __rich_measure__(self, console: Any, options: Any) -> Any:
+        """From its longest piece to the whole."""
+        from rich.measure import Measurement
+
+        return Measurement(max(map(len, self._pieces), default=0), len(self.name))
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        """As many pieces a line as there is room for."""
+        lines = [""]
+        for piece in self._pieces:
+            if lines[-1] and len(lines[-1]) + len(piece) > options.max_width:
+                lines.append("")
+            lines[-1] += piece
+        yield Text("\n".join(lines), overflow="fold")
+
+    @property
+    def _pieces(self) -> list[str]:
+        return re.findall(r"[^. ]+\.?|[. ]", self.name)

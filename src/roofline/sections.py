@@ -1,0 +1,187 @@
+"""What an answer is made of: headlines, sentences, pairs, tables of typed cells, lists of assumptions.
+
+An answer yields sections. A renderer turns sections into text for a terminal, HTML for a notebook or a page, and knows
+no answer. Figures in tables keep their value and unit, so that a page can sort, scale and draw them:
+
+>>> rows = [Row(("hbm", Amount(69.2e6, "B"), Amount(819e9, "B/s"), Amount(84.5e-6, "s")))]
+>>> table = Table((Column("resource"), *figures("amount", "rate", "time")), rows)
+>>> [cell_text(cell) for cell in table.rows[0].cells]
+['hbm', '69.2 MB', '819 GB/s', '84.5 µs']
+>>> table.rows[0].cells[3].value
+8.45e-05
+
+``name`` says what a section is about (``resources``, ``operations``, ``plans`` …), for whoever wants one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from roofline.quantity import format_amount, format_percent
+
+#: How much attention a piece of text asks for.
+Tone = Literal["", "strong", "quiet", "warning", "gap", "alert"]
+
+#: Where a column's text may be broken: nowhere, between words, anywhere, or after the dots of a name.
+Wrap = Literal["never", "words", "anywhere", "dots"]
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A figure with its unit: a number, an array or a formula. ``text`` is how it is written where that is special."""
+
+    value: Any
+    unit: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or format_amount(self.value, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBar:
+    """A bar as long as ``share`` of the longest; ``tone`` says whether it stands out."""
+
+    share: float
+    tone: Tone = ""
+
+    def __str__(self) -> str:
+        return format_percent(self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A cell of text with a tone of its own."""
+
+    text: str
+    tone: Tone = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+#: What stands in a cell of a table.
+Cell: TypeAlias = str | Amount | ShareBar | Words
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's name and how its cells are set; ``least`` and ``most`` are widths in characters, 0 for any."""
+
+    name: str = ""
+    align: Literal["left", "right"] = "left"
+    wrap: Wrap = "never"
+    tone: Tone = ""
+    least: int = 0
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of one row; ``level`` is its depth in a tree, which sets its first cell in."""
+
+    cells: Sequence[Cell]
+    tone: Tone = ""
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The subject of what follows, and what stands beside it; ``level`` 1 for an answer, 2 for a part of one."""
+
+    subject: str
+    beside: str = ""
+    level: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """Sentences, one a line; ``indent`` is in characters."""
+
+    lines: Sequence[str]
+    tone: Tone = ""
+    indent: int = 2
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Words with a sentence each; an empty word goes on with the one above."""
+
+    pairs: Sequence[tuple[str, str]]
+    indent: int = 2
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns. ``headed`` prints the columns' names in a terminal, ``gap`` is the space between columns."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    name: str = ""
+    indent: int = 2
+    gap: int = 2
+    headed: bool = True
+    head_tone: Tone = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class CrossTable:
+    """Cells by two names, ``(row, column, cell)``: columns become rows where they would not fit the width there is."""
+
+    heading: str
+    cells: Sequence[tuple[str, str, Cell]]
+    name: str = ""
+    indent: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Sentences that belong to one word: ``assumes``, ``incomplete``, ``faster``."""
+
+    name: str
+    items: Sequence[str]
+    tone: Tone = ""
+    indent: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """An empty line in a terminal; a page sets its own distances."""
+
+
+Section: TypeAlias = Headline | Sentences | Pairs | Table | CrossTable | Listing | Blank
+
+BLANK = Blank()
+
+
+def assumes(items: Iterable[str]) -> Listing:
+    """What was assumed."""
+    return Listing("assumes", tuple(items), "quiet")
+
+
+def incomplete(items: Iterable[str]) -> Listing:
+    """What could not be counted or timed."""
+    return Listing("incomplete", tuple(items), "gap")
+
+
+def figures(*names: str, wrap: Wrap = "never") -> tuple[Column, ...]:
+    """Columns of figures, set to the right."""
+    return tuple(Column(name, "right", wrap) for name in names)
+
+
+def named(name: str, items: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of several sentences under one word, which stands before the first.
+
+    >>> named("assumes", ("dense peaks", "one-way links"))
+    [('assumes', 'dense peaks'), ('', 'one-way links')]
+    """
+    return [(name if index == 0 else "", item) for index, item in enumerate(items)]
+
+
+def cell_text(cell: Cell) -> str:
+    """What a cell says."""
+    return str(cell)

@@ -1,0 +1,96 @@
+"""Sections look alike whatever answer yields them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+
+from roofline.answers import Answer
+from roofline.rendering.html import html
+from roofline.rendering.terminal import terminal
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    CrossTable,
+    Headline,
+    Pairs,
+    Row,
+    Section,
+    Sentences,
+    ShareBar,
+    Table,
+    Words,
+    assumes,
+    figures,
+    incomplete,
+)
+
+RESOURCES = Table(
+    (Column("resource"), *figures("amount", "time"), Column(wrap="words", most=8), Column()),
+    [
+        Row(("hbm", Amount(69.2e6, "B"), Amount(84.5e-6, "s"), ShareBar(1.0, "alert"), Words("binds", "alert"))),
+        Row(("mxu", Amount(8.59e9, "FLOP"), Amount(43.6e-6, "s"), ShareBar(0.5), "")),
+    ],
+    headed=False,
+)
+
+
+class Both(Answer):
+    """An answer with one section of every kind."""
+
+    def sections(self) -> Iterable[Section]:
+        return [
+            Headline("A * B", "on TPU v5e"),
+            BLANK,
+            RESOURCES,
+            Sentences(["at best 84.5 µs"]),
+            Pairs([("answer", "flips at 240"), ("", "or at 480")]),
+            CrossTable("ridge", [("hbm", "bf16", "240"), ("hbm", "int8", "480"), ("vmem", "bf16", "11")]),
+            assumes(["dense <peaks>"]),
+            incomplete([]),
+        ]
+
+
+def shown(sections: Iterable[Section], width: int = 60) -> list[str]:
+    """The lines a terminal of so many columns shows."""
+    console = Console(width=width, highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(terminal(sections))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_terminal_shows_every_kind_of_section() -> None:
+    assert shown(Both().sections()) == [
+        "A * B  on TPU v5e",
+        "",
+        "  hbm     69.2 MB  84.5 µs  ████████  binds",
+        "  mxu  8.59 GFLOP  43.6 µs  ████",
+        "  at best 84.5 µs",
+        "  answer  flips at 240",
+        "          or at 480",
+        "    ridge           bf16  int8",
+        "    hbm              240   480",
+        "    vmem              11",
+        "  assumes  dense <peaks>",
+    ]
+
+
+def test_long_sentences_stay_set_in() -> None:
+    assert shown([Sentences(["one two three four"])], width=12) == ["  one two", "  three four"]
+
+
+def test_a_table_of_two_names_turns_where_it_would_not_fit() -> None:
+    cells = [("hbm", f"format{i}", str(i)) for i in range(6)]
+    assert len(shown([CrossTable("ridge", cells)], width=200)) == 2
+    assert len(shown([CrossTable("ridge", cells)], width=40)) == 7
+
+
+def test_html_escapes_and_keeps_values() -> None:
+    page = Both()._repr_html_()
+    assert "dense &lt;peaks&gt;" in page
+    assert "<peaks>" not in page
+    assert 'data-value="8.45e-05" data-unit="s">84.5 µs</td>' in page
+    assert page.startswith('<div class="roofline"><p><b>A * B</b> on TPU v5e</p>')
+    assert html([incomplete([])]) == '<div class="roofline"></div>'
