@@ -7,10 +7,10 @@ neutral words of Work (``matrix``, ``vector``, ``main``) into its own units and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from roofline.frozen import Frozen
+from roofline.frozen import Frozen, dataclass
 
 if TYPE_CHECKING:
     from roofline.hardware.network import Mesh

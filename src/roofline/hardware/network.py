@@ -22,10 +22,11 @@ Mesh(X=n ici ring)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from roofline.errors import HardwareError
+from roofline.frozen import dataclass
 from roofline.hardware.machine import Link, Machine
 from roofline.sizes import Size, check, is_array, is_symbol, maximum, minimum, product
 

@@ -13,9 +13,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from roofline.errors import HardwareError
+from roofline.frozen import dataclass
 from roofline.hardware.machine import Link, Machine
 from roofline.sizes import product
 

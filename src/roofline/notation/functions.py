@@ -11,9 +11,10 @@ two agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from roofline.errors import did_you_mean
+from roofline.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
