@@ -18,8 +18,8 @@ from typing import Any
 
 from roofline.bounds.api import question
 from roofline.hardware import chip
+from roofline.hardware.catalog import user_file
 from roofline.hardware.machine import Machine
-from roofline.hardware.own import own_file
 from roofline.measurement import read_machine_file
 from roofline.measurement.effects import Setting, threads_used
 from roofline.measurement.executors import Library, torch_library
@@ -57,7 +57,7 @@ def grid(dtype: str) -> Iterator[tuple[str, str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the grid, print what is explained; return 1 where it is too little."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("machine", nargs="?", default=own_file("this.toml"))
+    parser.add_argument("machine", nargs="?", default=user_file("this.toml"))
     parser.add_argument("--only", default="", help="families whose name holds this text")
     parser.add_argument("--times", type=Path, help="file of the times: read where it is there, else written")
     parser.add_argument("--rounds", type=int, help=f"rounds to time; by default {ROUNDS}, or none where all are there")

@@ -240,6 +240,20 @@ def arithmetic_name(name: str) -> str:
     return get(base).arithmetic + (f"_acc{accumulate}" if accumulate else "")
 
 
+def peak_name(name: str) -> str | None:
+    """Name what a peak is listed under: the arithmetic of a format, with its accumulate width if that is not 32.
+
+    >>> peak_name("fp8_e4m3"), peak_name("float16"), peak_name("nvfp4"), peak_name("fp16_acc32")
+    ('fp8', 'fp16', 'fp4', 'fp16')
+    >>> peak_name("fp16_acc16"), peak_name("bf61"), peak_name("complex64")
+    ('fp16_acc16', None, None)
+    """
+    base, marked, width = name.partition("_acc")
+    if not is_dtype(base) or (marked and not width.isdecimal()) or get(base).family == "complex":
+        return None
+    return arithmetic_name(base) + (f"_acc{width}" if width not in ("", "32") else "")
+
+
 def arithmetic(dtypes: Iterable[str]) -> str:
     """Choose the arithmetic format of an operation: the wider operand's.
 

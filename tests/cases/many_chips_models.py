@@ -9,7 +9,7 @@ import pytest
 
 from roofline import Bound, bound, chip, comm, layout, scaling
 from roofline.errors import SizeError
-from roofline.hardware.network import Mesh
+from roofline.hardware.machine import Mesh
 from roofline.hardware.rate import ridge
 from roofline.models.training_memory import kept_bytes, states
 from tests.cases.many_chips_scaling import mixed
@@ -54,7 +54,7 @@ def serving_in_int8() -> dict[str, Any]:
     figures = {"int8": 3.94e14, "link": 4.5e10}
     options = {"on": "v5e:4x4", "link": 4.5e10, "D": 2**24}
     line, ring = (comm("AllGather_X(int8[D_X])", wrap=wrap, **options).row.wire_time for wrap in (False, True))
-    shapes = {level.shape for axis in chip("v5e:4x4").mesh or () for level in axis.levels}
+    shapes = {level.shape for axis in chip("v5e:4x4").mesh or () for level in axis.segments}
     no_wrap = shapes == {"line"} and line == 2 * ring
     ways = scaling(
         "tp", on="v5e", dtype="int8", unknown="Y", F=16384, torus_axes={"Y": 2}, wrap=False, algorithm="torus",

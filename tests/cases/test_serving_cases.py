@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from roofline import bound, chip, layout, scaling
-from roofline.hardware.slices import smallest
+from roofline.hardware.mesh import smallest_slice
 from roofline.models import (
     Model,
     answer_rate,
@@ -134,7 +134,7 @@ def deepseek_batch() -> dict[str, Any]:
 def trained_weights() -> dict[str, Any]:
     held = sum(states(70e9, gradients=None, master=None).values())
     gpus = math.ceil(held / 80e9)
-    found = smallest(chip("h100", **H100), gpus)
+    found = smallest_slice(chip("h100", **H100), gpus)
     assert found is not None
     return {"gb": held / 1e9, "gpus": gpus, "nodes": found.nodes}
 

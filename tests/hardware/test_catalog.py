@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from roofline.hardware import chip, chips, names
-from roofline.hardware import index as catalog_index
-from roofline.hardware.checks import check
-from roofline.hardware.loader import read_folder, read_systems
+from roofline.hardware import catalog, chip, chips, names
+from roofline.hardware.catalog import read_chips, read_systems
+from roofline.hardware.checks import check_figures
 from roofline.hardware.machine import Figure
 from roofline.hardware.rate import ridge
 
@@ -38,7 +37,7 @@ def rows():
 
 def machine_of(row):
     name = row["chip"]
-    key = CHIP.get(name) or catalog_index.read().key(name.replace("Google ", ""))
+    key = CHIP.get(name) or catalog.read_index().key(name.replace("Google ", ""))
     return BY_KEY[key] if key else None
 
 
@@ -116,15 +115,15 @@ def test_what_other_sources_say_is_kept():
 
 
 def test_the_index_is_current():
-    expected = catalog_index.make(read_folder(catalog_index.CATALOG), read_systems(catalog_index.CATALOG))
-    with open(os.path.join(catalog_index.CATALOG, catalog_index.INDEX), encoding="utf-8") as handle:
-        assert json.load(handle) == expected, "run: python -m roofline.hardware.index"
+    expected = catalog.make_index(read_chips(catalog.CATALOG), read_systems(catalog.CATALOG))
+    with open(os.path.join(catalog.CATALOG, catalog.INDEX), encoding="utf-8") as handle:
+        assert json.load(handle) == expected, "run: python -m roofline.hardware.catalog"
 
 
 def test_the_index_writes_what_it_reads(tmp_path):
     text = 'schema = 1\nfamily = "one"\n[chip.one]\nname = "One"\naliases = ["uno"]\nmatch = ["Dev One"]\n'
     (tmp_path / "one.toml").write_text(text + "[chip.one.unit.tensor]\npeak = { bf16 = 1e12 }\n")
-    catalog_index.write(str(tmp_path))
+    catalog.write_index(str(tmp_path))
     written = json.loads((tmp_path / "index.json").read_text())
     assert written["chips"] == {"one": "one.toml"}
     assert written["aliases"] == {"one": "one", "uno": "one"}
@@ -138,7 +137,7 @@ def test_two_chips_cannot_share_a_name():
 
     double = replace(BY_KEY["h200"], aliases=("h100",))
     with pytest.raises(HardwareError, match="the name 'h100' belongs to both h100 and h200; keep it in one of them"):
-        catalog_index.make([BY_KEY["h100"], double])
+        catalog.make_index([BY_KEY["h100"], double])
 
 
 def every_figure(machine):
@@ -185,7 +184,7 @@ KNOWN = {
 
 @pytest.mark.parametrize("machine", ALL, ids=lambda m: m.key)
 def test_figures_fit_together(machine):
-    assert len(check(machine)) == KNOWN.get(machine.key, 0), check(machine)
+    assert len(check_figures(machine)) == KNOWN.get(machine.key, 0), check_figures(machine)
 
 
 #: FLOP/s that NVIDIA's white papers give, against those made of cores, clocks and FLOPs per clock.
@@ -222,12 +221,12 @@ def test_the_arithmetic_of_apples_gpus_is_as_fast_in_fp16_as_in_fp32():
 
 
 def test_a_wrong_figure_is_found():
-    assert "102.1 % off" in check(chip("h100", fp8="4 PFLOP/s"))[0]
-    assert check(chip("v5e", peak={"int8": 788e12})) == [
+    assert "102.1 % off" in check_figures(chip("h100", fp8="4 PFLOP/s"))[0]
+    assert check_figures(chip("v5e", peak={"int8": 788e12})) == [
         "mxu.int8 is 4 x bf16, not 2 x, and not declared irregular",
         "mxu.int4 is 1 x int8, not 2 x, and not declared irregular",
     ]
-    assert check(chip("v5e", vmem="1e11")) == ["vmem is slower than hbm: 1e+11 against 8.19e+11 B/s"]
+    assert check_figures(chip("v5e", vmem="1e11")) == ["vmem is slower than hbm: 1e+11 against 8.19e+11 B/s"]
 
 
 RIDGES = [
@@ -270,13 +269,12 @@ def test_names_lists_keys():
 
 
 def test_loading_one_chip_parses_one_file(monkeypatch):
-    from roofline.hardware import loader
 
     parsed = []
-    read_layer = loader.read_layer
-    monkeypatch.setattr(loader, "read_layer", lambda path: parsed.append(path) or read_layer(path))
-    loader.shipped.cache_clear()
-    loader._shipped_layer.cache_clear()
+    read_layer = catalog.read_layer
+    monkeypatch.setattr(catalog, "read_layer", lambda path: parsed.append(path) or read_layer(path))
+    catalog.shipped_chip.cache_clear()
+    catalog._shipped_layer.cache_clear()
     chip("TPU v5e")
     assert [os.path.basename(path) for path in parsed] == ["google-tpu.toml"]
 
@@ -284,7 +282,7 @@ def test_loading_one_chip_parses_one_file(monkeypatch):
 def test_a_device_name_finds_its_chip():
     for machine in ALL:
         for pattern in machine.match:
-            assert catalog_index.for_device(pattern) == machine.key
-    assert catalog_index.for_device("NVIDIA GeForce RTX 4090") == "rtx-4090"
-    assert catalog_index.for_device("NVIDIA H200 NVL") is None
-    assert catalog_index.for_device("NVIDIA A100-SXM4-80GB") == "a100"
+            assert catalog.chip_of_device(pattern) == machine.key
+    assert catalog.chip_of_device("NVIDIA GeForce RTX 4090") == "rtx-4090"
+    assert catalog.chip_of_device("NVIDIA H200 NVL") is None
+    assert catalog.chip_of_device("NVIDIA A100-SXM4-80GB") == "a100"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import HardwareError, InputError
-from roofline.hardware import chip, index
-from roofline.hardware.loader import read_layer
-from roofline.hardware.schema import build
+from roofline.hardware import catalog, chip
+from roofline.hardware.catalog import read_layer
+from roofline.hardware.schema import build_chip
 
 PIECES = [
     "nan", "inf", "-1", "0", "1e400", "true", '""', "[]", "{}", "[[1]]", "2026-01-01", "'x'", "\x00", "\\", '"', "]",
@@ -19,7 +19,7 @@ PIECES = [
 
 
 def source():
-    with open(os.path.join(index.CATALOG, "google-tpu.toml"), encoding="utf-8") as handle:
+    with open(os.path.join(catalog.CATALOG, "google-tpu.toml"), encoding="utf-8") as handle:
         text = handle.read()
     start = text.index("[chip.v5e]")
     return text[: text.index("[chip.v2]")] + text[start : text.index("[chip.v5p]")]
@@ -68,7 +68,7 @@ def attempt(action):
 def every_peak(path):
     layer = read_layer(path)
     for key in layer.chips:
-        machine = build(key, layer.chips[key], layer.place.at("chip", key))
+        machine = build_chip(key, layer.chips[key], layer.place.at("chip", key))
         for figure in (p for unit in machine.units for p in unit.peaks.values()):
             assert 0 < figure.value < float("inf")
 

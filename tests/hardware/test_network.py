@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip
-from roofline.hardware.loader import systems
-from roofline.hardware.network import with_mesh
-from roofline.hardware.network_tiers import network
+from roofline.hardware.catalog import system_names
+from roofline.hardware.mesh import with_mesh
+from roofline.hardware.network import network
 from roofline.hardware.rate import rate
 from roofline.sizes import symbol
 from roofline.work import Key
@@ -165,7 +165,7 @@ CUTS = [
 def test_an_axis_of_a_slice_may_be_cut(target, axes, text, along):
     machine = with_mesh(chip(target), axes)
     assert str(machine.mesh) == f"Mesh({text})"
-    levels = [level for axis in machine.mesh for level in axis.levels if level.topology == "torus"]
+    levels = [level for axis in machine.mesh for level in axis.segments if level.topology == "torus"]
     busy = [f"ici {name}" for name in along.split()]
     assert [rate(machine, Key("wire", level.place)).resource for level in levels] == busy
     said = [note.split(" is ")[0] for note in machine.mesh.notes if "is cut into" in note]
@@ -193,12 +193,12 @@ def test_selecting_axes():
 def test_arrays_and_symbols():
     sizes = np.array([4, 8, 16])
     (axis,) = with_mesh(chip("v5e"), {"X": sizes}).mesh
-    assert axis.levels[0].wrap.tolist() == [False, False, True]
-    assert axis.levels[0].directions.tolist() == [1, 1, 2]
+    assert axis.segments[0].wrap.tolist() == [False, False, True]
+    assert axis.segments[0].directions.tolist() == [1, 1, 2]
     (axis,) = with_mesh(chip("dgx-h100"), {"X": np.array([4, 64, 1024])}).mesh
-    assert [level.size.tolist() for level in axis.levels] == [[4, 8, 8], [1, 8, 32], [1, 1, 4]]
+    assert [level.size.tolist() for level in axis.segments] == [[4, 8, 8], [1, 8, 32], [1, 1, 4]]
     machine = with_mesh(chip("v5p"), {"X": symbol("n")})
-    assert machine.mesh.axes[0].levels[0].shape == "ring"
+    assert machine.mesh.axes[0].segments[0].shape == "ring"
     assert machine.mesh.notes == ("axis X: taken to have wrap-around and an even size above 2",)
     assert with_mesh(chip("h100"), {"X": symbol("n")}).mesh.notes == ("axis X: taken to stay within nvlink",)
     assert str(with_mesh(chip("h100"), {"X": symbol("n"), "Y": 8}).mesh) == "Mesh(X=n nic switch, Y=8 nvlink switch)"
@@ -259,18 +259,18 @@ def test_levels_multiply_to_the_axis(key, first, second):
     machine = with_mesh(chip(key), {"X": 2**first, "Y": 2**second} if key != "mi300x" else {"X": 2**first})
     for axis in machine.mesh:
         size = 1
-        for level in axis.levels:
+        for level in axis.segments:
             assert level.below == size or level.topology == "torus"
             size *= level.size
         assert size == axis.size
-        assert all(rate(machine, Key("wire", level.place)) is not None for level in axis.levels)
+        assert all(rate(machine, Key("wire", level.place)) is not None for level in axis.segments)
 
 
 # ---- systems and tiers
 
 
 def test_every_shipped_system_loads():
-    for key in systems():
+    for key in system_names():
         machine = chip(key)
         assert machine.key == key
         assert network(machine).chips is None or network(machine).chips >= 8

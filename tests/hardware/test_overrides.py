@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from roofline import bound
 from roofline.errors import HardwareError, InputError, QuantityError
 from roofline.hardware import chip, names, override
-from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Figure, Machine, Memory
-from roofline.hardware.overrides import keys
+from roofline.hardware.overrides import describe_given, settable_figures
 from roofline.hardware.rate import find_level, find_link, rate
 from roofline.work import Key
 
@@ -202,7 +201,7 @@ def test_a_main_memory_that_is_missing_goes_outermost():
 def test_what_can_be_set_can_be_set():
     for name in names():
         machine = chip(name)
-        for key in keys(machine):
+        for key in settable_figures(machine):
             if key == "peak" and not any(u.peaks for u in machine.units[:1]):
                 continue
             if key in {u.name for u in machine.units if not u.peaks} | {"matrix", "vector"}:
@@ -229,7 +228,7 @@ def test_the_capacity_follows_that_of_one_core():
 def test_every_figure_that_is_set_is_said_with_its_value():
     machine = chip("h100", tensor={"clock": "1.5 GHz"}, hbm={"capacity": "96 GB", "achievable": 0.9}, tdp=350)
     machine = override(machine, {"nvlink": 4e11, "nvlink.latency": "1 us", "fp8": "2 PFLOPS"})
-    assert [line.removeprefix("given by the caller: ") for line in given_lines(machine)] == [
+    assert [line.removeprefix("given by the caller: ") for line in describe_given(machine)] == [
         "tensor.clock at 1.5 GHz",
         "hbm.capacity at 96 GB",
         "hbm.achievable at 0.9, which only counts with achievable",

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from roofline import bound, chip
 from roofline.errors import HardwareError
-from roofline.hardware.checks import check
+from roofline.hardware.checks import check_figures
 from roofline.measurement import read_machine_file, to_toml, write_machine_file
 from roofline.measurement.machine_file import check_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
@@ -47,7 +47,7 @@ def test_it_is_a_chip_of_the_catalog(path):
     assert machine.units[0].peaks["bf16"].value == 1024e9
     assert "quartiles" in machine.units[0].peaks["bf16"].note
     assert machine.units[0].achievable["bf16"].value == pytest.approx(0.5)
-    assert check(machine) == []
+    assert check_figures(machine) == []
     assert chip("this-core", files=[path]).units[0].peaks["bf16"].value == 512e9
 
 

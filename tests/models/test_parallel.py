@@ -155,7 +155,7 @@ def test_an_axis_of_a_slice_may_be_cut() -> None:
     mesh = name_axes(chip("v5p:16x16x16"), {"data": 2, "fsdp": 256, "tensor": 8}).mesh
     assert str(mesh) == ("Mesh(data=2 ici line, fsdp=256 ici line 8, ici ring 16, ici line 2, tensor=8 ici line)")
     assert mesh is not None
-    assert [level.resource for level in mesh["tensor"].levels] == ["ici Z"]
+    assert [level.resource for level in mesh["tensor"].segments] == ["ici Z"]
 
 
 def test_sequence_parallelism_sends_the_same_bytes() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import RooflineError
 from roofline.hardware import chip, chips
-from roofline.hardware.slices import of_size, smallest
+from roofline.hardware.mesh import smallest_slice, with_chips
 from roofline.models import (
     advise_step,
     fewest,
@@ -161,7 +161,7 @@ def test_an_outline_agrees_with_the_model_it_outlines() -> None:
 @given(chips_=st.integers(1, 300), name=st.sampled_from(["v5e", "v4", "v5p", "v6e", "h100", "dgx-h100", "mi300x"]))
 @settings(max_examples=60, deadline=None)
 def test_a_slice_is_one_the_chip_has(chips_: int, name: str) -> None:
-    found = smallest(chip(name), chips_)
+    found = smallest_slice(chip(name), chips_)
     if found is None:
         assert (name, chips_ > 8) == ("mi300x", True)
         return
@@ -172,12 +172,12 @@ def test_a_slice_is_one_the_chip_has(chips_: int, name: str) -> None:
 
 
 def test_the_least_slices_by_hand() -> None:
-    slices = {n: smallest(chip("v5e"), n) for n in (1, 3, 5, 9, 17, 200, 257)}
+    slices = {n: smallest_slice(chip("v5e"), n) for n in (1, 3, 5, 9, 17, 200, 257)}
     assert [found.target for found in slices.values() if found] == [
         "v5e:1x1", "v5e:2x2", "v5e:2x4", "v5e:4x4", "v5e:4x8", "v5e:16x16", "v5e:16x16:2",
     ]  # fmt: skip
-    assert smallest(chip("l4"), 3) is None
-    sized = of_size(chip("v5e"), 8)
+    assert smallest_slice(chip("l4"), 3) is None
+    sized = with_chips(chip("v5e"), 8)
     assert sized is not None
     assert sized.shape == (2, 4)
 
@@ -190,7 +190,7 @@ def test_one_chip_fewer_does_not_hold_it(name: str, on: str) -> None:
     assert found.sequences >= 16
     assert found.split is not None
     for ways in range(1, found.split):
-        sized = of_size(chip(on), ways)
+        sized = with_chips(chip(on), ways)
         if sized is None:
             continue
         try:

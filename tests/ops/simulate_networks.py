@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from simulate import Dimension
 
-from roofline.hardware.network import Level, MeshAxis
+from roofline.hardware.machine import AxisSegment, MeshAxis
 
 
 class Network(NamedTuple):
@@ -40,11 +40,11 @@ class Network(NamedTuple):
         return self.tiers[tier][0].kind not in ("switch", "mesh")
 
 
-def level(dimension: Dimension, tier: int = 0, below: int = 1, *, nested: bool = False) -> Level:
+def level(dimension: Dimension, tier: int = 0, below: int = 1, *, nested: bool = False) -> AxisSegment:
     place, size, kind, _ = dimension
     topology = kind if kind in ("switch", "mesh") else "torus"
     link = place.rpartition(".")[2] if topology != "torus" else f"ici {tier}"
-    return Level(
+    return AxisSegment(
         place, place, link, tier, topology, size, kind == "ring", below, nested=nested, reduces=kind == "switch"
     )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from roofline.bounds.evaluate import evaluate
 from roofline.errors import InputError
 from roofline.hardware import chip
-from roofline.hardware.network import with_mesh
+from roofline.hardware.mesh import with_mesh
 from roofline.ops.collective import KINDS, algorithms, collective, cost, crossing, default_algorithm
 from roofline.ops.collective_choice import Chooser
 from roofline.sizes import symbol

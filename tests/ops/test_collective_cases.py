@@ -16,8 +16,8 @@ import pytest
 
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
-from roofline.hardware.network import with_mesh
-from roofline.hardware.network_tiers import network
+from roofline.hardware.mesh import with_mesh
+from roofline.hardware.network import network
 from roofline.ops.collective import collective, cost, crossing, touched_share
 from roofline.sizes import symbol
 from roofline.work import Key, Op, Work

@@ -13,7 +13,8 @@ from simulate_networks import Network, dcn, inside, one, tiered, torus
 
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
-from roofline.hardware.network import MeshAxis, with_mesh
+from roofline.hardware.machine import MeshAxis
+from roofline.hardware.mesh import with_mesh
 from roofline.ops.collective import KINDS, algorithms, cost, default_algorithm, limit
 from roofline.ops.collective_choice import Chooser, fastest, possible, regimes
 from roofline.ops.collective_groups import groups
@@ -212,7 +213,7 @@ def test_auto_of_a_symbol_is_the_fastest_for_large_arrays():
     machine = chip("h100:8")
     found = cost("AllReduce", machine.mesh.select("X"), symbol("V"), algorithm=Chooser("auto", machine))
     assert (found.algorithm, "the fastest for large arrays" in found.note) == ("in-switch", True)
-    from roofline.hardware.network import with_mesh
+    from roofline.hardware.mesh import with_mesh
 
     open_ = with_mesh(chip("a100"), {"X": symbol("n")})
     found = cost("AllReduce", open_.mesh.select("X"), symbol("V"), algorithm=Chooser("auto", open_))

@@ -17,7 +17,7 @@ from simulate_networks import TIERED, Network, dcn, inside, torus
 
 from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
-from roofline.hardware.network import with_mesh
+from roofline.hardware.mesh import with_mesh
 from roofline.ops.collective import algorithms, cost, default_algorithm
 from roofline.ops.collective_choice import Chooser
 from roofline.ops.collective_multicast import carried

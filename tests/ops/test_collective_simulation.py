@@ -29,8 +29,8 @@ from simulate_spread import (
 )
 
 from roofline.errors import HardwareError
-from roofline.hardware import chip, index
-from roofline.hardware.network import MeshAxis
+from roofline.hardware import chip
+from roofline.hardware.machine import MeshAxis
 from roofline.ops.collective import KINDS, algorithms, cost, limit
 from roofline.ops.collective_algorithms import ALGORITHMS, algorithm
 from roofline.ops.collective_groups import groups
@@ -238,7 +238,7 @@ SLICES = ("2", "8", "16", "64", "256", "1024", "4x4", "4x4x4", "8x8", "8:2", "4x
 
 def _catalog() -> Iterator[Sequence[MeshAxis]]:
     """Networks of all chips and systems in several sizes, those that there are."""
-    known = index.read()
+    known = catalog.read_index()
     for target in (f"{key}:{slice_}" for key in (*known.chips, *known.systems) for slice_ in SLICES):
         with suppress(HardwareError):
             yield tuple(chip(target).mesh or ())

@@ -60,14 +60,14 @@ def test_axes_of_switches_by_their_stride():
     inside, between = (_summed(axis, (8, 8)).bound(on="h100:64") for axis in ("model", "data"))
     assert all(word.startswith("model") for word in _wire(inside))
     assert all(word.startswith("data") for word in _wire(between))
-    assert inside.machine.mesh["model"].levels[0].link == "nvlink"
-    assert between.machine.mesh["data"].levels[0].link == "nic"
+    assert inside.machine.mesh["model"].segments[0].link == "nvlink"
+    assert between.machine.mesh["data"].segments[0].link == "nic"
     assert between.lower > inside.lower
 
 
 def test_a_part_of_a_torus_axis_is_a_line_and_that_is_said():
     answer = _summed("model").bound(on="v5p:2x2x16")
-    assert answer.machine.mesh["model"].levels[0].shape == "line"
+    assert answer.machine.mesh["model"].segments[0].shape == "line"
     assert any("none wraps around, and ways over other chips are not counted" in line for line in answer.assumptions)
 
 

@@ -24,7 +24,7 @@ from roofline.bounds.question_mesh import multiple_of
 from roofline.bounds.variants import Idea, Operand, operands, parsed_sizes, resize, retype
 from roofline.errors import HardwareError, InputError, UntimedError
 from roofline.hardware import chip, override, with_choices
-from roofline.hardware.rate import main_level, stated
+from roofline.hardware.rate import figure_value, main_level
 from roofline.notation import program
 from roofline.quantity import format_quantity
 from roofline.sizes import LARGEST
@@ -325,7 +325,7 @@ def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Idea]:
 def _higher_peak(asked: Question, answer: Bound) -> Iterator[Idea]:
     """A platform with twice the peak on the unit that binds."""
     use = next(u for u in answer.uses if u.resource == answer.bound_by)
-    machine = override(asked.machine, {f"{use.resource}.{use.dtype}": stated(asked.machine, use.rate) * 2})
+    machine = override(asked.machine, {f"{use.resource}.{use.dtype}": figure_value(asked.machine, use.rate) * 2})
     yield Idea(f"twice the {use.dtype} peak", "a higher roof", asked.vary(machine=machine))
 
 

@@ -24,7 +24,7 @@ from roofline.bounds.question_mesh import mesh_of
 from roofline.bounds.variants import Idea, reshard, retype_result
 from roofline.errors import InputError
 from roofline.hardware import override
-from roofline.hardware.network import Mesh, target_text
+from roofline.hardware.machine import Mesh
 from roofline.hardware.rate import find_link
 from roofline.notation import program
 from roofline.notation.scope import is_number
@@ -65,7 +65,7 @@ def other_algorithms(asked: Question, answer: Bound) -> Iterator[Idea]:
     names: dict[str, None] = {}
     for op in (part.op for part in answer.ops if part.op.kind == "collective"):
         axes = mesh.select(op.options["axes"])
-        closed = all(level.shape != "line" for axis in axes for level in axis.levels)
+        closed = all(level.shape != "line" for axis in axes for level in axis.segments)
         found = algorithms(op.options["collective"], axes)
         names.update(dict.fromkeys(n for n in found if n not in _LIMITS and (closed or n != "two-way ring")))
     for name in names:
@@ -137,7 +137,7 @@ def _sent_over(answer: Bound) -> list[str]:
 
 def _link_of(asked: Question, use: Use) -> str | None:
     mesh = mesh_of(asked).mesh
-    level = None if mesh is None else mesh.level(use.place)
+    level = None if mesh is None else mesh.segment(use.place)
     return None if level is None else level.link
 
 
@@ -146,9 +146,9 @@ def _resized(asked: Question, mesh: Mesh, axis: str, size: int) -> Question:
     sizes: dict[str, Any] = {one.name: one.size for one in mesh} | {axis: size}
     if not asked.mesh and len(sizes) == len(asked.machine.shape) and asked.machine.slices == 1:
         machine = replace(asked.machine, shape=tuple(sizes.values()), mesh=None)
-        from roofline.hardware.network import with_mesh
+        from roofline.hardware.mesh import with_mesh
 
         return asked.vary(machine=with_mesh(machine))
     if asked.machine.shape:
-        raise InputError(f"{target_text(asked.machine)} has one shape", hint="name a larger target")
+        raise InputError(f"{asked.machine.target} has one shape", hint="name a larger target")
     return asked.vary(mesh={**asked.mesh, axis: size})

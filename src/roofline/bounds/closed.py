@@ -37,7 +37,7 @@ def symbolic_rate(machine: Machine, key: Key, op: Op | None) -> Rate | None:
 
 def _resource(machine: Machine, key: Key, found: Rate) -> str:
     """What a rate is named after: hops share one resource, and those of each link have a latency of their own."""
-    level = machine.mesh.level(key.place) if key.quantity == "hops" and machine.mesh is not None else None
+    level = machine.mesh.segment(key.place) if key.quantity == "hops" and machine.mesh is not None else None
     return found.resource if level is None else level.link
 
 

@@ -234,7 +234,7 @@ def _axes(
     axes = {axis: axis_size(size, sizes) for axis, size in mesh.items()}
     notes: tuple[str, ...] = ()
     if on is not None:
-        from roofline.hardware.network import shape_axes, with_mesh
+        from roofline.hardware.mesh import shape_axes, with_mesh
 
         machine = target(on, files=files)
         if mesh and machine.links:

@@ -35,7 +35,7 @@ from roofline.work import Op
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
     from roofline.bounds.question import Question
-    from roofline.hardware.network import Mesh
+    from roofline.hardware.machine import Mesh
     from roofline.ops.sharded.local import Place
     from roofline.ops.sharded.plans import Costs, Found, Plan
 
@@ -103,7 +103,7 @@ class _Search:
 
     @classmethod
     def of(cls, asked: Question) -> _Search:
-        from roofline.hardware.network import with_mesh
+        from roofline.hardware.mesh import with_mesh
         from roofline.ops.sharded.layout import check_uneven
 
         check_uneven(asked.uneven)

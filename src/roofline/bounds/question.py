@@ -19,10 +19,9 @@ from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.question_mesh import is_sharded, size_names
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError, suggest
-from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import data_level, rate, unit_for
-from roofline.hardware.warm import WARM
+from roofline.hardware.overrides import describe_given
+from roofline.hardware.rate import WARM, data_level, rate, unit_for
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw, tile_bytes
 from roofline.quantity import format_quantity
@@ -253,7 +252,7 @@ class Question:
             each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
             said.append(f"nothing is sharded: {each} does all of this")
         said += [op.note for op in ops if op.note]
-        said += given_lines(self.machine)
+        said += describe_given(self.machine)
         said += self.machine.warnings
         if self.overlap is not None:
             said.append(f"the estimate lets {self.overlap:.0%} of the shorter times overlap")

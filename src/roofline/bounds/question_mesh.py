@@ -44,7 +44,7 @@ def mesh_of(asked: Question) -> Machine:
     given = {axis: axis_size(size, asked.sizes) for axis, size in asked.mesh.items()}
     if not given and (asked.wrap is None or asked.machine.mesh is None):
         return asked.machine
-    from roofline.hardware.network import with_mesh
+    from roofline.hardware.mesh import with_mesh
 
     return with_mesh(asked.machine, given or None, wrap=asked.wrap)
 

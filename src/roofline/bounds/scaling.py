@@ -36,7 +36,7 @@ from roofline.bounds.scaling_answer import Scaling, more_than_joined, out_of_rea
 from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named, picks_of
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
-from roofline.hardware.network import SLICE_AXIS, target_text
+from roofline.hardware.machine import SLICE_AXIS
 from roofline.notation import program
 from roofline.sizes import check, is_array, product, symbol
 
@@ -97,7 +97,7 @@ def scaling(
     asked = question(_spread(condition.text.format(dtype), several), on=on, algorithm=algorithm, **arguments)
     if mesh is None and asked.machine.mesh is not None and any(len(names) > 1 for names in several.values()):
         hint = "leave them out: an axis takes all of a shape, or those that a mesh gives it"
-        raise InputError(f"torus_axes are of open axes, and {target_text(asked.machine)} has a shape", hint=hint)
+        raise InputError(f"torus_axes are of open axes, and {asked.machine.target} has a shape", hint=hint)
     wanted = unknown or condition.unknown
     picks = asked.sizes.get("k") if condition.picked and wanted == condition.unknown else None
     if picks is not None:
@@ -229,11 +229,11 @@ def _chips(machine: Machine, given: Any) -> dict[str, Any]:
         return {}
     chips = machine.mesh.chips
     if given is not None and given != chips:
-        raise InputError(f"N={given}, and {target_text(machine)} has {chips} chips", hint="leave one of them out")
-    links = {level.link for axis in machine.mesh for level in axis.levels}
-    if len(links) == 1 and all(level.topology != "torus" for axis in machine.mesh for level in axis.levels):
+        raise InputError(f"N={given}, and {machine.target} has {chips} chips", hint="leave one of them out")
+    links = {level.link for axis in machine.mesh for level in axis.segments}
+    if len(links) == 1 and all(level.topology != "torus" for axis in machine.mesh for level in axis.segments):
         hint = "both axes share it; ask bound about the line, with --mesh X=…,Y=…"
-        raise InputError(f"the {chips} chips of {target_text(machine)} are joined by {links.pop()} alone", hint=hint)
+        raise InputError(f"the {chips} chips of {machine.target} are joined by {links.pop()} alone", hint=hint)
     return {"N": chips}
 
 
@@ -273,12 +273,12 @@ def _crosses_slices(asked: Question, condition: Condition) -> None:
     mesh = mesh_of(asked).mesh
     if condition.link and mesh is not None:
         axis = next((axis for axis in mesh.select([condition.link])), None)
-        if axis is not None and all(level.topology == "torus" for level in axis.levels):
+        if axis is not None and all(level.topology == "torus" for level in axis.segments):
             raise _one_slice(asked.machine)
 
 
 def _one_slice(machine: Machine) -> InputError:
-    several = f"{target_text(machine)}:2" if len(machine.shape) > 1 else "v5p:16x20x28:2"
+    several = f"{machine.target}:2" if len(machine.shape) > 1 else "v5p:16x20x28:2"
     hint = f"name a target of several, as in {several}"
     return InputError(f"{machine.name} is one slice here, and nothing crosses slices", hint=hint)
 
@@ -324,7 +324,7 @@ def _taken(machine: Machine, axes: Mapping[str, Any], given: bool) -> tuple[str,
     if given or len(axes) != (1 if machine.slices == 1 else 2) or len(machine.shape) < 2:
         return ()
     name, size = next(iter(axes.items()))
-    whole = target_text(replace(machine, slices=1))
+    whole = replace(machine, slices=1).target
     fewer = {name: machine.shape[0], "X" if name == "Y" else "Y": size // machine.shape[0], **dict([*axes.items()][1:])}
     example = ", ".join(f"{axis}={n}" for axis, n in fewer.items())
     return (f"{name} is all {size:,} chips of {whole}, over its axes at once; a mesh takes fewer, as in {example}",)

@@ -11,8 +11,8 @@ from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
 from roofline.bounds.question import Question
 from roofline.bounds.record import plain
 from roofline.hardware.machine import Machine
-from roofline.hardware.network_tiers import domain_of, links_inside_out
-from roofline.hardware.network_torus import TORUS_DIMENSIONS
+from roofline.hardware.network import domain_of, links_inside_out
+from roofline.hardware.torus import TORUS_DIMENSIONS
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import Size, is_array, symbol
 

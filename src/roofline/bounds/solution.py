@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
-from roofline.hardware.warm import WARM
+from roofline.hardware.rate import WARM
 
 if TYPE_CHECKING:
     from roofline.bounds.solve_network import Crossing

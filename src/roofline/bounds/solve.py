@@ -44,7 +44,7 @@ from roofline.bounds.solution import Solution, fraction_of
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.bounds.sweep import bound_arrays
 from roofline.errors import HardwareError, InputError, SizeError, suggest
-from roofline.hardware.warm import WARM
+from roofline.hardware.rate import WARM
 from roofline.notation import program
 from roofline.quantity import format_quantity
 from roofline.sizes import is_symbol, symbol

@@ -24,8 +24,8 @@ from roofline.charts.operations import Operation, left_out, operations, wanting
 from roofline.charts.roofs import Corner, Roof, check_known, machine_roof, styled
 from roofline.charts.size_axes import in_order, named
 from roofline.errors import InputError, suggest
-from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Machine
+from roofline.hardware.overrides import describe_given
 from roofline.measurement.points import bound_of
 from roofline.measurement.runs import Measured
 from roofline.quantity import format_number, format_quantity
@@ -336,7 +336,7 @@ def _notes(
     said = [note for answer in answers for note in (*answer.assumptions, *answer.incomplete)]
     if not answers:
         said.append("dense data-sheet peaks and one-way bandwidths")
-        said += [line for roof in roofs for line in given_lines(roof.machine)]
+        said += [line for roof in roofs for line in describe_given(roof.machine)]
     said += [f"no bandwidth is known for these levels of {roof.machine.name}" for roof in roofs if not roof.slopes]
     said += [f"no peak is known for these dtypes on {roof.machine.name}" for roof in roofs if not roof.ceilings]
     said += [ceiling.note for roof in roofs for ceiling in roof.ceilings if ceiling.note]

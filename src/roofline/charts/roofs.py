@@ -17,8 +17,7 @@ from roofline.bounds.bound import Bound
 from roofline.charts.size_axes import NEUTRAL
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import find_level, level, rate, ridge
-from roofline.hardware.warm import WARM
+from roofline.hardware.rate import WARM, find_level, level, rate, ridge
 from roofline.work import Key
 
 

@@ -9,7 +9,7 @@ import click
 
 from roofline.cli.output import check_files, show, show_json
 from roofline.errors import HardwareError, InputError
-from roofline.hardware.own import own_file
+from roofline.hardware.catalog import user_file
 
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine
@@ -62,7 +62,7 @@ def command(
 
     sheet = _sheet(against, roofline)
     check_files((chart, roofline), (csv_file,))
-    path = output or own_file("this.toml" if device is None else "this-device.toml")
+    path = output or user_file("this.toml" if device is None else "this-device.toml")
     if again:
         for option, given in (("--quick", quick), ("--no-library", no_library), ("--seconds", seconds)):
             if given:

@@ -10,7 +10,7 @@ import click
 
 from roofline.cli.figure_type import FRACTION
 from roofline.errors import InputError, SizeError
-from roofline.hardware.own import own_file
+from roofline.hardware.catalog import user_file
 from roofline.letters import plain
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -312,9 +312,9 @@ def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,))
     if number is not None:
         hint = f"a number of chips stands behind the target: --on h100:{number.strip()}"
         raise InputError(f"--chips {number!r} is not a machine file", hint=hint)
-    folder = own_file("chips")
+    folder = user_file("chips")
     wanted = any(target is None or target.strip().lower().startswith("this") for target in targets)
-    measured = [own_file("this.toml"), own_file("this-device.toml")] if wanted else []
+    measured = [user_file("this.toml"), user_file("this-device.toml")] if wanted else []
     own = [folder] if os.path.isdir(folder) else []
     return (*own, *(path for path in measured if os.path.isfile(path)), *files)
 

@@ -1,230 +1,248 @@
-"""The chips of a target as a mesh of named axes, and which links each axis runs over.
-
-A mesh axis runs over one link (an axis of a TPU slice, GPUs on one switch) or over several, inner ones first (the
-GPUs of a node on NVLink, then the nodes on InfiniBand):
+"""The links between chips as tiers, and how mesh axes fill tiers of switches.
 
 >>> from roofline.hardware import chip
->>> chip("v5e:16x4").mesh
-Mesh(X=16 ici ring, Y=4 ici line)
->>> chip("h100:64").mesh
-Mesh(X=64 nvlink switch 8, nic switch 8)
->>> with_mesh(chip("h100:64"), {"data": 16, "model": 4}).mesh
-Mesh(data=16 nvlink switch 2, nic switch 8, model=4 nvlink switch)
+>>> [(tier.name, tier.chips, tier.degree) for tier in network(chip("dgx-h100")).tiers]
+[('nvlink', 8, 8), ('ib', 256, 32), ('spine', 1024, 4)]
+>>> network(chip("dgx-h100")).switches(1024)
+560
+>>> [tier.unit_bandwidth for tier in network(chip("dgx-h100")).tiers]
+[450000000000.0, 400000000000.0, 12800000000000.0]
+>>> network(chip("v5e")).hosts(256)
+32
 
-Axes of a slice go by the slice's own axes in order, and may join several of them or share one. On switches the axis
-named last is the innermost: its chips share a node first. Sizes may be numbers, arrays or symbols:
+The mesh axis named last is the innermost: its chips share a node first. An axis that a node does not hold goes on over
+the next tier:
 
->>> from roofline.sizes import symbol
->>> with_mesh(chip("v5p"), {"X": symbol("n")}).mesh
-Mesh(X=n ici ring)
+>>> from roofline.hardware.mesh import with_mesh
+>>> with_mesh(chip("dgx-h100:1024"), {"X": 64, "Y": 16}).mesh
+Mesh(X=64 ib switch 16, spine switch 4, Y=16 nvlink switch 8, ib switch 2)
+>>> chip("dgx-h100:2048")
+Traceback (most recent call last):
+roofline.errors.HardwareError: a mesh of 2048 chips is larger than dgx-h100, which joins 1024; take at most 1024 ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from roofline.errors import HardwareError
 from roofline.frozen import dataclass
-from roofline.hardware.machine import Link, Machine
-from roofline.sizes import Size, check, is_array, is_symbol, maximum, minimum, product
-
-#: Names of the axes of a target's shape, in order; more than one slice adds an axis of slices.
-AXIS_NAMES = ("X", "Y", "Z", "W", "V", "U")
-SLICE_AXIS = "S"
+from roofline.hardware.machine import AxisSegment, Link, Machine, MeshAxis
+from roofline.sizes import Size, ceil_div, floor_div, is_array, is_one, is_symbol, maximum, product
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Level:
-    """The part of an axis that runs over one link.
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One tier: its link, the chips one of its units joins, and the chips of each child of such a unit.
 
-    ``place`` is the key of Work its bytes and hops stand under, ``resource`` the name of what is busy; ``link`` names
-    the link in ``Machine.links`` and ``tier`` counts it from the inside. ``topology`` is torus (a ring where ``wrap``
-    holds, else a line), switch, or mesh (a link between every two). ``size`` counts the members, ``below`` the chips
-    of the axis under each. ``nested`` says that what leaves an outer unit has crossed this link too (a fat tree),
-    ``reduces`` that the switches add up what passes them; a chip has ``lanes`` links at once. ``cut`` holds the size of
-    the axis of a slice that this is a part of, and whether that axis closes.
+    ``chips`` is None where any number may join.
     """
 
-    place: str
-    resource: str
-    link: str
-    tier: int
-    topology: str
-    size: Size
-    wrap: Any = False
-    below: Size = 1
-    nested: bool = False
-    reduces: bool = False
-    lanes: int = 1
-    cut: tuple[int, bool] | None = None
+    link: Link
+    chips: int | None
+    below: int = 1
 
     @property
-    def directions(self) -> Size:
-        """Ways round a ring: two with wrap-around, one on a line, and one for two chips, whose ways are one link.
-
-        A symbolic ring has two: it is taken to have more than two chips.
-        """
-        if is_symbol(self.size):
-            return 2 if self.wrap else 1
-        return maximum(1, minimum(1 + self.wrap, self.size - 1))
+    def name(self) -> str:
+        """Name of the link."""
+        return self.link.name
 
     @property
-    def shape(self) -> str:
-        """``ring``, ``line``, ``torus`` (rings and lines, for arrays), ``switch`` or ``mesh``."""
-        if self.topology != "torus":
-            return self.topology
-        if is_array(self.wrap):
-            return "torus"
-        return "ring" if self.wrap else "line"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MeshAxis:
-    """A named axis of the mesh: its size, and the levels it runs over from the inside; size 1 runs over none."""
-
-    name: str
-    size: Size
-    levels: tuple[Level, ...] = ()
-
-    def __str__(self) -> str:
-        several = len(self.levels) > 1 or is_array(self.size)
-        parts = [f"{x.link} {x.shape}" + (f" {_show(x.size)}" if several else "") for x in self.levels]
-        return f"{self.name}={_show(self.size)}" + (f" {', '.join(parts)}" if parts else "")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Mesh:
-    """The axes of a target's chips, and what had to be assumed about them."""
-
-    axes: tuple[MeshAxis, ...]
-    notes: tuple[str, ...] = ()
+    def degree(self) -> int | None:
+        """Children of one unit: chips of a node, nodes under the same leaf switches."""
+        return None if self.chips is None else self.chips // self.below
 
     @property
-    def chips(self) -> Size:
-        """Chips in the mesh."""
-        return product(axis.size for axis in self.axes)
+    def chip_bandwidth(self) -> float | None:
+        """One-way bytes/s that one chip has into this tier, over all its links."""
+        return None if self.link.bandwidth is None else self.link.bandwidth.value * (self.link.links or 1)
 
     @property
-    def sizes(self) -> Mapping[str, Size]:
-        """Sizes of the axes by name."""
-        return {axis.name: axis.size for axis in self.axes}
+    def unit_bandwidth(self) -> float | None:
+        """One-way bytes/s that one child has into this tier: a chip's, or what leaves a node."""
+        return None if self.chip_bandwidth is None else self.chip_bandwidth * self.below
 
     @property
-    def single(self) -> frozenset[str]:
-        """Names of the axes of one chip, over which nothing is sent; an array of sizes is never one."""
-        return frozenset(axis.name for axis in self.axes if isinstance(axis.size, int) and axis.size == 1)
+    def bandwidth(self) -> float | None:
+        """One-way bytes/s of all children of one unit together."""
+        return None if self.unit_bandwidth is None or self.degree is None else self.unit_bandwidth * self.degree
 
-    def __iter__(self) -> Iterator[MeshAxis]:
-        return iter(self.axes)
+    @property
+    def switch_bandwidth(self) -> float | None:
+        """One-way bytes/s of the switches of one unit over the ports that face its children."""
+        link = self.link
+        if link.switches is None or link.ports is None or link.port_bandwidth is None:
+            return None
+        return link.switches * link.ports * link.port_bandwidth.value
 
-    def __getitem__(self, name: str) -> MeshAxis:
-        found = next((axis for axis in self.axes if axis.name == name), None)
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The tiers a machine's chips are joined by, from the inside out."""
+
+    machine: Machine
+    tiers: tuple[Tier, ...]
+
+    def __getitem__(self, name: str) -> Tier:
+        found = next((tier for tier in self.tiers if tier.name == name), None)
         if found is None:
-            names = ", ".join(axis.name for axis in self.axes) or "none"
-            raise HardwareError(f"mesh axis {name!r} is not declared; the axes are: {names}", hint=_declare(name))
+            names = ", ".join(tier.name for tier in self.tiers) or "none"
+            raise HardwareError(f"{self.machine.name} has no tier {name!r}", hint=f"its tiers are: {names}")
         return found
 
-    def select(self, names: Iterable[str]) -> tuple[MeshAxis, ...]:
-        """Return the axes of these names; one named twice is an error.
+    @property
+    def chips(self) -> int | None:
+        """The most chips it joins; None where there is no limit."""
+        return self.tiers[-1].chips if self.tiers else 1
 
-        >>> from roofline.hardware import chip
-        >>> [str(axis) for axis in chip("v4:4x4x4").mesh.select(["X", "Z"])]
-        ['X=4 ici ring', 'Z=4 ici ring']
-        """
-        listed = list(names)
-        twice = next((name for name in listed if listed.count(name) > 1), None)
-        if twice is not None:
-            raise HardwareError(f"mesh axis {twice!r} is named twice", hint="name each axis once")
-        return tuple(self[name] for name in listed)
+    def switches(self, chips: int) -> int:
+        """Count the switches that join ``chips`` chips, over the tiers whose switches are known."""
+        return sum(-(-chips // t.chips) * t.link.switches for t in self.tiers if t.chips and t.link.switches)
 
-    def level(self, place: str) -> Level | None:
-        """Return the level whose bytes stand under ``place`` in Work, or None."""
-        return next((level for axis in self.axes for level in axis.levels if level.place == place), None)
-
-    def __repr__(self) -> str:
-        return f"Mesh({', '.join(map(str, self.axes))})"
+    def hosts(self, chips: int) -> int | None:
+        """Count the hosts of ``chips`` chips, or None where it is not known how many share one."""
+        block = next((tier.link.host for tier in self.tiers if tier.link.host), ())
+        return -(-chips // int(product(block))) if block else None
 
 
-def with_mesh(machine: Machine, axes: Mapping[str, Any] | None = None, *, wrap: bool | None = None) -> Machine:
-    """Return the machine with its chips named by mesh axes; without ``axes``, by those of the target's shape.
-
-    ``wrap`` decides for every axis of a torus whether it closes, in place of the rule of the catalog.
-
-    >>> from roofline.hardware import chip
-    >>> with_mesh(chip("v5e:4x4"), {"X": 4, "Y": 4}, wrap=True).mesh
-    Mesh(X=4 ici ring, Y=4 ici ring)
-    >>> with_mesh(chip("v5e:4x4"), {"X": 16}).mesh
-    Mesh(X=16 ici line 4, ici line 4)
-    >>> with_mesh(chip("v5e:4x4"), {"X": 4, "Y": 8})
-    Traceback (most recent call last):
-    roofline.errors.HardwareError: the axes X=4, Y=8 make 32 chips, and v5e:4x4 has 16; ...
-    """
-    from roofline.hardware.network_switch import switch_axes
-    from roofline.hardware.network_tiers import links_inside_out
-    from roofline.hardware.network_torus import TORUS_DIMENSIONS, torus_axes
-
-    given = shape_axes(machine) if axes is None else dict(axes)
-    sizes = {name: check(_axis_name(name), size) for name, size in given.items()}
-    _same_chips(machine, sizes)
-    links = links_inside_out(machine)
-    if not links:
-        hint = "give the bandwidth of one, as in link='50 GB/s' (--link 50GB/s)"
-        raise HardwareError(f"no link from {machine.name} to other chips is known", hint=hint)
-    build = torus_axes if links[0].topology in TORUS_DIMENSIONS else switch_axes
-    made, notes = build(machine, links, sizes, wrap)
-    return replace(machine, mesh=Mesh(made, notes))
+def network(machine: Machine) -> Network:
+    """List the tiers of a machine's network: those of its system, or its chip's own links."""
+    tiers: list[Tier] = []
+    below = 1
+    for link in links_inside_out(machine):
+        tiers.append(Tier(link, domain_of(link), below))
+        below = domain_of(link) or below
+    return Network(machine, tuple(tiers))
 
 
-def shape_axes(machine: Machine) -> dict[str, Size]:
-    """Name the axes of a target's shape, whether or not a link between its chips is known.
+def links_inside_out(machine: Machine) -> tuple[Link, ...]:
+    """List the links that each join more chips than the one before: scale-up first, then one network."""
+    chosen: list[Link] = []
+    for link in sorted(machine.links, key=lambda link: link.topology == "network"):
+        widest = domain_of(chosen[-1]) if chosen else 0
+        if link.topology == "network":
+            wider = not chosen or chosen[-1].topology != "network"
+        else:
+            wider = widest is not None and (domain_of(link) or widest + 1) > widest
+        if wider:
+            chosen.append(link)
+    return tuple(chosen)
+
+
+def domain_of(link: Link) -> int | None:
+    """Return the most chips a link joins; None where it is not known or there is no limit.
+
+    A chip with a link to each of the others has no more neighbours than links.
 
     >>> from roofline.hardware import chip
-    >>> shape_axes(chip("v5e:16x16:2")), shape_axes(chip("l4:4"))
-    ({'X': 16, 'Y': 16, 'S': 2}, {'X': 4})
+    >>> domain_of(chip("mi355x").links[0])
+    8
     """
-    if not machine.shape:
-        hint = f"write its shape, as in {machine.key}:8, or name its axes, as in mesh X=8"
-        raise HardwareError(f"{machine.name} is one chip", hint=hint)
-    if len(machine.shape) > len(AXIS_NAMES):
-        hint = f"write at most {len(AXIS_NAMES)}; several mesh axes may be named on a shape of one"
-        raise HardwareError(f"{target_text(machine)} has {len(machine.shape)} axes", hint=hint)
-    sizes: dict[str, Size] = dict(zip(AXIS_NAMES, machine.shape, strict=False))
-    return {**sizes, SLICE_AXIS: machine.slices} if machine.slices > 1 else sizes
+    if link.domain is not None:
+        return link.domain
+    if link.topology == "mesh" and link.links is not None:
+        return link.links + 1
+    return 2 if link.topology == "pair" else None
 
 
-def _axis_name(name: str) -> str:
-    if not isinstance(name, str) or not name.isidentifier() or "_" in name:
-        raise HardwareError(f"{name!r} is no name of a mesh axis", hint="a name is letters and digits, as in X or data")
-    return name
+_NESTED = ("fat-tree",)
 
 
-def _same_chips(machine: Machine, sizes: Mapping[str, Size]) -> None:
-    """A shape and axes that are all numbers must make the same number of chips."""
-    if not machine.shape or not all(isinstance(size, int) for size in sizes.values()):
-        return
-    chips = product(machine.shape) * machine.slices
-    if product(sizes.values()) != chips:
-        made = ", ".join(f"{name}={size}" for name, size in sizes.items())
-        message = f"the axes {made} make {product(sizes.values())} chips, and {target_text(machine)} has {chips}"
-        raise HardwareError(message, hint="their sizes multiply to the number of chips")
+def switch_axes(
+    machine: Machine, links: Sequence[Link], sizes: Mapping[str, Size], wrap: bool | None
+) -> tuple[tuple[MeshAxis, ...], tuple[str, ...]]:
+    """Lay mesh axes over tiers of switches, the last one innermost; ``wrap`` says nothing here."""
+    _large_enough(machine, links, sizes)
+    made: dict[str, MeshAxis] = {}
+    notes: list[str] = []
+    before: Size = 1
+    outermost = next(iter(sizes), None)
+    for name in reversed(list(sizes)):
+        size = sizes[name]
+        if name != outermost:
+            _fills_units(links, name, size, before)
+        segments = _segments(links, name, size, before)
+        if is_symbol(size) and not segments:
+            hint = "give the axes inside it numbers, or name a system with a network between its nodes"
+            raise HardwareError(
+                f"axis {name} of {size} chips has no link on {machine.key} beside those inside it", hint=hint
+            )
+        if is_symbol(size):
+            notes.append(f"axis {name}: taken to stay within {segments[0].link}")
+        made[name] = MeshAxis(name, size, segments)
+        before = before * size
+    used = {part.link for axis in made.values() for part in axis.segments}
+    notes += [note for link in links if link.name in used for note in _about(link)]
+    return tuple(made[name] for name in sizes), tuple(notes)
 
 
-def target_text(machine: Machine) -> str:
-    """Write the target a machine was made from: ``v5e:4x4``, ``v5e:16x16:2``."""
-    shape = ":" + "x".join(map(str, machine.shape)) if machine.shape else ""
-    return f"{machine.key}{shape}" + (f":{machine.slices}" if machine.slices > 1 else "")
+def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tuple[AxisSegment, ...]:
+    """Split one axis over the tiers; chips that do not fill whole units are spread evenly over as many as it takes."""
+    segments = []
+    left, below = size, 1
+    for tier, link in enumerate(links):
+        room = _room(link, before * below, tier)
+        outer = 1 if room is None or is_symbol(left) else ceil_div(left, room)
+        here = ceil_div(left, outer)
+        if is_symbol(left) and is_one(room):
+            outer, here = left, 1
+        if not is_one(here):
+            segments.append(
+                AxisSegment.over(
+                    link,
+                    tier,
+                    f"{name}.{link.name}",
+                    here,
+                    topology="mesh" if link.topology == "mesh" and link.links is not None else "switch",
+                    below=below,
+                    nested=link.topology in _NESTED,
+                    lanes=1 if link.topology == "mesh" or link.links is None else link.links,
+                )
+            )
+        below = below * (here if is_symbol(left) else floor_div(left, outer))
+        left = outer
+    return (replace(segments[0], place=name),) if len(segments) == 1 else tuple(segments)
 
 
-def level_of(link: Link, tier: int, place: str, size: Size, **facts: Any) -> Level:
-    """Make the level of an axis that runs over ``link``, with what the link says of itself."""
-    return Level(place, facts.pop("resource", link.name), link.name, tier, size=size, reduces=link.reduces, **facts)
+def _room(link: Link, spanned: Size, tier: int) -> Size | None:
+    """How many members, each of ``spanned`` chips, one unit of the tier has room for; None for any number.
+
+    A symbolic number of chips is taken to fill the innermost tier, and to leave room in the next.
+    """
+    domain = domain_of(link)
+    if domain is None or (is_symbol(spanned) and tier > 0):
+        return None
+    return 1 if is_symbol(spanned) else maximum(1, floor_div(domain, spanned))
 
 
-def _declare(name: str) -> str:
-    return f"declare it, as in mesh {name}=4, or write a target with a shape, as in v5e:4x4"
+def _fills_units(links: Sequence[Link], name: str, size: Size, before: Size) -> None:
+    """An inner axis must divide a unit or fill whole ones; only the outermost may leave some of it empty."""
+    for link in links:
+        span, domain = before * size, domain_of(link)
+        if domain is None or is_symbol(span):
+            continue
+        uneven = (domain % span != 0) & (span % domain != 0)
+        if bool(uneven.any()) if is_array(uneven) else uneven:
+            hint = f"let the axes inside divide {domain} chips or multiply to a multiple of it"
+            raise HardwareError(f"axis {name} does not fill whole units of {domain} chips on {link.name}", hint=hint)
 
 
-def _show(size: Size) -> str:
-    return "[…]" if is_array(size) else str(size)
+def _large_enough(machine: Machine, links: Sequence[Link], sizes: Mapping[str, Size]) -> None:
+    domain = domain_of(links[-1])
+    numbers = [size for size in sizes.values() if not is_symbol(size)]
+    chips = product(numbers)
+    most = int(chips.max()) if is_array(chips) else chips
+    if domain is not None and most > domain:
+        message = f"a mesh of {most} chips is larger than {machine.key}, which joins {domain}"
+        more = "name a system of your own that joins more ([system.…] in a TOML file)"
+        raise HardwareError(message, hint=f"take at most {domain} chips, or {more}")
+
+
+def _about(link: Link) -> list[str]:
+    said = []
+    if domain_of(link) is None and link.topology != "network":
+        said.append(f"how many chips {link.name} joins is not in the catalog: taken to be enough")
+    if link.topology == "mesh" and link.links is None:
+        said.append(f"{link.name}: only the bandwidth of all links together is known, which is what is counted")
+    return said

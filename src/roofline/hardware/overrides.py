@@ -31,19 +31,23 @@ from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen
 from roofline.hardware.cores import capacity_of, peak_at, scaled
-from roofline.hardware.machine import Figure, Link, Machine, Memory, Unit
+from roofline.hardware.machine import LEVEL_NAMES, LINK_LEVELS, UNIT_KINDS, Figure, Link, Machine, Memory, Unit
 from roofline.hardware.rate import find_level, find_link
-from roofline.hardware.reading import peak_name
-from roofline.hardware.schema import LEVEL_NAMES, LINK_LEVELS, UNIT_KINDS
+from roofline.statements import Assumption
 
 _MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
+
 _OUTERMOST = ("hbm", "dram")
+
 _LEVEL_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "achievable": ""}
+
 _LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": ""}
+
 _NETWORKS = ("nic", "dcn")
 
 #: Asks for the data sheet's figure of a link whose preferred figure is an effective one.
 _OTHER = "spec"
+
 _SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 
 
@@ -144,7 +148,7 @@ def _set_dtype(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     """``bf16=…``: on the unit that lists it, else on the main unit, which gains it."""
     if part or not dtypes.is_dtype(head.partition("_acc")[0]):
         return None
-    family = peak_name(head)
+    family = dtypes.peak_name(head)
     ranked = sorted(machine.units, key=lambda unit: unit.kind != "matrix")
     unit = next((u for u in ranked if head in u.peaks or family in u.peaks), _main_unit(machine))
     return _set_peak(machine, unit, head, key, value)
@@ -239,7 +243,7 @@ def _peak_name(unit: Unit, dtype: str) -> str:
     """Name the entry of a dtype: as it stands in the unit, else by its arithmetic family."""
     if dtype in unit.peaks:
         return dtype
-    name = peak_name(dtype)
+    name = dtypes.peak_name(dtype)
     if name is None:
         hint = suggest(dtype, [*unit.peaks, *dtypes.names(), "clock"], what="dtypes")
         raise HardwareError(f"{unit.name} has no figure {dtype!r}", hint=hint)
@@ -266,18 +270,22 @@ def _put(parts: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
 def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Machine:
     given = tuple(dict.fromkeys([*machine.given, path]))
     warnings = machine.warnings
-    if old is not None and old.basis != "given" and abs(new.value / (2 * old.value) - 1) <= 0.01:
-        warnings = (*warnings, f"given {path} is exactly twice the catalog's figure: a sparse (or duplex) figure?")
-    if old is not None and old.basis != "given" and new.value * 1000 <= old.value:
-        warnings = (*warnings, f"given {path} is below a thousandth of the catalog's figure: is its unit missing?")
+    if old is not None and old.basis != "given":
+        odd = ""
+        if abs(new.value / (2 * old.value) - 1) <= 0.01:
+            odd = "exactly twice the catalog's figure: a sparse (or duplex) figure?"
+        elif new.value * 1000 <= old.value:
+            odd = "below a thousandth of the catalog's figure: is its unit missing?"
+        if odd:
+            warnings = (*warnings, Assumption("machine", f"given {path} is {odd}"))
     return replace(machine, given=given, warnings=warnings)
 
 
-def keys(machine: Machine) -> list[str]:
+def settable_figures(machine: Machine) -> list[str]:
     """List what can be set on this machine.
 
     >>> from roofline.hardware import chip
-    >>> keys(chip("v5e"))[:6]
+    >>> settable_figures(chip("v5e"))[:6]
     ['hbm', 'vmem', 'pcie', 'hbm.capacity', 'vmem.capacity', 'pcie.capacity']
     """
     levels = [memory.name for memory in machine.memories]
@@ -294,5 +302,49 @@ def keys(machine: Machine) -> list[str]:
 
 
 def _unknown(machine: Machine, key: str) -> HardwareError:
-    hint = suggest(key, keys(machine), what="what can be set", limit=40)
+    hint = suggest(key, settable_figures(machine), what="what can be set", limit=40)
     return HardwareError(f"{machine.name} has no figure {key!r}", hint=hint)
+
+
+#: Parts of a unit, a memory level or a link that may be set, and what each is in.
+_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "latency": "s", "clock": "Hz"}
+
+
+def describe_given(machine: Machine) -> list[Assumption]:
+    """List the figures that the caller set, with their values.
+
+    >>> from roofline.hardware import chip
+    >>> describe_given(chip("v5e", hbm={"bandwidth": "8.1e11", "capacity": "32 GiB"}, bf16=2e14, tdp=200))[:2]
+    ['given by the caller: hbm at 810 GB/s', 'given by the caller: hbm.capacity at 34.4 GB']
+    """
+    return [Assumption("given", f"given by the caller: {_describe(machine, path)}") for path in machine.given]
+
+
+def _describe(machine: Machine, path: str) -> str:
+    head, _, part = path.rpartition(".")
+    if "achievable" in (head.rpartition(".")[2], part):
+        counts = "" if machine.use_achievable else ", which only counts with achievable"
+        return f"{path} at {_fraction(machine, path):g}{counts}"
+    unit = next((unit for unit in machine.units if unit.name == head), None)
+    if unit is not None and part in unit.peaks:
+        return f"{part} on {head} at {quantity.format_quantity(unit.peaks[part].value, 'FLOP/s')}"
+    figure = machine.tdp if path == "tdp" else getattr(unit or _level(machine, head), part, None)
+    if figure is None:
+        return path
+    name = head if part == "bandwidth" else path
+    return f"{name} at {quantity.format_quantity(figure.value, _PARTS.get(part, 'W'))}"
+
+
+def _fraction(machine: Machine, path: str) -> float:
+    """The fraction of a level's bandwidth, of one peak of a unit, or of all of them."""
+    head, _, dtype = path.partition(".achievable")
+    unit = next((unit for unit in machine.units if unit.name == head), None)
+    if unit is None:
+        level = _level(machine, head)
+        return 1.0 if level is None or level.achievable is None else level.achievable.value
+    return unit.achievable[dtype[1:] or next(iter(unit.peaks))].value
+
+
+def _level(machine: Machine, name: str) -> Memory | Link | None:
+    levels: list[Memory | Link] = [*machine.memories, *machine.links]
+    return next((level for level in levels if level.name == name), None)

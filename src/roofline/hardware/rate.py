@@ -15,19 +15,17 @@ Rate(resource='tensor', value=989400000000000.0, ...)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from roofline import dtypes
 from roofline.errors import DTypeError, HardwareError, suggest
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
-from roofline.hardware.warm import WARM, warm_bandwidth
 from roofline.quantity import format_quantity
-from roofline.work import Key
-
-if TYPE_CHECKING:
-    from roofline.work import Op
+from roofline.sizes import is_array, is_symbol
+from roofline.work import Key, Op
 
 #: Levels that answer to another name where the machine has none of the name asked for.
 LEVEL_SYNONYMS = {"hbm": "dram", "dram": "hbm", "host": "pcie", "lds": "smem", "shared": "smem", "l3": "llc"}
@@ -35,8 +33,11 @@ LEVEL_SYNONYMS = {"hbm": "dram", "dram": "hbm", "host": "pcie", "lds": "smem", "
 #: The resource all hops over mesh axes take their time on.
 HOPS = "hop latency"
 
+#: What ``over`` says for warm data.
+WARM = "warm"
 
-class Choice(NamedTuple):
+
+class UnitChoice(NamedTuple):
     """The unit and the dtype some arithmetic runs on, and what had to be said about the choice."""
 
     unit: Unit
@@ -98,7 +99,7 @@ def _memory_rate(machine: Machine, place: str, op: Op | None) -> Rate | None:
 
 def _wire_rate(machine: Machine, place: str) -> Rate | None:
     """Find the rate of a mesh axis (``X``, ``X.ib``) or of a link by its own name, one way."""
-    level = None if machine.mesh is None else machine.mesh.level(place)
+    level = None if machine.mesh is None else machine.mesh.segment(place)
     link = find_link(machine, place if level is None else level.link)
     if link is None or link.bandwidth is None:
         return None
@@ -110,7 +111,7 @@ def _wire_rate(machine: Machine, place: str) -> Rate | None:
 
 def _hop_rate(machine: Machine, place: str) -> Rate | None:
     """Find the rate of hops; those on mesh axes follow one another, so they share one resource."""
-    level = None if machine.mesh is None else machine.mesh.level(place)
+    level = None if machine.mesh is None else machine.mesh.segment(place)
     link = find_link(machine, place if level is None else level.link)
     if link is None or link.latency is None:
         return None
@@ -134,13 +135,13 @@ def _rate(
     return Rate(resource, value, dtype, figure, note)
 
 
-def stated(machine: Machine, found: Rate) -> float:
+def figure_value(machine: Machine, found: Rate) -> float:
     """The figure behind a rate, before the share of it that is reached: what an override of it takes.
 
     >>> from roofline.hardware import chip
     >>> h100 = chip("h100", achievable=True)
     >>> tensor = rate(h100, Key("flops", "matrix", "bf16"))
-    >>> round(tensor.value / stated(h100, tensor), 3)
+    >>> round(tensor.value / figure_value(h100, tensor), 3)
     0.803
     """
     if found.figure is None or not machine.use_achievable or machine.over == WARM:
@@ -159,7 +160,7 @@ def unit_for(machine: Machine, place: str, dtype: str) -> Unit | None:
     return None if choice is None else choice.unit
 
 
-def choose_unit(machine: Machine, place: str, dtype: str) -> Choice | None:
+def choose_unit(machine: Machine, place: str, dtype: str) -> UnitChoice | None:
     """Choose the compute unit and dtype for arithmetic at ``place``, or None where nothing can run it.
 
     ``matrix`` takes the exact dtype on a matrix unit, else on a vector unit, else the next wider dtype on a matrix
@@ -178,7 +179,7 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> Choice | None:
     for name in _exact_names(dtype):
         for unit in units:
             if name in unit.peaks:
-                return Choice(unit, name, _note(machine, units, unit, dtype, name))
+                return UnitChoice(unit, name, _note(machine, units, unit, dtype, name))
     for group in _wider(dtype):
         for kind in dict.fromkeys(unit.kind for unit in units):
             able = [
@@ -186,7 +187,7 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> Choice | None:
             ]
             if able:
                 _, unit, name = max(able, key=lambda item: (item[0], item[2] == "bf16"))
-                return Choice(unit, name, _note(machine, units, unit, dtype, name))
+                return UnitChoice(unit, name, _note(machine, units, unit, dtype, name))
     return None
 
 
@@ -332,7 +333,7 @@ def _bandwidth(machine: Machine, level: str) -> float | None:
     if machine.mesh is None or level not in machine.mesh.sizes:
         found = rate(machine, Key("bytes", level))
         return None if found is None else found.value
-    ways = [(rate(machine, Key("wire", part.place)), part.directions) for part in machine.mesh[level].levels]
+    ways = [(rate(machine, Key("wire", part.place)), part.directions) for part in machine.mesh[level].segments]
     values = [found.value * int(count) for found, count in ways if found is not None]
     return min(values) if values and len(values) == len(ways) else None
 
@@ -380,3 +381,89 @@ def unit_words(units: Iterable[Unit]) -> list[str]:
     """List the words a unit may be chosen by: the names, then the kinds."""
     listed = list(units)
     return list(dict.fromkeys([*(u.name for u in listed), *(u.kind for u in listed)]))
+
+
+def working_set(op: Op) -> Any:
+    """Bytes an operation touches: every tensor once, all its repeats together; None where it names no tensors."""
+    tensors = {tensor.ident: tensor for tensor in (*op.reads, *op.writes)}
+    if not tensors:
+        return None
+    sizes = [tensor.capacity_bytes for tensor in tensors.values()]
+    return sum(sizes[1:], sizes[0]) * op.repeat
+
+
+def resting_level(machine: Machine, main: Memory, touched: float) -> Memory:
+    """The innermost level that holds a working set and has a bandwidth, else the main memory."""
+    inner = [m for m in machine.memories if not m.link and m is not main and m.capacity and m.bandwidth]
+    holding = [m for m in inner if m.capacity is not None and m.capacity.value >= touched]
+    return min(holding, key=lambda m: m.capacity.value if m.capacity else math.inf, default=main)
+
+
+def warm_bandwidth(machine: Machine, main: Memory, op: Op | None) -> tuple[str, Any, str] | None:
+    """Return the level an operation's data lies in, how fast it moves from there, and what had to be said.
+
+    For arrays the bandwidth is an array under the main memory's name; for symbols, and for raw work, which names no
+    tensors, it is the main memory's. None where the main memory has no bandwidth.
+    """
+    if main.bandwidth is None:
+        return None
+    touched = None if op is None else working_set(op)
+    if touched is None or is_symbol(touched):
+        return main.name, main.bandwidth.value, "not known to be warm, without the sizes of tensors"
+    if is_array(touched):
+        said = f"{main.name} stands for the level that holds the data, at the rate of that level"
+        return main.name, _for_arrays(machine, main, touched), said
+    at = resting_level(machine, main, touched)
+    if main.curve:
+        return at.name, max(bandwidth_on_curve(main.curve, float(touched)), main.bandwidth.value), ""
+    found = at.bandwidth or main.bandwidth
+    said = _unknown_level(machine, at, touched)
+    if found.basis == "measured" and main.bandwidth.basis != "measured":
+        said = f"the bandwidth of {at.name} is a measured one"
+    return at.name, max(found.value, main.bandwidth.value), said
+
+
+def _unknown_level(machine: Machine, at: Memory, touched: float) -> str:
+    """Say which nearer level holds a working set that is timed elsewhere because its bandwidth is not known.
+
+    >>> from roofline.hardware import chip
+    >>> t4 = chip("t4")
+    >>> _unknown_level(t4, t4.memories[0], 1e6)
+    "l2 holds it all, but no bandwidth of it is known: dram's is taken; give one: l2='… B/s'"
+    """
+    nearer = [m for m in machine.memories if not m.link and m is not at and m.capacity and not m.bandwidth]
+    holding = [m.name for m in nearer if m.capacity is not None and touched <= m.capacity.value < _size(at)]
+    if not holding:
+        return ""
+    name = holding[0]
+    return f"{name} holds it all, but no bandwidth of it is known: {at.name}'s is taken; give one: {name}='… B/s'"
+
+
+def _size(level: Memory) -> float:
+    return level.capacity.value if level.capacity else math.inf
+
+
+def bandwidth_on_curve(curve: Sequence[tuple[float, float]], touched: float) -> float:
+    """Read a curve of bandwidth at a working set: straight lines between its points in logarithms, level beyond."""
+    sizes = [size for size, _ in curve]
+    above = next((index for index, size in enumerate(sizes) if size >= touched), len(sizes))
+    if above == 0 or above == len(sizes):
+        return curve[0 if above == 0 else -1][1]
+    (x0, y0), (x1, y1) = curve[above - 1], curve[above]
+    share = math.log(touched / x0) / math.log(x1 / x0)
+    return float(y0 * (y1 / y0) ** share) if 0 < share < 1 else float(y1)
+
+
+def _for_arrays(machine: Machine, main: Memory, touched: Any) -> Any:
+    import numpy as np
+
+    floor = main.bandwidth.value if main.bandwidth else 0.0
+    if main.curve:
+        x, y = np.log(np.array(main.curve)).T
+        return np.maximum(np.exp(np.interp(np.log(touched), x, y)), floor)
+    speeds = np.full(np.shape(touched), floor)
+    inner = [m for m in machine.memories if not m.link and m is not main and m.capacity and m.bandwidth]
+    for memory in sorted(inner, key=lambda m: -(m.capacity.value if m.capacity else 0)):
+        if memory.capacity is not None and memory.bandwidth is not None:
+            speeds = np.where(touched <= memory.capacity.value, max(memory.bandwidth.value, floor), speeds)
+    return speeds

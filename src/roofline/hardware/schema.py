@@ -6,19 +6,38 @@ The format: a file has ``schema = 1``, ``family``, ``[sources]`` (short name →
 ``{ value, source, basis, note, date }``; ``source``, ``basis`` and ``note`` of the enclosing unit, memory or link
 hold for its figures that have none of their own. A memory's ``curve`` lists working sets in bytes with the bandwidth
 there in B/s. What stands under ``[measurement]`` is :mod:`roofline.measurement`'s own record and is not read here.
+
+A system is a chip with links of its own, from the inside out::
+
+    [system.my-cluster]
+    chip = "h100"                     # a chip of the same file, or of the catalog
+
+    [[system.my-cluster.link]]
+    name = "nvlink"                   # what is not said comes from the chip's link of this name
+
+    [[system.my-cluster.link]]
+    name = "ib"
+    topology = "switch"               # fat-tree: what goes further up crosses this tier's links too
+    bandwidth = "25 GB/s"             # one way, per chip
+    domain = 512                      # chips it joins
+
+>>> from roofline.hardware import chip
+>>> chip("dgx-h100:64").mesh
+Mesh(X=64 nvlink switch 8, ib switch 8)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
+from roofline import dtypes
 from roofline.errors import suggest
 from roofline.frozen import Frozen
 from roofline.hardware.cores import with_products
-from roofline.hardware.inherit import merge
-from roofline.hardware.machine import Alternate, Figure, Link, Machine, Memory, Unit
-from roofline.hardware.reading import (
+from roofline.hardware.machine import LINK_LEVELS, UNIT_KINDS, Alternate, Figure, Link, Machine, Memory, Unit
+from roofline.hardware.toml_fields import (
     FIGURE_KEYS,
     Place,
     by_dtype,
@@ -29,9 +48,9 @@ from roofline.hardware.reading import (
     figure_of,
     flag_of,
     is_count,
+    is_text_list,
     known_keys,
     list_of_tables,
-    peak_name,
     plain_name,
     source_text,
     table_of,
@@ -39,34 +58,22 @@ from roofline.hardware.reading import (
     text_of,
     texts_of,
 )
+from roofline.hardware.torus import SLICE_RULES, WRAP_RULES
+from roofline.statements import assume
 
 SCHEMA = 1
+
 KINDS = ("matrix", "vector")
-
-#: The kind of the units people name; any other name needs ``kind``.
-UNIT_KINDS = {
-    "tensor": "matrix", "mxu": "matrix", "matrix": "matrix", "mme": "matrix", "cube": "matrix", "xmx": "matrix",
-    "amx": "matrix", "cuda": "vector", "vpu": "vector", "vector": "vector", "gpu": "vector", "avx": "vector",
-    "cpu": "vector", "tpc": "vector",
-}  # fmt: skip
-
-#: The memory levels people name, and whether they are links to memory elsewhere.
-LEVEL_NAMES = (
-    "hbm", "dram", "sram", "llc", "l3", "l2", "l1", "smem", "vmem", "cmem", "sbuf", "tmem", "pcie", "c2c", "host",
-)  # fmt: skip
-LINK_LEVELS = frozenset({"pcie", "c2c", "host"})
 
 TOPOLOGIES = ("switch", "fat-tree", "mesh", "ring", "torus2d", "torus3d", "pair", "network")
 
-#: When the axes of a torus close, and which sizes they may have (:mod:`roofline.hardware.network_torus`).
-WRAPS = ("full axis", "cubes of 4", "always", "never")
-SLICES = ("powers of 2", "cubes of 4")
-
 _FILE_KEYS = ("schema", "family", "sources", "chip", "system", "measurement")
+
 _CHIP_KEYS = (
     "name", "inherits", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes", "unit", "memory",
     "link", "price", "alternates", "source", "basis",
 )  # fmt: skip
+
 _UNIT_KEYS = (
     "kind",
     "clock",
@@ -80,14 +87,21 @@ _UNIT_KEYS = (
     "basis",
     "note",
 )
+
 _MEMORY_KEYS = (
     "level", "bandwidth", "capacity", "per_core", "achievable", "link", "label", "curve", "source", "basis", "note",
 )  # fmt: skip
+
 _LINK_KEYS = (
     "name", "bandwidth", "links", "latency", "domain", "achievable", "topology", "label", "axes", "wrap", "slices",
     "host", "reduces", "switches", "ports", "port_bandwidth", "source", "basis", "note",
 )  # fmt: skip
+
 _ALTERNATE_KEYS = ("of", *FIGURE_KEYS, "rejected")
+
+_SYSTEM_KEYS = ("name", "chip", "aliases", "notes", "link")
+
+_Part = TypeVar("_Part", Unit, Memory, Link)
 
 
 def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, Any]], Place]:
@@ -110,7 +124,7 @@ def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, 
     return chips, place
 
 
-def build(
+def build_chip(
     key: str, raw: Mapping[str, Any], place: Place, *, family: str = "", parent: Machine | None = None
 ) -> Machine:
     """Make the Machine of one chip; ``parent`` is what it inherits from, and fills in what is not said."""
@@ -130,7 +144,7 @@ def build(
         core=text_of(raw, "core", place),
         registers=figure_of(raw, "registers", "B", place, defaults_of(raw, place)),
         tdp=figure_of(raw, "tdp", "W", place, defaults_of(raw, place)),
-        notes=texts_of(raw, "notes", place),
+        notes=tuple(assume("machine", texts_of(raw, "notes", place))),
         prices=_prices(raw, place),
         family=family,
         vendor=text_of(raw, "vendor", place),
@@ -150,7 +164,7 @@ def build(
 
 
 def _unit(name: str, raw: Mapping[str, Any], place: Place, kinds: Mapping[str, str]) -> Unit:
-    lone = next((key for key in raw if key not in _UNIT_KEYS and peak_name(key)), "")
+    lone = next((key for key in raw if key not in _UNIT_KEYS and dtypes.peak_name(key)), "")
     if lone:
         place.fail(f"unknown key {lone!r}", f"a peak is written peak.{lone}")
     known_keys(raw, _UNIT_KEYS, place)
@@ -227,8 +241,8 @@ def _link(raw: Mapping[str, Any], place: Place) -> Link:
         topology=topology,
         label=text_of(raw, "label", place),
         axes=_sizes(raw, "axes", place),
-        wrap=_rule(raw, "wrap", WRAPS, place),
-        slices=_rule(raw, "slices", SLICES, place),
+        wrap=_rule(raw, "wrap", WRAP_RULES, place),
+        slices=_rule(raw, "slices", list(filter(None, SLICE_RULES)), place),
         host=_sizes(raw, "host", place),
         reduces=flag_of(raw, "reduces", place, False),
         switches=count_of(raw, "switches", place),
@@ -244,7 +258,7 @@ def _sizes(raw: Mapping[str, Any], key: str, place: Place) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _rule(raw: Mapping[str, Any], key: str, known: tuple[str, ...], place: Place) -> str:
+def _rule(raw: Mapping[str, Any], key: str, known: Iterable[str], place: Place) -> str:
     rule = text_of(raw, key, place)
     if rule and rule not in known:
         place.at(key).fail(f"is {rule!r}", suggest(rule, known, what="rules"))
@@ -288,3 +302,82 @@ def _tile(raw: Mapping[str, Any], place: Place) -> tuple[int, int] | None:
     if not isinstance(tile, list) or len(tile) != 2 or any(not is_count(side) for side in tile):
         place.at("tile").fail(f"is {tile!r}", "expected rows and columns, such as [128, 128]")
     return tile[0], tile[1]
+
+
+def build_system(key: str, raw: Mapping[str, Any], place: Place, chip_named: Callable[[str], Machine]) -> Machine:
+    """Make the Machine of a system's chip, joined by the system's links."""
+    known_keys(raw, _SYSTEM_KEYS, place)
+    name = text_of(raw, "chip", place)
+    if not name:
+        place.at("chip").fail("is missing", "name the chip it is made of, such as 'h100'")
+    chip = chip_named(name)
+    own = {link.name: link for link in chip.links}
+    links = tuple(fill_missing(own[link.name], link) if link.name in own else link for link in links_of(raw, place))
+    if not links:
+        place.fail("has no link", f"add [[system.{key}.link]] tables, the innermost first")
+    widest = 0
+    for link in links:
+        if link.domain is not None and link.domain <= widest:
+            hint = "list the links from the inside out, each joining more chips than the one before"
+            place.at("link").fail(f"{link.name!r} joins {link.domain} chips and the one before it {widest}", hint)
+        if link.domain is not None and widest and link.domain % widest:
+            place.at("link").fail(f"{link.name!r} joins {link.domain} chips", f"expected a multiple of {widest}")
+        widest = link.domain or widest
+    title = text_of(raw, "name", place) or key
+    return replace(
+        chip,
+        key=key,
+        name=f"{chip.name} in {title}",
+        links=links,
+        notes=(*chip.notes, *assume("machine", texts_of(raw, "notes", place))),
+        aliases=texts_of(raw, "aliases", place),
+        file=place.file,
+    )
+
+
+def names_of(key: str, raw: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names a system may be asked for by."""
+    aliases = raw.get("aliases", [])
+    return (key, *(aliases if is_text_list(aliases) else ()))
+
+
+def merge(parent: Machine, child: Machine) -> Machine:
+    """Fill what ``child`` leaves unsaid from ``parent``: part by part, level by level, dtype by dtype.
+
+    Names, prices, notes and what other sources say stay the child's own.
+    """
+    return replace(
+        child,
+        name=child.name if child.name != child.key else parent.name,
+        units=_merge_named(parent.units, child.units, _merge_units),
+        memories=_merge_named(parent.memories, child.memories, fill_missing),
+        links=_merge_named(parent.links, child.links, fill_missing),
+        cores=child.cores or parent.cores,
+        core=child.core or parent.core,
+        registers=child.registers or parent.registers,
+        tdp=child.tdp or parent.tdp,
+        vendor=child.vendor or parent.vendor,
+        notes=child.notes or parent.notes,
+    )
+
+
+def _merge_named(below: tuple[Any, ...], above: tuple[Any, ...], join: Any) -> tuple[Any, ...]:
+    merged = {part.name: part for part in below}
+    for part in above:
+        merged[part.name] = join(merged[part.name], part) if part.name in merged else part
+    return tuple(merged.values())
+
+
+def _merge_units(below: Unit, above: Unit) -> Unit:
+    return replace(
+        fill_missing(below, above),
+        peaks=Frozen({**below.peaks, **above.peaks}),
+        achievable=Frozen({**below.achievable, **above.achievable}),
+        per_clock=Frozen({**below.per_clock, **above.per_clock}),
+    )
+
+
+def fill_missing(below: _Part, above: _Part) -> _Part:
+    """Take what ``above`` leaves unsaid from ``below``."""
+    missing = {f.name: getattr(below, f.name) for f in fields(above) if not getattr(above, f.name)}
+    return replace(above, **missing)

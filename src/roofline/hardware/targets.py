@@ -23,9 +23,8 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import HardwareError, suggest
-from roofline.hardware import loader
+from roofline.hardware import catalog
 from roofline.hardware.machine import Machine
-from roofline.hardware.own import own_file
 from roofline.letters import plain
 
 _SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
@@ -76,7 +75,7 @@ def chip(
 
         machine = with_choices(machine, unit=unit, over=over, achievable=achievable)
     if shape and machine.links:
-        from roofline.hardware.network import with_mesh
+        from roofline.hardware.mesh import with_mesh
 
         machine = with_mesh(machine)
     return machine
@@ -88,7 +87,7 @@ def chips(files: Iterable[str | os.PathLike[str]] = ()) -> list[Machine]:
     >>> len(chips()) >= 74
     True
     """
-    return loader.everything(files)
+    return catalog.all_chips(files)
 
 
 def names() -> list[str]:
@@ -97,9 +96,7 @@ def names() -> list[str]:
     >>> names()[:3]
     ['mi100', 'mi210', 'mi250']
     """
-    from roofline.hardware.index import read
-
-    return list(read().chips)
+    return list(catalog.read_index().chips)
 
 
 def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> tuple[Machine, tuple[int, ...], int]:
@@ -110,28 +107,26 @@ def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> 
     text = target.strip()
     in_file = _FILE.fullmatch(text)
     if in_file is not None:
-        layers = [*loader.layers_of(files), loader.read_layer(in_file["path"])]
-        return loader.find(_chip_in(layers[-1], in_file["name"]), layers), *_shape(in_file["shape"], text)
+        layers = [*catalog.read_layers(files), catalog.read_layer(in_file["path"])]
+        return catalog.find_machine(_chip_in(layers[-1], in_file["name"]), layers), *_shape(in_file["shape"], text)
     text = plain(text)
     name, _, written = text.partition(":")
-    layers = list(loader.layers_of(files)) if files else []
+    layers = list(catalog.read_layers(files)) if files else []
     known = name.strip().lower()
     if known in MEASURED and not any(known in layer.chips for layer in layers):
         of, file, how = MEASURED[known]
-        if not os.path.isfile(own_file(file)):
+        if not os.path.isfile(catalog.user_file(file)):
             raise HardwareError(f"no measurement of {of} is known", hint=f"make one with `{how}`, or name a chip")
-        layers.append(loader.read_layer(own_file(file)))
-    return loader.find(name.strip(), layers), *_shape(written if ":" in text else None, text)
+        layers.append(catalog.read_layer(catalog.user_file(file)))
+    return catalog.find_machine(name.strip(), layers), *_shape(written if ":" in text else None, text)
 
 
-def _chip_in(layer: loader.Layer, name: str | None) -> str:
+def _chip_in(layer: catalog.Layer, name: str | None) -> str:
     """Choose the chip or system of a file named as a target: the one asked for, or the only one."""
     keys: Sequence[str] = [*layer.chips, *layer.systems]
     file = layer.place.file
     if name:
-        from roofline.hardware.index import squash
-
-        found = layer.key(squash(name)) or layer.system(squash(name))
+        found = layer.key(catalog.normalise(name)) or layer.system(catalog.normalise(name))
         if found is None:
             raise HardwareError(f"{file} holds no chip {name!r}", hint=suggest(name, keys, what="its chips"))
         return found

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import rate
-from roofline.hardware.warm import on_curve
+from roofline.hardware.rate import bandwidth_on_curve, rate
 from roofline.measurement.library import GRAIN
 from roofline.measurement.points import Effect
 from roofline.measurement.result import Measurement
@@ -120,7 +119,7 @@ def _order(op: Op, measured: Measurement, threads: int, setting: Setting) -> flo
 def _copy_speed(measured: Measurement, threads: int, size: float) -> float | None:
     """Bandwidth of the plainest copy that was measured, where ``size`` bytes lie."""
     curves = [curve for curve in measured.curves if curve.threads == threads and curve.name in ("copy", "load")]
-    return min((on_curve(curve.values(), size) for curve in curves), default=None)
+    return min((bandwidth_on_curve(curve.values(), size) for curve in curves), default=None)
 
 
 def _table(op: Op, measured: Measurement, threads: int) -> ShapeTable | None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from roofline.errors import InputError
 from roofline.hardware import chip
+from roofline.hardware.catalog import user_file
 from roofline.hardware.machine import Machine
-from roofline.hardware.own import own_file
 from roofline.measurement.machine_chips import ALL, ONE
 from roofline.measurement.machine_file import read_machine_file
 from roofline.measurement.result import Measurement
@@ -27,7 +27,7 @@ def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | N
 
     Raises :class:`~roofline.errors.InputError` where there is none.
     """
-    path = os.fspath(machine) if machine is not None else own_file("this.toml")
+    path = os.fspath(machine) if machine is not None else user_file("this.toml")
     if machine is not None and not os.path.isfile(path):
         raise InputError(f"there is no file {path!r}", hint=f"make it with `roofline measure -o {path}`")
     if not os.path.isfile(path):

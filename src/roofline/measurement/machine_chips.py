@@ -66,18 +66,17 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
 
 def device_chip(measured: Measurement) -> Iterator[str]:
     """Write the chip of an accelerator: fractions of its data sheet where the catalog has one, else plain figures."""
-    from roofline.hardware.index import for_device
-    from roofline.hardware.loader import shipped
+    from roofline.hardware.catalog import chip_of_device, shipped_chip
 
     told = measured.conditions
-    known = for_device(told.processor)
+    known = chip_of_device(told.processor)
     yield f"[chip.{DEVICE}]"
     yield f"name = {text_toml(f'{told.processor}, as measured')}"
     yield f"notes = {texts_toml([f'measured {told.date}', *measured.warnings()[:4]])}"
     if known is not None:
         yield f"inherits = {text_toml(known)}"
         yield ""
-        yield from _fractions(measured, shipped(known))
+        yield from _fractions(measured, shipped_chip(known))
     else:
         yield ""
         yield from _plain_device(measured)

@@ -16,8 +16,7 @@ from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import main_level, with_choices
-from roofline.hardware.warm import WARM, on_curve, resting_level
+from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
 from roofline.measurement.runs import Measured
 from roofline.measurement.samples import Summary
 
@@ -147,7 +146,7 @@ def _warm(machine: Machine, moved: float) -> Machine:
     at = resting_level(machine, main, moved)
     if main.bandwidth is None or at.bandwidth is None:
         return machine
-    speed = on_curve(main.curve, moved) if main.curve else at.bandwidth.value
+    speed = bandwidth_on_curve(main.curve, moved) if main.curve else at.bandwidth.value
     figure = replace(at.bandwidth, value=max(speed, main.bandwidth.value))
     levels = tuple(replace(m, bandwidth=figure) if m.name == at.name else m for m in machine.memories)
     return with_choices(replace(machine, memories=levels), over=at.name)

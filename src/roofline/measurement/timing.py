@@ -15,8 +15,7 @@ from roofline.bounds.question_mesh import names_in
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import with_choices
-from roofline.hardware.warm import WARM
+from roofline.hardware.rate import WARM, with_choices
 from roofline.measurement.effects import Setting, effects, has_roof, threads_used
 from roofline.measurement.executors import Library, any_library, executor, result_format
 from roofline.measurement.here import Here, this_machine

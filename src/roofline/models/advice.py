@@ -22,7 +22,7 @@ from roofline.bounds.advise import LEAST_GAIN
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import stated
+from roofline.hardware.rate import figure_value
 from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
@@ -272,10 +272,10 @@ def _machine(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
         return
     if use.quantity == "flops":
         figure, reason = f"{use.resource}.{use.dtype}", "a higher roof"
-        twice = {**given, figure: stated(before.machine, use.rate) * 2}
+        twice = {**given, figure: figure_value(before.machine, use.rate) * 2}
         yield _with(asked, f"twice the {use.dtype} peak", reason, set=twice)
     if use.quantity == "bytes":
-        twice = {**given, use.resource: stated(before.machine, use.rate) * 2}
+        twice = {**given, use.resource: figure_value(before.machine, use.rate) * 2}
         yield _with(asked, f"twice the {use.resource} bandwidth", "a steeper roof", set=twice)
 
 

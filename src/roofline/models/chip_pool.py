@@ -13,6 +13,7 @@ from dataclasses import replace
 from roofline.errors import InputError
 from roofline.hardware.machine import Figure, Machine
 from roofline.sizes import check
+from roofline.statements import Assumption
 
 
 def pool(machine: Machine, chips: int) -> Machine:
@@ -40,7 +41,7 @@ def pool(machine: Machine, chips: int) -> Machine:
         replace(m, bandwidth=all_of(m.bandwidth), capacity=all_of(m.capacity), curve=()) for m in machine.memories
     )
     tdp = all_of(machine.tdp)
-    note = f"{chips} chips share everything evenly, and what joins them costs nothing"
+    note = Assumption("machine", f"{chips} chips share everything evenly, and what joins them costs nothing")
     name = f"{chips} x {machine.name} sharing evenly"
     notes = (*machine.notes, note)
     return replace(

@@ -237,7 +237,7 @@ def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
 
 def _link(machine: Machine) -> float | None:
     """One-way bandwidth of a chip's outermost link, which leads to other servers."""
-    from roofline.hardware.network_tiers import links_inside_out
+    from roofline.hardware.network import links_inside_out
 
     try:
         links = links_inside_out(machine)

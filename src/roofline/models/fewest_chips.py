@@ -18,8 +18,8 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.shown import Shown
 from roofline.errors import HardwareError, InputError, SizeError
 from roofline.hardware.machine import Machine
+from roofline.hardware.mesh import Slice, smallest_slice, with_chips
 from roofline.hardware.rate import data_level
-from roofline.hardware.slices import Slice, of_size, smallest
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.fit import largest_batch
@@ -122,7 +122,7 @@ def fewest(
     capacity = room(machine)
     needed = footprint(described, batch, context, options)
     ratio = float(needed.total) / capacity
-    least = smallest(machine, max(1, math.ceil(ratio)))
+    least = smallest_slice(machine, max(1, math.ceil(ratio)))
     have = max(1, math.ceil(ratio)) if least is None else least.chips
     # the last of a sequence's tokens is the one a step makes
     sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
@@ -177,7 +177,7 @@ def split_ways(
     A number that divides nothing is passed over.
     """
     for ways in range(1, MOST_WAYS + 1):
-        chips = of_size(machine, ways)
+        chips = with_chips(machine, ways)
         if chips is None:
             continue
         layouts: list[dict[str, Any]] = [{"tensor": ways, "expert": ways}, {"expert": ways}] if expert else []

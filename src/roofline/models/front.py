@@ -17,7 +17,7 @@ from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.shown import Shown
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
-from roofline.hardware.slices import of_size
+from roofline.hardware.mesh import with_chips
 from roofline.models.chip_pool import pool as pooled
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -214,7 +214,7 @@ def _sized(machine: Machine, ways: int, several: bool) -> Machine:
     """So many chips of a kind; a target with a shape, or with one number of ways, as it was given."""
     if not several or machine.shape:
         return machine
-    found = of_size(machine, ways)
+    found = with_chips(machine, ways)
     if found is None:
         raise HardwareError(f"{machine.key} has no group of {ways} chips", hint="a number that a slice or node has")
     return found

@@ -25,8 +25,8 @@ from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
-from roofline.hardware.network_tiers import links_inside_out
-from roofline.hardware.network_torus import TORUS_DIMENSIONS
+from roofline.hardware.network import links_inside_out
+from roofline.hardware.torus import TORUS_DIMENSIONS
 from roofline.models.blocks.experts import Experts
 from roofline.models.config import load
 from roofline.models.description import Model

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from roofline.errors import HardwareError, SizeError
-from roofline.hardware.machine import Machine
-from roofline.hardware.network import MeshAxis, target_text, with_mesh
+from roofline.hardware.machine import Machine, MeshAxis
+from roofline.hardware.mesh import with_mesh
 from roofline.models.blocks.exchange import Algorithm, HandOn, Received
 from roofline.models.blocks.expert_spread import Spread
 from roofline.models.blocks.experts import Experts
@@ -189,7 +189,7 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
     if machine.shape and have != chips:
         made = " · ".join(f"{name} {size}" for name, size in wanted.items())
         raise HardwareError(
-            f"{made} is {chips} chips, and {target_text(machine)} has {have}", hint="their product is the chips"
+            f"{made} is {chips} chips, and {machine.target} has {have}", hint="their product is the chips"
         )
     outer = next((name for name, size in wanted.items() if machine.slices > 1 and size == machine.slices), None)
     if outer is not None:

@@ -22,7 +22,6 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.machine import Machine
-from roofline.hardware.network import target_text
 from roofline.sizes import Size, ceil_div, check, is_array
 
 #: Ways in which chips with whole experts get tokens and give results.
@@ -120,13 +119,13 @@ a divisor of 8: 1, 2, 4, 8
             if have is not None and one * data != have:
                 text = _product({"data": data, **named})
                 raise HardwareError(
-                    f"{text} is {_chips(one * data)}, and {target_text(machine)} has {have}",
+                    f"{text} is {_chips(one * data)}, and {machine.target} has {have}",
                     hint=_fits(have, one),
                 )
         elif have is None:
             data = made.expert // inside if made.expert > inside and made.expert % inside == 0 else 1
         elif have % one:
-            whole = f"{target_text(machine)} with its {have}"
+            whole = f"{machine.target} with its {have}"
             raise HardwareError(
                 f"{_product(named)} is {_chips(one)}, of which {whole} has no whole number",
                 hint=_fits(have, one),

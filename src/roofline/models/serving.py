@@ -17,8 +17,8 @@ from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, suggest
-from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Machine
+from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -329,7 +329,7 @@ def _assumptions(
     elif model.vision is not None:
         said.append("the vision tower runs in prefill alone; its weights are in memory")
     said += model.notes
-    said += given_lines(machine)
+    said += describe_given(machine)
     said += machine.notes
     total, capacity = needed.total, needed.capacity
     if capacity is not None and not is_array(total) and not is_symbol(total) and total > capacity:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.errors import InputError, SizeError
-from roofline.hardware.network import MeshAxis
+from roofline.hardware.machine import MeshAxis
 from roofline.models.blocks.altup import AddToOthers, Correct, LowRank, Predict, Unfold
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.cache_parallel import CacheParallel

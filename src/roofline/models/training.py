@@ -26,8 +26,8 @@ from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError, suggest
-from roofline.hardware.given import given_lines
 from roofline.hardware.machine import Machine
+from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -381,7 +381,7 @@ def _assumptions(
     said += model.notes
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
-    said += given_lines(machine)
+    said += describe_given(machine)
     return list(dict.fromkeys(said))
 
 

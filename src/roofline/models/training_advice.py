@@ -143,7 +143,7 @@ def _pipelines(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
 def _chips(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     """Other chips, as many of them; those of a torus in the same shape."""
     from roofline.hardware import chip
-    from roofline.hardware.network_tiers import links_inside_out
+    from roofline.hardware.network import links_inside_out
 
     machine = found.bound.machine
     if machine.given:

@@ -14,7 +14,7 @@ AllGather, before a ReduceScatter or an AllReduce, and all of them together befo
 Broadcast it is one chip's message. Amounts may be numbers, arrays or symbols, axis sizes too:
 
 >>> from roofline.sizes import symbol
->>> from roofline.hardware.network import with_mesh
+>>> from roofline.hardware.mesh import with_mesh
 >>> n, V = symbol("n"), symbol("V")
 >>> cost("AllReduce", with_mesh(chip("v5p"), {"X": n}).mesh.select("X"), V).work
 Work(wire/X: V*(n - 1)/n, hops/X: n)
@@ -33,8 +33,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline.errors import InputError, suggest
-from roofline.hardware.machine import Machine
-from roofline.hardware.network import MeshAxis
+from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import rate
 from roofline.ops import (  # noqa: F401  (each registers its algorithms)
     collective_book,

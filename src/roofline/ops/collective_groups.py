@@ -8,7 +8,7 @@
 
 Parts of one axis of a slice, where all of them take part, are that axis again:
 
->>> from roofline.hardware.network import with_mesh
+>>> from roofline.hardware.mesh import with_mesh
 >>> cut = with_mesh(chip("v5e:16"), {"X": 8, "Y": 2}).mesh
 >>> [(level.size, level.shape) for names in ("X", "XY") for level in groups(cut.select(names))[0].levels]
 [(8, 'line'), (16, 'ring')]
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from roofline.hardware.network import Level, MeshAxis
+from roofline.hardware.machine import AxisSegment, MeshAxis
 from roofline.sizes import Size, ceil_div, floor_div, is_array, is_symbol, log2, maximum, minimum, product
 
 
@@ -32,7 +32,7 @@ class Group(NamedTuple):
     it too, so members of other units count.
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[AxisSegment, ...]
     size: Size
     below: Size
     units: Size
@@ -55,11 +55,11 @@ class Group(NamedTuple):
 
 def groups(axes: Sequence[MeshAxis]) -> tuple[Group, ...]:
     """Gather the levels of mesh axes by link, from the inside out; axes of one chip run over none."""
-    tiers = sorted({level.tier for axis in axes for level in axis.levels})
+    tiers = sorted({level.tier for axis in axes for level in axis.segments})
     found: list[Group] = []
     outer: Size = 1
     for tier in reversed(tiers):
-        levels = tuple(level for axis in axes for level in axis.levels if level.tier == tier)
+        levels = tuple(level for axis in axes for level in axis.segments if level.tier == tier)
         size = product(level.size for level in levels)
         nested = levels[0].nested
         levels = (replace(levels[0], size=size),) if levels[0].topology != "torus" else _rejoined(levels)
@@ -70,9 +70,9 @@ def groups(axes: Sequence[MeshAxis]) -> tuple[Group, ...]:
     return tuple(reversed(found))
 
 
-def _rejoined(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+def _rejoined(levels: tuple[AxisSegment, ...]) -> tuple[AxisSegment, ...]:
     """Put the parts of a cut axis of a slice together again where all of them take part: they are the whole axis."""
-    found: dict[str, Level] = {}
+    found: dict[str, AxisSegment] = {}
     for level in levels:
         parts = [other for other in levels if level.cut is not None and other.resource == level.resource]
         if level.cut is not None and product(part.size for part in parts) == level.cut[0]:
@@ -84,10 +84,10 @@ def _rejoined(levels: tuple[Level, ...]) -> tuple[Level, ...]:
 
 def _below(axis: MeshAxis, tier: int) -> Size:
     """Chips of one axis under a member of a tier."""
-    here = next((level for level in axis.levels if level.tier == tier), None)
-    if here is not None and len(axis.levels) > 1 and here.topology != "torus":
+    here = next((level for level in axis.segments if level.tier == tier), None)
+    if here is not None and len(axis.segments) > 1 and here.topology != "torus":
         return here.below
-    return product(level.size for level in axis.levels if level.tier < tier)
+    return product(level.size for level in axis.segments if level.tier < tier)
 
 
 def present(n: Size) -> Size:
@@ -139,7 +139,7 @@ def halvings(n: Size) -> Size:
     return floor_div(log2(n), 1)
 
 
-def closed_or_open(level: Level, ring: Size, line: Size) -> Size:
+def closed_or_open(level: AxisSegment, ring: Size, line: Size) -> Size:
     """Choose between what holds on a ring and on a line, entry by entry where the axis is an array of sizes."""
     if is_array(level.wrap):
         return level.wrap * ring + (1 - level.wrap) * line

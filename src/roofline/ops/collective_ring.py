@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofline.hardware.network import Level
+from roofline.hardware.machine import AxisSegment
 from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, all_close, passes, several_links, some_torus
 from roofline.ops.collective_groups import Group, closed_or_open, doublings, half, present, ring_distances, used
 from roofline.ops.collective_multicast import carried
@@ -40,34 +40,34 @@ from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum
 from roofline.work import Work
 
 #: How many links of one level a chip sends on at once, and how many hops one pass takes.
-Ways = Callable[[Level], Size]
+Ways = Callable[[AxisSegment], Size]
 
 _KINDS = (*GATHERING, "AllToAll", "Broadcast")
 
 
-def _one(level: Level) -> Size:
+def _one(level: AxisSegment) -> Size:
     return 1
 
 
-def _both(level: Level) -> Size:
+def _both(level: AxisSegment) -> Size:
     """Both ways round, wherever the network lets a chip send to two neighbours at once."""
     if level.topology == "switch":
         return 1
     return 2 if is_symbol(level.size) else maximum(1, minimum(2, level.size - 1))
 
 
-def natural_ways(level: Level) -> Size:
+def natural_ways(level: AxisSegment) -> Size:
     """All links that the network has: both ways round a ring, one way on a line, a link to every chip of a mesh."""
     if level.topology == "torus":
         return level.directions
     return maximum(1, level.size - 1) if level.topology == "mesh" else 1
 
 
-def _around(level: Level) -> Size:
+def _around(level: AxisSegment) -> Size:
     return level.size - 1
 
 
-def _around_and_back(level: Level) -> Size:
+def _around_and_back(level: AxisSegment) -> Size:
     """Once round; where a line has no way back from its last chip to the first, that is all links the other way."""
     n = level.size
     if level.topology != "torus":
@@ -75,11 +75,11 @@ def _around_and_back(level: Level) -> Size:
     return closed_or_open(level, n - 1, 2 * n - 3 if is_symbol(n) else n - 1 + maximum(0, n - 2))
 
 
-def _halfway(level: Level) -> Size:
+def _halfway(level: AxisSegment) -> Size:
     return half(level.size)
 
 
-def natural_hops(level: Level) -> Size:
+def natural_hops(level: AxisSegment) -> Size:
     """Hops of one pass: half round a ring, from end to end of a line, one on a switch or a mesh."""
     if level.topology != "torus":
         return present(level.size)
@@ -105,11 +105,11 @@ def passing(call: Call, ways: Ways, hops: Ways, *, one_way: bool = False) -> Wor
 def _broadcast(call: Call, ways: Ways, hops: Ways) -> Work:
     """Pass small pieces on as they come; on a mesh the first chip sends to all at once."""
 
-    def sent(group: Group, level: Level) -> Size:
+    def sent(group: Group, level: AxisSegment) -> Size:
         at_once = level.topology == "mesh" and ways is natural_ways
         return exact_div(call.nbytes, group.below * (1 if at_once else ways(level)))
 
-    def passed(level: Level) -> Size:
+    def passed(level: AxisSegment) -> Size:
         if level.topology == "torus" or ways is not natural_ways:
             return level.size - 1
         return doublings(level.size) if level.topology == "switch" else present(level.size)
@@ -117,7 +117,7 @@ def _broadcast(call: Call, ways: Ways, hops: Ways) -> Work:
     return spread(call, sent, passed, hops)
 
 
-def spread(call: Call, sent: Callable[[Group, Level], Size], passed: Ways, gathered: Ways) -> Work:
+def spread(call: Call, sent: Callable[[Group, AxisSegment], Size], passed: Ways, gathered: Ways) -> Work:
     """Broadcast within the first unit of every tier, and gather in the others what the next tier brought to each chip.
 
     ``sent`` are the bytes over one link of a level, ``passed`` the hops of the broadcast, ``gathered`` those of the

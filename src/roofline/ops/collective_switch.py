@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.hardware.network import Level
+from roofline.hardware.machine import AxisSegment
 from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, one_link, only_switches
 from roofline.ops.collective_groups import Group, doublings, halvings, present
 from roofline.ops.collective_ring import natural_hops, passing, spread
@@ -40,7 +40,7 @@ def tree(call: Call) -> Work:
     if call.kind != "Broadcast":
         return passing(call, lambda level: 1, lambda level: doublings(level.size))
 
-    def sent(group: Group, level: Level) -> Size:
+    def sent(group: Group, level: AxisSegment) -> Size:
         return exact_div(call.nbytes * doublings(level.size), group.below)
 
     return spread(call, sent, lambda level: doublings(level.size), lambda level: doublings(level.size))
@@ -86,6 +86,6 @@ def in_switch(call: Call) -> Work:
     return work
 
 
-def _passed_on(group: Group) -> tuple[Level, ...]:
+def _passed_on(group: Group) -> tuple[AxisSegment, ...]:
     """A switch sends on to the next what it has got, so no chip's own link is crossed again."""
     return tuple(replace(level, nested=False) for level in group.levels)

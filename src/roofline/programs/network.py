@@ -27,8 +27,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from roofline.errors import HardwareError
-from roofline.hardware.machine import Machine
-from roofline.hardware.network import AXIS_NAMES, SLICE_AXIS, MeshAxis, target_text, with_mesh
+from roofline.hardware.machine import AXIS_NAMES, SLICE_AXIS, Machine, MeshAxis
+from roofline.hardware.mesh import with_mesh
 from roofline.ops.pricing import RING, Group
 from roofline.sizes import Size, product
 from roofline.work import Op
@@ -54,7 +54,7 @@ def place(ops: Sequence[Op], machine: Machine) -> Placed:
         return Placed(tuple(ops), machine, ())
     if not sent:
         many = machine.mesh.chips
-        alone = (f"the program is not split: it runs on one of the {many} chips of {target_text(machine)}",)
+        alone = (f"the program is not split: it runs on one of the {many} chips of {machine.target}",)
         return Placed(tuple(ops), machine, alone if many > 1 else ())
     chips = machine.mesh.chips
     cuts = {1, chips}
@@ -72,7 +72,7 @@ def _placed(ops: Sequence[Op], machine: Machine) -> Placed:
     from roofline.ops.collective_choice import Chooser
 
     axes, chooser = _in_order(machine), Chooser("auto", machine)
-    where = target_text(machine)
+    where = machine.target
     notes: dict[str, None] = {}
     priced = []
     for op in ops:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.hardware.network import MeshAxis
+from roofline.hardware.machine import MeshAxis
 from roofline.models.blocks.exchange import Algorithm, exchanged
 from roofline.models.description import Block, Cached, Weight
 from roofline.models.step import divided, is_zero

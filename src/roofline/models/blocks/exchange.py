@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.hardware.network import MeshAxis
+from roofline.hardware.machine import MeshAxis
 from roofline.models.description import Block, Cached, Weight
 from roofline.models.step import divided
 from roofline.models.trace import Trace
@@ -79,10 +79,10 @@ class HandOn(Block):
 
 def _neighbours(axis: MeshAxis) -> MeshAxis:
     """Two chips of an axis of a torus that lie side by side; behind switches the farthest pair sets the time."""
-    first = axis.levels[0]
+    first = axis.segments[0]
     if first.topology != "torus":
         return axis
-    return replace(axis, size=2, levels=(replace(first, size=2, wrap=False),))
+    return replace(axis, size=2, segments=(replace(first, size=2, wrap=False),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline import dtypes
-from roofline.hardware.network import MeshAxis
+from roofline.hardware.machine import MeshAxis
 from roofline.models.blocks.exchange import Algorithm, exchanged
 from roofline.models.step import Step, divided
 from roofline.models.trace import Trace

@@ -1,12 +1,21 @@
-"""TOML files → Machines: the shipped catalog of chips and systems, and the user's own files laid over it.
+"""Names → Machines: the shipped catalog of chips and systems, and the user's own files laid over it.
 
 A layer is one file. A name is looked up in the user's layers, the last one first, then in the shipped index; the
 chip is then taken from the topmost layer that defines it. ``inherits`` looks one layer further down when a chip
 inherits from its own key, so that a user's ``[chip.h100] inherits = "h100"`` changes only what it says.
+
+The index says which file holds a chip and under which names it may be asked for, so that a command parses one TOML
+file. ``python -m roofline.hardware.catalog`` makes it from the files, and a test holds it to them.
+
+>>> normalise("NVIDIA H100 SXM"), normalise("tpu-v5e"), normalise("TPU v5e"), normalise("gtx1080ti")
+('h100sxm', 'v5e', 'v5e', '1080ti')
+>>> read_index().key("1080 Ti"), read_index().file("gtx-1080-ti")
+('gtx-1080-ti', 'nvidia-pascal.toml')
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,18 +23,28 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
+from roofline import letters
 from roofline.errors import HardwareError, did_you_mean
-from roofline.hardware import index
-from roofline.hardware.doubts import doubts
+from roofline.hardware.checks import doubtful_figures
 from roofline.hardware.machine import Machine
-from roofline.hardware.reading import Place, is_text_list
-from roofline.hardware.schema import build, check_file
+from roofline.hardware.schema import build_chip, build_system, check_file, names_of
+from roofline.hardware.toml_fields import Place, is_text_list
+
+CATALOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalog")
+
+INDEX = "index.json"
+
+#: Words in front of a chip's name that say who makes it or what it is, not which one it is.
+_MAKERS = re.compile(
+    r"^(?:gpu|nvidia|amd|google|intel|aws|apple|huawei|cerebras|geforce|gtx|rtx|tesla|instinct|radeon|cloud|tpu|ascend|xeon|epyc)+(?=.)"
+)
 
 #: Several chips as other tools write them: ``8xH100``, ``h100 x 8``, ``v5e-16``, ``v5e 4x4``.
 _MANY = re.compile(
     r"(?P<count>\d+)\s*[x×*]\s*(?P<chip>\S.*)|(?P<first>.+?)(?:\s*[x×*]\s*|(?P<hyphen>-)|\s+)(?P<shape>\d+(?:[x×]\d+)*)",
     re.IGNORECASE,
 )
+
 #: Chips whose slices Google names after their TensorCores: a v4-8 is four chips.
 _COUNTED_BY_CORE = ("v2", "v3", "v4", "v5p")
 
@@ -34,6 +53,121 @@ MOST_LISTED = 16
 
 #: The most chips one may inherit through.
 LONGEST_CHAIN = 50
+
+
+def user_file(name: str) -> str:
+    """Name a file or folder of the user's own, such as the one of this machine's measured figures, ``this.toml``."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(home, "roofline", name)
+
+
+class Index(NamedTuple):
+    """``chips`` maps a key to its file, ``aliases`` a squashed name to a key, ``match`` a device name to a key.
+
+    ``systems`` maps the key of a system to its file, ``system_aliases`` a squashed name to such a key.
+    """
+
+    chips: Mapping[str, str]
+    aliases: Mapping[str, str]
+    match: Mapping[str, str]
+    systems: Mapping[str, str]
+    system_aliases: Mapping[str, str]
+
+    def key(self, name: str) -> str | None:
+        """Return the key of the chip called ``name``, or None."""
+        return self.aliases.get(normalise(name))
+
+    def file(self, key: str) -> str:
+        """Return the name of the file that holds a chip."""
+        return self.chips[key]
+
+
+def normalise(name: str) -> str:
+    """Reduce a name to what is compared: lower case, letters and digits, no maker in front."""
+    plain = re.sub(r"[\W_]+", "", letters.plain(name).lower())
+    return _MAKERS.sub("", plain)
+
+
+@cache
+def read_index() -> Index:
+    """Read the shipped index, once."""
+    with open(os.path.join(CATALOG, INDEX), encoding="utf-8") as handle:
+        data: dict[str, Any] = json.load(handle)
+    return Index(data["chips"], data["aliases"], data["match"], data["systems"], data["system_aliases"])
+
+
+def chip_of_device(name: str) -> str | None:
+    """Return the key of the chip a driver reports under this name, the most specific pattern winning, or None.
+
+    A pattern stands at the end of the name: what follows a name makes another chip ("RTX 4090 D", "H200 NVL").
+
+    >>> [chip_of_device(name) for name in ("NVIDIA A100-SXM4-40GB", "TPU v5 lite", "NVIDIA GeForce RTX 4090 D")]
+    ['a100-40gb', 'v5e', None]
+    """
+    device = " ".join(name.split()).lower()
+    found = [pattern for pattern in read_index().match if re.search(rf"(?<!\w){re.escape(pattern.lower())}$", device)]
+    return read_index().match[max(found, key=len)] if found else None
+
+
+def _chip_of_short_name(squashed: str) -> str | None:
+    """Return the key of the chip whose driver's name this is without its maker, or None.
+
+    >>> _chip_of_short_name(normalise("V100-SXM2-32GB")), _chip_of_short_name(normalise("v100"))
+    ('v100', None)
+    """
+    return next((key for pattern, key in read_index().match.items() if normalise(pattern) == squashed), None)
+
+
+def chips_of_family(word: str) -> list[str]:
+    """List the chips of a maker or an architecture, as the files of the catalog are called.
+
+    >>> chips_of_family("hopper")[:3], chips_of_family("gpu")
+    (['h100', 'h100-pcie', 'h100-nvl'], [])
+    """
+    words = {key: file.removesuffix(".toml").split("-") for key, file in read_index().chips.items()}
+    return [] if word == "gpu" else [key for key, found in words.items() if word in found]
+
+
+def make_index(machines: Iterable[Machine], systems: Iterable[Machine] = ()) -> dict[str, Any]:
+    """Make the content of an index; two chips, or a chip and a system, under one name are an error."""
+    chips: dict[str, str] = {}
+    aliases: dict[str, str] = {}
+    match: dict[str, str] = {}
+    for machine in machines:
+        chips[machine.key] = os.path.basename(machine.file)
+        for name in (machine.key, machine.name, *machine.aliases):
+            _claim(aliases, normalise(name), machine.key, "name")
+        for pattern in machine.match:
+            _claim(match, pattern, machine.key, "device name")
+    system_files: dict[str, str] = {}
+    system_aliases: dict[str, str] = {}
+    for system in systems:
+        system_files[system.key] = os.path.basename(system.file)
+        for name in (system.key, *system.aliases):
+            _claim(dict(aliases), normalise(name), system.key, "name")
+            _claim(system_aliases, normalise(name), system.key, "name")
+    return {
+        "schema": 1,
+        "chips": chips,
+        "aliases": dict(sorted(aliases.items())),
+        "match": match,
+        "systems": system_files,
+        "system_aliases": dict(sorted(system_aliases.items())),
+    }
+
+
+def _claim(taken: dict[str, str], name: str, key: str, what: str) -> None:
+    other = taken.setdefault(name, key)
+    if other != key:
+        raise HardwareError(f"the {what} {name!r} belongs to both {other} and {key}", hint="keep it in one of them")
+
+
+def write_index(folder: str = CATALOG) -> None:
+    """Make the index anew from the catalog files in ``folder``."""
+    content = make_index(read_chips(folder), read_systems(folder))
+    with open(os.path.join(folder, INDEX), "w", encoding="utf-8") as handle:
+        json.dump(content, handle, indent=1, ensure_ascii=False)
+        handle.write("\n")
 
 
 class Layer(NamedTuple):
@@ -49,15 +183,13 @@ class Layer(NamedTuple):
         for key, raw in self.chips.items():
             aliases = raw.get("aliases", [])
             listed = aliases if is_text_list(aliases) else []
-            if squashed in (index.squash(key), *map(index.squash, listed)):
+            if squashed in (normalise(key), *map(normalise, listed)):
                 return key
         return None
 
     def system(self, squashed: str) -> str | None:
         """Return the key of the system with this name, or None."""
-        from roofline.hardware.network_systems import names_of
-
-        return next((k for k, raw in self.systems.items() if squashed in map(index.squash, names_of(k, raw))), None)
+        return next((k for k, raw in self.systems.items() if squashed in map(normalise, names_of(k, raw))), None)
 
 
 def read_layer(path: str) -> Layer:
@@ -80,7 +212,7 @@ def read_layer(path: str) -> Layer:
     return Layer(chips, place, data.get("family", ""), data.get("system", {}))
 
 
-def layers_of(files: Iterable[str | os.PathLike[str]]) -> list[Layer]:
+def read_layers(files: Iterable[str | os.PathLike[str]]) -> list[Layer]:
     """Read the user's files and the ``*.toml`` files of the user's folders, in order."""
     layers = []
     for item in [files] if isinstance(files, (str, os.PathLike)) else files:
@@ -99,43 +231,43 @@ def _inside(folder: str) -> list[str]:
 
 @cache
 def _shipped_layer(file: str) -> Layer:
-    return read_layer(os.path.join(index.CATALOG, file))
+    return read_layer(os.path.join(CATALOG, file))
 
 
 @cache
-def shipped(key: str) -> Machine:
+def shipped_chip(key: str) -> Machine:
     """Build a chip of the shipped catalog from its one file."""
-    layer = _shipped_layer(index.read().file(key))
+    layer = _shipped_layer(read_index().file(key))
     return _build(key, layer, [layer], ())
 
 
-def find(name: str, layers: Sequence[Layer] = ()) -> Machine:
+def find_machine(name: str, layers: Sequence[Layer] = ()) -> Machine:
     """Build the chip called ``name`` from the user's layers or the shipped catalog.
 
-    >>> find("NVIDIA H100 SXM").name
+    >>> find_machine("NVIDIA H100 SXM").name
     'NVIDIA H100 SXM5 80GB'
-    >>> find("Tesla V100-SXM2-32GB").key
+    >>> find_machine("Tesla V100-SXM2-32GB").key
     'v100'
-    >>> find("h10")
+    >>> find_machine("h10")
     Traceback (most recent call last):
     roofline.errors.HardwareError: unknown chip 'h10'; did you mean 'h100'? (`roofline chips` lists all)
     """
-    squashed = index.squash(name)
+    squashed = normalise(name)
     for position in range(len(layers) - 1, -1, -1):
         key, system = layers[position].key(squashed), layers[position].system(squashed)
         if key is not None:
             machine = _from_layers(key, layers, ())
-            return replace(machine, warnings=doubts(machine, _base(key, layers)))
+            return replace(machine, warnings=doubtful_figures(machine, _base(key, layers)))
         if system is not None:
             return _build_system(system, layers[position], layers[: position + 1])
-    shipped_key, shipped_system = index.read().aliases.get(squashed), index.read().system_aliases.get(squashed)
+    shipped_key, shipped_system = read_index().aliases.get(squashed), read_index().system_aliases.get(squashed)
     if shipped_key is None and shipped_system is None:
-        shipped_key = index.for_device(name) or index.device_key(squashed)
+        shipped_key = chip_of_device(name) or _chip_of_short_name(squashed)
     if shipped_key is not None:
         return _from_layers(shipped_key, layers, ())
     if shipped_system is not None:
-        return _build_system(shipped_system, _shipped_layer(index.read().systems[shipped_system]), layers)
-    raise unknown(name, layers)
+        return _build_system(shipped_system, _shipped_layer(read_index().systems[shipped_system]), layers)
+    raise unknown_chip(name, layers)
 
 
 #: Words for kinds of machines, and how to list those of the kind.
@@ -145,25 +277,25 @@ _KINDS = {"gpu": "", "cuda": " --filter nvidia", "rocm": " --filter amd"}
 _HERE = ("cpu", "local", "localhost", "here", "host")
 
 
-def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
+def unknown_chip(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
     if os.path.isdir(os.path.expanduser(name)):
         return HardwareError(f"{name!r} is a folder", hint="lay its files over the catalog with --chips (files=)")
     if name.lower().endswith((".json", ".yaml", ".yml", ".txt", ".csv", ".py")):
         return HardwareError(f"{name!r} is no machine file", hint="one is TOML, and its name ends in .toml")
-    larger = index.read().aliases.get(index.squash(name) + "gb")
+    larger = read_index().aliases.get(normalise(name) + "gb")
     if larger is not None:
         return HardwareError(f"unknown chip {name!r}", hint=f"did you mean {larger!r}? (`roofline chips` lists all)")
     several = _several(name, layers)
     if several:
         return HardwareError(f"unknown chip {name!r}", hint=several)
-    own = {index.squash(key): key for layer in layers for key in (*layer.chips, *layer.systems)}
-    own |= {squashed: key for squashed, key in index.read().system_aliases.items() if squashed not in own}
-    squashed, every = index.squash(name), [*own, *index.read().aliases]
+    own = {normalise(key): key for layer in layers for key in (*layer.chips, *layer.systems)}
+    own |= {squashed: key for squashed, key in read_index().system_aliases.items() if squashed not in own}
+    squashed, every = normalise(name), [*own, *read_index().aliases]
     begin = re.match(r"[a-z]{2,}", squashed)
     alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
     near = did_you_mean(squashed, alike) or did_you_mean(squashed, every)
-    family = index.family(squashed)
+    family = chips_of_family(squashed)
     if squashed in _HERE:
         hint = "measure this machine with `roofline measure`, then --on this; `roofline chips` lists data sheets"
     elif len(family) > MOST_LISTED:
@@ -173,7 +305,7 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     elif squashed in _KINDS:
         hint = f"name one: `roofline chips{_KINDS[squashed]}` lists them"
     elif near:
-        key = own.get(near) or index.read().aliases[near]
+        key = own.get(near) or read_index().aliases[near]
         called = key if near in own or near == key.replace("-", "") else min(key, near, key=len)
         hint = f"did you mean {called!r}? (`roofline chips` lists all)"
     elif "/" in name or "\\" in name or re.search(r"\.\w+$", name):
@@ -185,14 +317,14 @@ def unknown(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
 
 def _several(name: str, layers: Sequence[Layer]) -> str:
     """Say how ``8xH100``, ``h100 x 8``, ``v5e-16`` or ``h100,a100`` is written, where that is meant."""
-    if "," in name and all(index.squash(part) in index.read().aliases for part in name.split(",")):
+    if "," in name and all(normalise(part) in read_index().aliases for part in name.split(",")):
         return f"chips are named one by one: {' and '.join(repr(part.strip()) for part in name.split(','))}"
     found = _MANY.fullmatch(name.strip())
     if found is None:
         return ""
     chip, count = found["chip"] or found["first"], found["count"] or found["shape"]
-    squashed = index.squash(chip)
-    key = next((k for layer in reversed(layers) if (k := layer.key(squashed))), index.read().aliases.get(squashed))
+    squashed = normalise(chip)
+    key = next((k for layer in reversed(layers) if (k := layer.key(squashed))), read_index().aliases.get(squashed))
     if key is None:
         return ""
     if found["hyphen"] and key in _COUNTED_BY_CORE and count.isdigit() and int(count) > 1:
@@ -205,18 +337,18 @@ def _from_layers(key: str, layers: Sequence[Layer], chain: tuple[str, ...]) -> M
     for position in range(len(layers) - 1, -1, -1):
         if key in layers[position].chips:
             return _build(key, layers[position], layers[: position + 1], chain)
-    if key in index.read().chips:
-        return shipped(key)
-    raise unknown(key, layers)
+    if key in read_index().chips:
+        return shipped_chip(key)
+    raise unknown_chip(key, layers)
 
 
 def _base(key: str, layers: Sequence[Layer]) -> Machine | None:
     """The chip that a chip of the user's builds on or stands in for, if any."""
     parent = next((layer.chips[key].get("inherits") for layer in reversed(layers) if key in layer.chips), None)
-    if parent is not None and index.squash(parent) != index.squash(key):
-        known = index.read().aliases.get(index.squash(parent), parent)
+    if parent is not None and normalise(parent) != normalise(key):
+        known = read_index().aliases.get(normalise(parent), parent)
         return _from_layers(known, layers, ())
-    return shipped(key) if key in index.read().chips else None
+    return shipped_chip(key) if key in read_index().chips else None
 
 
 def _build(key: str, layer: Layer, layers: Sequence[Layer], chain: tuple[str, ...]) -> Machine:
@@ -224,22 +356,21 @@ def _build(key: str, layer: Layer, layers: Sequence[Layer], chain: tuple[str, ..
     place = layer.place.at("chip", key)
     parent = raw.get("inherits")
     if parent is None:
-        return build(key, raw, place, family=layer.family)
+        return build_chip(key, raw, place, family=layer.family)
     if not isinstance(parent, str):
         place.at("inherits").fail(f"is {parent!r:.60}", "expected the name of one chip, such as 'h100'")
-    return build(key, raw, place, family=layer.family, parent=_parent(parent, key, place, layers, chain))
+    return build_chip(key, raw, place, family=layer.family, parent=_parent(parent, key, place, layers, chain))
 
 
 def _build_system(key: str, layer: Layer, layers: Sequence[Layer]) -> Machine:
     """Build a system from its layer; the chip it is made of is looked up like any other name."""
-    from roofline.hardware.network_systems import build_system
 
     def chip_named(name: str) -> Machine:
-        squashed = index.squash(name)
+        squashed = normalise(name)
         known = next((k for below in reversed(layers) if (k := below.key(squashed))), None)
-        known = known or index.read().aliases.get(squashed)
+        known = known or read_index().aliases.get(squashed)
         if known is None:
-            place.at("chip").fail(f"names {name!r}, which is not known", unknown(name, layers).hint)
+            place.at("chip").fail(f"names {name!r}, which is not known", unknown_chip(name, layers).hint)
         return _from_layers(known, layers, ())
 
     place = layer.place.at("system", key)
@@ -248,8 +379,8 @@ def _build_system(key: str, layer: Layer, layers: Sequence[Layer]) -> Machine:
 
 def _parent(name: str, key: str, place: Place, layers: Sequence[Layer], chain: tuple[str, ...]) -> Machine:
     """Find what a chip inherits from: in its own layer and those below, or below only where it names itself."""
-    squashed = index.squash(name)
-    below = layers[:-1] if squashed == index.squash(key) else layers
+    squashed = normalise(name)
+    below = layers[:-1] if squashed == normalise(key) else layers
     found = next((k for layer in reversed(below) if (k := layer.key(squashed))), None)
     if found is not None and any(found in layer.chips for layer in below):
         step = f"{len(below)}:{found}"
@@ -258,13 +389,13 @@ def _parent(name: str, key: str, place: Place, layers: Sequence[Layer], chain: t
         if len(chain) >= LONGEST_CHAIN:
             place.at("inherits").fail(f"goes through more than {LONGEST_CHAIN} chips", "inherit from nearer the root")
         return _from_layers(found, below, (*chain, step))
-    shipped_key = index.read().aliases.get(squashed)
+    shipped_key = read_index().aliases.get(squashed)
     if shipped_key is None or shipped_key in chain:
-        place.at("inherits").fail(f"names {name!r}, which is not known", unknown(name, layers).hint)
-    return shipped(shipped_key)
+        place.at("inherits").fail(f"names {name!r}, which is not known", unknown_chip(name, layers).hint)
+    return shipped_chip(shipped_key)
 
 
-def read_folder(folder: str) -> list[Machine]:
+def read_chips(folder: str) -> list[Machine]:
     """Build every chip of the catalog files in a folder, file by file, in order."""
     machines = []
     for file in _inside(folder):
@@ -279,17 +410,21 @@ def read_systems(folder: str) -> list[Machine]:
     return [_build_system(key, layer, layers) for layer in layers for key in layer.systems]
 
 
-def systems() -> list[str]:
+def system_names() -> list[str]:
     """List the keys of the shipped systems.
 
-    >>> systems()
+    >>> system_names()
     ['trn2-ultraserver', 'dgx-b200', 'gb200-superpod', 'dgx-h100', 'dgx-h200']
     """
-    return list(index.read().systems)
+    return list(read_index().systems)
 
 
-def everything(files: Iterable[str | os.PathLike[str]] = ()) -> list[Machine]:
+def all_chips(files: Iterable[str | os.PathLike[str]] = ()) -> list[Machine]:
     """Build all chips: the shipped ones, the user's own in place of those of the same key, then the user's others."""
-    layers = layers_of(files)
-    keys = dict.fromkeys([*index.read().chips, *(key for layer in layers for key in layer.chips)])
+    layers = read_layers(files)
+    keys = dict.fromkeys([*read_index().chips, *(key for layer in layers for key in layer.chips)])
     return [_from_layers(key, layers, ()) for key in keys]
+
+
+if __name__ == "__main__":
+    write_index()

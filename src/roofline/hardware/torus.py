@@ -15,9 +15,9 @@ Mesh axes take the axes of a slice in order: whole ones, several, or a part of o
 is a ring for none of them, and they share its links, so it stays one resource. A collective over all of its parts has
 the whole axis again:
 
->>> from roofline.hardware.network import with_mesh
+>>> from roofline.hardware.mesh import with_mesh
 >>> cut = with_mesh(chip("v5p:16x16x16"), {"fsdp": 512, "tensor": 8}).mesh
->>> cut, [axis.levels[-1].resource for axis in cut]
+>>> cut, [axis.segments[-1].resource for axis in cut]
 (Mesh(fsdp=512 ici ring 16, ici ring 16, ici line 2, tensor=8 ici line), ['ici Z', 'ici Z'])
 """
 
@@ -25,19 +25,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roofline.errors import HardwareError
-from roofline.hardware.machine import Link, Machine
-from roofline.hardware.network import AXIS_NAMES, SLICE_AXIS, Level, MeshAxis, level_of, target_text
-from roofline.sizes import Size, is_array, is_symbol, product
+from roofline.hardware.machine import AXIS_NAMES, SLICE_AXIS, AxisSegment, Link, Machine, MeshAxis
+from roofline.hardware.network import links_inside_out
+from roofline.sizes import Size, is_array, is_one, is_symbol, product
 
 #: Axes of each kind of torus.
 TORUS_DIMENSIONS = {"ring": 1, "torus2d": 2, "torus3d": 3}
 
 
-class Axis(NamedTuple):
+class SliceAxis(NamedTuple):
     """One axis of the slice, or a part of it: the link it is made of, its tier, its size.
 
     ``closed`` says whether its chips close a ring; ``number`` and ``whole`` are the place among the axes of the slice
@@ -71,7 +71,7 @@ def _cubes(link: Link, sizes: Sequence[Size]) -> list[Any]:
 _CUBE = 4
 
 #: When the axes of a slice close, by the ``wrap`` of its link; axes of a symbolic size are taken to close.
-WRAPS: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {
+WRAP_RULES: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {
     "full axis": _full_axis,
     "cubes of 4": _cubes,
     "always": lambda link, sizes: [True for _ in sizes],
@@ -79,7 +79,7 @@ WRAPS: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {
 }
 
 #: Which sizes the axes of a slice may have, by the ``slices`` of its link: the rule, and how it reads.
-SLICES: Mapping[str, tuple[Callable[[int], bool], str]] = {
+SLICE_RULES: Mapping[str, tuple[Callable[[int], bool], str]] = {
     "powers of 2": (lambda n: n & (n - 1) == 0, "its axes are powers of 2"),
     "cubes of 4": (lambda n: n <= 2 or n % _CUBE == 0, "its axes are 1, 2 or a multiple of 4"),
     "": (lambda n: True, ""),
@@ -91,7 +91,7 @@ def torus_axes(
 ) -> tuple[tuple[MeshAxis, ...], tuple[str, ...]]:
     """Lay mesh axes over the axes of a slice, in order; the last may run over several slices."""
     own = [(link, tier) for tier, link in enumerate(links) if link.topology in TORUS_DIMENSIONS]
-    whole = {name: size for name, size in sizes.items() if not _is_one(size)}
+    whole = {name: size for name, size in sizes.items() if not is_one(size)}
     across = _across(machine, whole)
     inside = {name: size for name, size in whole.items() if name != across}
     numbers = machine.shape and all(isinstance(size, int) for size in sizes.values())
@@ -106,19 +106,19 @@ def torus_axes(
     return made, (*_notes(made, wrap), *(_cuts(taken, axes) if numbers else ()))
 
 
-def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size], wrap: bool | None) -> list[Axis]:
+def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size], wrap: bool | None) -> list[SliceAxis]:
     """List the axes of a slice, and say of each whether it closes."""
-    found: list[Axis] = []
+    found: list[SliceAxis] = []
     left = list(shape)
     for link, tier in own:
         sizes, left = left[: TORUS_DIMENSIONS[link.topology]], left[TORUS_DIMENSIONS[link.topology] :]
-        closes = WRAPS[link.wrap or "never"](link, sizes) if wrap is None else [wrap for _ in sizes]
+        closes = WRAP_RULES[link.wrap or "never"](link, sizes) if wrap is None else [wrap for _ in sizes]
         for size, closed in zip(sizes, closes, strict=True):
-            found.append(Axis(link, tier, size, len(found), closed, size, closed))
+            found.append(SliceAxis(link, tier, size, len(found), closed, size, closed))
     return found
 
 
-def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[Axis]]) -> dict[str, MeshAxis]:
+def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[SliceAxis]]) -> dict[str, MeshAxis]:
     """Make the mesh axes, and name what is busy on each: parts of one axis of the slice are one resource.
 
     It goes by the slice's own axes, ``ici X``, or, where mesh axes bear such names, by the first of them along it.
@@ -126,36 +126,32 @@ def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[Axis]]) -> d
     names = {} if any(name in AXIS_NAMES for name in inside) else dict(enumerate(AXIS_NAMES))
     made: dict[str, MeshAxis] = {}
     for name, size in inside.items():
-        parts = [axis for axis in taken[name] if not _is_one(axis.size)]
+        parts = [axis for axis in taken[name] if not is_one(axis.size)]
         places = [name] if len(parts) == 1 else [f"{name}.{count}" for count in range(1, len(parts) + 1)]
-        levels = tuple(
-            level_of(
+        segments = tuple(
+            AxisSegment.over(
                 axis.link, axis.tier, place, axis.size, topology="torus", wrap=axis.closed,
                 resource=f"{axis.link.name} {names.setdefault(axis.number, place)}",
                 cut=None if _is_whole(axis) else (axis.whole, bool(axis.ring)),
             )
             for axis, place in zip(parts, places, strict=True)
         )  # fmt: skip
-        made[name] = MeshAxis(name, size, levels)
+        made[name] = MeshAxis(name, size, segments)
     return made
 
 
-def _is_whole(axis: Axis) -> bool:
+def _is_whole(axis: SliceAxis) -> bool:
     """Whether this is all of an axis of the slice; sizes that are no numbers are never cut."""
     return not isinstance(axis.size, int) or axis.size == axis.whole
 
 
-def _is_one(size: Size) -> bool:
-    return isinstance(size, int) and size == 1
-
-
-def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[Axis]) -> dict[str, list[Axis]]:
+def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[SliceAxis]) -> dict[str, list[SliceAxis]]:
     """Give each mesh axis the next axes of the slice that multiply to its size, the last of them perhaps in part.
 
     What is left of an axis goes to the next. No part of a cut axis closes: its ends are not neighbours.
     """
-    left = [axis for axis in physical if not _is_one(axis.size)]
-    taken: dict[str, list[Axis]] = {}
+    left = [axis for axis in physical if not is_one(axis.size)]
+    taken: dict[str, list[SliceAxis]] = {}
     for name, size in inside.items():
         need, taken[name] = int(size), []
         while need > 1:
@@ -163,7 +159,7 @@ def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[Axis
             here = math.gcd(need, axis.size)
             if here not in (need, axis.size):
                 hint = "an axis takes axes of the slice in order: whole ones, and a part that divides the next"
-                raise HardwareError(f"axis {name} of {size} does not fit the axes of {target_text(machine)}", hint=hint)
+                raise HardwareError(f"axis {name} of {size} does not fit the axes of {machine.target}", hint=hint)
             part = axis._replace(closed=axis.closed and here == axis.whole)
             taken[name].append(part._replace(size=here))
             need //= here
@@ -172,11 +168,11 @@ def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[Axis
     return taken
 
 
-def _cuts(taken: Mapping[str, Sequence[Axis]], axes: Mapping[str, MeshAxis]) -> list[str]:
+def _cuts(taken: Mapping[str, Sequence[SliceAxis]], axes: Mapping[str, MeshAxis]) -> list[str]:
     """Say which axes of the slice are cut between mesh axes."""
     parts: dict[str, list[str]] = {}
     for name, pieces in taken.items():
-        for axis, level in zip(pieces, axes[name].levels, strict=True):
+        for axis, level in zip(pieces, axes[name].segments, strict=True):
             if axis.size != axis.whole:
                 parts.setdefault(level.resource, []).append(f"{name} {axis.size}")
     return [
@@ -193,17 +189,17 @@ def _across(machine: Machine, whole: Mapping[str, Size]) -> str | None:
     if name is None or not isinstance(whole[name], int) or whole[name] != machine.slices:
         made = ", ".join(f"{n}={size}" for n, size in whole.items())
         hint = f"the last axis runs over the slices, as in {SLICE_AXIS}={machine.slices}"
-        raise HardwareError(f"the axes {made} do not fit {machine.slices} slices of {target_text(machine)}", hint=hint)
+        raise HardwareError(f"the axes {made} do not fit {machine.slices} slices of {machine.target}", hint=hint)
     return name
 
 
-def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> Level:
+def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> AxisSegment:
     tier = next((i for i, link in enumerate(links) if link.topology == "network"), None)
     if tier is None:
         raise HardwareError(
             f"no network between slices of {machine.name} is known", hint="give one, as in dcn='6 GB/s'"
         )
-    return level_of(links[tier], tier, name, size, topology="switch")
+    return AxisSegment.over(links[tier], tier, name, size, topology="switch")
 
 
 def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size]) -> None:
@@ -224,7 +220,7 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
     numbers = sorted((n for n in shape if isinstance(n, int)), reverse=True)
     if longest and any(n > most for n, most in zip(numbers, longest, strict=False)):
         whole = (
-            _even_slice(product(numbers), longest, SLICES[links[0].slices][0])
+            _even_slice(product(numbers), longest, SLICE_RULES[links[0].slices][0])
             if len(numbers) == len(shape) < dimensions
             else ()
         )
@@ -240,7 +236,7 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
     if domain is not None and product(numbers) > domain:
         raise HardwareError(f"{what}: it joins at most {domain} chips", hint="take a smaller slice")
     for n in numbers:
-        allowed, says = SLICES[links[0].slices]
+        allowed, says = SLICE_RULES[links[0].slices]
         if not allowed(n):
             raise HardwareError(f"{what}: {says}", hint="see the vendor's list of slices")
 
@@ -259,7 +255,7 @@ def _even_slice(chips: int, longest: Sequence[int], allowed: Callable[[int], boo
 
 def _notes(axes: Sequence[MeshAxis], wrap: bool | None) -> tuple[str, ...]:
     said = []
-    for level in (level for axis in axes for level in axis.levels if level.topology == "torus"):
+    for level in (part for axis in axes for part in axis.segments if part.topology == "torus"):
         if wrap is not None:
             said.append(f"axis {level.place}: {'with' if wrap else 'without'} wrap-around, as asked")
         elif is_symbol(level.size):
@@ -269,3 +265,25 @@ def _notes(axes: Sequence[MeshAxis], wrap: bool | None) -> tuple[str, ...]:
         elif level.shape == "line":
             said.append(f"axis {level.place}: {level.size} chips in a line, without wrap-around")
     return tuple(said)
+
+
+def slice_shapes(machine: Machine) -> Iterator[tuple[int, ...]]:
+    """Every slice, its axes in increasing order."""
+    tori = [link for link in links_inside_out(machine) if link.topology in TORUS_DIMENSIONS]
+    axes = sorted((n for link in tori for n in link.axes), reverse=True)
+    allowed, _ = SLICE_RULES[tori[0].slices]
+    domain = tori[-1].domain or math.prod(axes)
+
+    def grow(left: list[int], least: int) -> Iterator[tuple[int, ...]]:
+        if not left:
+            yield ()
+            return
+        for size in range(least, left[0] + 1):
+            if allowed(size):
+                yield from ((size, *rest) for rest in grow(left[1:], size))
+
+    host = sorted((1,) * (len(axes) - len(tori[0].host)) + tori[0].host)
+    for shape in grow(sorted(axes), 1):
+        whole = all(n >= least for n, least in zip(shape, host, strict=True))
+        if math.prod(shape) <= domain and (whole or math.prod(shape) < math.prod(host)):
+            yield shape

@@ -20,6 +20,7 @@ from roofline.frozen import Frozen
 from roofline.hardware.machine import Figure
 
 BASES = ("spec", "derived", "measured", "table", "given")
+
 FIGURE_KEYS = ("value", "source", "basis", "note", "date")
 
 
@@ -88,7 +89,7 @@ def by_dtype(
     found: dict[str, Figure] = {}
     for written, value in table.items():
         here = place.at(key, written)
-        name = peak_name(written)
+        name = dtypes.peak_name(written)
         if name is None:
             known = [found for found in dtypes.names() if dtypes.get(found).family != "complex"] + ["fp16_acc16"]
             here.fail(f"unknown dtype {written!r}", suggest(written, known, what="dtypes"))
@@ -97,20 +98,6 @@ def by_dtype(
             here.fail(f"is {name} again, with another figure", f"formats that run alike have one: {key}.{name}")
         found[name] = read
     return Frozen(found)
-
-
-def peak_name(name: str) -> str | None:
-    """Name what a peak is listed under: the arithmetic of a format, with its accumulate width if that is not 32.
-
-    >>> peak_name("fp8_e4m3"), peak_name("float16"), peak_name("nvfp4"), peak_name("fp16_acc32")
-    ('fp8', 'fp16', 'fp4', 'fp16')
-    >>> peak_name("fp16_acc16"), peak_name("bf61"), peak_name("complex64")
-    ('fp16_acc16', None, None)
-    """
-    base, marked, width = name.partition("_acc")
-    if not dtypes.is_dtype(base) or (marked and not width.isdecimal()) or dtypes.get(base).family == "complex":
-        return None
-    return dtypes.arithmetic_name(base) + (f"_acc{width}" if width not in ("", "32") else "")
 
 
 def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: Place) -> None:
