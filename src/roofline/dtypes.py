@@ -22,11 +22,11 @@ before it is multiplied); ggml for q4_0 and q8_0 (blocks of 32 with an fp16 scal
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from roofline.errors import DTypeError, suggest
-from roofline.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ neutral words of Work (``matrix``, ``vector``, ``main``) into its own units and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.errors import HardwareError
-from roofline.frozen import Frozen, dataclass
+from roofline.frozen import Frozen
 from roofline.sizes import Size, is_array, is_symbol, maximum, minimum, product
 from roofline.statements import Assumption
 

@@ -24,10 +24,9 @@ roofline.errors.HardwareError: a mesh of 2048 chips is larger than dgx-h100, whi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from roofline.errors import HardwareError
-from roofline.frozen import dataclass
 from roofline.hardware.machine import AxisSegment, Link, Machine, MeshAxis
 from roofline.sizes import Size, ceil_div, floor_div, is_array, is_one, is_symbol, maximum, product
 

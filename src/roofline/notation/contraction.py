@@ -22,9 +22,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from roofline.errors import NotationError
-from roofline.frozen import dataclass
 from roofline.notation.broadcasting import broadcast
 from roofline.notation.result import match
 from roofline.notation.scope import Scope, Wanted, is_number, rename

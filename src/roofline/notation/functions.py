@@ -11,10 +11,9 @@ two agree.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from roofline.errors import did_you_mean
-from roofline.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

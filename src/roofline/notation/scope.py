@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, NotationError
-from roofline.frozen import Frozen, dataclass
+from roofline.frozen import Frozen
 from roofline.notation.structure import Axis, Dim, Shape, Span, Step, TensorNode
 
 DEFAULT_DTYPE = "bf16"

@@ -8,10 +8,10 @@ label classified as contracted, batch or kept. Costs are built from steps alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.frozen import Frozen, dataclass
+from roofline.frozen import Frozen
 
 
 def nothing() -> Mapping[str, Any]:
