@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline.charts import Chart, plot
-from roofline.charts.bars_chart import bars_chart
-from roofline.charts.front_chart import front_chart
-from roofline.charts.serving_charts import memory_by_part, serving_roofline, time_by_operation
+from roofline.charts.bar_charts import bars_chart
+from roofline.charts.serving_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
 from roofline.models import latency_throughput, serve
 
 WEIGHTS_INT8 = "bf16[B, D] * int8[D, F] -> bf16[B, F]"

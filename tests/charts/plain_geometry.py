@@ -1,11 +1,11 @@
-"""Rectangles and segments one by one, without arrays: what :mod:`roofline.charts.boxes` is held against."""
+"""Rectangles and segments one by one, without arrays: what :mod:`roofline.charts.placement` is held against."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from roofline.charts.boxes import TOUCH, Box, Segment, Vertex, drawn
+from roofline.charts.placement import TOUCH, Box, Segment, Vertex, drawn
 
 
 def overlap(first: Box, second: Box) -> bool:

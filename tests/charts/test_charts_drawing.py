@@ -12,11 +12,10 @@ from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
 from plain_geometry import crosses, overlap
 
 from roofline.charts import plot
-from roofline.charts.boxes import Box
 from roofline.charts.chart import SMALLEST
-from roofline.charts.draw import placed
+from roofline.charts.drawing import DASHES, THEMES, contrast, placed
 from roofline.charts.layout import MARKER
-from roofline.charts.themes import DASHES, THEMES, contrast
+from roofline.charts.placement import Box
 from roofline.errors import InputError
 
 SIZES = [(600, 400), (720, 480), (1200, 720)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline import bound, plot, solve
-from roofline.charts.marks import Line, Ridge
+from roofline.charts.specification import Line, Ridge
 
 TEXT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 

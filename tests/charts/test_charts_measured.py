@@ -9,7 +9,7 @@ from charts_to_draw import RUNS
 
 from roofline.bounds.api import bound
 from roofline.charts import Measured, plot, read_measured
-from roofline.charts.draw import placed
+from roofline.charts.drawing import placed
 from roofline.errors import InputError
 
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_geometry import crosses, crosses_line, overlap
 
-from roofline.charts.boxes import Box, Boxes, Segments
-from roofline.charts.placement import around, beside, place
+from roofline.charts.placement import Box, Boxes, Segments, around, beside, place
 
 FRAME = Box(200, 150, 400, 300)
 anchors = st.tuples(st.integers(5, 395), st.integers(5, 295))

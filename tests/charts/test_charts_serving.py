@@ -16,10 +16,9 @@ from charts_to_draw import (
     times_of_step,
 )
 
-from roofline.charts.bars_chart import bars_chart
-from roofline.charts.draw import placed
-from roofline.charts.front_chart import front_chart
-from roofline.charts.serving_charts import memory_by_part, serving_roofline, time_by_operation
+from roofline.charts.bar_charts import bars_chart
+from roofline.charts.drawing import placed
+from roofline.charts.serving_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
 from roofline.cli.output import show_chart
 from roofline.errors import InputError
 from roofline.models import latency_throughput, serve

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from roofline.bounds.api import bound
 from roofline.bounds.solve import solve
 from roofline.charts import plot
-from roofline.charts.ticks import ticks
+from roofline.charts.axes import ticks
 from roofline.errors import InputError, SizeError
 
 

@@ -9,7 +9,7 @@ import pytest
 from charts_to_draw import ALL, exercise_3, two_bandwidths, two_chips
 
 from roofline.charts import Axis
-from roofline.charts.ticks import ticks
+from roofline.charts.axes import ticks
 from roofline.errors import InputError
 
 

@@ -11,9 +11,9 @@ import pytest
 from made import made
 
 from roofline import chip
-from roofline.charts.measured_chart import measured_chart
+from roofline.charts.bar_charts import MOST_OPERATIONS, split_chart
+from roofline.charts.measurement_charts import measured_chart
 from roofline.charts.plot import plot
-from roofline.charts.split_chart import MOST, split_chart
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware.rate import with_choices
@@ -72,11 +72,11 @@ def test_what_was_not_measured_is_not_drawn(options, said):
 
 
 def test_time_is_split_longest_first(measured):
-    runs = [Measured(f"op {n}", 1e9, 1e9, 0.1 * n, "fp32") for n in range(1, MOST + 3)]
+    runs = [Measured(f"op {n}", 1e9, 1e9, 0.1 * n, "fp32") for n in range(1, MOST_OPERATIONS + 3)]
     chart = split_chart(points_of(runs, chip("this", files=[measured])))
     rows = chart.y.names
-    assert [name.partition(",")[0] for name in rows[:2]] == [f"op {MOST + 2}", f"op {MOST + 1}"]
-    assert (len(rows), rows[-1]) == (MOST + 1, "2 more, 3%")
+    assert [name.partition(",")[0] for name in rows[:2]] == [f"op {MOST_OPERATIONS + 2}", f"op {MOST_OPERATIONS + 1}"]
+    assert (len(rows), rows[-1]) == (MOST_OPERATIONS + 1, "2 more, 3%")
     least, rest = (bar for bar in chart.bars if bar.row == 0)
     assert least.x1 == rest.x0 == pytest.approx(1e9 / 90e9)
     assert rest.x1 == pytest.approx(runs[-1].seconds)

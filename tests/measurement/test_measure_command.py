@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from made import made
 
-from roofline.charts.bandwidth_chart import bandwidth_chart
+from roofline.charts.measurement_charts import bandwidth_chart
 from roofline.cli import main
 from roofline.errors import InputError, MissingExtraError
 from roofline.measurement import write_machine_file

@@ -10,8 +10,8 @@ from made import made
 from rich.console import Console
 
 from roofline import bound
+from roofline.charts.bar_charts import RULELESS, split_chart
 from roofline.charts.plot import plot
-from roofline.charts.split_chart import RULELESS, split_chart
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip

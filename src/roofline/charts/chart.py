@@ -1,6 +1,7 @@
-"""Chart: a picture as a value. It can be inspected, changed by copies, and drawn when saved or shown.
+"""Chart: a picture as a value. It can be inspected, changed by copies, and is drawn when it is saved or shown.
 
->>> from roofline.charts.marks import Axis, Line, Ridge
+>>> from roofline.charts.axes import Axis
+>>> from roofline.charts.specification import Line, Ridge
 >>> roof = Chart(
 ...     kind="roofline",
 ...     title="TPU v5e",
@@ -12,23 +13,26 @@
 <Chart 'TPU v5e': roofline with 1 line, 1 ridge>
 >>> roof.ridges[0].x, roof.with_title("v5e").with_theme("dark").theme, roof.theme
 (240.0, 'dark', 'light')
+
+Charts of a kind are registered, so that adding one touches the file that draws it and no other:
+
+>>> list(charts_of("size")), charts_of("serving")["memory"].__name__
+(['throughput', 'time'], 'memory_by_part')
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, TypeVar
 
-from roofline.charts.marks import MARK_NAMES, Axis, Bar, Line, Mark, Point, Region, Ridge
+from roofline.charts import drawing, terminal
+from roofline.charts.drawing import THEMES
+from roofline.charts.specification import Specification
 from roofline.errors import InputError, suggest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from os import PathLike
-
-AnyMark = TypeVar("AnyMark", Line, Point, Region, Ridge, Bar)
-
-THEMES = ("light", "dark")
+from roofline.hardware.machine import Machine
 
 #: File endings a chart can be saved under.
 FORMATS = ("svg", "png", "pdf")
@@ -37,63 +41,9 @@ FORMATS = ("svg", "png", "pdf")
 SMALLEST = (320, 240)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chart:
-    """A picture's specification.
-
-    Attributes
-        ``kind``      ``roofline``, ``throughput``, ``time``, ``bars`` or ``front``
-        ``title``, ``subtitle``   what is shown, and of which machine
-        ``x``, ``y``  the axes
-        ``marks``     lines, points, regions, ridges and bars in data units, in drawing order
-        ``notes``     conventions and anything a reader must know, in small print below
-        ``theme``     ``light`` or ``dark``
-        ``width``, ``height``   of the picture in pixels
-    """
-
-    kind: str
-    title: str
-    x: Axis
-    y: Axis
-    marks: tuple[Mark, ...]
-    subtitle: str = ""
-    notes: tuple[str, ...] = ()
-    theme: str = "light"
-    width: int = 720
-    height: int = 480
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """The lines in order."""
-        return self._only(Line)
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """The operations in order."""
-        return self._only(Point)
-
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        """The coloured stretches in order."""
-        return self._only(Region)
-
-    @property
-    def ridges(self) -> tuple[Ridge, ...]:
-        """The corners in order: ridges of a roofline, knees of a curve."""
-        return self._only(Ridge)
-
-    @property
-    def bars(self) -> tuple[Bar, ...]:
-        """The bars in order."""
-        return self._only(Bar)
-
-    def line(self, label: str) -> Line:
-        """Find a line by its label."""
-        found = next((line for line in self.lines if line.label == label), None)
-        if found is None:
-            known = [line.label for line in self.lines]
-            raise InputError(f"no line {label!r} in this chart", hint=suggest(label, known, what="lines"))
-        return found
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Chart(Specification):
+    """A :class:`~roofline.charts.specification.Specification` that can be drawn: saved, shown, printed as text."""
 
     def with_title(self, title: str, subtitle: str | None = None) -> Chart:
         """Return the chart under another title (and subtitle)."""
@@ -102,7 +52,9 @@ class Chart:
     def with_size(self, width: int, height: int) -> Chart:
         """Return the chart in another size, in pixels.
 
-        >>> Chart("time", "", Axis("", "", "linear", (0, 1)), Axis("", "", "linear", (0, 1)), ()).with_size(90, 60)
+        >>> from roofline.charts.axes import Axis
+        >>> axis = Axis("", "", "linear", (0, 1))
+        >>> Chart("time", "", axis, axis, ()).with_size(90, 60)
         Traceback (most recent call last):
         roofline.errors.InputError: a chart of 90 × 60 pixels has no room for its text; at least 320 × 240
         """
@@ -117,58 +69,50 @@ class Chart:
             raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
         return replace(self, theme=theme)
 
-    def save(self, path: str | PathLike[str], *, scale: float = 2.0) -> None:
+    def save(self, path: str | os.PathLike[str], *, scale: float = 2.0) -> None:
         """Draw to a file; its ending says the format: ``.svg``, ``.png`` or ``.pdf``.
 
         ``scale`` is the number of pixels of a PNG for each pixel of :attr:`width` (2 is sharp on today's screens and
         in print). The same chart always gives the same SVG, byte for byte.
         """
-        from roofline.charts.draw import write
-
-        write(self, known_path(path), scale)
+        drawing.write(self, chart_path(path), scale)
 
     def to_text(self, width: int = 80, height: int = 24, *, color: bool = False) -> str:
         """Draw for a terminal: ``width`` columns, about ``height`` rows and a key below; ``color`` uses ANSI codes."""
-        from roofline.charts.terminal import to_text
-
-        return to_text(self, width, height, color=color)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The specification under stable keys in SI units (schema ``roofline/chart/1``)."""
-        return {
-            "schema": "roofline/chart/1",
-            "kind": self.kind,
-            "title": self.title,
-            "subtitle": self.subtitle,
-            "x": _plain(asdict(self.x)),
-            "y": _plain(asdict(self.y)),
-            "marks": [{"mark": MARK_NAMES[type(mark)], **_plain(asdict(mark))} for mark in self.marks],
-            "notes": list(self.notes),
-        }
+        return terminal.to_text(self, width, height, color=color)
 
     def _repr_svg_(self) -> str:
-        from roofline.charts.draw import svg
-
-        return svg(self)
+        return drawing.svg(self)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich.text import Text
 
         yield Text.from_ansi(self.to_text(max(40, min(options.max_width, 110)), color=console.is_terminal))
 
-    def __repr__(self) -> str:
-        names = [MARK_NAMES[type(mark)] for mark in self.marks]
-        counts = [f"{n} {name}{'s' * (n > 1)}" for name in MARK_NAMES.values() if (n := names.count(name))]
-        return f"<Chart {self.title!r}: {self.kind} with {', '.join(counts)}>"
 
-    def _only(self, kind: type[AnyMark]) -> tuple[AnyMark, ...]:
-        return tuple(mark for mark in self.marks if isinstance(mark, kind))
+Draw = TypeVar("Draw", bound=Callable[..., Chart])
+
+_DRAWN: dict[tuple[str, str], Callable[..., Chart]] = {}
 
 
-def known_path(path: str | PathLike[str]) -> str:
-    """Give a path as text; an error where no chart can be saved there."""
-    import os
+def draws(subject: str, kind: str) -> Callable[[Draw], Draw]:
+    """Register a function that draws a kind of chart of a subject (``size``, ``serving``)."""
 
+    def keep(draw: Draw) -> Draw:
+        _DRAWN[subject, kind] = draw
+        return draw
+
+    return keep
+
+
+def charts_of(subject: str) -> dict[str, Callable[..., Chart]]:
+    """The charts of a subject by kind. They stand in one file of this room, named for the subject."""
+    import_module(f"roofline.charts.{subject}_charts")
+    return {kind: draw for (of, kind), draw in _DRAWN.items() if of == subject}
+
+
+def chart_path(path: str | os.PathLike[str]) -> str:
+    """The path as text; raises where no chart can be saved there."""
     text = os.fspath(path)
     ending = os.path.splitext(text)[1].lower().lstrip(".")
     if ending not in FORMATS:
@@ -180,5 +124,19 @@ def known_path(path: str | PathLike[str]) -> str:
     return text
 
 
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+def joined(names: Sequence[str]) -> str:
+    """Join different names as a sentence does.
+
+    >>> joined(["H100"]), joined(["H100", "A100"]), joined(["a", "b", "c", "a"])
+    ('H100', 'H100 and A100', 'a, b and c')
+    """
+    listed = list(dict.fromkeys(names))
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+
+
+def ordered_notes(notes: Iterable[str], machines: Sequence[Machine]) -> tuple[str, ...]:
+    """Each note once, without a full stop; the remarks of the machines' own data sheets last."""
+    listed = list(notes)
+    remarks = {note for machine in machines for note in machine.notes}
+    ordered = [*(n for n in listed if n not in remarks), *(n for n in listed if n in remarks)]
+    return tuple(dict.fromkeys(note.rstrip(".") for note in ordered))

@@ -11,11 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from roofline.charts.boxes import Box, Segment, Vertex
-from roofline.charts.chart import Chart
-from roofline.charts.key import KeyItem, groups, key_rows, of_line, of_ridge, parts
-from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
-from roofline.charts.placement import Candidate, around, beside, place
+from roofline.charts.axes import Axis, axis_title, ticks
+from roofline.charts.placement import Box, Candidate, Segment, Vertex, around, beside, place
+from roofline.charts.specification import Line, Mark, Point, Region, Ridge, Specification
 from roofline.charts.text import (
     GAP,
     LINE_SPACING,
@@ -26,12 +24,16 @@ from roofline.charts.text import (
     SWATCH_GAP,
     TEXT,
     TITLE,
+    KeyEntry,
     Measure,
     Text,
     block,
+    chart_key,
+    key_rows,
+    line_entry,
+    ridge_entry,
     wrap,
 )
-from roofline.charts.ticks import axis_title, ticks
 
 MARKER = 11.0
 
@@ -93,15 +95,15 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Label:
     """A label that wants a place, and what stands in the key where there is none."""
 
     text: Text
     candidates: tuple[Candidate, ...]
-    item: KeyItem | None = None
+    entry: KeyEntry | None = None
 
 
-def layout(chart: Chart, measure: Measure) -> Layout:
+def layout(chart: Specification, measure: Measure) -> Layout:
     """Lay a chart out.
 
     Where a point's name finds no place, or too many names stand far from their points, the names become numbers,
@@ -109,19 +111,19 @@ def layout(chart: Chart, measure: Measure) -> Layout:
     """
     labels = {point.text: point.label for point in chart.points if point.text}
     names = list(labels)
-    key = [*groups(chart.lines), *parts(chart.bars)]
-    if chart.bars:
-        key += [of_line(line) for line in chart.lines]
+    key = chart_key(chart)
     if len(names) <= MOST_NAMES:
         plain, well = _labelled(chart, measure, key, names)
         if well:
             return plain
     numbered = replace(chart, marks=tuple(_numbered(mark, names) for mark in chart.marks))
-    numbers = [KeyItem(f"{number} {_one_line(text, labels[text])}") for number, text in enumerate(names, 1)]
+    numbers = [KeyEntry(f"{number} {_one_line(text, labels[text])}") for number, text in enumerate(names, 1)]
     return _labelled(numbered, measure, [*key, *numbers], ())[0]
 
 
-def _labelled(chart: Chart, measure: Measure, key: Sequence[KeyItem], names: Sequence[str]) -> tuple[Layout, bool]:
+def _labelled(
+    chart: Specification, measure: Measure, key: Sequence[KeyEntry], names: Sequence[str]
+) -> tuple[Layout, bool]:
     """Move labels without a place to the key, which takes room from the others, until each stands here or there.
 
     It does not go well where one of ``names`` would have to move, or too many stand far from their points.
@@ -129,7 +131,7 @@ def _labelled(chart: Chart, measure: Measure, key: Sequence[KeyItem], names: Seq
     while True:
         found, missing = _attempt(chart, measure, key)
         led = sum(text.leader is not None and "\n".join(text.lines) in names for text in found.labels)
-        well = led <= MOST_LEADERS and not any(item.text in names for item in missing)
+        well = led <= MOST_LEADERS and not any(entry.text in names for entry in missing)
         if not missing or not well:
             return found, well
         key = [*key, *missing]
@@ -139,34 +141,36 @@ def _numbered(mark: Mark, names: Sequence[str]) -> Mark:
     return replace(mark, text=str(names.index(mark.text) + 1)) if isinstance(mark, Point) and mark.text else mark
 
 
-def _attempt(chart: Chart, measure: Measure, key: Sequence[KeyItem]) -> tuple[Layout, list[KeyItem]]:
+def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) -> tuple[Layout, list[KeyEntry]]:
     """Lay out with this key and every label that is not in it; return also the entries of those without a place."""
     frame, texts, x_ticks, y_ticks = _surroundings(chart, measure, key)
-    wanted = [label for label in _wanted(chart, frame, measure) if label.item not in key]
+    asked = [label for label in _labels(chart, frame, measure) if label.entry not in key]
     found = place(
-        [w.candidates for w in wanted],
+        [label.candidates for label in asked],
         # the first and the last row reach to the edges
         inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - (0 if chart.bars else 4)),
         taken=[Box(*frame.at(x, y), MARKER, MARKER) for x, y in _marked(chart)],
         lines=list(_segments(chart, frame)),
     )
     labels = tuple(
-        replace(w.text, x=c.box.x, y=c.box.y, angle=c.box.angle, leader=c.leader, box=c.box)
-        for w, c in zip(wanted, found, strict=True)
+        replace(label.text, x=c.box.x, y=c.box.y, angle=c.box.angle, leader=c.leader, box=c.box)
+        for label, c in zip(asked, found, strict=True)
         if c is not None
     )
-    missing = dict.fromkeys(w.item for w, c in zip(wanted, found, strict=True) if c is None and w.item is not None)
+    missing = dict.fromkeys(
+        label.entry for label, c in zip(asked, found, strict=True) if c is None and label.entry is not None
+    )
     return Layout(frame, tuple(texts), labels, x_ticks, y_ticks), list(missing)
 
 
-def _marked(chart: Chart) -> Iterator[Vertex]:
+def _marked(chart: Specification) -> Iterator[Vertex]:
     """Where markers stand, in data units."""
     yield from ((point.x, point.y) for point in chart.points)
     yield from ((ridge.x, ridge.y) for ridge in chart.ridges)
 
 
 def _surroundings(
-    chart: Chart, measure: Measure, key: Sequence[KeyItem]
+    chart: Specification, measure: Measure, key: Sequence[KeyEntry]
 ) -> tuple[Frame, list[Text], tuple[tuple[float, str], ...], tuple[tuple[float, str], ...]]:
     """Title, ticks, axis titles, key and notes, and the frame that is left between them."""
     room = chart.width - 2 * MARGIN
@@ -234,7 +238,7 @@ def _boxed(text: Text, measure: Measure) -> Text:
     return replace(text, box=Box(text.x + shift, text.y, width + before, height))
 
 
-def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
+def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_Label]:
     for line in chart.lines:
         if line.text:
             yield _line_label(line, frame, measure)
@@ -242,18 +246,18 @@ def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
         if point.text:
             lines = tuple(point.text.split("\n"))
             width, height = block(lines, TEXT, measure)
-            yield _Wanted(
+            yield _Label(
                 Text(lines, 0, 0, TEXT, series=point.series, role="label"),
                 tuple(around(frame.at(point.x, point.y), width, height, reach=REACH)),
-                None if point.text.isdigit() else KeyItem(point.text),
+                None if point.text.isdigit() else KeyEntry(point.text),
             )
     for ridge in chart.ridges:
         if ridge.text:
             width, height = block((ridge.text,), TEXT, measure)
-            yield _Wanted(
+            yield _Label(
                 Text((ridge.text,), 0, 0, TEXT, series=ridge.series, role="label"),
                 tuple(around(frame.at(ridge.x, ridge.y), width, height, reach=70.0)),
-                of_ridge(ridge),
+                ridge_entry(ridge),
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
@@ -261,13 +265,13 @@ def _wanted(chart: Chart, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
         if bar.text:
             width, height = block((bar.text,), TEXT, measure)
             x, y = frame.at(bar.x1, bar.row + 0.5)
-            yield _Wanted(
+            yield _Label(
                 Text((bar.text,), 0, 0, TEXT, role="label"),
                 (Candidate(Box(x + GAP + width / 2, y, width, height), 0.0),),
             )
 
 
-def _line_label(line: Line, frame: Frame, measure: Measure) -> _Wanted:
+def _line_label(line: Line, frame: Frame, measure: Measure) -> _Label:
     text = Text((line.text,), 0, 0, TEXT, series=line.series, role="label")
     width, height = block((line.text,), TEXT, measure)
     path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
@@ -281,10 +285,10 @@ def _line_label(line: Line, frame: Frame, measure: Measure) -> _Wanted:
         for index, vertex in enumerate(stations):
             late = 2.0 * (len(stations) - 1 - index)
             found += [replace(c, cost=c.cost + late) for c in around(vertex, width, height, reach=8.0, gap=5.0)]
-    return _Wanted(text, tuple(found), of_line(line))
+    return _Label(text, tuple(found), line_entry(line))
 
 
-def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_Wanted]:
+def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_Label]:
     low, high = max(region.x0, frame.x.limits[0]), min(region.x1, frame.x.limits[1])
     if low >= high:
         return
@@ -297,14 +301,14 @@ def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_W
         width, height = block(lines, SMALL, measure)
     middle, tall = (left + right) / 2, width if upright else height
     rows = [frame.bottom + 5 + tall / 2 + 12 * step for step in range(12)]
-    yield _Wanted(
+    yield _Label(
         Text(tuple(lines), 0, 0, SMALL, role=f"region {region.color}"),
         tuple(Candidate(Box(middle, y, width, height, 90.0 * upright), 4.0 * i) for i, y in enumerate(rows)),
-        KeyItem(region.label),
+        KeyEntry(region.label),
     )
 
 
-def _segments(chart: Chart, frame: Frame) -> Iterator[Segment]:
+def _segments(chart: Specification, frame: Frame) -> Iterator[Segment]:
     """What labels had better not cross: the lines, thinned out, and the gaps of measured points to their roof."""
     for line in chart.lines:
         path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
@@ -360,11 +364,11 @@ def _spread(path: Sequence[Vertex], count: int) -> list[Vertex]:
         lengths.append(lengths[-1] + math.dist(a, b))
     found, at = [], 0
     for step in range(count):
-        wanted = lengths[-1] * step / (count - 1)
-        while at < len(path) - 2 and lengths[at + 1] < wanted:
+        target = lengths[-1] * step / (count - 1)
+        while at < len(path) - 2 and lengths[at + 1] < target:
             at += 1
         stretch = lengths[at + 1] - lengths[at]
-        part = (wanted - lengths[at]) / stretch if stretch else 0.0
+        part = (target - lengths[at]) / stretch if stretch else 0.0
         (x0, y0), (x1, y1) = path[at], path[at + 1]
         found.append((x0 + part * (x1 - x0), y0 + part * (y1 - y0)))
     return found

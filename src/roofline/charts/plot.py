@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -19,20 +19,15 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import resolve_sizes
 from roofline.bounds.zones import Zones, zones
-from roofline.charts.chart import THEMES, Chart
+from roofline.charts.chart import Chart, charts_of
+from roofline.charts.drawing import THEMES
 from roofline.charts.roofline_chart import roofline_chart
 from roofline.charts.series import MOST_CURVES, Series, series
-from roofline.charts.throughput_chart import throughput_chart
-from roofline.charts.time_chart import time_chart
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
 from roofline.measurement.runs import read_measured
 
 Targets = str | Machine | Sequence[str | Machine] | None
-
-#: Charts over a size, by the name of their kind.
-OVER_A_SIZE: dict[str, Callable[..., Chart]] = {"throughput": throughput_chart, "time": time_chart}
-KINDS = ("roofline", *OVER_A_SIZE)
 
 #: What belongs to a roofline only, by the name it is given under.
 _ROOFLINE_ONLY = ("dtypes", "levels", "bandwidths", "measured")
@@ -97,7 +92,7 @@ def plot(
         raise InputError(
             f"{misplaced} goes with a roofline, not with {chosen} over a size", hint=f"leave {misplaced} out"
         )
-    return OVER_A_SIZE[chosen](_curves(asked, over), title=title, theme=theme)
+    return charts_of("size")[chosen](_curves(asked, over), title=title, theme=theme)
 
 
 class _Asked:
@@ -254,10 +249,15 @@ def _has_several(value: Any) -> bool:
     return not isinstance(value, str) and hasattr(value, "__len__")
 
 
+def kinds() -> tuple[str, ...]:
+    """The kinds of charts that lines of notation are drawn as."""
+    return ("roofline", *charts_of("size"))
+
+
 def _kind(kind: str | None, vary: str | None, sizes: Mapping[str, Any]) -> tuple[str, str]:
     """Settle what to draw, and over which size."""
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"unknown kind of chart {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
+    if kind is not None and kind not in kinds():
+        raise InputError(f"unknown kind of chart {kind!r}", hint=suggest(kind, kinds(), what="kinds"))
     if kind == "roofline" and vary is not None:
         raise InputError("a roofline is drawn over intensity, not over a size", hint="leave vary or kind out")
     chosen = kind or ("roofline" if vary is None else "throughput")

@@ -12,23 +12,34 @@ Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009.
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.zones import Zones
-from roofline.charts.chart import Chart
-from roofline.charts.marks import Axis, Line, Mark, Point, Region, Ridge
-from roofline.charts.operations import Operation, left_out, operations, wanting
-from roofline.charts.roofs import Corner, Roof, check_known, machine_roof, styled
-from roofline.charts.size_axes import in_order, named
-from roofline.errors import InputError, suggest
+from roofline.charts.axes import Axis
+from roofline.charts.chart import Chart, joined, ordered_notes
+from roofline.charts.roofs import (
+    RidgePoint,
+    Roof,
+    check_known,
+    machine_roof,
+    roof_lines,
+    roof_ridges,
+    styled,
+    unnumbered_ridges,
+)
+from roofline.charts.specification import Mark, Point, Region
+from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
 from roofline.measurement.points import bound_of
 from roofline.measurement.runs import Measured
 from roofline.quantity import format_number, format_quantity
+from roofline.sizes import Size, is_array, is_symbol
 
 #: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several), and
 #: round any point.
@@ -37,11 +48,8 @@ LEFT, LEFT_OF_SEVERAL, ROUND = 60.0, 12.0, 6.0
 #: The share of the width right of the last ridge, where the ceilings' labels stand, and of the height above the roof.
 CEILING_SHARE, HEADROOM = 0.34, 0.12
 
-#: The most points whose attainable rate is written out below their name, and ridges whose unit is.
+#: The most points whose attainable rate is written out below their name.
 MOST_DETAILED = 4
-
-#: The most ridges that all carry their number; of more, those of the first level do, and a note lists the others.
-MOST_NUMBERED = 16
 
 #: Measured points above their roof that the small print names.
 MOST_FASTER = 4
@@ -52,6 +60,14 @@ HEIGHT, HEIGHT_OF_POINT, POINTS_WITH_ROOM = 480, 8, 20
 #: Letters of a line of a point's name, and lines.
 NAME_WIDTH, NAME_LINES = 36, 3
 
+#: Points of a program no farther apart than this factor in either direction are drawn as one.
+NEAR = 1.12
+
+#: Points of a program, those that take longest first.
+MOST_POINTS = 16
+
+#: The height of a picture of gathered points in pixels.
+GATHERED_HEIGHT = 520
 
 #: What an operation without a place on a roofline may be asked for instead.
 _ELSEWHERE = "a point needs FLOPs with a peak, and bytes; `bound` gives its time, and kind='time' draws it over a size"
@@ -82,8 +98,8 @@ def roofline_chart(
         raise InputError("no machine to draw the roof of", hint="name one, such as 'h100'")
     check_known(machines, dtypes, levels)
     labels = dict(names or {})
-    done = [operation for index, answer in enumerate(bounds) for operation in operations(answer, labels.get(index))]
-    skipped = [why for index, answer in enumerate(bounds) for why in left_out(answer, labels.get(index))]
+    done = [point for index, answer in enumerate(bounds) for point in roofline_points(answer, labels.get(index))]
+    skipped = [why for index, answer in enumerate(bounds) for why in unplaced(answer, labels.get(index))]
     if skipped and not (done or measured):
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
@@ -91,28 +107,28 @@ def roofline_chart(
     answers = [(answer, index_of(answer.machine, machines)) for answer in bounds]
     answers += [(answer, at) for answer, (_, at) in zip(priced, runs, strict=True)]
     roofs = _roofs(machines, dtypes, levels, answers, zones)
-    corners = [corner for roof in roofs for corner in roof.corners()]
-    if not corners:
-        known = named([machine.name for machine in machines])
+    ridges = [point for roof in roofs for point in roof.ridge_points()]
+    if not ridges:
+        known = joined([machine.name for machine in machines])
         raise InputError(
             f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14"
         )
     colors = range(len(machines)) if zones else [roof.series for roof in roofs]
     points = [*_points(done, machines, colors), *_run_points(runs, priced, colors)]
-    x, y = _axes(corners, points)
+    x, y = _axes(ridges, points)
     marks: list[Mark] = [
         *(_regions(zones, x) if zones else ()),
-        *_lines(roofs, x),
-        *_ridges(corners, roofs),
+        *roof_lines(roofs, x),
+        *roof_ridges(ridges, roofs),
         *points,
     ]
     return Chart(
         kind="roofline",
-        title=title or f"Roofline of {named([m.name for m in machines])}",
+        title=title or f"Roofline of {joined([m.name for m in machines])}",
         x=x,
         y=y,
         marks=tuple(marks),
-        notes=(*_listed(corners), *_notes([*bounds, *priced], roofs, points, skipped)),
+        notes=(*unnumbered_ridges(ridges), *_notes([*bounds, *priced], roofs, points, skipped)),
         theme=theme,
         height=HEIGHT + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in points) - POINTS_WITH_ROOM),
     )
@@ -170,14 +186,16 @@ def _ran_on(run: Measured, machines: Sequence[Machine]) -> int:
     raise InputError(f"{run.name!r} ran on {run.on!r}, which is not in this chart", hint=hint)
 
 
-def _axes(corners: Sequence[Corner], points: Sequence[Point]) -> tuple[Axis, Axis]:
-    ridges = [corner.intensity for corner in corners]
-    beyond = LEFT_OF_SEVERAL if len({(c.slope.machine, c.slope.level) for c in corners}) > 1 else LEFT
-    low = min([min(ridges) / beyond, *(point.x / ROUND for point in points)])
-    slopes = max(ridges) / low
-    high = max([max(ridges) * slopes ** (CEILING_SHARE / (1 - CEILING_SHARE)), *(point.x * ROUND for point in points)])
-    floor = min([*(c.slope.bandwidth * low for c in corners), *(point.y / ROUND for point in points)])
-    top = max([*(c.ceiling.peak for c in corners), *(point.y for point in points)])
+def _axes(ridges: Sequence[RidgePoint], points: Sequence[Point]) -> tuple[Axis, Axis]:
+    intensities = [ridge.intensity for ridge in ridges]
+    beyond = LEFT_OF_SEVERAL if len({(c.slope.machine, c.slope.level) for c in ridges}) > 1 else LEFT
+    low = min([min(intensities) / beyond, *(point.x / ROUND for point in points)])
+    slopes = max(intensities) / low
+    high = max(
+        [max(intensities) * slopes ** (CEILING_SHARE / (1 - CEILING_SHARE)), *(point.x * ROUND for point in points)]
+    )
+    floor = min([*(c.slope.bandwidth * low for c in ridges), *(point.y / ROUND for point in points)])
+    top = max([*(c.ceiling.peak for c in ridges), *(point.y for point in points)])
     top *= (top / floor) ** (HEADROOM / (1 - HEADROOM))
     return (
         Axis("arithmetic intensity", "FLOP/B", "log", (low, high)),
@@ -198,83 +216,7 @@ def _regions(zones: Zones, x: Axis) -> list[Region]:
     return [region for region in found if region.x0 < region.x1]
 
 
-def _lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
-    """Slopes up to their last ridge, ceilings from their first."""
-    groups = _groups(roofs)
-    for roof, group in zip(roofs, groups, strict=True):
-        corners = list(roof.corners())
-        units = {ceiling.unit for ceiling in roof.ceilings}
-        for slope in roof.slopes:
-            last = max((c.intensity for c in corners if c.slope is slope), default=x.limits[1])
-            xs = (x.limits[0], last)
-            yield Line(
-                f"{roof.machine.key} {slope.level}",
-                xs,
-                tuple(slope.bandwidth * intensity for intensity in xs),
-                "slope",
-                slope.series,
-                slope.dash,
-                f"{slope.level} {format_quantity(slope.bandwidth, 'B/s')}",
-                group,
-            )
-        for ceiling in roof.ceilings:
-            first = min((c.intensity for c in corners if c.ceiling is ceiling), default=x.limits[0])
-            written = f"{ceiling.dtype} {format_quantity(ceiling.peak, 'FLOP/s')}"
-            yield Line(
-                f"{roof.machine.key} {ceiling.unit} {ceiling.dtype}",
-                (first, x.limits[1]),
-                (ceiling.peak, ceiling.peak),
-                "ceiling",
-                roof.series,
-                roof.dash,
-                f"{ceiling.unit} {written}" if len(units) > 1 else written,
-                group,
-            )
-
-
-def _groups(roofs: Sequence[Roof]) -> list[str]:
-    """What the key calls each machine: nothing where it is alone, and a number too where several have one name."""
-    if len(roofs) == 1:
-        return [""]
-    keys = [roof.machine.key for roof in roofs]
-    return [f"{key} ({keys[:i].count(key) + 1})" if keys.count(key) > 1 else key for i, key in enumerate(keys)]
-
-
-def _ridges(corners: Sequence[Corner], roofs: Sequence[Roof]) -> Iterator[Ridge]:
-    """A mark for every corner; of ceilings that are equally high, one for all."""
-    unit = " FLOP/B" if len(corners) <= MOST_DETAILED else ""
-    first = {id(roof.slopes[0]) for roof in roofs if roof.slopes}
-    meeting: dict[tuple[int, float], list[Corner]] = {}
-    for corner in corners:
-        meeting.setdefault((id(corner.slope), corner.ceiling.peak), []).append(corner)
-    for together in meeting.values():
-        corner = together[0]
-        slope, ceiling = corner.slope, corner.ceiling
-        peaks = named([f"{c.ceiling.unit} {c.ceiling.dtype}" for c in together])
-        numbered = len(corners) <= MOST_NUMBERED or id(slope) in first
-        yield Ridge(
-            corner.intensity,
-            ceiling.peak,
-            f"{slope.machine.key} {peaks} over {slope.level}",
-            f"{format_number(corner.intensity, 3)}{unit}" if numbered else "",
-            slope.series,
-        )
-
-
-def _listed(corners: Sequence[Corner]) -> list[str]:
-    """The ridges in small print, where not all can carry their number."""
-    if len(corners) <= MOST_NUMBERED:
-        return []
-    several = len({corner.slope.machine.key for corner in corners}) > 1
-    by_slope: dict[str, list[str]] = {}
-    for corner in corners:
-        slope = f"{corner.slope.machine.key} {corner.slope.level}" if several else corner.slope.level
-        number = f"{corner.ceiling.dtype} {format_number(corner.intensity, 3)}"
-        by_slope.setdefault(slope, []).append(number)
-    return ["ridges in FLOP/B: " + ", ".join(f"{slope} {' '.join(found)}" for slope, found in by_slope.items())]
-
-
-def _points(done: Sequence[Operation], machines: Sequence[Machine], colors: Sequence[int]) -> Iterator[Point]:
+def _points(done: Sequence[RooflinePoint], machines: Sequence[Machine], colors: Sequence[int]) -> Iterator[Point]:
     """A marker for every operation on every machine; its name stands once, beside the highest."""
     order = list(dict.fromkeys(operation.name for operation in done))
     highest = {name: max((o for o in done if o.name == name), key=lambda o: o.attainable) for name in order}
@@ -301,7 +243,7 @@ def _run_points(
     runs: Sequence[tuple[Measured, int]], priced: Sequence[Bound], colors: Sequence[int]
 ) -> Iterator[Point]:
     for number, ((run, at), answer) in enumerate(zip(runs, priced, strict=True)):
-        missing = wanting(answer, answer.machine)
+        missing = why_no_rate(answer, answer.machine)
         if answer.attainable is None or missing:
             raise InputError(f"{run.name!r} {missing}, so it has no roof", hint=f"give one, as in set {run.dtype}=1e14")
         roof = float(answer.attainable)
@@ -342,10 +284,177 @@ def _notes(
     said += [ceiling.note for roof in roofs for ceiling in roof.ceilings if ceiling.note]
     faster = list(dict.fromkeys(point.label for point in points if point.share is not None and point.share > 1))
     if faster:
-        who = named(faster if len(faster) <= MOST_FASTER else [*faster[: MOST_FASTER - 1], "others"])
+        who = joined(faster if len(faster) <= MOST_FASTER else [*faster[: MOST_FASTER - 1], "others"])
         bounds = "its bound" if len(faster) == 1 else "their bounds"
         cold = all(roof.machine.over is None for roof in roofs)
         why = f"{'data already in a cache, or ' if cold else ''}fewer bytes than stated?"
         said.append(f"{who} ran faster than {bounds}: {why}")
     said += [f"not on the chart: {why}" for why in skipped]
-    return in_order(said, [roof.machine for roof in roofs])
+    return ordered_notes(said, [roof.machine for roof in roofs])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RooflinePoint:
+    """A point under a roof: FLOP a byte, and the FLOP/s it attains at best."""
+
+    name: str
+    machine: Machine
+    intensity: float
+    attainable: float
+    bound_by: str
+    dtype: str
+
+
+def roofline_points(answer: Bound, name: str | None = None) -> list[RooflinePoint]:
+    """List the points of an answer; ``name`` replaces the written one.
+
+    A program gives a point for each operation that has both FLOPs and bytes. Sizes without a number are an error.
+
+    >>> from roofline.bounds.api import bound
+    >>> answer = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="v5e")
+    >>> [(point.name, round(point.intensity), point.bound_by) for point in roofline_points(answer)]
+    [('bf16[64, 8192] * bf16[8192, 8192]', 63, 'hbm')]
+    """
+    return [_point(answer, text, part) for text, part, missing in _parts(answer, name) if not missing]
+
+
+def placed_operations(answer: Bound) -> list[tuple[OpBound, RooflinePoint]]:
+    """List the operations of a program that have a place on the chart, each with its point."""
+    _check_numbers(answer)
+    named = [(op, _name(op)) for op in answer.ops]
+    return [
+        (op, _point(answer, text, op)) for op, text in named if not why_no_rate(op, answer.machine) and op.intensity
+    ]
+
+
+def _point(answer: Bound, text: str, part: Bound | OpBound) -> RooflinePoint:
+    dtype = next((use.dtype for use in answer.uses if use.quantity == "flops"), "")
+    attainable = float(part.flops / part.lower)
+    return RooflinePoint(text, answer.machine, float(part.intensity or 0), attainable, str(part.bound_by), dtype)
+
+
+def unplaced(answer: Bound, name: str | None = None) -> list[str]:
+    """Say which operations have no place on the chart, and why: ``copy(bf16[64]) has no FLOPs``."""
+    return [f"{text} {missing}" for text, _, missing in _parts(answer, name) if missing]
+
+
+def why_no_rate(answer: Bound | OpBound, machine: Machine) -> str:
+    """Why no FLOP/s can be given for an answer or an operation; empty where they can."""
+    if not answer.flops:
+        return "has no FLOPs"
+    parts = answer.ops if isinstance(answer, Bound) else (answer,)
+    places = {key.place for part in parts for key in part.op.work if key.quantity == "flops"}
+    counted = "matrix" if "matrix" in places else "vector"
+    if not any(use.quantity == "flops" and use.place == counted for use in answer.uses):
+        return f"has FLOPs that {machine.name} has no peak for"
+    return ""
+
+
+def _parts(answer: Bound, name: str | None) -> list[tuple[str, Bound | OpBound, str]]:
+    """What could be a point: the whole answer, or each operation of a program; with its name, and why it is none."""
+    _check_numbers(answer)
+    whole = len(answer.ops) == 1 or name is not None
+    named: list[tuple[str, Bound | OpBound]] = (
+        [(name or without_output(answer.expression), answer)] if whole else [(_name(op), op) for op in answer.ops]
+    )
+    unmoved = "moves no bytes at a known bandwidth"
+    return [
+        (text, part, why_no_rate(part, answer.machine) or ("" if part.intensity else unmoved)) for text, part in named
+    ]
+
+
+def without_output(expression: str) -> str:
+    """The left side of an expression, which is enough to know it by.
+
+    >>> without_output("bf16[B, D] * bf16[D, F] -> bf16[B, F]")
+    'bf16[B, D] * bf16[D, F]'
+    """
+    return expression.partition(" -> ")[0]
+
+
+def _name(part: OpBound) -> str:
+    return part.op.where or without_output(part.op.name)
+
+
+def _check_numbers(answer: Bound) -> None:
+    values: tuple[Size, ...] = (answer.flops, answer.intensity)
+    for value in values:
+        if is_symbol(value):
+            names = sorted(str(symbol) for symbol in value.free_symbols)
+            raise SizeError(f"size {names[0]} has no value", hint=f"a point needs numbers, as in {names[0]}=64")
+        if is_array(value):
+            raise SizeError("a point needs single sizes, not arrays", hint="say which size to draw over: vary='B'")
+
+
+def program_roofline(answer: Bound, *, theme: str = "light") -> Chart:
+    """The operations of a traced program under the roof of its machine, those in nearly one place together."""
+
+    def renamed(_: int, members: Sequence[OpBound]) -> dict[str, Any]:
+        text = _counted_names(members)
+        return {"label": text, "text": text}
+
+    if not placed_operations(answer):
+        raise InputError("no operation of the program has both FLOPs and bytes", hint="there is nothing to draw")
+    title = f"{answer.expression} on {answer.target}"
+    chart, [left] = gathered_roofline([answer], MOST_POINTS, renamed, title=title, theme=theme)
+    notes = (f"{left} shorter, byte-free or FLOP-free operations left out",) if left else ()
+    return replace(chart, notes=(*notes, *chart.notes))
+
+
+def gathered_roofline(
+    answers: Sequence[Bound],
+    most: int,
+    changes: Callable[[int, Sequence[OpBound]], dict[str, Any]],
+    *,
+    title: str,
+    theme: str,
+) -> tuple[Chart, list[int]]:
+    """Draw the longest operations of some answers, those in nearly one place as one point.
+
+    ``changes`` says how a point differs from that of its first operation, given the number of its answer and all its
+    operations. Returns also how many operations of each answer are left out.
+    """
+    found = [gathered(answer, most) for answer in answers]
+    kept = [
+        only(answer, [members[0] for members in groups]) for answer, (groups, _) in zip(answers, found, strict=True)
+    ]
+    chart = roofline_chart([answers[0].machine], kept, title=title, theme=theme)
+    groups = iter((number, members) for number, (groups, _) in enumerate(found) for members in groups)
+    marks = [replace(mark, **changes(*next(groups))) if isinstance(mark, Point) else mark for mark in chart.marks]
+    return replace(chart, marks=tuple(marks), height=GATHERED_HEIGHT), [left for _, left in found]
+
+
+def gathered(answer: Bound, most: int) -> tuple[list[list[OpBound]], int]:
+    """Operations that have a place on a roofline, those in nearly one place together; and how many are left out."""
+    groups: list[tuple[RooflinePoint, list[OpBound]]] = []
+    for part, point in sorted(placed_operations(answer), key=lambda each: -float(each[0].lower)):
+        home = next((members for other, members in groups if _near(point, other)), None)
+        if home is None:
+            groups.append((point, [part]))
+        else:
+            home.append(part)
+    shown = [members for _, members in groups[:most]]
+    return shown, len(answer.ops) - sum(map(len, shown))
+
+
+def only(answer: Bound, parts: Sequence[OpBound]) -> Bound:
+    """An answer with these operations alone, as far as a roofline asks."""
+    if len(parts) != 1:
+        return replace(answer, ops=tuple(parts))
+    part = parts[0]
+    figures = {"flops": part.flops, "intensity": part.intensity, "lower": part.lower, "bound_by": part.bound_by}
+    return replace(answer, ops=(part,), **figures)
+
+
+def _near(one: RooflinePoint, other: RooflinePoint) -> bool:
+    ratios = (one.intensity / other.intensity, one.attainable / other.attainable)
+    return all(abs(math.log(ratio)) < math.log(NEAR) for ratio in ratios)
+
+
+def _counted_names(members: Sequence[OpBound]) -> str:
+    """The names of a point's operations and how many of each: ``conv (13), linear``; of a single one its place too."""
+    if len(members) == 1:
+        return f"{members[0].op.name} {members[0].op.where}".strip()
+    names = [part.op.name for part in members]
+    counts = {name: names.count(name) for name in dict.fromkeys(names)}
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())

@@ -1,10 +1,10 @@
-"""What a machine allows, as the parts of a roof: slopes, ceilings, and the ridges where they meet.
+"""The roof of a machine: slopes, ceilings and the ridges where they meet, and the lines and marks that draw them.
 
 >>> from roofline.hardware import chip
 >>> roof = machine_roof(chip("v5e", hbm="8.2e11 B/s"), dtypes=["bf16"])
 >>> [(slope.level, slope.bandwidth) for slope in roof.slopes], [(c.unit, c.peak) for c in roof.ceilings]
 ([('hbm', 820000000000.0)], [('mxu', 197000000000000.0)])
->>> [round(corner.intensity, 1) for corner in roof.corners()]
+>>> [round(point.intensity, 1) for point in roof.ridge_points()]
 [240.2]
 """
 
@@ -14,11 +14,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from roofline.bounds.bound import Bound
-from roofline.charts.size_axes import NEUTRAL
+from roofline.charts.axes import Axis
+from roofline.charts.chart import joined
+from roofline.charts.specification import NEUTRAL, Line, Ridge
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, find_level, level, rate, ridge
+from roofline.quantity import format_number, format_quantity
 from roofline.work import Key
+
+#: The most ridges whose unit is written beside them.
+MOST_WITH_UNIT = 4
+
+#: The most ridges that all carry their number; of more, those of the first level do, and a note lists the others.
+MOST_NUMBERED = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +53,8 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Corner:
-    """Where a slope meets a ceiling."""
+class RidgePoint:
+    """Where a slope meets a ceiling: the least intensity at which the ceiling can be reached."""
 
     slope: Slope
     ceiling: Ceiling
@@ -65,13 +74,13 @@ class Roof:
     series: int = 0
     dash: int = 0
 
-    def corners(self) -> Iterator[Corner]:
+    def ridge_points(self) -> Iterator[RidgePoint]:
         """Every slope with every ceiling."""
         for slope in self.slopes:
             for ceiling in self.ceilings:
                 at = ridge(slope.machine, ceiling.dtype, slope.level, ceiling.unit)
                 if at is not None:
-                    yield Corner(slope, ceiling, at)
+                    yield RidgePoint(slope, ceiling, at)
 
 
 def machine_roof(
@@ -145,6 +154,81 @@ def check_known(machines: Sequence[Machine], dtypes: Sequence[str], levels: Sequ
             raise InputError(
                 f"no bandwidth is known for {name} of {_names(machines)}", hint=f"give one: set {name}='… B/s'"
             )
+
+
+def roof_lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
+    """Slopes up to their last ridge, ceilings from their first."""
+    for roof, group in zip(roofs, _groups(roofs), strict=True):
+        points = list(roof.ridge_points())
+        units = {ceiling.unit for ceiling in roof.ceilings}
+        for slope in roof.slopes:
+            last = max((c.intensity for c in points if c.slope is slope), default=x.limits[1])
+            text = f"{slope.level} {format_quantity(slope.bandwidth, 'B/s')}"
+            label = f"{roof.machine.key} {slope.level}"
+            yield slope_line(label, slope.bandwidth, (x.limits[0], last), slope.series, slope.dash, text, group)
+        for ceiling in roof.ceilings:
+            first = min((c.intensity for c in points if c.ceiling is ceiling), default=x.limits[0])
+            text = f"{ceiling.dtype} {format_quantity(ceiling.peak, 'FLOP/s')}"
+            text = f"{ceiling.unit} {text}" if len(units) > 1 else text
+            label = f"{roof.machine.key} {ceiling.unit} {ceiling.dtype}"
+            yield ceiling_line(label, ceiling.peak, (first, x.limits[1]), roof.series, roof.dash, text, group)
+
+
+def slope_line(
+    label: str, bandwidth: float, between: tuple[float, float], series: int, dash: int, text: str, group: str = ""
+) -> Line:
+    """The line intensity × bandwidth between two intensities."""
+    rates = tuple(bandwidth * intensity for intensity in between)
+    return Line(label, between, rates, "slope", series, dash, text, group)
+
+
+def ceiling_line(
+    label: str, peak: float, between: tuple[float, float], series: int, dash: int, text: str, group: str = ""
+) -> Line:
+    """The line of a peak between two intensities."""
+    return Line(label, between, (peak, peak), "ceiling", series, dash, text, group)
+
+
+def _groups(roofs: Sequence[Roof]) -> list[str]:
+    """What the key calls each machine: nothing where it is alone, and a number too where several have one name."""
+    if len(roofs) == 1:
+        return [""]
+    keys = [roof.machine.key for roof in roofs]
+    return [f"{key} ({keys[:i].count(key) + 1})" if keys.count(key) > 1 else key for i, key in enumerate(keys)]
+
+
+def roof_ridges(points: Sequence[RidgePoint], roofs: Sequence[Roof]) -> Iterator[Ridge]:
+    """A mark for every ridge point; of ceilings that are equally high, one for all."""
+    unit = " FLOP/B" if len(points) <= MOST_WITH_UNIT else ""
+    first = {id(roof.slopes[0]) for roof in roofs if roof.slopes}
+    meeting: dict[tuple[int, float], list[RidgePoint]] = {}
+    for point in points:
+        meeting.setdefault((id(point.slope), point.ceiling.peak), []).append(point)
+    for together in meeting.values():
+        point = together[0]
+        slope, ceiling = point.slope, point.ceiling
+        peaks = joined([f"{c.ceiling.unit} {c.ceiling.dtype}" for c in together])
+        numbered = len(points) <= MOST_NUMBERED or id(slope) in first
+        yield Ridge(
+            point.intensity,
+            ceiling.peak,
+            f"{slope.machine.key} {peaks} over {slope.level}",
+            f"{format_number(point.intensity, 3)}{unit}" if numbered else "",
+            slope.series,
+        )
+
+
+def unnumbered_ridges(points: Sequence[RidgePoint]) -> list[str]:
+    """The ridges as a note, where not all can carry their number."""
+    if len(points) <= MOST_NUMBERED:
+        return []
+    several = len({point.slope.machine.key for point in points}) > 1
+    by_slope: dict[str, list[str]] = {}
+    for point in points:
+        slope = f"{point.slope.machine.key} {point.slope.level}" if several else point.slope.level
+        number = f"{point.ceiling.dtype} {format_number(point.intensity, 3)}"
+        by_slope.setdefault(slope, []).append(number)
+    return ["ridges in FLOP/B: " + ", ".join(f"{slope} {' '.join(found)}" for slope, found in by_slope.items())]
 
 
 def _ceiling(machine: Machine, wanted: str) -> Ceiling | None:

@@ -49,18 +49,22 @@ class Knee:
     after: str
     ends: tuple[int, int]
 
-    def said(self, unknown: str) -> str:
-        """Where it is: a figure between sizes that are close, else both of them, for nothing in between can be run.
+    def text(self, unknown: str) -> str:
+        """Where it is: a figure between sizes that are close, else both sizes, for nothing between them can be run.
 
-        >>> Knee(2.5, 1.0, 1.0, 1.0, {}, "hbm", "mxu", (2, 3)).said("B")
+        >>> Knee(2.5, 1.0, 1.0, 1.0, {}, "hbm", "mxu", (2, 3)).text("B")
         'B = 2.5'
-        >>> Knee(3.2, 1.0, 1.0, 1.0, {}, "mxu", "ici", (2, 4)).said("n")
+        >>> Knee(3.2, 1.0, 1.0, 1.0, {}, "mxu", "ici", (2, 4)).text("n")
         'n between 2 and 4'
         """
         low, high = self.ends
         if _close(low, high):
             return f"{unknown} = {format_number(self.x)}"
         return f"{unknown} between {low} and {high}"
+
+    def label(self, unknown: str) -> str:
+        """Where it is, and what binds beyond: ``from B = 255.5 mxu binds``."""
+        return f"from {self.text(unknown)} {self.after} binds"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Answers about serving → pictures: operations under the roof, time by operation, memory against capacity.
+"""Pictures of answers about serving: operations under the roof, time by operation, memory, latency against throughput.
 
 >>> from roofline.models import serve
 >>> found = serve("llama-3-8b", on="h100", batch=8, prompt=1024)
@@ -6,21 +6,26 @@
 'layers.0-31.mlp.up_proj: hbm'
 >>> [bar.part for bar in memory_by_part(found).bars if bar.row == 0]
 ['weights', 'kv', 'activations']
+
+To add one, write a function here and register it with :func:`~roofline.charts.chart.draws`; ``--view`` then knows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
-from roofline.charts.bars_chart import MOST_ROWS, Row, bars_chart
-from roofline.charts.chart import Chart
-from roofline.charts.gathered import gathered, only
-from roofline.charts.marks import Point
-from roofline.charts.roofline_chart import roofline_chart
+from roofline.charts.axes import log_axis
+from roofline.charts.bar_charts import MOST_ROWS, Row, bars_chart
+from roofline.charts.chart import Chart, draws
+from roofline.charts.roofline_chart import gathered_roofline
+from roofline.charts.specification import Line, Mark, Point, Role
 from roofline.errors import InputError
+from roofline.models.front import Choice, Front
 from roofline.models.report import Serving
+from roofline.models.serving_show import FORM_TEXT
 from roofline.quantity import format_quantity
 from roofline.sizes import is_array
 
@@ -30,32 +35,38 @@ MOST_POINTS = 7
 #: Names of operations that one point carries.
 MOST_NAMES = 4
 
+#: How far the axes of the front reach beyond its choices, as a factor.
+BEYOND_CHOICES = 1.6
 
+#: The most points of a front that carry their batch.
+MOST_NAMED = 7
+
+
+@draws("serving", "roofline")
 def serving_roofline(found: Serving, *, theme: str = "light") -> Chart:
     """Each operation of prefill and decode under the roof of the chip it runs on; those in one place share a point."""
     phases = _phases(found)
     first = phases[0][1].machine
-    together = [(name, *_together(_single(phase))) for name, phase in phases]
-    kept = [
-        only(replace(phase, machine=first), [part for part, _ in groups])
-        for (_, phase), (_, groups, _) in zip(phases, together, strict=True)
-    ]
-    chart = roofline_chart([first], kept, title=f"{found.model.name} on {first.name}", theme=theme)
-    labels = [(number, text) for number, (_, groups, _) in enumerate(together) for _, text in groups]
     several = len(phases) > 1
-    marks = []
-    left = iter(labels)
-    for mark in chart.marks:
-        if isinstance(mark, Point):
-            number, text = next(left)
-            name = f"{phases[number][0]}: {text}" if several else text
-            mark = replace(mark, series=number if several else 0, shape=number, label=name, text=name)
-        marks.append(mark)
-    rest = [f"{count} shorter or byte-free operations of {name} left out" for name, _, count in together if count]
+
+    def renamed(number: int, members: Sequence[OpBound]) -> dict[str, Any]:
+        text = _last_words(members)
+        name = f"{phases[number][0]}: {text}" if several else text
+        return {"series": number if several else 0, "shape": number, "label": name, "text": name}
+
+    answers = [replace(_single(phase), machine=first) for _, phase in phases]
+    title = f"{found.model.name} on {first.name}"
+    chart, left = gathered_roofline(answers, MOST_POINTS, renamed, title=title, theme=theme)
+    rest = [
+        f"{count} shorter or byte-free operations of {name} left out"
+        for (name, _), count in zip(phases, left, strict=True)
+        if count
+    ]
     asked = " · ".join(_sizes(name, phase) for name, phase in phases)
-    return replace(chart, subtitle=asked, marks=tuple(marks), notes=(*rest, *chart.notes), height=520)
+    return replace(chart, subtitle=asked, notes=(*rest, *chart.notes))
 
 
+@draws("serving", "time")
 def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
     """How long each operation of a phase takes at best, the longest first, in the colour of what binds it."""
     name, bound = _one(found, phase)
@@ -81,6 +92,7 @@ def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = 
     )
 
 
+@draws("serving", "memory")
 def memory_by_part(found: Serving, *, theme: str = "light") -> Chart:
     """Weights, keys and values and activations against what the chip holds, for each configuration asked for."""
     phases = _phases(found)
@@ -151,14 +163,86 @@ def _sizes(name: str, phase: Bound) -> str:
     return f"{name} ({asked})"
 
 
-def _together(phase: Bound) -> tuple[list[tuple[OpBound, str]], int]:
-    """An operation for each point with the names of all that share it; and how many operations are left out."""
-    groups, left = gathered(phase, MOST_POINTS)
-    return [(members[0], _named(members)) for members in groups], left
-
-
-def _named(members: Sequence[OpBound]) -> str:
+def _last_words(members: Sequence[OpBound]) -> str:
     """The operations of one point: the last words of their places, each once."""
     names = list(dict.fromkeys(part.op.where.rpartition(".")[2] for part in members))
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
+
+
+@draws("serving", "front")
+def front_chart(found: Front, *, title: str = "", theme: str = "light") -> Chart:
+    """Tokens a second of each chip over those of each user: a line for each number of chips, the front as a pale band.
+
+    >>> from roofline.models.front import latency_throughput
+    >>> found = latency_throughput("llama-3-8b", on="h100", batch=[1, 4, 16, 64], context=4096)
+    >>> chart = front_chart(found)
+    >>> chart
+    <Chart 'Latency and throughput of llama-3-8b': front with 2 lines, 4 points>
+    >>> [point.text for point in chart.points]
+    ['batch 1, 4.64 ms a token', '4', '16', 'batch 64, 14.7 ms a token']
+    """
+    if not found.fitting:
+        raise InputError("no choice fits, so there is nothing to draw", hint="; ".join(found.said))
+    curves: dict[tuple[int, int, int], list[Choice]] = {}
+    for choice in found.fitting:
+        curves.setdefault((choice.chips, choice.context, choice.tensor), []).append(choice)
+    several = {name: len({key[at] for key in curves}) > 1 for at, name in enumerate(("chips", "context", "tensor"))}
+    marks: list[Mark] = list(_front_band(found))
+    for number, ((chips, context, tensor), choices) in enumerate(curves.items()):
+        words = [f"{chips} chips" if chips > 1 else "1 chip"] if several["chips"] else []
+        words += [f"tensor {tensor}"] if several["tensor"] and not several["chips"] else []
+        words += [f"after {context:,} tokens"] if several["context"] else []
+        name = ", ".join(words) or "choices"
+        ordered = sorted(choices, key=lambda choice: choice.time_per_token)
+        marks.append(_choices_line(ordered, name, "curve", number, name if words else ""))
+        marks += _choice_points(ordered, number, detailed=len(curves) == 1)
+    users = [choice.tokens_per_second_per_user for choice in found.fitting]
+    made = [choice.tokens_per_second_per_chip for choice in found.fitting]
+    after = f"after {next(iter(curves))[1]:,} tokens, " if not several["context"] else ""
+    return Chart(
+        kind="front",
+        title=title or f"Latency and throughput of {found.model.name}",
+        subtitle=f"{found.machine.name} · a decode step {after}{FORM_TEXT[found.form]}",
+        x=log_axis("tokens a second of each user", "", users, BEYOND_CHOICES),
+        y=log_axis("tokens a second of each chip", "", made, BEYOND_CHOICES),
+        marks=tuple(marks),
+        notes=(*found.said, "band: what no other choice beats; numbers: batch", *found.assumptions),
+        theme=theme,
+    )
+
+
+def _choices_line(choices: Sequence[Choice], label: str, role: Role, series: int, text: str) -> Line:
+    x = tuple(choice.tokens_per_second_per_user for choice in choices)
+    y = tuple(choice.tokens_per_second_per_chip for choice in choices)
+    return Line(label, x, y, role, series, series, text)
+
+
+def _front_band(found: Front) -> list[Line]:
+    """The front of each context."""
+    best = [choice for choice in found.best if choice.fits is not False]
+    contexts = dict.fromkeys(choice.context for choice in best)
+    bands = [[choice for choice in best if choice.context == context] for context in contexts]
+    return [_choices_line(band, "front", "lower", 5, "") for band in bands if len(band) > 1]
+
+
+def _choice_points(choices: Sequence[Choice], series: int, *, detailed: bool) -> list[Point]:
+    """Markers with the batch: the first and the last in words, powers of two between them."""
+    powers = [choice for choice in choices[1:-1] if choice.batch & (choice.batch - 1) == 0]
+    every = -(-len(powers) // (MOST_NAMED - 2)) if powers else 1
+    shown = [choices[0], *powers[::every], *([choices[-1]] if len(choices) > 1 else [])]
+    found = []
+    for choice in shown:
+        words = f"batch {choice.batch:,}, {format_quantity(choice.time_per_token, 's')} a token"
+        ends = choice in (choices[0], choices[-1])
+        found.append(
+            Point(
+                f"batch {choice.batch:,} on {choice.chips}",
+                choice.tokens_per_second_per_user,
+                choice.tokens_per_second_per_chip,
+                series=series,
+                text=words if ends and detailed else f"{choice.batch:,}",
+                bound_by=choice.bound_by,
+            )
+        )
+    return found

@@ -1,8 +1,10 @@
 """A chart in a terminal: lines in Braille dots, a number on each line, a letter at each operation, and a key below.
 
->>> from roofline.charts.chart import Chart
->>> from roofline.charts.marks import Axis, Line, Ridge
->>> roof = Chart(
+Bars are rows of block characters, another character for each part.
+
+>>> from roofline.charts.axes import Axis
+>>> from roofline.charts.specification import Line, Ridge, Specification
+>>> roof = Specification(
 ...     kind="roofline", title="TPU v5e",
 ...     x=Axis("arithmetic intensity", "FLOP/B", "log", (1.0, 10000.0)),
 ...     y=Axis("attainable FLOP/s", "FLOP/s", "log", (1e12, 1e15)),
@@ -34,15 +36,16 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from roofline.charts.chart import Chart
-from roofline.charts.marks import Line, Point, Region
-from roofline.charts.ticks import axis_title, ticks
+from roofline.charts.axes import axis_title, ticks
+from roofline.charts.layout import NAMES_SHARE
+from roofline.charts.specification import Line, Point, Region, Specification
 from roofline.errors import InputError
 from roofline.quantity import format_number, format_quantity
 
+#: Columns and rows of the smallest chart.
 SMALLEST = (40, 5)
 
 #: Dots of a cell from the top, left column then right, as bits of its Braille character.
@@ -59,8 +62,11 @@ _SHADES = {"red": "░", "yellow": "▒", "green": "▓"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZαβγδεζηθικλμνξπρστυφχψω"
 _RIDGE = "◇"
 
+#: What fills the bars of a part, in order, where there is no colour.
+FILLS = "█▒▓░▚▞"
 
-def to_text(chart: Chart, width: int = 80, height: int = 24, *, color: bool = False) -> str:
+
+def to_text(chart: Specification, width: int = 80, height: int = 24, *, color: bool = False) -> str:
     """Draw in ``width`` columns; the plotting area is ``height`` rows high, title, axis and key come on top.
 
     ``color`` wraps marks in ANSI codes. A width below 40 or a height below 5 is an error.
@@ -69,8 +75,6 @@ def to_text(chart: Chart, width: int = 80, height: int = 24, *, color: bool = Fa
         hint = f"at least {SMALLEST[0]} × {SMALLEST[1]}"
         raise InputError(f"{width} columns by {height} rows are too few for a chart", hint=hint)
     if chart.bars:
-        from roofline.charts.terminal_bars import bars_text
-
         return bars_text(chart, width)
     y_ticks = ticks(chart.y, most=max(2, height // 2))
     margin = max((len(text) for _, text in y_ticks), default=0) + 2
@@ -90,7 +94,7 @@ def to_text(chart: Chart, width: int = 80, height: int = 24, *, color: bool = Fa
 class _Canvas:
     """Cells of Braille dots, and characters laid over them."""
 
-    def __init__(self, chart: Chart, columns: int, rows: int) -> None:
+    def __init__(self, chart: Specification, columns: int, rows: int) -> None:
         self.chart, self.columns, self.rows = chart, columns, rows
         self.dots: dict[tuple[int, int], int] = {}
         self.over: dict[tuple[int, int], str] = {}
@@ -139,7 +143,7 @@ class _Canvas:
         return "".join(cells)
 
 
-def _marked(chart: Chart, canvas: _Canvas) -> Iterator[tuple[str, int | None]]:
+def _marked(chart: Specification, canvas: _Canvas) -> Iterator[tuple[str, int | None]]:
     """Put ridges, letters and numbers on the canvas; yield the lines of the key with their colour."""
     for ridge in chart.ridges:
         cell = canvas.cell(ridge.x, ridge.y)
@@ -156,9 +160,9 @@ def _marked(chart: Chart, canvas: _Canvas) -> Iterator[tuple[str, int | None]]:
         cell = _free_cell(line, canvas)
         if cell is not None:
             canvas.put(cell, sign, line.series)
-        yield f"{sign} {line.named}", line.series
+        yield f"{sign} {line.key_text}", line.series
     for ridge in chart.ridges:
-        yield f"{_RIDGE} {ridge.named}", ridge.series
+        yield f"{_RIDGE} {ridge.key_text}", ridge.series
     for point in chart.points:
         yield f"{letters[point.label]} {_described(point, chart)}", point.series
     for region in chart.regions:
@@ -179,7 +183,7 @@ def _free_cell(line: Line, canvas: _Canvas) -> tuple[int, int] | None:
     return None
 
 
-def _between(line: Line, part: float, chart: Chart) -> tuple[float, float]:
+def _between(line: Line, part: float, chart: Specification) -> tuple[float, float]:
     """The values a fraction of the way along a straight line, as it is drawn."""
     found = []
     for axis, (start, end) in ((chart.x, line.x[:2]), (chart.y, line.y[:2])):
@@ -190,7 +194,7 @@ def _between(line: Line, part: float, chart: Chart) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def _described(point: Point, chart: Chart) -> str:
+def _described(point: Point, chart: Specification) -> str:
     several = len({other.on for other in chart.points}) > 1
     name = f"{point.label} on {point.on}" if several else point.label
     reached = f"{format_quantity(point.y, chart.y.unit)} at {format_quantity(point.x, chart.x.unit)}"
@@ -199,7 +203,7 @@ def _described(point: Point, chart: Chart) -> str:
     return f"{name}: {reached}" + (f", {point.bound_by} binds" if point.bound_by else "")
 
 
-def _with_axes(chart: Chart, canvas: _Canvas, margin: int, color: bool) -> list[str]:
+def _with_axes(chart: Specification, canvas: _Canvas, margin: int, color: bool) -> list[str]:
     """The canvas between its axes, with ticks and their texts."""
     beside = {}
     for value, text in ticks(chart.y, most=max(2, canvas.rows // 2)):
@@ -228,10 +232,57 @@ def _with_axes(chart: Chart, canvas: _Canvas, margin: int, color: bool) -> list[
     return [*rows, " " * (margin - 1) + "└" + "".join(foot), "".join(below), " " * min(margin, room) + title]
 
 
-def _columns_of(region: Region, chart: Chart, columns: int) -> range:
+def _columns_of(region: Region, chart: Specification, columns: int) -> range:
     low, high = (min(max(chart.x.position(x), 0.0), 1.0) for x in (region.x0, region.x1))
     return range(round(low * columns), round(high * columns))
 
 
 def _colored(text: str, series: int | None, color: bool) -> str:
     return f"\x1b[{_ANSI[series % len(_ANSI)]}m{text}\x1b[0m" if color and series is not None else text
+
+
+def bars_text(chart: Specification, width: int = 80) -> str:
+    """Draw the bars of a chart in ``width`` columns.
+
+    >>> from roofline.charts.bar_charts import bars_chart
+    >>> rows = [("batch 1", [("weights", 8e9), ("kv", 1e9)]), ("batch 8", [("weights", 8e9), ("kv", 8e9)])]
+    >>> print(bars_text(bars_chart(rows, title="Memory", label="memory", unit="B", limit=("hbm", 24e9)), 50))
+    Memory
+    batch 1 ████████████▒                      ┃ 9 GB
+    batch 8 ████████████▒▒▒▒▒▒▒▒▒▒▒            ┃ 16 GB
+    █ weights  ▒ kv  ┃ hbm 24 GB
+    """
+    names = [_cut(name, max(12, int(width * NAMES_SHARE))) for name in chart.y.names]
+    margin = max(map(len, names))
+    texts = {bar.row: bar.text for bar in chart.bars if bar.text}
+    room = max(4, width - margin - 3 - max(map(len, texts.values()), default=0))
+    most = max([bar.x1 for bar in chart.bars] + [x for line in chart.lines for x in line.x])
+    shown = [line for text in (chart.title, chart.subtitle) for line in textwrap.wrap(text, width)]
+    for row, name in enumerate(names):
+        cells = [" "] * (room + 1)
+        for bar in (bar for bar in chart.bars if bar.row == row):
+            start, end = (round(x / most * room) for x in (bar.x0, bar.x1))
+            cells[start:end] = FILLS[bar.series % len(FILLS)] * (end - start)
+        for line in chart.lines:
+            at = round(line.x[0] / most * room)
+            cells[at] = "┃"
+        shown.append(f"{name:<{margin}} {''.join(cells)} {texts.get(row, '')}".rstrip())
+    parts = dict.fromkeys((FILLS[bar.series % len(FILLS)], bar.part) for bar in chart.bars if bar.part)
+    key = [f"{fill} {part}" for fill, part in parts] + [f"┃ {line.text}" for line in chart.lines]
+    return "\n".join([*shown, *_key_lines(key, width)])
+
+
+def _key_lines(entries: Sequence[str], width: int) -> list[str]:
+    """As many entries in a line as it holds."""
+    lines: list[str] = []
+    for entry in entries:
+        longer = f"{lines[-1]}  {entry}" if lines else entry
+        if lines and len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(entry)
+    return lines
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"…{text[1 - most :]}"

@@ -1,15 +1,28 @@
-"""Text on a picture: its place, its lines, and how wide it is, in pixels, without a drawing library.
+"""Text on a picture and the key below it: lines, places and widths in pixels, without a drawing library.
 
 >>> wrap("one two three", 7.0, 1.0, lambda text, size, bold: float(len(text)))
 ['one two', 'three']
+
+The key says which stroke is which chip, which number which operation, and holds labels that found no place:
+
+>>> roof = [Line("h100 hbm", (1.0, 2.0), (1.0, 2.0), "slope", 0, 0, "hbm 3.35 TB/s", "h100"),
+...         Line("a100 hbm", (1.0, 2.0), (1.0, 2.0), "slope", 1, 1, "hbm 2.04 TB/s", "a100")]
+>>> from roofline.charts.axes import Axis
+>>> axis = Axis("", "", "log", (1.0, 2.0))
+>>> chips = chart_key(Specification("roofline", "", axis, axis, tuple(roof)))
+>>> [(entry.group, entry.series, entry.dash) for entry in chips]
+[('h100', 0, 0), ('a100', 1, 1)]
+>>> [entry.shown for entry in merged_by_chip([*chips, line_entry(roof[1])])]
+['h100', 'a100: hbm 2.04 TB/s']
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from roofline.charts.boxes import Box, Segment
+from roofline.charts.placement import Box, Segment
+from roofline.charts.specification import Line, Ridge, Specification
 
 #: Sizes of text in pixels.
 TITLE, SUBTITLE, TEXT, SMALL = 15.0, 11.5, 11.0, 9.5
@@ -65,3 +78,77 @@ def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool =
         else:
             lines.append(word)
     return lines
+
+
+#: Space between two entries in a row, in pixels.
+ENTRY_GAP = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """An entry: a text, the chip it belongs to, and the colour and dash of the stroke before it.
+
+    Without a ``series`` there is no stroke.
+    """
+
+    text: str
+    series: int | None = None
+    dash: int = 0
+    group: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What the key says: ``a100: hbm 2.04 TB/s``."""
+        return ": ".join(filter(None, (self.group, self.text)))
+
+
+def chart_key(chart: Specification) -> list[KeyEntry]:
+    """The key of a chart: its chips where there are several, the parts of its bars, the limits across them.
+
+    A chip has the stroke of its ceilings, or of its first line.
+    """
+    members = [line for line in chart.lines if line.group]
+    style = {line.group: line for line in reversed(members)}
+    style |= {line.group: line for line in members if line.role == "ceiling"}
+    chips = dict.fromkeys(line.group for line in members)
+    entries = [KeyEntry("", style[chip].series, style[chip].dash, chip) for chip in chips]
+    entries += dict.fromkeys(KeyEntry(bar.part, bar.series) for bar in chart.bars if bar.part)
+    return [*entries, *(line_entry(line) for line in chart.lines if chart.bars)]
+
+
+def line_entry(line: Line) -> KeyEntry:
+    """The entry of a line whose label found no place: its full text, its figure included."""
+    return KeyEntry(line.text or line.label, line.series, line.dash, line.group)
+
+
+def ridge_entry(ridge: Ridge) -> KeyEntry:
+    """The entry of a ridge whose number found no place."""
+    return KeyEntry(ridge.key_text)
+
+
+def merged_by_chip(entries: Sequence[KeyEntry]) -> list[KeyEntry]:
+    """Put the entries of one chip in one stroke together."""
+    found: dict[KeyEntry, KeyEntry] = {}
+    for entry in entries:
+        home = replace(entry, text="") if entry.group else entry
+        text = ", ".join(filter(None, (found.get(home, home).text, entry.text))) if entry.group else entry.text
+        found[home] = replace(entry, text=text)
+    return list(found.values())
+
+
+def key_rows(entries: Sequence[KeyEntry], room: float, measure: Measure) -> list[list[Text]]:
+    """Set the entries in rows, as many in each as ``room`` holds; one longer than a row is broken into several."""
+    rows: list[list[Text]] = []
+    used = 0.0
+    for entry in merged_by_chip(entries):
+        swatch = None if entry.series is None else (entry.series, entry.dash)
+        indent = 0.0 if swatch is None else SWATCH + SWATCH_GAP
+        for number, line in enumerate(wrap(entry.shown, room - indent, SMALL, measure)):
+            width = indent + measure(line, SMALL, False)
+            if number or not rows or used + width > room:
+                rows.append([])
+                used = 0.0
+            x = MARGIN + used + indent
+            rows[-1].append(Text((line,), x, 0, SMALL, "left", swatch=None if number else swatch))
+            used += width + ENTRY_GAP
+    return rows

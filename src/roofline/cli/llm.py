@@ -150,7 +150,7 @@ def _draw(found: Any, front: Front | None, picture: dict[str, Any]) -> None:
     theme = "dark" if picture["dark"] else "light"
     view = picture["view"] or ("front" if front is not None else "roofline")
     if view == "front":
-        from roofline.charts.front_chart import front_chart
+        from roofline.charts.serving_charts import front_chart
 
         if front is None:
             raise InputError("a front is of decoding", hint="give a context, and several batches")

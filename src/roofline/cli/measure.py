@@ -137,11 +137,11 @@ def _written(
 ) -> list[str]:
     """Write the pictures and the table that were asked for; list their files."""
     if chart is not None:
-        from roofline.charts.bandwidth_chart import bandwidth_chart
+        from roofline.charts.measurement_charts import bandwidth_chart
 
         bandwidth_chart(measured).save(chart)
     if roofline is not None:
-        from roofline.charts.measured_chart import measured_chart
+        from roofline.charts.measurement_charts import measured_chart
 
         measured_chart(measured, sheet=sheet).save(roofline)
     if csv_file is not None:

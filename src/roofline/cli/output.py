@@ -43,10 +43,10 @@ def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ())
     from roofline.errors import InputError
 
     if any(charts):
-        from roofline.charts.chart import known_path
+        from roofline.charts.chart import chart_path
 
         for path in filter(None, charts):
-            known_path(path)
+            chart_path(path)
     for path in filter(None, tables):
         folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):

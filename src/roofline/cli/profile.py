@@ -56,7 +56,7 @@ def command(
             raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
         plot(on=machine, measured=drawn).save(chart)
     if split is not None:
-        from roofline.charts.split_chart import split_chart
+        from roofline.charts.bar_charts import split_chart
 
         split_chart(points, unpriced=found.unpriced).save(split)
     if as_json:

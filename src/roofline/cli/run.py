@@ -59,13 +59,13 @@ def command(
     else:
         show(table(points, f"on {found.on.name}"))
     if chart is not None:
-        from roofline.charts.measured_chart import measured_chart
+        from roofline.charts.measurement_charts import measured_chart
         from roofline.measurement.effects import has_roof
 
         drawn = threads if threads is not None and has_roof(found.measured, threads) else None
         measured_chart(found.measured, threads=drawn, dtypes=_dtypes(points), points=points).save(chart)
     if split is not None:
-        from roofline.charts.split_chart import split_chart
+        from roofline.charts.bar_charts import split_chart
 
         split_chart(points).save(split)
 

@@ -110,7 +110,7 @@ def command(
     bound = traced.bound(policy=policy, **target) if target["on"] is not None else None
     traced.flops(convention), traced.bytes(policy)
     if drawn and bound is not None:
-        from roofline.charts.gathered import program_roofline
+        from roofline.charts.roofline_chart import program_roofline
 
         show_chart(program_roofline(bound), output, None)
         return

@@ -1,6 +1,7 @@
-"""Where an axis is marked and what is written there, for pictures and for the terminal alike.
+"""Axes: their limits, where they are marked and what is written there, for pictures and for the terminal alike.
 
->>> from roofline.charts.marks import Axis
+>>> Axis("arithmetic intensity", "FLOP/B", "linear", (0.0, 1000.0)).position(250.0)
+0.25
 >>> [text for _, text in ticks(Axis("", "FLOP/s", "log", (1e11, 2e15)))]
 ['100 GFLOP/s', '1 TFLOP/s', '10 TFLOP/s', '100 TFLOP/s', '1 PFLOP/s']
 >>> [text for _, text in ticks(Axis("B", "", "linear", (0.0, 511.0)))]
@@ -12,16 +13,77 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from roofline.charts.marks import Axis
 from roofline.quantity import format_quantity
+
+Scale = Literal["log", "linear"]
 
 #: Units that stand in the axis label once and not at every tick.
 _BARE_UNITS = frozenset({"FLOP/B", ""})
 
 
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis: what it shows, the unit of its numbers, log or linear, and its lower and upper limit.
+
+    With ``names`` it is an axis of rows, the first from 0 to 1, the next from 1 to 2, and has no numbers. An axis of
+    ``whole`` numbers has ticks at whole numbers only.
+    """
+
+    label: str
+    unit: str
+    scale: Scale
+    limits: tuple[float, float]
+    names: tuple[str, ...] = ()
+    whole: bool = False
+
+    def position(self, value: float) -> float:
+        """Where a value lies: 0 at the lower limit, 1 at the upper."""
+        low, high = self.limits
+        if self.scale == "log":
+            tiny = low * 1e-12
+            return (math.log(max(value, tiny)) - math.log(low)) / (math.log(high) - math.log(low))
+        return (value - low) / (high - low)
+
+
+def log_axis(label: str, unit: str, values: Iterable[float], margin: float = 1.0) -> Axis:
+    """A log axis that holds some values, with a margin on both sides as a factor.
+
+    >>> log_axis("bandwidth", "B/s", [1e9, 4e9], margin=2.0).limits
+    (500000000.0, 8000000000.0)
+    """
+    held = list(values)
+    return Axis(label, unit, "log", (min(held) / margin, max(held) * margin))
+
+
+def rising_axis(values: Sequence[float], scale: Scale, label: str, unit: str) -> Axis:
+    """The vertical axis of curves: from 0 when linear, with room for a label above the highest value."""
+    high, low = max(values), min(values)
+    if scale == "log":
+        return Axis(label, unit, "log", (low / 1.6, high * 2.2))
+    return Axis(label, unit, "linear", (0.0, high * 1.16))
+
+
+def size_axis(name: str, curves: Sequence[Sequence[float]]) -> Axis:
+    """The horizontal axis of curves over a size: log where the sizes grow by factors, linear where by equal steps.
+
+    They grow by factors where they cover more than a factor of 20 and their second half (by count) starts below a
+    quarter of the range.
+    """
+    longest = max(curves, key=len)
+    low = min(sizes[0] for sizes in curves)
+    high = max(sizes[-1] for sizes in curves)
+    by_factors = longest[-1] / longest[0] > 20 and longest[len(longest) // 2] < longest[-1] / 4
+    scale: Scale = "log" if by_factors else "linear"
+    start = low if by_factors or low > 0.3 * high else 0.0
+    return Axis(f"size {name}", "", scale, (float(start), float(high)), whole=True)
+
+
 def ticks(axis: Axis, most: int = 7) -> tuple[tuple[float, str], ...]:
-    """List at most about ``most`` values with their text, from the lower limit up; of rows, the middle of each."""
+    """List at most about ``most`` values with their text, from the lower limit up; the middle of each row."""
     if axis.names:
         return tuple((row + 0.5, name) for row, name in enumerate(axis.names))
     values = (_log_values if axis.scale == "log" else _linear_values)(*axis.limits, most, axis.whole)

@@ -2,24 +2,71 @@
 
 Drawn with Figure and canvas objects, under default settings whatever the user's own are, and without dates or random
 names, so that the same chart gives the same bytes. Text in SVG is drawn as outlines and looks the same everywhere.
+
+Colours, strokes and markers are told apart by the colour-blind, and by stroke and shape where there is no colour. The
+hues are those of M. Okabe and K. Ito, "Color Universal Design" (2008), each darkened on white or lightened on black
+until text in it has a contrast of at least 4.5 : 1 with the background (WCAG 2.1, 1.4.3).
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from roofline.charts.chart import Chart
+from roofline.charts.axes import minor_ticks
 from roofline.charts.layout import Frame, Layout, layout, ridge_drop
-from roofline.charts.marks import Bar, Line, Mark, Point, Region, Ridge
+from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification
 from roofline.charts.text import LINE_SPACING, SWATCH, SWATCH_GAP, Text
-from roofline.charts.themes import DASHES, SHAPES, THEMES, Theme
-from roofline.charts.ticks import minor_ticks
 from roofline.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """The colours of one theme; ``series`` are those of machines and curves, ``regions`` the washes behind them."""
+
+    background: str
+    text: str
+    muted: str
+    grid: str
+    axis: str
+    series: tuple[str, ...]
+    regions: Mapping[str, str]
+    region_text: Mapping[str, str]
+
+
+THEMES: Mapping[str, Theme] = {
+    "light": Theme(
+        background="#ffffff",
+        text="#1b1f24",
+        muted="#59636e",
+        grid="#e7eaee",
+        axis="#8c959f",
+        series=("#0067a5", "#b64a00", "#007a59", "#a03c78", "#7d5d00", "#24292f"),
+        regions={"red": "#fbe0d3", "yellow": "#faf3c8", "green": "#d6efe6"},
+        region_text={"red": "#8f3200", "yellow": "#6a5800", "green": "#005f45"},
+    ),
+    "dark": Theme(
+        background="#0d1117",
+        text="#e6edf3",
+        muted="#9aa4af",
+        grid="#21272f",
+        axis="#6e7681",
+        series=("#5cb8f0", "#f08a4b", "#2cc295", "#e294c4", "#e8b23a", "#d0d7de"),
+        regions={"red": "#47200f", "yellow": "#3d3610", "green": "#0c3a2c"},
+        region_text={"red": "#ffb08a", "yellow": "#ecd95f", "green": "#6fdcb8"},
+    ),
+}
+
+#: Strokes in units of the line width: solid, dashed, dotted, dash-dot, long dashes.
+DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 2.2), (1.2, 1.8), (6.0, 1.8, 1.2, 1.8), (9.0, 2.5))
+
+#: Marker shapes of operations, in matplotlib's letters.
+SHAPES = ("o", "s", "^", "D", "v", "P", "X", "p")
+
 
 #: Pixels an inch: a picture 720 wide is 7.2 inches of matplotlib's.
 DPI = 100
@@ -54,7 +101,7 @@ _WIDTHS = {"slope": 1.8, "ceiling": 1.8, "curve": 2.2, "lower": 8.0, "upper": 1.
 _PALE = 0.22
 
 
-def write(chart: Chart, path: str, scale: float) -> None:
+def write(chart: Specification, path: str, scale: float) -> None:
     """Draw to a file whose ending is a known format."""
     ending = path.rsplit(".", 1)[1].lower()
     drawn = render(chart, ending, scale)
@@ -65,12 +112,12 @@ def write(chart: Chart, path: str, scale: float) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}", hint="save the chart somewhere else") from None
 
 
-def svg(chart: Chart) -> str:
+def svg(chart: Specification) -> str:
     """Draw as SVG text."""
     return render(chart, "svg", 1.0).decode()
 
 
-def render(chart: Chart, ending: str, scale: float) -> bytes:
+def render(chart: Specification, ending: str, scale: float) -> bytes:
     """Draw in memory."""
     with _settled():
         figure = _figure(chart)
@@ -79,7 +126,7 @@ def render(chart: Chart, ending: str, scale: float) -> bytes:
         return buffer.getvalue()
 
 
-def placed(chart: Chart) -> Layout:
+def placed(chart: Specification) -> Layout:
     """The layout with the widths of the font it is drawn in: what a test of overlaps inspects."""
     with _settled():
         return layout(chart, measure)
@@ -150,7 +197,7 @@ class _Sheet:
             line.set_clip_path(self.clip)
 
 
-def _figure(chart: Chart) -> Any:
+def _figure(chart: Specification) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
@@ -174,7 +221,7 @@ def _figure(chart: Chart) -> Any:
     return figure
 
 
-def _grid(sheet: _Sheet, planned: Layout, chart: Chart) -> None:
+def _grid(sheet: _Sheet, planned: Layout, chart: Specification) -> None:
     frame, theme = sheet.frame, sheet.theme
     left, right = frame.left, frame.left + frame.width
     bottom, top = frame.bottom, frame.bottom + frame.height
@@ -316,3 +363,21 @@ _PENS: dict[type[Mark], Callable[[_Sheet, Any], None]] = {
     Region: _region,
     Bar: _bar,
 }
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast of two colours, 1 (the same) to 21 (black on white).
+
+    Source: WCAG 2.1, definitions of contrast ratio and relative luminance.
+
+    >>> round(contrast("#000000", "#ffffff"), 1)
+    21.0
+    """
+    lighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

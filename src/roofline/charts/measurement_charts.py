@@ -1,19 +1,23 @@
-"""A measured machine as a roofline: slopes for the levels that were found, two ceilings a dtype, a data sheet beside.
+"""Pictures of a measured machine: its roofline, and bandwidth over the working set.
 
-The upper ceiling of a dtype is what its registers can do, the lower what a library's best product reached.
+The measured roofline has a slope for each level that was found and two ceilings a dtype: the upper one is what its
+registers can do, the lower one what a library's best product reached. A data sheet may stand beside it. Bandwidth has a
+line for each kernel and a mark where each memory level ends. Both are drawn from a
+:class:`~roofline.measurement.result.Measurement`, fresh or read back from its file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from roofline.charts.axes import Axis, log_axis
 from roofline.charts.chart import Chart
-from roofline.charts.marks import Axis, Line, Mark, Point
-from roofline.charts.roofs import machine_roof
-from roofline.charts.size_axes import NEUTRAL
+from roofline.charts.roofs import ceiling_line, machine_roof, slope_line
+from roofline.charts.specification import NEUTRAL, Line, Mark, Point, Ridge
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.measurement import points as measured_points
+from roofline.measurement.levels import Level
 from roofline.measurement.result import Measurement
 from roofline.quantity import format_number, format_quantity
 
@@ -128,12 +132,12 @@ def _lines(
         end = min(high, top / bandwidth)
         text = f"{name} {format_quantity(bandwidth, 'B/s')}" + (", data sheet" if of else "")
         series = NEUTRAL if of else number
-        yield Line(name, (low, end), (bandwidth * low, bandwidth * end), "slope", series, 2 if of else 0, text)
+        yield slope_line(name, bandwidth, (low, end), series, 2 if of else 0, text)
     for dtype, what, peak in ceilings:
         start = max(low, peak / steepest)
         dash, series = (2, NEUTRAL) if of else (1, LIBRARY) if what == "library" else (0, NEUTRAL)
         text = f"{dtype} {what} {format_quantity(peak, 'FLOP/s')}"
-        yield Line(f"{dtype} {what}", (start, high), (peak, peak), "ceiling", series, dash, text)
+        yield ceiling_line(f"{dtype} {what}", peak, (start, high), series, dash, text)
 
 
 def _points(points: Sequence[measured_points.Point]) -> Iterator[Point]:
@@ -150,3 +154,45 @@ def _points(points: Sequence[measured_points.Point]) -> Iterator[Point]:
             f"{point.run.name}\n{format_number(100 * point.fraction, 2)} % of its roof",
             str(point.bound.bound_by),
         )
+
+
+def bandwidth_chart(
+    measured: Measurement, *, threads: int | None = None, title: str = "", theme: str = "light"
+) -> Chart:
+    """Draw the curves of a measurement on the most threads, or on ``threads``.
+
+    Raises :class:`~roofline.errors.InputError` where nothing was measured on so many threads.
+    """
+    counts = measured.thread_counts()
+    count = threads or max(counts, default=1)
+    curves = [curve for curve in measured.curves if curve.threads == count]
+    if not curves:
+        known = ", ".join(map(str, counts)) or "no"
+        raise InputError(f"no bandwidth was measured on {count} threads", hint=f"measured on {known} threads")
+    marks: list[Mark] = []
+    for number, curve in enumerate(curves):
+        x, y = zip(*curve.values(), strict=True)
+        marks.append(Line(curve.name, x, y, "curve", number, number, curve.name))
+    levels = measured.levels(count)
+    marks += [_end(level) for level in levels if level.capacity is not None]
+    sizes = [size for curve in curves for size, _ in curve.values()]
+    speeds = [speed for curve in curves for _, speed in curve.values()]
+    told = measured.conditions
+    said = [f"{level.name}: {format_quantity(level.bandwidth, 'B/s')}" for level in levels]
+    return Chart(
+        kind="bandwidth",
+        title=title or f"Bandwidth over the working set, {count} thread{'s' * (count > 1)}",
+        subtitle=f"{told.processor}, {told.date}",
+        x=log_axis("working set", "B", sizes),
+        y=log_axis("bandwidth", "B/s", speeds, margin=1.6),
+        marks=tuple(marks),
+        notes=("best of any kernel: " + ", ".join(said), *measured.warnings()[:3]),
+        theme=theme,
+    )
+
+
+def _end(level: Level) -> Ridge:
+    size = level.capacity or 0.0
+    unit, factor = ("MiB", 2**20) if size >= 2**20 else ("KiB", 2**10)
+    text = f"{level.name} {format_number(size / factor, 3)} {unit}"
+    return Ridge(size, level.bandwidth, f"{level.name} ends at {text}", text)

@@ -1,4 +1,4 @@
-"""Bars in rows, each made of parts, against a limit: time by operation, memory by part.
+"""Bars in rows, each made of parts, against a limit: time by operation, memory by part, measured time by operation.
 
 >>> rows = [("batch 8", [("weights", 8e9), ("kv", 4e9)])]
 >>> chart = bars_chart(rows, title="Memory", label="memory", unit="B", limit=("hbm", 16e9))
@@ -10,11 +10,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from roofline.charts.axes import Axis
 from roofline.charts.chart import Chart
-from roofline.charts.marks import Axis, Bar, Line
+from roofline.charts.specification import Bar, Line
 from roofline.errors import InputError
+from roofline.measurement.points import Point
+from roofline.measurement.points_show import split
 from roofline.quantity import format_quantity
 
 #: A row: its name, and its parts with their sizes.
@@ -25,6 +28,12 @@ MOST_ROWS = 16
 
 #: Pixels of a row, and of what stands around the rows.
 ROW, AROUND = 26, 170
+
+#: Operations of a split that have a bar of their own.
+MOST_OPERATIONS = 12
+
+#: The parts of a bar of a split.
+LEAST, REST, RULELESS = "the least its roof allows", "the rest", "no rule"
 
 #: The share of the width that is left for the figures beside the longest bar.
 BESIDE = 0.25
@@ -76,3 +85,46 @@ def bars_chart(
         theme=theme,
         height=max(260, AROUND + ROW * len(rows)),
     )
+
+
+def split_chart(
+    points: Sequence[Point], *, unpriced: Mapping[str, float] | None = None, title: str = "", theme: str = "light"
+) -> Chart:
+    """Draw the time every operation took, longest first, and in each bar the part that its roof cannot do without.
+
+    Operations of one name count together, those beyond the first :data:`MOST_OPERATIONS` names as one.
+
+    ``unpriced`` are seconds of operations without a rule: what their roof allows is unknown.
+    """
+    if not points:
+        raise InputError("there are no runs to split the time of", hint="give points of a run or a profile")
+    ruleless = dict(unpriced or {})
+    total = sum(point.run.seconds for point in points) + sum(ruleless.values())
+    least: dict[str, float] = dict.fromkeys(ruleless, 0.0)
+    for point in points:
+        least[point.run.name] = least.get(point.run.name, 0.0) + float(point.bound.lower)
+    rows = split(points, ruleless)
+    shown = [
+        _split_row(f"{name}, {share:.0%}", seconds, least[name], ruleless.get(name, 0.0))
+        for name, seconds, share in rows[:MOST_OPERATIONS]
+    ]
+    others = [name for name, _, _ in rows[MOST_OPERATIONS:]]
+    rest = sum(seconds for _, seconds, _ in rows[MOST_OPERATIONS:])
+    if rest:
+        within, without = (sum(part.get(name, 0.0) for name in others) for part in (least, ruleless))
+        shown.append(_split_row(f"{len(others)} more, {rest / total:.0%}", rest, within, without))
+    return bars_chart(
+        shown,
+        title=title or "Time by operation",
+        subtitle=f"{format_quantity(total, 's')} in all, under the roof of {points[0].bound.machine.name}",
+        label="time",
+        unit="s",
+        theme=theme,
+    )
+
+
+def _split_row(name: str, seconds: float, least: float, ruleless: float) -> Row:
+    """A bar as long as the time; one above its roof has no rest."""
+    inside = min(least, seconds - ruleless)
+    parts = [(LEAST, inside), (REST, seconds - inside - ruleless), (RULELESS, ruleless)]
+    return name, parts if ruleless else parts[:2]

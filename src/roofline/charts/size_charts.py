@@ -1,0 +1,152 @@
+"""Charts over a size: attainable throughput, and time resource by resource.
+
+Throughput shows how large a size must be before the chip runs at its peak:
+
+>>> from roofline.charts.plot import plot
+>>> chart = plot("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", set={"hbm": 8.2e11}, vary="B",
+...              B=range(1, 512), D=[1024, 4096], F="D")
+>>> [line.label for line in chart.lines]
+['D = F = 1024', 'D = F = 4096', 'peak mxu bf16']
+>>> [knee.text for knee in chart.ridges]
+['B = 226.3', 'B = 136.1']
+
+Time shows one line a resource, the lower bound (everything overlaps) and the upper (nothing does):
+
+>>> chart = plot("fp16[B, 5120] * fp16[5120, 5120]", on="a100", set={"hbm": 1.5e12}, vary="B", kind="time",
+...              B=range(1, 513))
+>>> [line.label for line in chart.lines]
+['lower', 'tensor', 'hbm', 'upper']
+>>> lower = chart.line("lower").y
+>>> round(lower[207] / lower[0], 2)          # 208 tokens take 8 % longer than 1
+1.08
+
+To add a chart over a size, write a function here and register it with :func:`~roofline.charts.chart.draws`.
+``plot(kind=…)`` and ``--kind`` then know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from roofline.bounds.bound import BOUND_KINDS
+from roofline.charts.axes import Scale, rising_axis, size_axis
+from roofline.charts.chart import Chart, draws, joined, ordered_notes
+from roofline.charts.roofline_chart import why_no_rate
+from roofline.charts.series import Series
+from roofline.charts.specification import NEUTRAL, Line, Ridge, Role
+from roofline.errors import InputError
+from roofline.quantity import format_quantity
+
+#: A peak is drawn where it is at most so many times above the highest curve.
+IN_SIGHT = 1.6
+
+
+@draws("size", "throughput")
+def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
+    """Draw the attainable FLOP/s of each curve, its knees, and the peaks they run into.
+
+    ``curves`` are :class:`~roofline.charts.series.Series` by label, all over the same size. One without FLOPs, or
+    whose FLOPs the machine has no peak for, is an error.
+    """
+    for curve in curves.values():
+        missing = why_no_rate(curve.answer, curve.answer.machine)
+        if missing:
+            hint = "kind='time' draws its time"
+            raise InputError(f"{curve.expression} {missing}, so it has no throughput", hint=hint)
+    named = list(enumerate(curves.items()))
+    lines = [Line(label, curve.x, curve.attainable, "curve", number, number, label) for number, (label, curve) in named]
+    lines += _peaks(list(curves.values()))
+    knees = [
+        Ridge(knee.x, knee.attainable, f"{label}: {knee.label(curve.unknown)}", knee.text(curve.unknown), number)
+        for number, (label, curve) in named
+        for knee in curve.knees
+    ]
+    quantity = ("Attainable throughput", "attainable FLOP/s", "FLOP/s")
+    return _over_size("throughput", quantity, curves, [*lines, *knees], scale="linear", title=title, theme=theme)
+
+
+@draws("size", "time")
+def time_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
+    """Draw the time of one curve resource by resource with both bounds, or of several curves with both bounds each."""
+    marks = _one_in_detail(*curves.values()) if len(curves) == 1 else _side_by_side(curves)
+    said = "lower: everything overlaps; upper: nothing does"
+    return _over_size("time", ("Time", "time at best", "s"), curves, marks, said, title=title, theme=theme)
+
+
+def _over_size(
+    kind: str,
+    quantity: tuple[str, str, str],
+    curves: Mapping[str, Series],
+    marks: Sequence[Line | Ridge],
+    *notes: str,
+    scale: Scale | None = None,
+    title: str,
+    theme: str,
+) -> Chart:
+    """The chart of a ``quantity`` (its name, its axis, its unit) over the size all curves share.
+
+    The vertical axis has the ``scale`` of the size axis where none is given.
+    """
+    listed = list(curves.values())
+    machines, unknown = [curve.answer.machine for curve in listed], listed[0].unknown
+    name, label, unit = quantity
+    x = size_axis(unknown, [curve.x for curve in listed])
+    values = [value for mark in marks if isinstance(mark, Line) for value in mark.y]
+    conventions = [note for curve in listed for note in (*curve.answer.assumptions, *curve.answer.incomplete)]
+    expressions = dict.fromkeys(curve.expression for curve in listed)
+    return Chart(
+        kind=kind,
+        title=title or f"{name} over {unknown}",
+        subtitle=" · ".join(filter(None, [joined([machine.name for machine in machines]), *expressions])),
+        x=x,
+        y=rising_axis(values, scale or x.scale, label, unit),
+        marks=tuple(marks),
+        notes=(*notes, *ordered_notes(conventions, machines)),
+        theme=theme,
+    )
+
+
+def _peaks(curves: Sequence[Series]) -> Iterator[Line]:
+    """The peaks of one machine that are in sight of the curves; the curves of several machines end in theirs."""
+    if len({curve.answer.machine.key for curve in curves}) > 1:
+        return
+    limits = size_axis("", [curve.x for curve in curves]).limits
+    highest = max(rate for curve in curves for rate in curve.attainable)
+    uses = [use for curve in curves for use in curve.answer.uses if use.quantity == "flops"]
+    for unit, dtype, peak in dict.fromkeys((use.resource, use.dtype, float(use.rate.value)) for use in uses):
+        if peak <= highest * IN_SIGHT:
+            name = f"peak {unit} {dtype}"
+            yield Line(name, limits, (peak, peak), "ceiling", NEUTRAL, 2, f"{name} {format_quantity(peak, 'FLOP/s')}")
+
+
+def _one_in_detail(curve: Series) -> list[Line | Ridge]:
+    words = {use.resource: BOUND_KINDS[use.quantity].removesuffix("-bound") for use in curve.answer.uses}
+    marks: list[Line | Ridge] = [_times("lower", curve, curve.lower, "lower", NEUTRAL, 0, "lower")]
+    for number, (resource, times) in enumerate(curve.times.items()):
+        if any(times):
+            text = f"{words.get(resource, '')} ({resource})".strip()
+            marks.append(_times(resource, curve, times, "resource", number, number, text))
+    marks.append(_times("upper", curve, curve.upper, "upper", NEUTRAL, 2, "upper"))
+    return [*marks, *_knees(curve, "", NEUTRAL)]
+
+
+def _side_by_side(curves: Mapping[str, Series]) -> list[Line | Ridge]:
+    marks: list[Line | Ridge] = []
+    for number, (label, curve) in enumerate(curves.items()):
+        marks.append(_times(label, curve, curve.lower, "curve", number, 0, label))
+        marks.append(_times(f"{label}, upper", curve, curve.upper, "resource", number, 2, ""))
+        marks += _knees(curve, f"{label}: ", number)
+    return marks
+
+
+def _times(label: str, curve: Series, times: Sequence[float], role: Role, series: int, dash: int, text: str) -> Line:
+    """A line over the sizes that take any time: one chip alone sends nothing."""
+    used = [(x, time) for x, time in zip(curve.x, times, strict=True) if time > 0]
+    return Line(label, tuple(x for x, _ in used), tuple(time for _, time in used), role, series, dash, text)
+
+
+def _knees(curve: Series, prefix: str, series: int) -> list[Ridge]:
+    unknown = curve.unknown
+    return [
+        Ridge(knee.x, knee.lower, f"{prefix}{knee.label(unknown)}", knee.text(unknown), series) for knee in curve.knees
+    ]
