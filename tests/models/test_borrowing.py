@@ -6,7 +6,6 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.models import load, serve_bound, train
-from roofline.models.memory import cache_bytes, weight_bytes
 from roofline.models.operations import decode
 from tests.models.tiny import TINY
 
@@ -18,7 +17,7 @@ KEPT = {"gemma4_text that borrows": (2 * 2 * 16, 2 * 2 * 24), "gemma3n_text": (2
 @pytest.mark.parametrize("name", GEMMAS)
 def test_only_layers_that_lend_keep_keys_and_values(name: str) -> None:
     local, full = KEPT[name]
-    assert cache_bytes(load(TINY[name]), 100, batch=3, dtype="bf16") == 3 * 2 * 2 * (8 * local + 100 * full)
+    assert load(TINY[name]).cache_bytes(100, batch=3, dtype="bf16") == 3 * 2 * 2 * (8 * local + 100 * full)
     assert load(TINY[name]).kv_bytes_per_token("bf16") == 2 * 2 * (local + full)
 
 
@@ -43,7 +42,7 @@ def test_of_a_table_of_inputs_only_rows_move() -> None:
     """90 rows of 6 layers' inputs, each 12 wide, are in memory; 3 tokens read 3 of them."""
     model = load({**TINY["gemma3n_text"], "torch_dtype": "bfloat16"})
     smaller = load({**TINY["gemma3n_text"], "torch_dtype": "bfloat16", "vocab_size_per_layer_input": 45})
-    assert weight_bytes(model) - weight_bytes(smaller) == 2 * 45 * 6 * 12
+    assert model.weight_bytes() - smaller.weight_bytes() == 2 * 45 * 6 * 12
     reads = {t.ident: t.traffic_bytes for op in decode(model, batch=3, context=9) for t in op.reads}
     assert reads["embed_tokens_per_layer"] == 2 * 3 * 6 * 12
 

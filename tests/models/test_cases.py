@@ -13,7 +13,6 @@ import sympy
 
 from roofline import bound, layout
 from roofline.models import Model, largest_batch, load, outline, prefill
-from roofline.models.memory import weight_bytes
 from roofline.models.report import serve
 from roofline.sizes import symbol
 from roofline.work import Op
@@ -188,13 +187,13 @@ def seventy() -> dict[str, Any]:
         "token": token / 1e3,
         "seq": token * 32768 / 1e9,
         "bs240": cache / 1e12,
-        "chips": math.ceil((weight_bytes(outline(70e9), "int8") + round(cache, -11)) / 16e9),
+        "chips": math.ceil((outline(70e9).weight_bytes("int8") + round(cache, -11)) / 16e9),
     }
 
 
 def thirteen_billion() -> dict[str, Any]:
     """The book takes 13e9 parameters; the cache is the model's own."""
-    weights, cache = weight_bytes(outline(13e9)), load("llama-2-13b").kv_bytes_per_token("bf16") * 8192
+    weights, cache = outline(13e9).weight_bytes(), load("llama-2-13b").kv_bytes_per_token("bf16") * 8192
     return {
         "params": weights / 1e9,
         "act": layout("bf16[8192, 5120]").total_bytes / 1e6,
@@ -242,9 +241,9 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def _sparsity(model: Model) -> float:
-    from roofline.models.blocks.experts import Experts
+    from roofline.models.blocks.experts import MixtureOfExperts
 
-    routed = next(block for layer in model.layers for block in layer.blocks if isinstance(block, Experts))
+    routed = next(block for layer in model.layers for block in layer.blocks if isinstance(block, MixtureOfExperts))
     return routed.count / routed.chosen
 
 

@@ -138,10 +138,9 @@ def test_the_fewest_chips_of_a_prompt_as_long_as_the_model_takes(capsys: Capture
 
 def test_sequences_that_fit_have_the_tokens_asked_for() -> None:
     from roofline.models import fewest, load
-    from roofline.models.memory import cache_bytes, weight_bytes
 
     model = load("llama-2-7b")
     found = fewest(model, on="h100", batch=1, context=4096)  # as long as the model takes
-    each = cache_bytes(model, 4096)
-    room = found.capacity - weight_bytes(model)
+    each = model.cache_bytes(4096)
+    room = found.capacity - model.weight_bytes()
     assert found.sequences * each <= room < (found.sequences + 1) * each + 10**8  # activations have to fit as well

@@ -10,9 +10,9 @@ import pytest
 from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve_bound
-from roofline.models.blocks.experts import Experts
-from roofline.models.parallelism import Parallelism
-from roofline.models.sharded import share
+from roofline.models.blocks.experts import MixtureOfExperts
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.splitting import local_model
 from tests.models.test_parallel_exchange import sent
 from tests.models.tiny import TINY
 
@@ -27,7 +27,7 @@ def test_two_all_to_alls_of_the_chosen_rows_a_layer(tensor: int, data: int, each
     model, n = load("deepseek-v3"), 8
     ways = {"tensor": tensor, "expert": 8, "exchange": exchange}
     sent_to = 8 if exchange == "per-expert" else 4 * (1 - comb(96, 8) / comb(128, 8))
-    local, _ = share(model, chip("h200:8"), **ways)
+    local, _ = local_model(model, chip("h200:8"), **ways)
     ops = decode(local, batch=each * data, context=100)
     own, k, width = each // tensor, 8, 7168
     for part, size in (("dispatch", 1), ("combine", 2)):
@@ -93,7 +93,7 @@ def test_the_busiest_chip_sets_the_time_of_skewed_experts() -> None:
     """Half of the choices fall on two of eight experts, which lie on the first of four chips."""
     model = load("mixtral-8x7b")
     skew = [2, 2] + [4 / 6] * 6
-    local, _ = share(model, chip("h200:4"), expert=4)
+    local, _ = local_model(model, chip("h200:4"), expert=4)
     even = decode(local, batch=64, context=100)
     skewed = decode(local, batch=64, context=100, skew=skew)
 
@@ -112,7 +112,7 @@ def test_the_busiest_chip_sets_the_time_of_skewed_experts() -> None:
     assert wire(skewed) / wire(even) == pytest.approx(busiest / met)
     back = next(op for op in skewed if op.where.endswith("experts.sum"))
     assert back.reads[0].dims[0] <= 64 / 4 * 2
-    each, _ = share(model, chip("h200:4"), expert=4, exchange="per-expert")
+    each, _ = local_model(model, chip("h200:4"), expert=4, exchange="per-expert")
     sizes: dict[str, Any] = {"batch": 64, "context": 100}
     assert wire(decode(each, **sizes, skew=skew)) == pytest.approx(2 * wire(decode(each, **sizes)))
     alike = decode(local, **sizes, skew=[3] * 8)
@@ -127,7 +127,7 @@ def test_experts_over_everything(sequence: bool, shared: str) -> None:
     """Two copies of two parts of sequences of two halves of layers, all with the same experts."""
     model = load("deepseek-v3")
     ways = Parallelism.on(chip("h200:8"), tensor=2, context=2, data=2, expert=8, shared=shared, sequence=sequence)
-    local, _ = share(model, chip("h200:8"), ways)
+    local, _ = local_model(model, chip("h200:8"), ways)
     for build, sizes in ((prefill, {"prompt": 64}), (decode, {"context": 64})):
         whole, part = (build(each, batch=4, **sizes) for each in (model, local))  # type: ignore[operator]
         tokens = 4 * sizes.get("prompt", 1)
@@ -151,7 +151,7 @@ V3: dict[str, Any] = {**TINY["deepseek_v3"], "n_routed_experts": 16, "num_expert
 def limits_of(**fields: Any) -> set[tuple[int, int]]:
     config = {key: value for key, value in {**V3, **fields}.items() if value is not ...}
     layers = load(config, name="tiny").layers
-    return {block.limit for layer in layers for block in layer.blocks if isinstance(block, Experts)}
+    return {block.limit for layer in layers for block in layer.blocks if isinstance(block, MixtureOfExperts)}
 
 
 def test_routing_that_is_limited_to_groups_is_read() -> None:
@@ -171,7 +171,7 @@ def test_one_expert_a_chip_is_sent_to_as_often_either_way() -> None:
     skew, model = [8, 1, 1, 1, 1, 1, 1, 1], load("mixtral-8x7b")
     found = []
     for exchange in ("all-to-all", "per-expert"):
-        local, _ = share(model, chip("h100:8"), expert=8, exchange=exchange)
+        local, _ = local_model(model, chip("h100:8"), expert=8, exchange=exchange)
         ops = decode(local, batch=64, context=100, skew=skew)
         (dispatch,) = sent(ops, "AllToAll", "dispatch")
         up = next(op for op in ops if op.where.endswith("up_proj"))

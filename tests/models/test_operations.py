@@ -11,11 +11,11 @@ import pytest
 
 from roofline.errors import InputError, RooflineError
 from roofline.models import decode, load, names, prefill
+from roofline.models.blocks.attention import chunked_pairs, compressed_pairs, selected_pairs
 from roofline.models.blocks.experts import touched_experts
-from roofline.models.blocks.residual import Held
-from roofline.models.blocks.scores import chunked_pairs, compressed_pairs, selected_pairs, visible_pairs
-from roofline.models.operations import groups
-from roofline.models.parameters import of_blocks
+from roofline.models.blocks.residual import IdleBlocks
+from roofline.models.description import block_parameters
+from roofline.ops.attention import visible_pairs
 from roofline.sizes import symbol
 from roofline.work import Op
 from tests.models.tiny import TINY
@@ -210,10 +210,10 @@ def test_every_weight_is_read_and_every_layer_is_named(name: str) -> None:
                 read[tensor.ident] = tensor.elements * op.repeat
     total = sum(read.values())
     blocks = [block for layer in model.layers for block in layer.blocks]
-    held = of_blocks(block for block in (*model.before, *blocks) if isinstance(block, Held))
+    held = block_parameters(block for block in (*model.before, *blocks) if isinstance(block, IdleBlocks))
     expected = model.parameters + (model.vocabulary * model.width if model.tied else 0)
     assert total == expected - held
-    covered = sorted(number for _, numbers, _ in groups(model) for number in numbers)
+    covered = sorted(number for _, numbers, _ in model.layer_groups() for number in numbers)
     assert covered == list(range(len(model.layers)))
 
 
@@ -270,9 +270,9 @@ def test_formats_stand_apart() -> None:
 
 
 def test_groups_of_layers() -> None:
-    assert [label for label, _, _ in groups(load("deepseek-v3"))] == ["layers.0-2", "layers.3-60"]
-    assert [label for label, _, _ in groups(load("gpt-oss-20b"))] == ["layers.0-22:2", "layers.1-23:2"]
-    assert [label for label, _, _ in groups(load("qwen3.6-27b-nvfp4"))][1] == "layers.3-63:4"
+    assert [label for label, _, _ in load("deepseek-v3").layer_groups()] == ["layers.0-2", "layers.3-60"]
+    assert [label for label, _, _ in load("gpt-oss-20b").layer_groups()] == ["layers.0-22:2", "layers.1-23:2"]
+    assert [label for label, _, _ in load("qwen3.6-27b-nvfp4").layer_groups()][1] == "layers.3-63:4"
 
 
 def test_every_shipped_model_runs_both_phases() -> None:

@@ -16,10 +16,9 @@ from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve_bound, serve_table
 from roofline.models.description import Block, Layer, Model
-from roofline.models.memory import cache_bytes
-from roofline.models.parallel import name_axes, split
+from roofline.models.parallelism.layout import name_axes
+from roofline.models.parallelism.splitting import local_model, split_over_axes
 from roofline.models.report import serve
-from roofline.models.sharded import share
 from tests.models.tiny import TINY
 
 A100: dict[str, Any] = {"on": "a100:8", "set": {"bf16": 312e12, "hbm": 2.039e12}}
@@ -52,13 +51,13 @@ def matrix(ops: Any) -> Any:
 @settings(max_examples=40, deadline=None)
 def test_flops_weights_and_cache_are_conserved(name: str, ways: int, batch: int, decoding: bool) -> None:
     model = load(name)
-    local, _ = share(model, chip(f"h100:{ways}"), tensor=ways)
+    local, _ = local_model(model, chip(f"h100:{ways}"), tensor=ways)
     build: Any = decode if decoding else prefill
     sizes = {"context": 96} if decoding else {"prompt": 96}
     whole, part = (build(each, batch=batch, **sizes) for each in (model, local))
     if model.vocabulary % ways == 0:
         assert matrix(part) * ways == matrix(whole)
-    assert cache_bytes(local, 97, batch=batch) * ways == cache_bytes(model, 97, batch=batch)
+    assert local.cache_bytes(97, batch=batch) * ways == model.cache_bytes(97, batch=batch)
     assert model.parameters <= local.parameters * ways < model.parameters * 1.01
 
 
@@ -67,7 +66,7 @@ def test_experts_are_conserved(expert: int) -> None:
     """Eight chips do one model's work, but for the router, which each runs on every token."""
     for name in ("mixtral-8x7b", "deepseek-v3"):
         model = load(name)
-        local, _ = share(model, chip("h200:8"), tensor=8, expert=expert)
+        local, _ = local_model(model, chip("h200:8"), tensor=8, expert=expert)
 
         def routed(ops: Any) -> Any:
             return matrix(op for op in ops if ".experts." in op.where)
@@ -80,7 +79,7 @@ def test_experts_are_conserved(expert: int) -> None:
 
 
 def test_a_layer_has_two_collectives_of_the_hidden_state() -> None:
-    local, machine = share(load("llama-2-70b"), chip("h200:8"), tensor=8)
+    local, machine = local_model(load("llama-2-70b"), chip("h200:8"), tensor=8)
     ops = [op for op in decode(local, batch=8, context=100) if op.kind == "collective"]
     assert [op.where for op in ops] == [
         "embed_tokens.all_reduce",
@@ -93,7 +92,7 @@ def test_a_layer_has_two_collectives_of_the_hidden_state() -> None:
 
 def reduced(model: Model) -> int:
     """Collectives of one layer of a model over two chips."""
-    local, _ = share(model, chip("h100:2"), tensor=2)
+    local, _ = local_model(model, chip("h100:2"), tensor=2)
     ops = prefill(local, prompt=8)
     first = next(op.where.split(".")[1] for op in ops if op.where.startswith("layers."))
     return sum(op.kind == "collective" and op.where.startswith(f"layers.{first}.") for op in ops)
@@ -109,7 +108,7 @@ def test_branches_side_by_side_share_one() -> None:
 def test_heads_of_keys_fewer_than_chips_are_held_by_several() -> None:
     found = serve_bound("llama-3-70b", "decode", on="h100:16", tensor=16, batch=4, context=1000)
     assert "8 heads of keys and values on 16 chips: each is held by 2" in found.assumptions
-    local, _ = share(load("llama-3-70b"), chip("h100:16"), tensor=16)
+    local, _ = local_model(load("llama-3-70b"), chip("h100:16"), tensor=16)
     assert local.kv_bytes_per_token() * 8 == load("llama-3-70b").kv_bytes_per_token()
 
 
@@ -164,7 +163,7 @@ def test_sequence_parallelism_sends_the_same_bytes() -> None:
     axes = machine.mesh.select(["tensor"])
     sent = [
         sum(op.work.total("wire") * op.repeat for op in prefill(
-            split(load("llama-2-7b"), axes, sequence=sequence), prompt=512, logits="all"
+            split_over_axes(load("llama-2-7b"), axes, sequence=sequence), prompt=512, logits="all"
         ) if not op.where.startswith("lm_head"))
         for sequence in (False, True)
     ]  # fmt: skip
@@ -215,7 +214,7 @@ MESSAGES = [
     ("llama-2-7b --on h100:8 --pipeline 8 --balance luck", "unknown balance of stages 'luck'"),
     (
         "qwen3.5-35b-a3b --on h100:8 --context-parallel 8",
-        "its DeltaNet layers (linear_attn) pass a state from token to",
+        "its GatedDeltaNet layers (linear_attn) pass a state from token to",
     ),
     ("mixtral-8x7b --on h100:8 --expert 8 --dispatch fp9", "unknown dtype 'fp9'; did you mean"),
     ("llama-2-7b --on h100:8 --pipeline 8 --micro-batches 0", "size micro_batches is 0"),
@@ -237,4 +236,4 @@ class Unknown(Block):
 
 def test_layers_without_a_rule_are_an_error() -> None:
     with pytest.raises(RooflineError, match="it has Unknown layers"):
-        share(replace(load("llama-2-7b"), layers=(Layer((Unknown("new"),)),)), chip("h100:8"), tensor=8)
+        local_model(replace(load("llama-2-7b"), layers=(Layer((Unknown("new"),)),)), chip("h100:8"), tensor=8)

@@ -11,13 +11,10 @@ from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
 from roofline.hardware.rate import rate
 from roofline.models import decode, load, names, prefill, serve_bound
-from roofline.models.blocks.compressed import CompressedAttention
-from roofline.models.blocks.latent import LatentAttention
-from roofline.models.blocks.recurrent import DeltaNet, Mamba
+from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
+from roofline.models.blocks.recurrent import GatedDeltaNet, Mamba2
 from roofline.models.description import Model
-from roofline.models.memory import cache_bytes, weight_bytes
-from roofline.models.parallel import has_experts
-from roofline.models.sharded import share
+from roofline.models.parallelism.splitting import has_experts, local_model
 from roofline.work import Key, Op
 
 #: Matrices that every chip of a tensor-parallel group holds and runs whole, by the end of their place.
@@ -51,7 +48,7 @@ def steps(model: Model) -> list[tuple[Any, dict[str, int]]]:
 def test_tensor(name: str) -> None:
     """Each matrix is halved, or is one of those that every chip runs; weights and cache likewise."""
     model = load(name)
-    local, _ = share(model, chip("h200:2"), tensor=2)
+    local, _ = local_model(model, chip("h200:2"), tensor=2)
     for build, sizes in steps(model):
         whole, part = (matrices(build(each, **sizes)) for each in (model, local))
         assert set(whole) == set(part)
@@ -59,7 +56,7 @@ def test_tensor(name: str) -> None:
             if part[where] != pytest.approx(flops / 2, rel=1e-3):
                 assert part[where] == pytest.approx(flops), where
                 assert any(mark in where for mark in COPIED), where
-    assert weight_bytes(model) / 2 <= weight_bytes(local) * (1 + 1e-9)
+    assert model.weight_bytes() / 2 <= local.weight_bytes() * (1 + 1e-9)
     modules, halves = model.parameters_by_module(), local.parameters_by_module()
     norms = sum(n for where, n in modules.items() if halves[where] == n)
     odd = sum(abs(halves[where] * 2 - n) for where, n in modules.items() if halves[where] != n)
@@ -68,7 +65,7 @@ def test_tensor(name: str) -> None:
     shared_cache = blocks(model, (LatentAttention, CompressedAttention)) or any(
         getattr(block, "selector", None) for layer in model.layers for block in layer.blocks
     )
-    ratio = cache_bytes(local, 97) * 2 / max(cache_bytes(model, 97), 1)
+    ratio = local.cache_bytes(97) * 2 / max(model.cache_bytes(97), 1)
     assert ratio == pytest.approx(1) or (shared_cache and 1 < ratio <= 2) or not model.causal
 
 
@@ -76,7 +73,7 @@ def test_tensor(name: str) -> None:
 def test_copies(name: str) -> None:
     """Two copies with half of the batch each do what one does with all of it; each holds all weights."""
     model = load(name)
-    local, _ = share(model, chip("h200:2"))
+    local, _ = local_model(model, chip("h200:2"))
     assert local.parameters == model.parameters
     for build, sizes in steps(model):
         half = {**sizes, "batch": sizes["batch"] // 2}
@@ -85,7 +82,7 @@ def test_copies(name: str) -> None:
             assert sum(matrices(build(local, **sizes)).values()) * 2 == pytest.approx(
                 sum(matrices(build(model, **sizes)).values())
             )
-    assert cache_bytes(local, 50, batch=4) * 2 == cache_bytes(model, 50, batch=4)
+    assert local.cache_bytes(50, batch=4) * 2 == model.cache_bytes(50, batch=4)
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if has_experts(load(name))])
@@ -93,7 +90,7 @@ def test_copies(name: str) -> None:
 def test_experts_of_copies(name: str, tensor: int, shared: str) -> None:
     """Four chips share the experts of two or four copies: they do one model's routed work and hold one set of them."""
     model = load(name)
-    local, _ = share(model, chip("h200:4"), tensor=tensor, expert=4, shared=shared)
+    local, _ = local_model(model, chip("h200:4"), tensor=tensor, expert=4, shared=shared)
     mark = "experts"
 
     def routed(found: dict[str, float]) -> float:
@@ -116,18 +113,18 @@ def test_experts_of_copies(name: str, tensor: int, shared: str) -> None:
         for each in (model, local)
     ]
     assert held[1] * 4 == held[0]
-    assert cache_bytes(local, 50, batch=4) * (4 // tensor) <= cache_bytes(model, 50, batch=4)
+    assert local.cache_bytes(50, batch=4) * (4 // tensor) <= model.cache_bytes(50, batch=4)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shared_sequences(name: str) -> None:
     """Prefill is halved, but for keys and values made from passed latents; in decode attention and cache alone are."""
     model = load(name)
-    if blocks(model, (DeltaNet, Mamba)):
+    if blocks(model, (GatedDeltaNet, Mamba2)):
         with pytest.raises(InputError, match="pass a state from token to token"):
-            share(model, chip("h200:2"), context=2)
+            local_model(model, chip("h200:2"), context=2)
         return
-    local, _ = share(model, chip("h200:2"), context=2)
+    local, _ = local_model(model, chip("h200:2"), context=2)
     for build, sizes in steps(model):
         whole, part = (matrices(build(each, **sizes)) for each in (model, local))
         for where, flops in whole.items():
@@ -136,8 +133,8 @@ def test_shared_sequences(name: str) -> None:
             last = not where.startswith("layers.")
             copied = "kv_b_proj" in where or last if build is prefill else not attended
             assert part[where] == pytest.approx(flops if copied else flops / 2), where
-    assert cache_bytes(local, 96, batch=4) * 2 == cache_bytes(model, 96, batch=4)
-    assert weight_bytes(local) == weight_bytes(model)
+    assert local.cache_bytes(96, batch=4) * 2 == model.cache_bytes(96, batch=4)
+    assert local.weight_bytes() == model.weight_bytes()
 
 
 LAYOUTS: list[dict[str, Any]] = [
@@ -179,8 +176,8 @@ def test_never_below_physics(name: str, layout: dict[str, Any]) -> None:
 def test_keys_and_values_dealt_out(name: str, tensor: int, kv: int) -> None:
     """As many FLOPs and weights as without, 1/kv of the cache: queries are gathered and results put together."""
     model = load(name)
-    plain, _ = share(model, chip(f"h200:{tensor}"), tensor=tensor)
-    dealt, machine = share(model, chip(f"h200:{tensor}"), tensor=tensor, kv=kv)
+    plain, _ = local_model(model, chip(f"h200:{tensor}"), tensor=tensor)
+    dealt, machine = local_model(model, chip(f"h200:{tensor}"), tensor=tensor, kv=kv)
     assert machine.mesh is not None
     assert machine.mesh.chips == tensor
     for build, sizes in steps(model):
@@ -192,7 +189,7 @@ def test_keys_and_values_dealt_out(name: str, tensor: int, kv: int) -> None:
         ]
         assert cached[1] * kv == pytest.approx(cached[0])
     assert dealt.parameters == plain.parameters
-    assert cache_bytes(dealt, 96) * kv == cache_bytes(plain, 96)
+    assert dealt.cache_bytes(96) * kv == plain.cache_bytes(96)
     block = next(block for block in plain.layers[-1].blocks if hasattr(block, "heads"))
     heads, key = block.heads * kv, getattr(block, "rank", 0) + getattr(block, "rotary", 0)  # type: ignore[attr-defined]
     key = key if hasattr(block, "rank") else block.key  # type: ignore[attr-defined]
@@ -209,11 +206,11 @@ def test_keys_and_values_dealt_out(name: str, tensor: int, kv: int) -> None:
 
 def test_no_keys_and_values_to_deal_out() -> None:
     with pytest.raises(SizeError, match=r"2 chips share no keys and values: llama-3-70b has 8 heads of them, and 8"):
-        share(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=2)
+        local_model(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=2)
     with pytest.raises(InputError, match="3 chips that share keys and values, of 8 that split the model"):
-        share(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=3)
+        local_model(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=3)
     with pytest.raises(InputError, match="kv_parallel and context_parallel together are not modelled"):
-        share(load("deepseek-v3"), chip("h200:16"), tensor=8, kv=2, context=2)
+        local_model(load("deepseek-v3"), chip("h200:16"), tensor=8, kv=2, context=2)
 
 
 @pytest.mark.parametrize("chips", [2, 4])
@@ -225,6 +222,6 @@ def test_queries_can_be_dealt_evenly(chips: int) -> None:
             for i in range(chips)]  # fmt: skip
     pairs = [sum(1 for query in mine for key in range(prompt) if key <= query) for mine in held]
     assert len(set(pairs)) == 1
-    local, _ = share(model, chip(f"h200:{chips}"), context=chips)
+    local, _ = local_model(model, chip(f"h200:{chips}"), context=chips)
     attention = next(op for op in prefill(local, prompt=prompt) if op.kind == "attention")
     assert attention.work.total("flops", "matrix") == 2 * pairs[0] * 32 * (128 + 128)

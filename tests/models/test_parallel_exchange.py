@@ -13,11 +13,11 @@ from roofline.errors import RooflineError, SizeError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve, serve_bound, serve_table
 from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.residual import Norm, Residual
+from roofline.models.blocks.residual import Norm, ResidualAdd
 from roofline.models.description import Layer, Model
 from roofline.models.limits import network_limit, network_share
-from roofline.models.parallelism import Parallelism
-from roofline.models.sharded import share, shares
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.splitting import local_model, local_stages
 from roofline.sizes import symbol
 from roofline.work import Op
 
@@ -31,7 +31,7 @@ def sent(ops: Any, kind: str, part: str = "") -> list[Op]:
 def test_two_all_reduces_of_the_tokens_a_layer(ways: int, batch: int, name: str) -> None:
     """Megatron: forward, 2 AllReduce of tokens x width in each layer, and one after the vocabulary's table."""
     model = load(name)
-    local, _ = share(model, chip(f"h200:{ways}"), tensor=ways)
+    local, _ = local_model(model, chip(f"h200:{ways}"), tensor=ways)
     found = sent(decode(local, batch=batch, context=100), "AllReduce")
     assert sum(op.repeat for op in found) == 2 * len(model.layers) + 1
     assert {op.dims["bytes"] for op in found} == {batch * model.width * 2}
@@ -42,7 +42,7 @@ def test_two_all_reduces_of_the_tokens_a_layer(ways: int, batch: int, name: str)
 def test_keys_and_values_pass_round() -> None:
     """Ring attention: each chip gets the others' keys and values, (c − 1)/c of 2·K·H·S bytes a layer and sequence."""
     model = load("llama-3-70b")
-    local, _ = share(model, chip("h200:8"), tensor=2, context=4)
+    local, _ = local_model(model, chip("h200:8"), tensor=2, context=4)
     ops = prefill(local, batch=2, prompt=8192)
     (ring,) = sent(ops, "AllGather", "ring")
     kept = 2 * 8192 * 2 * 4 * 128 * 2
@@ -54,7 +54,7 @@ def test_keys_and_values_pass_round() -> None:
 
 def test_partial_results_are_put_together() -> None:
     """Decode: each head's log-sum-exp in fp32 from every chip, and an AllReduce of tokens x heads x width."""
-    local, _ = share(load("llama-3-70b"), chip("h200:8"), tensor=2, context=4)
+    local, _ = local_model(load("llama-3-70b"), chip("h200:8"), tensor=2, context=4)
     ops = decode(local, batch=3, context=10000)
     (sums,), (results,) = sent(ops, "AllGather", "sums"), sent(ops, "AllReduce", "combine")
     assert sums.dims["bytes"] == 3 * 32 * 4 * 4
@@ -63,7 +63,7 @@ def test_partial_results_are_put_together() -> None:
 
 def test_stages_send_the_hidden_state_on() -> None:
     ways = Parallelism.on(chip("h200:8"), pipeline=4, tensor=2)
-    parts, machine = shares(load("llama-3-70b"), chip("h200:8"), ways)
+    parts, machine = local_stages(load("llama-3-70b"), chip("h200:8"), ways)
     assert str(machine.mesh) == "Mesh(pipeline=4 nvlink switch, tensor=2 nvlink switch)"
     for number, part in enumerate(parts):
         found = sent(decode(part, batch=3, context=10), "Permute")
@@ -142,7 +142,7 @@ def test_the_limit_is_that_of_a_scan(name: str, phase: str, where: str, kind: st
 def test_the_limit_of_the_books_layer() -> None:
     """Two matrices of D x F, an AllGather and a ReduceScatter of B x D: n − 1 < F·W/C in one node (chapters 5, 12)."""
     width, hidden = 4096, 16384
-    layer = Layer((Norm("norm", width), Mlp("mlp", width, hidden, gated=False), Residual("add")))
+    layer = Layer((Norm("norm", width), Mlp("mlp", width, hidden, gated=False), ResidualAdd("add")))
     model = Model("two matrices", "test", width, 64, (layer,) * 8, "bf16", head=False, tied=True)
     peak, link = 990e12, 450e9
 
@@ -164,7 +164,7 @@ def test_the_limit_of_the_books_layer() -> None:
 def test_the_limit_of_the_books_layer_in_decode() -> None:
     """The same matrices, B tokens: weights at M bytes/s against B x D both ways, n − 1 < F·W/(B·M) (chapter 7)."""
     width, hidden, batch = 4096, 16384, 32
-    layer = Layer((Norm("norm", width), Mlp("mlp", width, hidden, gated=False), Residual("add")))
+    layer = Layer((Norm("norm", width), Mlp("mlp", width, hidden, gated=False), ResidualAdd("add")))
     model = Model("two matrices", "test", width, 64, (layer,) * 8, "bf16", head=False, tied=True)
     memory, link = 3.3e12, 450e9
     most = hidden * link / (batch * memory)
@@ -179,7 +179,7 @@ def test_the_limit_of_the_books_layer_in_decode() -> None:
 
 
 def test_stages_on_a_torus_are_neighbours() -> None:
-    parts, _ = shares(load("llama-2-70b"), chip("v5e:4x4"), Parallelism.on(chip("v5e:4x4"), pipeline=4, tensor=4))
+    parts, _ = local_stages(load("llama-2-70b"), chip("v5e:4x4"), Parallelism.on(chip("v5e:4x4"), pipeline=4, tensor=4))
     (message,) = sent(decode(parts[0], batch=2, context=10), "Permute")
     assert message.work.total("hops") == 1
     assert message.work.total("wire") == 2 * 8192 * 2

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from roofline.cli import main
 from roofline.errors import SizeError
 from roofline.models import load, serve, serve_bound, serve_table
-from roofline.models.memory import cache_bytes
 from roofline.models.pipeline import Pipelined, _ended, _steady
 
 TIMES = st.lists(st.integers(1, 20), min_size=1, max_size=6)
@@ -94,7 +93,7 @@ def test_a_micro_batch_is_a_part_of_the_batch() -> None:
     taken = sum(p.times.get("hbm", 0) for p in second.ops if p.op.where.startswith("layers."))
     assert taken == pytest.approx(layers / 4, rel=1e-9)
     assert found.footprint is not None
-    held = cache_bytes(load("llama-3-70b"), 4097, batch=32) / 4
+    held = load("llama-3-70b").cache_bytes(4097, batch=32) / 4
     assert found.footprint.parts["kv"] == pytest.approx(held)
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import SizeError
 from roofline.models import decode, load, names, prefill
-from roofline.models.memory import cache_bytes, weight_bytes
-from roofline.models.stages import cut, stages
+from roofline.models.parallelism.stages import cut, stages
 from tests.models.tiny import TINY
 
 COSTS = st.lists(st.integers(1, 9), min_size=2, max_size=9)
@@ -55,8 +54,8 @@ def test_stages_hold_the_whole_model(name: str) -> None:
     table = model.vocabulary * model.width if model.tied and model.head else 0
     assert sum(part.parameters for part in parts) == model.parameters + table
     if not table:
-        assert sum(map(weight_bytes, parts)) == weight_bytes(model)
-    assert sum(cache_bytes(part, 300) for part in parts) == cache_bytes(model, 300)
+        assert sum(part.weight_bytes() for part in parts) == model.weight_bytes()
+    assert sum(part.cache_bytes(300) for part in parts) == model.cache_bytes(300)
     assert sum(part.active_parameters for part in parts) == model.active_parameters
     assert sum(part.mtp_parameters for part in parts) == model.mtp_parameters
     sizes: dict[str, Any] = {"batch": 2, "prompt": 32}

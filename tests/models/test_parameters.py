@@ -10,7 +10,6 @@ import pytest
 
 from roofline.models import load
 from roofline.models.config import _index
-from roofline.models.parameters import by_layer
 
 COUNTS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "parameter_counts.json").read_text(encoding="utf-8")
@@ -30,7 +29,9 @@ def test_counts_equal_those_of_transformers(name: str) -> None:
     stored = COUNTS["models"][name]
     model = load(name)
     assert model.parameters == stored["parameters"]
-    assert by_layer(model) == [each for count, each in stored["layers"] for _ in range(count)]
+    assert [layer.parameters for layer in model.layers] == [
+        each for count, each in stored["layers"] for _ in range(count)
+    ]
 
 
 def test_mimo_7b_by_hand() -> None:

@@ -8,16 +8,15 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.models import load
-from roofline.models.memory import weight_bytes
-from roofline.models.operations import decode, groups, storages
+from roofline.models.operations import decode
 from roofline.models.quantisation import read
 
 
 def formats(name: str) -> dict[str, set[str]]:
     """Formats by module over all layers, and of the head."""
     model = load(name)
-    of, found = storages(model), {}
-    for _, numbers, layer in groups(model):
+    of, found = model.storages(), {}
+    for _, numbers, layer in model.layer_groups():
         within = of(f"layers.{numbers[0]}")
         for block in layer.blocks:
             for weight in block.weights():
@@ -239,4 +238,4 @@ def test_a_step_reads_all_that_lies_beside_its_weights(section: dict[str, Any], 
     weights = {t.ident: t.traffic_bytes * op.repeat for op in ops for t in op.reads if t.role == "weight"}
     table = 2 * 1000 * 1024
     read = sum(nbytes for ident, nbytes in weights.items() if not ident.startswith(model.embedding_name))
-    assert read == weight_bytes(model) - table
+    assert read == model.weight_bytes() - table

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import RooflineError
-from roofline.models.schedule import SCHEDULES, check, schedule
+from roofline.models.parallelism.stages import SCHEDULES, check_schedule, schedule
 from roofline.sizes import symbol
 from tests.models.pipeline_simulation import simulate
 
@@ -105,11 +105,11 @@ def test_published_figures() -> None:
         (lambda: schedule("1f1"), "no pipeline schedule '1f1'; did you mean '1f1b'?"),
         (lambda: schedule("1f1b").microbatches(5, stages=4), "a bubble of 5 is not a share; above 0 and below 1"),
         (
-            lambda: check(schedule("interleaved"), stages=4, microbatches=6, chunks=2),
+            lambda: check_schedule(schedule("interleaved"), stages=4, microbatches=6, chunks=2),
             "runs microbatches in rounds of 4, and 6 is no multiple; 8 would do",
         ),
         (
-            lambda: check(schedule("1f1b"), stages=4, microbatches=6, chunks=2),
+            lambda: check_schedule(schedule("1f1b"), stages=4, microbatches=6, chunks=2),
             "1f1b has one piece of the model on each stage; interleaved has several",
         ),
     ],

@@ -17,8 +17,6 @@ from roofline.models.config import _index
 from roofline.models.description import Model
 from roofline.models.fit import largest_batch, longest_context
 from roofline.models.flip import flip
-from roofline.models.memory import cache_bytes
-from roofline.models.operations import storages
 from roofline.models.report import serve
 from roofline.models.serving import needs
 from tests.models.tiny import TINY
@@ -71,7 +69,7 @@ FILES = sorted({file.removesuffix(".json") for file in _index().values()})
 
 def least(model: Model, tokens: int, batch: int, past: int) -> tuple[float, float]:
     """The fewest FLOPs and bytes a step can have, counted without its operations: matrices alone, and the old cache."""
-    of, flops, bytes_ = storages(model), 0, 0.0
+    of, flops, bytes_ = model.storages(), 0, 0.0
     for number, layer in enumerate(model.layers):
         within = of(f"layers.{number}")
         for block in layer.blocks:
@@ -122,7 +120,7 @@ def test_decode_moves_at_least_the_cache(name: str, batch: int, context: int) ->
         return
     found = serve_bound(model, "decode", on="h100", batch=batch, context=context)
     reads = sum(part.bytes for part in found.ops if part.op.kind in ("attention", "recurrence"))
-    grown = cache_bytes(model, context, batch=batch) - cache_bytes(model, 1, batch=batch)
+    grown = model.cache_bytes(context, batch=batch) - model.cache_bytes(1, batch=batch)
     assert reads >= grown * (1 - 1e-12)
 
 
@@ -209,9 +207,9 @@ def test_keys_and_values_per_token() -> None:
 def test_windows_and_states_stop_growing() -> None:
     sliding, hybrid = load("gpt-oss-20b"), load("qwen3.5-35b-a3b")
     full = 12 * 2 * 8 * 64 * 2
-    assert cache_bytes(sliding, 9000) - cache_bytes(sliding, 8000) == 1000 * full
-    assert cache_bytes(hybrid, 2) - cache_bytes(hybrid, 1) == 10 * 2 * 2 * 256 * 2
-    assert cache_bytes(hybrid, 1) > 30 * 32 * 128 * 128 * 4
+    assert sliding.cache_bytes(9000) - sliding.cache_bytes(8000) == 1000 * full
+    assert hybrid.cache_bytes(2) - hybrid.cache_bytes(1) == 10 * 2 * 2 * 256 * 2
+    assert hybrid.cache_bytes(1) > 30 * 32 * 128 * 128 * 4
 
 
 def test_largest_batch_and_context_are_the_largest() -> None:

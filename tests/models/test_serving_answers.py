@@ -21,7 +21,6 @@ from roofline.models import (
     speculate,
     token_cost,
 )
-from roofline.models.memory import cache_bytes
 from roofline.models.speculation import predictor
 
 # ---- whole answers
@@ -42,7 +41,7 @@ def test_an_answer_is_the_sum_of_its_steps(name: str, form: str) -> None:
 
 def test_memory_at_the_end_and_an_answer_of_one_token() -> None:
     found = generation("llama-2-7b", on="a100", batch=2, prompt=1000, output=500)
-    assert found.memory.parts["kv"] == cache_bytes(load("llama-2-7b"), 1499, batch=2)
+    assert found.memory.parts["kv"] == load("llama-2-7b").cache_bytes(1499, batch=2)
     one = generation("llama-2-7b", on="a100", prompt=1000, output=1)
     assert one.mean_time_per_token is None
     assert one.total == one.time_to_first_token

@@ -23,7 +23,7 @@ from roofline.models import (
     serve_bound,
 )
 from roofline.models.fewest_chips import footprint
-from roofline.models.sharded import share
+from roofline.models.parallelism.splitting import local_model
 
 # ---- latency against throughput
 
@@ -194,7 +194,7 @@ def test_one_chip_fewer_does_not_hold_it(name: str, on: str) -> None:
         if sized is None:
             continue
         try:
-            local, _ = share(model, sized, tensor=ways)
+            local, _ = local_model(model, sized, tensor=ways)
         except RooflineError:
             continue
         assert float(footprint(local, 16, 4096, {}).total) > found.capacity

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.models.schedule import schedule
+from roofline.models.parallelism.stages import schedule
 from roofline.models.training import train
 from roofline.models.training_advice import advise
 from roofline.models.training_limits import BUBBLE, again, axis_times, computing, limits

@@ -13,8 +13,7 @@ from roofline.cli import main
 from roofline.errors import InputError, SizeError
 from roofline.models import load, prefill, serve, serve_bound, train
 from roofline.models.chunked_prefill import chunked
-from roofline.models.description import Model
-from roofline.models.vision import Vision
+from roofline.models.description import Model, Vision
 from roofline.work import Op
 from tests.models.tiny_vision import IMAGES, TINY_VISION
 
@@ -133,7 +132,7 @@ def test_more_copies_share_the_images() -> None:
 
 
 def test_only_the_first_stage_has_the_tower() -> None:
-    from roofline.models.stages import stages
+    from roofline.models.parallelism.stages import stages
 
     assert [part.vision is None for part in stages(load(QWEN), 2)] == [False, True]
     ways = serve_bound(QWEN, "prefill", on="h100:2", batch=2, prompt=2048, images=1, pipeline=2)

@@ -98,7 +98,7 @@ def _target(options: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"a pool of chips is not split by {next(iter(ways))} too", hint="give one of the two")
     if pooled > 1:
         from roofline.bounds.api import target
-        from roofline.models.chip_pool import pool
+        from roofline.models.parallelism.layout import pool
 
         chosen = {name: found.pop(name) for name in ("set", "files", "unit", "over", "achievable")}
         found["on"] = pool(target(found["on"], **chosen), pooled)

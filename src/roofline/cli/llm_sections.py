@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.models.parallelism import OPTIONS
+from roofline.models.parallelism.layout import OPTIONS
 from roofline.models.step import PREFILL_ONLY
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roofline.models.advice import advise_step
-    from roofline.models.chip_pool import pool
     from roofline.models.chunked_prefill import chunked
     from roofline.models.config import load, names
     from roofline.models.cost import token_cost
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from roofline.models.model_outline import outline
     from roofline.models.nearest_fit import nearest
     from roofline.models.operations import decode, prefill
-    from roofline.models.parallelism import Parallelism
+    from roofline.models.parallelism.layout import Parallelism, pool
     from roofline.models.report import serve
     from roofline.models.serving import serve_bound
     from roofline.models.speculation import expected_tokens, speculate
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "Model": "description",
-    "Parallelism": "parallelism",
+    "Parallelism": "parallelism.layout",
     "advise_step": "advice",
     "answer_rate": "disaggregation",
     "chunked": "chunked_prefill",
@@ -53,7 +52,7 @@ _WHERE = {
     "nearest": "nearest_fit",
     "network_limit": "limits",
     "outline": "model_outline",
-    "pool": "chip_pool",
+    "pool": "parallelism.layout",
     "prefill": "operations",
     "serve": "report",
     "serve_bound": "serving",

@@ -26,7 +26,7 @@ from roofline.hardware.rate import figure_value
 from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
-from roofline.models.parallelism import Parallelism, taken
+from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
 
 #: Chips another one is compared with when no others are named.
@@ -281,7 +281,7 @@ def _machine(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
 
 def _ways(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
     """Split the model over twice the chips: those of another copy, or twice as many."""
-    on, ways = asked.arguments.get("on"), Parallelism.on(before.machine, **taken(dict(asked.arguments)))
+    on, ways = asked.arguments.get("on"), Parallelism.on(before.machine, **take_layout_options(dict(asked.arguments)))
     if not isinstance(on, str) or ways.pipeline * ways.context > 1:
         return
     name, _, shape = on.partition(":")
@@ -301,7 +301,7 @@ def _ways(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
 def _others(asked: Change, names: Sequence[str]) -> Iterator[Change]:
     """The same on another chip, or a pool of as many."""
     from roofline.hardware import chip
-    from roofline.models.chip_pool import pool
+    from roofline.models.parallelism.layout import pool
 
     on = asked.arguments.get("on")
     key, _, shape = on.partition(":") if isinstance(on, str) else (on.key if isinstance(on, Machine) else "", "", "")

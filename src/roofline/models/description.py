@@ -1,46 +1,24 @@
-"""What a model is, whatever its family: layers of blocks, each with its weights, its operations and its cache.
+"""A model, whatever its family: layers of blocks, each with its weights, its operations and its cache.
 
 A family's reader (:mod:`roofline.models.families`) turns a ``config.json`` into a :class:`Model`; counts, operations
 and memory all follow from it.
-
->>> Weight("up_proj", (11008, 4096)).elements
-45088768
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from roofline.sizes import Size, ceil_div
-
-if TYPE_CHECKING:
-    from roofline.models.quantisation import Quantisation
-    from roofline.models.trace import Trace
-    from roofline.models.vision import Vision
-    from roofline.work import Tensor
-
-
-class Weight(NamedTuple):
-    """One parameter tensor of a block: its module's name, its shape as stored, and what may be done to it.
-
-    ``kind`` is linear (a matrix a quantiser converts), expert (one matrix for each expert, the first dimension),
-    router, head, embedding, norm, bias, or other (never converted). ``dtype`` fixes a format (``fp32``) that neither
-    the model's dtype nor a quantiser changes.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    kind: str = "linear"
-    dtype: str = ""
-
-    @property
-    def elements(self) -> int:
-        """Parameters it holds."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+from roofline import dtypes
+from roofline.models.operation_builder import OperationBuilder, StorageOf
+from roofline.models.quantisation import Quantisation
+from roofline.models.step import divided, is_zero
+from roofline.models.weights import Storage, Weight
+from roofline.sizes import Size, ceil_div, check, is_array, is_symbol
+from roofline.work import Tensor
 
 
 class Cached(NamedTuple):
@@ -65,8 +43,8 @@ class Block:
         """Every parameter tensor of the block."""
         return ()
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
-        """Add the block's operations to ``trace`` and return the tensor they make of ``x``."""
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations to ``builder`` and return the tensor they make of ``x``."""
         return x
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
@@ -82,12 +60,12 @@ class Block:
         return sum(weight.elements for weight in self.weights())
 
 
-class Share(NamedTuple):
-    """What part of a step's sequences one chip has a hand in.
+class BatchShare(NamedTuple):
+    """The part of a step's sequences that one chip works on.
 
-    ``copies`` of the model share nothing, ``sharing`` copies inside each share experts; ``context`` chips share every
-    sequence; ``turns`` micro-batches take turns. A batch that the copies do not divide leaves some with one sequence
-    more: those are counted. Micro-batches are alike, parts of sequences added up.
+    ``copies`` of the model share nothing; ``sharing`` copies inside each share experts; ``context`` chips share every
+    sequence; ``turns`` micro-batches run one after the other. A batch that the copies do not divide leaves some with
+    one sequence more: those are counted. Micro-batches are equal; fractions of sequences add up.
     """
 
     copies: int = 1
@@ -100,18 +78,16 @@ class Share(NamedTuple):
         return batch if self.copies == 1 else ceil_div(batch, self.copies)
 
     def local(self, group: Size) -> Size:
-        """Of them, those of one copy."""
+        """Sequences of one copy, of those of a ``group``."""
         return group if self.sharing == 1 else ceil_div(group, self.sharing)
 
     def turn(self, sequences: Size) -> Size:
-        """Of them, those of one micro-batch."""
-        if isinstance(self.turns, int) and isinstance(sequences, int) and sequences % self.turns == 0:
-            return sequences // self.turns
-        return sequences / self.turns
+        """Sequences of one micro-batch."""
+        return divided(sequences, self.turns)
 
 
 #: The share of a chip that runs the whole model alone.
-ALONE = Share()
+WHOLE_BATCH = BatchShare()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +95,16 @@ class Layer:
     """One layer: its blocks in order. Equal layers cost the same."""
 
     blocks: tuple[Block, ...]
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of the layer."""
+        return block_parameters(self.blocks)
+
+
+def block_parameters(blocks: Iterable[Block]) -> int:
+    """Parameters of blocks."""
+    return sum(weight.elements for block in blocks for weight in block.weights())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +159,7 @@ class Model:
     source: str = ""
     first: int = 0
     receives: int = 0
-    share: Share = ALONE
+    share: BatchShare = WHOLE_BATCH
     hands: tuple[Block, ...] = ()
     vision: Vision | None = None
 
@@ -194,22 +180,25 @@ class Model:
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that one token uses: of the routed experts only those it is sent to.
+        """Parameters that one token uses: its routed experts, its rows of further tables, and both ends whole.
+
+        A tied head is the embedding table, counted once.
 
         >>> from roofline.models import load
         >>> round(load("mixtral-8x7b").active_parameters / 1e9, 2)
         12.88
         """
-        from roofline.models.parameters import active
-
-        return active(self)
+        blocks = [
+            *self.before, *(block for layer in self.layers for block in layer.blocks), *self.after, *self.final,
+        ]  # fmt: skip
+        head = self.vocabulary * (self.width + self.head_bias) if self.head else 0
+        table = 0 if self.tied or not self.embeds else self.vocabulary * self.width
+        return sum(block.active() for block in blocks) + head + table
 
     @property
     def mtp_parameters(self) -> int:
         """Parameters of the layers that predict further tokens (multi-token prediction), in their usual form."""
-        from roofline.models.parameters import of_blocks, of_layer
-
-        return sum(map(of_layer, self.extra)) + of_blocks(self.extra_blocks)
+        return sum(layer.parameters for layer in self.extra) + block_parameters(self.extra_blocks)
 
     def parameters_by_module(self) -> dict[str, int]:
         """Parameters by module, summed over layers: ``layers.self_attn.q_proj`` and so on.
@@ -218,26 +207,138 @@ class Model:
         >>> load("llama-2-7b").parameters_by_module()["layers.self_attn.q_proj"] == 32 * 4096 * 4096
         True
         """
-        from roofline.models.parameters import by_module
+        counts = {self.embedding_name: self.vocabulary * self.width} if self.embeds else {}
+        for prefix, blocks in (
+            ("", self.before),
+            *(("layers", layer.blocks) for layer in self.layers),
+            ("", self.after),
+            ("", self.final),
+        ):
+            for block in blocks:
+                for weight in block.weights():
+                    path = join_path(prefix, block.name, weight.name)
+                    counts[path] = counts.get(path, 0) + weight.elements
+        head = self.head_name.rpartition(".")[2]
+        if self.head and not self.tied:
+            counts[head] = self.vocabulary * self.width
+        if self.head and self.head_bias:
+            counts[f"{head}.bias"] = self.vocabulary
+        return counts
 
-        return by_module(self)
+    def storages(self, weights: str | None = None, compute: str | None = None) -> Callable[[str], StorageOf]:
+        """Storage of each weight: the format asked for, else the checkpoint's quantisation, else the model's own."""
+        chosen = None if weights is None else Storage(dtypes.get(weights).name)
+        arithmetic = "" if compute is None else dtypes.arithmetic_name(compute)
+        plain = Storage(self.dtype, compute=arithmetic)
+
+        def within(place: str) -> StorageOf:
+            prefix = f"{self.prefix}{place}." if place else self.prefix
+
+            def of(path: str, weight: Weight) -> Storage:
+                if weight.dtype:
+                    return Storage(weight.dtype)
+                found: Storage | None = None
+                if chosen is not None:
+                    found = chosen if weight.kind in ("linear", "expert") else None
+                elif self.quantisation is not None:
+                    found = self.quantisation.storage(path if weight.kind == "head" else prefix + path, weight.kind)
+                if found is None:
+                    return plain
+                return replace(found, compute=arithmetic) if arithmetic else found
+
+            return of
+
+        return within
+
+    def layer_groups(
+        self, weights: str | None = None, compute: str | None = None
+    ) -> list[tuple[str, list[int], Layer]]:
+        """Groups of equal layers, storage included: the name of the group, the layers' numbers, and one layer."""
+        storage_of = self.storages(weights, compute)
+        by_place = weights is None and self.quantisation is not None
+        found: dict[Any, list[int]] = {}
+        # comparing layers is slow, and most are one object: each object is looked at once
+        first: dict[Layer, Layer] = {}
+        same: dict[int, Layer] = {}
+        inside: dict[int, tuple[tuple[str, Weight], ...]] = {}
+        for number, layer in enumerate(self.layers, self.first):
+            if id(layer) not in same:
+                same[id(layer)] = first.setdefault(layer, layer)
+            layer = same[id(layer)]
+            if id(layer) not in inside:
+                named = ((block.name, weight) for block in layer.blocks for weight in block.weights())
+                inside[id(layer)] = tuple((join_path(name, weight.name), weight) for name, weight in named)
+            of = storage_of(f"layers.{number}")
+            formats = tuple(of(path, weight) for path, weight in inside[id(layer)]) if by_place else ()
+            found.setdefault((id(layer), formats), []).append(number)
+        return [(f"layers.{layer_ranges(numbers)}", numbers, same[key[0]]) for key, numbers in found.items()]
+
+    def weight_bytes(self, weights: str | None = None) -> int:
+        """Bytes of all parameters in the formats of the checkpoint, or with the matrices in ``weights``.
+
+        The vision tower's keep their own formats; prediction layers are not included. See
+        :func:`roofline.models.prefill` for ``weights``.
+
+        >>> from roofline.models import load
+        >>> load("llama-2-7b").weight_bytes(), load("llama-2-7b").cache_bytes(2048, dtype="bf16")
+        (13476831232, 1073741824)
+        """
+        of = self.storages(weights)
+
+        def stored(blocks: Iterable[Block], within: StorageOf) -> Size:
+            return sum(
+                within(join_path(block.name, weight.name), weight).nbytes(weight.shape)
+                for block in blocks
+                for weight in block.weights()
+            )
+
+        table = Weight(self.embedding_name, (self.vocabulary, self.width), "embedding")
+        ends = [table] if self.embeds else []
+        if self.head and not self.tied:
+            ends.append(Weight(self.head_name, table.shape, "head"))
+        if self.head and self.head_bias:
+            ends.append(Weight(f"{self.head_name}.bias", table.shape[:1], "bias"))
+        total = sum(of("")(weight.name, weight).nbytes(weight.shape) for weight in ends)
+        total = total + stored((*self.before, *self.after, *self.final), of(""))
+        for _, numbers, layer in self.layer_groups(weights):
+            total = total + len(numbers) * stored(layer.blocks, of(f"layers.{numbers[0]}"))
+        return int(total) + (0 if self.vision is None else self.vision.weight_bytes())
+
+    def cache_bytes(self, length: Size, *, batch: Size = 1, dtype: str | None = None) -> Size:
+        """Bytes that ``batch`` sequences of ``length`` tokens keep: keys and values (in ``dtype``) and states."""
+        kv = self._cache_format(dtype)
+        total: Size = 0
+        for layer in self.layers:
+            for block in layer.blocks:
+                for part in block.cache(length):
+                    format_ = kv if part.role == "kv" else dtypes.get(part.dtype or self.dtype)
+                    total = total + format_.nbytes(part.elements)
+        sequences = self.share.local(self.share.group(batch))
+        return total * (sequences if self.share.context == 1 else divided(sequences, self.share.context))
 
     def kv_bytes_per_token(self, dtype: str | None = None) -> float:
         """Bytes of keys and values that one more token of one sequence adds while no attention window is full.
+
+        States do not grow and are not counted.
 
         >>> from roofline.models import load
         >>> load("llama-2-7b").kv_bytes_per_token("bf16")
         524288
         """
-        from roofline.models.memory import kv_bytes_per_token
+        elements = sum(block.kv_per_token() for layer in self.layers for block in layer.blocks)
+        found = elements * self._cache_format(dtype).bits_per_element / 8
+        return int(found) if found == int(found) else found
 
-        return kv_bytes_per_token(self, dtype)
+    def in_format(self, activations: str) -> Model:
+        """The model with an fp16 checkpoint converted to bf16, or the other way round, to match ``activations``.
 
-    def weight_bytes(self, weights: str | None = None) -> int:
-        """Bytes of all parameters in the formats of the checkpoint, or with the matrices in ``weights``."""
-        from roofline.models.memory import weight_bytes
+        Only formats of equal width are converted; what is quantised stays.
+        """
+        same_width = dtypes.get(self.dtype).bits == dtypes.get(activations).bits
+        return replace(self, dtype=activations) if same_width else self
 
-        return weight_bytes(self, weights)
+    def _cache_format(self, dtype: str | None) -> dtypes.DType:
+        return dtypes.get(dtype or (self.quantisation.kv if self.quantisation else None) or self.dtype)
 
     def to_dict(self) -> dict[str, Any]:
         """What every answer about the model says of it: name, family, parameters of each kind, layers, source."""
@@ -254,3 +355,147 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {self.parameters:,} parameters, {len(self.layers)} layers)"
+
+
+def join_path(*names: str) -> str:
+    """A module path of the names that are not empty."""
+    return ".".join(filter(None, names))
+
+
+def layer_ranges(numbers: Sequence[int]) -> str:
+    """Layer numbers in a short form.
+
+    >>> layer_ranges([0, 1, 2, 5]), layer_ranges([1, 3, 5, 7]), layer_ranges([0, 1, 4, 5, 8, 9, 12, 13])
+    ('0-2,5', '1-7:2', '0-1,4-5…12-13')
+    """
+    if len(numbers) > 2:
+        step = numbers[1] - numbers[0]
+        if step > 1 and all(b - a == step for a, b in pairwise(numbers)):
+            return f"{numbers[0]}-{numbers[-1]}:{step}"
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    texts = [str(a) if a == b else f"{a}-{b}" for a, b in parts]
+    return ",".join(texts) if len(texts) < 4 else f"{','.join(texts[:2])}…{texts[-1]}"
+
+
+#: Height and width in pixels.
+ImageSize = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vision:
+    """A tower and its projector, each described as a model without embeddings or head.
+
+    ``patch`` is the side of a patch in pixels; ``merge`` by ``merge`` of them become one token; ``fit`` says how an
+    image becomes a grid of them (:data:`FITS`); ``most`` is the most tokens of an image, where it is made to fit;
+    ``usual`` is the size of an image where none is given. ``both_ways`` says that the language model lets tokens of an
+    image see later ones of it.
+    """
+
+    tower: Model
+    projector: Model
+    patch: int
+    merge: int
+    fit: str
+    usual: ImageSize
+    most: int | None = None
+    both_ways: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of tower and projector."""
+        return self.tower.parameters + self.projector.parameters
+
+    def parameters_by_part(self) -> dict[str, int]:
+        """Parameters of the tower and of the projector apart."""
+        return {"vision_tower": self.tower.parameters, "projector": self.projector.parameters}
+
+    def counted(self) -> str:
+        """Parameters apart, in a sentence."""
+        return (
+            f"beside the language part a vision tower of {self.tower.parameters:,} parameters and a projector of "
+            f"{self.projector.parameters:,}, in memory and not run: the prompt holds no images"
+        )
+
+    def grid(self, size: ImageSize | None = None) -> tuple[int, int]:
+        """Patches of an image: rows and columns."""
+        height, width = self.usual if size is None else size
+        for name, side in (("height", height), ("width", width)):
+            check(f"image {name}", side)
+        rows, columns = FITS[self.fit](self, height, width)
+        return rows * self.merge, columns * self.merge
+
+    def tokens(self, size: ImageSize | None = None) -> int:
+        """Tokens an image becomes."""
+        rows, columns = self.grid(size)
+        return rows * columns // (self.merge * self.merge)
+
+    def stored(self, dtype: str, quantisation: Quantisation | None) -> Vision:
+        """The same with its weights in the format the checkpoint has them in."""
+        return replace(
+            self,
+            tower=replace(self.tower, dtype=self.tower.dtype or dtype, quantisation=quantisation),
+            projector=replace(self.projector, dtype=self.projector.dtype or dtype, quantisation=quantisation),
+        )
+
+    def weight_bytes(self) -> int:
+        """Bytes of all its parameters."""
+        return self.tower.weight_bytes() + self.projector.weight_bytes()
+
+    def missing(self, images: Size) -> tuple[str, ...]:
+        """What of images in the prompt is not counted."""
+        if is_zero(images) or not self.both_ways:
+            return ()
+        return ("tokens of an image see later ones of it in some layers: these pairs are not counted",)
+
+    def said(self, images: Size, size: ImageSize | None, split: bool = False) -> str:
+        """What is run, in a sentence; ``split`` where several chips share the model."""
+        if is_zero(images):
+            return "no images in the prompt: the vision tower does not run; its weights are in memory"
+        rows, columns = self.grid(size)
+        count = "images in the prompt" if is_array(images) or is_symbol(images) else f"{images} in each prompt"
+        return (
+            f"images of {rows * self.patch}x{columns * self.patch} pixels, {count}: {rows * columns} patches and "
+            f"{self.tokens(size)} of the prompt's tokens each; the vision tower keeps the checkpoint's formats"
+            + (", and chips that split the language part each run all of it" if split else "")
+        )
+
+    def __repr__(self) -> str:
+        return f"Vision(tower {self.tower.parameters:,} parameters, projector {self.projector.parameters:,})"
+
+
+def _nearest(vision: Vision, height: int, width: int) -> tuple[int, int]:
+    """Each side to the nearest multiple of a token's side, one at least (half to even)."""
+    side = vision.patch * vision.merge
+    return max(round(height / side), 1), max(round(width / side), 1)
+
+
+def _padded(vision: Vision, height: int, width: int) -> tuple[int, int]:
+    """Each side up to a multiple of a token's side."""
+    side = vision.patch * vision.merge
+    return -(-height // side), -(-width // side)
+
+
+def _budget(vision: Vision, height: int, width: int) -> tuple[int, int]:
+    """The largest of nearly the same shape that has at most ``most`` tokens.
+
+    Both sides are scaled by f = sqrt(most·side²/(height·width)) and cut to whole tokens.
+    """
+    most = vision.most or 1
+    factor = math.sqrt(most / (height * width))
+    rows, columns = math.floor(factor * height), math.floor(factor * width)
+    if not rows:
+        return 1, min(width // height, most)
+    return (rows, columns) if columns else (min(height // width, most), 1)
+
+
+#: How an image becomes a grid of tokens, by name.
+FITS: dict[str, Callable[[Vision, int, int], tuple[int, int]]] = {
+    "nearest": _nearest,
+    "padded": _padded,
+    "budget": _budget,
+}

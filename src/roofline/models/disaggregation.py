@@ -28,9 +28,7 @@ from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.generating import form_of, single, timed
-from roofline.models.memory import cache_bytes
-from roofline.models.operations import in_format
-from roofline.models.parallelism import Parallelism, taken
+from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
 from roofline.sizes import Size
 
@@ -213,7 +211,7 @@ def disaggregate(
     sender = target(first.machine)
     rate = _link(sender) if link is None else float(parse(link, "B/s"))
     chips = _chips(first.machine, {**options, **prefill})
-    stored = in_format(described, options.get("activations") or described.dtype)
+    stored = described.in_format(options.get("activations") or described.dtype)
     return Disaggregation(
         prompt=prompt,
         output=output,
@@ -223,7 +221,7 @@ def disaggregate(
         batch=batch,
         prefill_chips=chips,
         decode_chips=_chips(later.machine, {**options, **decode}),
-        cache_bytes=float(cache_bytes(stored, prompt, dtype=options.get("kv"))),
+        cache_bytes=float(stored.cache_bytes(prompt, dtype=options.get("kv"))),
         link=rate,
         links=chips,
         prefill_target=first.target,
@@ -232,7 +230,7 @@ def disaggregate(
 
 
 def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
-    return Parallelism.on(machine, **taken(dict(options))).chips * machine.pooled
+    return Parallelism.on(machine, **take_layout_options(dict(options))).chips * machine.pooled
 
 
 def _link(machine: Machine) -> float | None:

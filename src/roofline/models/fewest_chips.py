@@ -24,10 +24,9 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.fit import largest_batch
 from roofline.models.generating import single
-from roofline.models.memory import weight_bytes
-from roofline.models.operations import check_known, decode, in_format
+from roofline.models.operations import check_known, decode
+from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving import needs
-from roofline.models.sharded import share
 
 #: Ways to split a model that are tried.
 MOST_WAYS = 1024
@@ -157,8 +156,8 @@ def footprint(model: Model, batch: int, context: int, options: Mapping[str, Any]
     The context includes the token that the step makes.
     """
     if not batch or not context:
-        stored = in_format(model, options.get("activations") or model.dtype)
-        return Footprint({"weights": weight_bytes(stored, options.get("weights")), "kv": 0, "activations": 0})
+        stored = model.in_format(options.get("activations") or model.dtype)
+        return Footprint({"weights": stored.weight_bytes(options.get("weights")), "kv": 0, "activations": 0})
     past = context - 1
     return needs(model, decode(model, batch=batch, context=past, **options), context, batch, options)
 
@@ -183,7 +182,7 @@ def split_ways(
         layouts: list[dict[str, Any]] = [{"tensor": ways, "expert": ways}, {"expert": ways}] if expert else []
         for layout in layouts or [{"tensor": ways}]:
             try:
-                local, _ = share(model, chips, **layout)
+                local, _ = local_model(model, chips, **layout)
             except SizeError:
                 continue
             except InputError:

@@ -18,10 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline import dtypes
-from roofline.models.blocks.scores import visible_pairs
-from roofline.models.description import Block, Cached, Layer, Model, Weight
+from roofline.models.description import Block, Cached, Layer, Model
+from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import is_zero
-from roofline.models.trace import Trace
+from roofline.models.weights import Weight
+from roofline.ops.attention import visible_pairs
 from roofline.sizes import Size, check
 from roofline.work import Op, Tensor, Work
 
@@ -36,14 +37,14 @@ class Parameters(Block):
         """Every parameter tensor of the block."""
         return (Weight("", (self.count, 1)),)
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        (matrix, *beside), own = trace.stored(self.weights()[0])
-        tokens = trace.step.tokens
-        out = trace.made("", *x.dims)
+        (matrix, *beside), own = builder.read_weight(self.weights()[0])
+        tokens = builder.step.tokens
+        out = builder.output("", *x.dims)
         work = Work.flops("matrix", own or dtypes.arithmetic([x.dtype, matrix.dtype]), 2 * tokens * self.count)
         sizes = {"tokens": tokens, "parameters": self.count}
-        trace.add(Op("", "contraction", work, (x, matrix, *beside), (out,), sizes), "")
+        builder.add(Op("", "contraction", work, (x, matrix, *beside), (out,), sizes), "")
         return out
 
 
@@ -62,16 +63,16 @@ class Cache(Block):
         """Elements of keys and values that one more token adds."""
         return self.kept
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        step = trace.step
+        step = builder.step
         read = []
         if not is_zero(step.past):
-            read.append(Tensor(trace.place("cache"), (step.batch, step.past, self.kept), step.kv, "kv"))
-        new = Tensor(trace.place("new"), (step.tokens, self.kept), step.kv, "kv")
+            read.append(Tensor(builder.path("cache"), (step.batch, step.past, self.kept), step.kv, "kv"))
+        new = Tensor(builder.path("new"), (step.tokens, self.kept), step.kv, "kv")
         pairs = visible_pairs(step.new, step.length, causal=not step.full)
         work = Work.flops("matrix", step.activations, 2 * step.batch * pairs * self.kept * (self.queries or 0))
-        trace.add(Op("", "attention", work, (x, *read), (new,), {"pairs": pairs}), "")
+        builder.add(Op("", "attention", work, (x, *read), (new,), {"pairs": pairs}), "")
         return x
 
 

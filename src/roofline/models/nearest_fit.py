@@ -23,8 +23,8 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.fewest_chips import footprint, plain_chip, room, split_ways
 from roofline.models.fit import largest_batch, longest_context
-from roofline.models.parallelism import Parallelism
-from roofline.models.sharded import share
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.splitting import local_model
 
 #: Narrower formats to try, for weights and for keys and values.
 FORMATS = ("fp8", "int4")
@@ -80,7 +80,7 @@ def nearest(
     """
     model, machine = load(model), chip(machine)
     ways = ways or Parallelism.on(machine)
-    local, capacity, tokens = share(model, machine, ways)[0], room(machine), context + 1
+    local, capacity, tokens = local_model(model, machine, ways)[0], room(machine), context + 1
     most = largest_batch(local, capacity, context=context, **options)
     longest = None if most else longest_context(local, capacity, batch=batch, **options)
     formats = [

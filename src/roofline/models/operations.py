@@ -15,18 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
+from roofline.models.blocks.vision import PoolPatches
 from roofline.models.config import load
-from roofline.models.description import Block, Layer, Model, Share, Weight
+from roofline.models.description import WHOLE_BATCH, Block, ImageSize, Model
+from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.step import Step, is_zero
-from roofline.models.storage import Storage
-from roofline.models.trace import StorageOf, Trace
+from roofline.models.weights import Weight
 from roofline.ops.embedding import embedding
-from roofline.sizes import Size, check, is_array, is_symbol
+from roofline.sizes import Size, check, is_array, is_symbol, maximum
 from roofline.work import Op, Tensor
 
 
@@ -79,9 +79,7 @@ def prefill(
     ops = run(model, step, weights, compute)
     if is_zero(images) or not model.embeds:
         return ops
-    from roofline.models.vision import seen
-
-    before, given = seen(model, step, images, image_size)
+    before, given = image_operations(model, step, images, image_size)
     gather, *rest = ops
     return (*before, replace(gather, reads=(*gather.reads, *given)), *rest)
 
@@ -136,16 +134,16 @@ def stepped(
 
     ``together`` are the tokens of all copies that share experts, where there are more than one.
     """
-    alone = replace(model, context=None, share=Share())
+    alone = replace(model, context=None, share=WHOLE_BATCH)
     step = _step(alone, batch, ("new", new), ("past", past), activations, kv, count, unfused, absorbed, skew)
     group = batch if together is None else together / new
     return run(model, replace(step, wanted=wanted, group=group), weights, compute)
 
 
 def run(model: Model, step: Step, weights: str | None = None, compute: str | None = None) -> tuple[Op, ...]:
-    """Trace one step through the whole model."""
-    model = in_format(model, step.activations)
-    storage_of = storages(model, weights, compute)
+    """Operations of one step through the whole model."""
+    model = model.in_format(step.activations)
+    storage_of = model.storages(weights, compute)
     stream = Tensor("embedding", (step.tokens, model.receives or model.width), step.activations)
     # a later stage of a pipeline has the hidden state from the one before
     first = _gather(model, step, stream) if model.embeds else Op("receive", "copy", writes=(stream,), where="receive")
@@ -153,21 +151,21 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
     # output needs only the wanted tokens, and so do the blocks after the last layer
     ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
     output = not is_zero(step.wanted)
-    handed: dict[str, list[Tensor]] = {}
+    kept: dict[str, list[Tensor]] = {}
     for where, count, blocks, at, of in (
         ("", 1, model.before, step, storage_of("")),
         *(
             (label, len(numbers), layer.blocks, step, storage_of(f"layers.{numbers[0]}"))
-            for label, numbers, layer in groups(model, weights, compute)
+            for label, numbers, layer in model.layer_groups(weights, compute)
         ),
         ("", 1, model.hands, step, storage_of("")),
         *((("", 1, (*model.after, *model.final), ends, storage_of("")),) if output else ()),
     ):
         if at is ends and ends is not step:
             stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
-        trace = Trace(at, of, where, count, stream, handed)
-        stream = _through(trace, blocks, stream)
-        ops += trace.ops
+        builder = OperationBuilder(at, of, where, count, stream, kept)
+        stream = _through(builder, blocks, stream)
+        ops += builder.ops
     if model.head and output:
         ops.append(_head(model, ends, storage_of(""), stream))
     return tuple(ops)
@@ -182,69 +180,15 @@ def check_known(options: Iterable[str], *takers: Callable[..., Any], also: Itera
             raise InputError(f"there is no argument {name!r}", hint=suggest(name, every, what="arguments"))
 
 
-def in_format(model: Model, activations: str) -> Model:
-    """A checkpoint in fp16 runs in bf16 and the other way round: what nothing quantises is converted once."""
-    same_width = dtypes.get(model.dtype).bits == dtypes.get(activations).bits
-    return replace(model, dtype=activations) if same_width else model
-
-
-def groups(model: Model, weights: str | None = None, compute: str | None = None) -> list[tuple[str, list[int], Layer]]:
-    """Equal layers together: the name of the group, the layers' numbers, and one of them."""
-    storage_of = storages(model, weights, compute)
-    by_place = weights is None and model.quantisation is not None
-    found: dict[Any, list[int]] = {}
-    # comparing layers is slow, and most are one object: each object is looked at once
-    first: dict[Layer, Layer] = {}
-    same: dict[int, Layer] = {}
-    inside: dict[int, tuple[tuple[str, Weight], ...]] = {}
-    for number, layer in enumerate(model.layers, model.first):
-        if id(layer) not in same:
-            same[id(layer)] = first.setdefault(layer, layer)
-        layer = same[id(layer)]
-        if id(layer) not in inside:
-            named = ((block.name, weight) for block in layer.blocks for weight in block.weights())
-            inside[id(layer)] = tuple((".".join(filter(None, (name, w.name))), w) for name, w in named)
-        of = storage_of(f"layers.{number}")
-        formats = tuple(of(path, weight) for path, weight in inside[id(layer)]) if by_place else ()
-        found.setdefault((id(layer), formats), []).append(number)
-    return [(f"layers.{_ranges(numbers)}", numbers, same[key[0]]) for key, numbers in found.items()]
-
-
-def storages(model: Model, weights: str | None = None, compute: str | None = None) -> Callable[[str], StorageOf]:
-    """How each weight is stored: the format asked for, else the checkpoint's quantisation, else the model's own."""
-    chosen = None if weights is None else Storage(dtypes.get(weights).name)
-    arithmetic = "" if compute is None else dtypes.arithmetic_name(compute)
-    plain = Storage(model.dtype, compute=arithmetic)
-
-    def within(place: str) -> StorageOf:
-        prefix = f"{model.prefix}{place}." if place else model.prefix
-
-        def of(path: str, weight: Weight) -> Storage:
-            if weight.dtype:
-                return Storage(weight.dtype)
-            found: Storage | None = None
-            if chosen is not None:
-                found = chosen if weight.kind in ("linear", "expert") else None
-            elif model.quantisation is not None:
-                found = model.quantisation.storage(path if weight.kind == "head" else prefix + path, weight.kind)
-            if found is None:
-                return plain
-            return replace(found, compute=arithmetic) if arithmetic else found
-
-        return of
-
-    return within
-
-
-def _through(trace: Trace, blocks: Sequence[Block], x: Tensor) -> Tensor:
+def _through(builder: OperationBuilder, blocks: Sequence[Block], x: Tensor) -> Tensor:
     for block in blocks:
-        trace.enter(block.name)
-        x = block.run(trace, x)
+        builder.enter(block.name)
+        x = block.run(builder, x)
     return x
 
 
 def _gather(model: Model, step: Step, out: Tensor) -> Op:
-    """Look the new tokens up: only their rows of the table move."""
+    """Look up the new tokens: only their rows of the table move."""
     table = Tensor(f"{model.embedding_name}.weight", (model.vocabulary, model.width), model.dtype, "weight")
     tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
     return replace(embedding(table, tokens, out, name=model.embedding_name), where=model.embedding_name)
@@ -252,11 +196,11 @@ def _gather(model: Model, step: Step, out: Tensor) -> Op:
 
 def _head(model: Model, step: Step, of: StorageOf, x: Tensor) -> Op:
     """Logits for the wanted tokens. A tied head streams the table once more: the gather read only a few rows."""
-    trace = Trace(step, lambda _, weight: of(model.head_name, weight), "", 1, x)
+    builder = OperationBuilder(step, lambda _, weight: of(model.head_name, weight), "", 1, x)
     name = model.head_name.rpartition(".")[2]
     bias = Weight(f"{name}.bias", (model.vocabulary,), "bias") if model.head_bias else None
-    trace.linear(Weight(name, (model.vocabulary, model.width), "head"), x, step.tokens, bias=bias)
-    return trace.ops[0]
+    builder.linear(Weight(name, (model.vocabulary, model.width), "head"), x, step.tokens, bias=bias)
+    return builder.ops[0]
 
 
 def _step(
@@ -301,21 +245,68 @@ def _past(name: str, value: Size) -> Size:
     return check(name, value)
 
 
-def _ranges(numbers: Sequence[int]) -> str:
-    """Write layer numbers shortly.
+def image_operations(
+    model: Model, step: Step, images: Size, size: ImageSize | None = None
+) -> tuple[tuple[Op, ...], list[Tensor]]:
+    """Operations of ``images`` images in each sequence of ``step``, and the tensors that the language model reads."""
+    vision = model.vision
+    if vision is None:
+        raise InputError(f"{model.name} has no vision tower that is modelled", hint="leave the images out")
+    rows, columns = vision.grid(size)
+    patches = rows * columns
+    _check_room(model, step, check("images", images), vision.tokens(size))
+    each = replace(step, batch=step.own * images, new=patches, past=0, wanted=patches, context=1, ring=False)
+    tower = _part(vision.tower, each, "vision_tower", "pixels")
+    pooled = any(isinstance(block, PoolPatches) for block in vision.tower.after)
+    rows_each = vision.tokens(size) if pooled else patches
+    after = replace(each, new=rows_each, wanted=rows_each)
+    projector = _part(vision.projector, after, "projector", tower[-1].writes[0].ident)
+    ops = (*tower, *projector)
+    read = {tensor.ident for op in ops for tensor in op.reads}
+    return ops, [tensor for op in ops for tensor in op.writes if tensor.ident not in read]
 
-    >>> _ranges([0, 1, 2, 5]), _ranges([1, 3, 5, 7]), _ranges([0, 1, 4, 5, 8, 9, 12, 13])
-    ('0-2,5', '1-7:2', '0-1,4-5…12-13')
-    """
-    if len(numbers) > 2:
-        step = numbers[1] - numbers[0]
-        if step > 1 and all(b - a == step for a, b in pairwise(numbers)):
-            return f"{numbers[0]}-{numbers[-1]}:{step}"
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    texts = [str(a) if a == b else f"{a}-{b}" for a, b in parts]
-    return ",".join(texts) if len(texts) < 4 else f"{','.join(texts[:2])}…{texts[-1]}"
+
+def _part(part: Model, step: Step, place: str, given: str) -> list[Op]:
+    """Run a part, its operations and tensors named for it; ``given`` is the tensor it starts from."""
+
+    def named(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(
+            replace(tensor, ident=given if tensor.ident == "embedding" else f"{place}.{tensor.ident}")
+            for tensor in tensors
+        )
+
+    _, *ops = run(part, step)
+    return [replace(op, where=f"{place}.{op.where}", reads=named(op.reads), writes=named(op.writes)) for op in ops]
+
+
+def _check_room(model: Model, step: Step, images: Size, tokens: int) -> None:
+    if is_symbol(images) or is_symbol(step.new):
+        return
+    more = images * tokens > step.new
+    if more.any() if is_array(more) else more:
+        shown = "" if is_array(more) else f", and the prompt has {step.new:,} tokens"
+        needed = "" if is_array(more) else f": {images * tokens:,} or more"
+        raise SizeError(
+            f"images of {tokens:,} tokens each do not fit into the prompt of {model.name}{shown}",
+            hint=f"image tokens are part of the prompt{needed}",
+        )
+
+
+def activation_bytes(ops: Sequence[Op]) -> Size:
+    """The most bytes of intermediates alive at once while operations run in this order; the last one's result stays."""
+    last = {tensor.ident: index for index, op in enumerate(ops) for tensor in (*op.writes, *op.reads)}
+    gone: dict[int, list[str]] = {}
+    for ident, index in last.items():
+        gone.setdefault(index, []).append(ident)
+    alive: dict[str, Size] = {}
+    peaks: list[Size] = [0]
+    now: Size = 0
+    for index, op in enumerate(ops):
+        for tensor in op.writes:
+            if tensor.role == "activation" and tensor.ident not in alive:
+                alive[tensor.ident] = tensor.capacity_bytes
+                now = now + alive[tensor.ident]
+        peaks.append(now)
+        for ident in gone.get(index, ()):
+            now = now - alive.pop(ident, 0)
+    return maximum(*peaks)

@@ -33,9 +33,9 @@ from roofline.bounds.record import decoded, plain
 from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
-from roofline.models.layouts import apart
-from roofline.models.parallelism import BALANCES, Parallelism
-from roofline.models.sharded import Costs, shares
+from roofline.models.parallelism.layout import BALANCES, Parallelism
+from roofline.models.parallelism.splitting import Costs, local_stages
+from roofline.models.parallelism.stacking import stack_parts
 from roofline.sizes import Size, floor_div, is_array, is_symbol, maximum, minimum
 from roofline.work import Key, Work
 
@@ -80,7 +80,7 @@ def pipelined(
         return step_bound(local, phase, named, ways, batch, policy, overlap, overhead, {**options, **changed})
 
     costs = _costs(model, machine, ways, priced) if ways.balance == "time" else None
-    parts, named = shares(model, machine, ways, costs)
+    parts, named = local_stages(model, machine, ways, costs)
     local = parts[0].share.local(parts[0].share.group(batch))
     wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
     few: Any = phase == "prefill" and not is_symbol(local) and local < wanted
@@ -89,7 +89,7 @@ def pipelined(
         def ask(batch: Size, **sizes: Size) -> Bound:
             return pipelined(model, phase, machine, ways, batch, policy, overlap, overhead, {**options, **sizes})
 
-        return apart(ask, {"batch": batch, **{n: options[n] for n in ("prompt", "past") if n in options}}, few)
+        return stack_parts(ask, {"batch": batch, **{n: options[n] for n in ("prompt", "past") if n in options}}, few)
     pieces = wanted if (few.all() if is_array(few) else few) else 1
     turns = 1 if pieces > 1 else minimum(wanted, local)
     parts = tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
@@ -162,14 +162,14 @@ def _without_head(part: Model) -> Model:
 
 def _costs(model: Model, machine: Machine, ways: Parallelism, priced: Callable[..., Bound]) -> Costs:
     """What each layer takes, what comes before the first and after the last, each operation by itself."""
-    from roofline.models.operations import groups
-    from roofline.models.parallel import divide, name_axes
+    from roofline.models.parallelism.layout import name_axes
+    from roofline.models.parallelism.splitting import split_by_layout
 
     named = name_axes(machine, {name: size for name, size in ways.axes.items() if size > 1})
-    local = divide(model, replace(ways, pipeline=1), named)
+    local = split_by_layout(model, replace(ways, pipeline=1), named)
     layers = [0.0] * len(model.layers)
     beside = [0.0, 0.0]
-    numbers = {label: found for label, found, _ in groups(local)}
+    numbers = {label: found for label, found, _ in local.layer_groups()}
     for part in priced(local, named).ops:
         label = next((label for label in numbers if part.op.where.startswith(f"{label}.")), None)
         for number in numbers.get(label or "", ()):

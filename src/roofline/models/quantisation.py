@@ -2,7 +2,8 @@
 
 Understood: ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt`` (FP8,
 NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4 bits),
-``bitnet``, ``fbgemm_fp8``, and those of :mod:`roofline.models.quantisers`. Anything else is an error that lists them.
+``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``, ``quanto``, ``eetq``. Anything else is an error that lists
+them.
 
 >>> found = read({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
@@ -16,11 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.errors import InputError, suggest
-from roofline.models.storage import Storage
+from roofline.models.weights import Storage
+
+#: A section of a configuration, or a part of it.
+Section = Mapping[str, Any]
 
 _LAYER = re.compile(r"(?<=layers\.)(\d+|\{[\d,-]+\})(?=\.|$)")
 
@@ -73,7 +77,7 @@ class Quantisation:
         return self.experts if kind == "expert" and self.experts else self.default
 
 
-def read(section: Mapping[str, Any], expert_dtype: str | None = None) -> Quantisation:
+def read(section: Section, expert_dtype: str | None = None) -> Quantisation:
     """Read a section; ``expert_dtype`` is DeepSeek-V4's own field for it."""
     method = section.get("quant_method") or ("modelopt" if "quant_algo" in section else None)
     if method is None and (section.get("load_in_4bit") or section.get("load_in_8bit")):
@@ -81,22 +85,19 @@ def read(section: Mapping[str, Any], expert_dtype: str | None = None) -> Quantis
     algorithm = str(section.get("quant_algo") or "").upper()
     if algorithm and method == "fp8":
         method = "modelopt"
-    from roofline.models.quantisers import METHODS
-
-    methods = {**_METHODS, **METHODS}
-    if not isinstance(method, str) or method not in methods:
+    if not isinstance(method, str) or method not in _METHODS:
         raise InputError(
-            f"quantisation method {method!r} is not understood", hint=suggest(str(method), methods, what="methods")
+            f"quantisation method {method!r} is not understood", hint=suggest(str(method), _METHODS, what="methods")
         )
     try:
-        return methods[method](section, expert_dtype)
+        return _METHODS[method](section, expert_dtype)
     except InputError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"the {method} section is not of its usual form: {error}", hint="is it cut short?") from error
 
 
-def _fp8(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
+def _fp8(section: Section, expert_dtype: str | None) -> Quantisation:
     block = section.get("weight_block_size")
     dtype = "fp8_e5m2" if section.get("fmt") == "e5m2" else "fp8_e4m3"
     scale = "fp8_e8m0" if section.get("scale_fmt") == "ue8m0" else "fp32"
@@ -109,7 +110,7 @@ def _fp8(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
     return Quantisation("fp8", storage, experts, kept=modules(kept), kv=_kv(section))
 
 
-def _compressed(section: Mapping[str, Any], _: str | None) -> Quantisation:
+def _compressed(section: Section, _: str | None) -> Quantisation:
     groups = section.get("config_groups") or {}
     listed, default = [], None
     for group in groups.values():
@@ -125,7 +126,7 @@ def _compressed(section: Mapping[str, Any], _: str | None) -> Quantisation:
     return Quantisation("compressed-tensors", default, listed=tuple(listed), kept=kept, kv=_kv(section))
 
 
-def _group(group: Mapping[str, Any]) -> Storage:
+def _group(group: Section) -> Storage:
     weights, inputs = group.get("weights") or {}, group.get("input_activations")
     bits, kind, size = weights.get("num_bits"), weights.get("type"), weights.get("group_size") or 0
     narrow = None if not inputs else f"{'fp' if inputs.get('type') == 'float' else 'int'}{inputs.get('num_bits')}"
@@ -150,7 +151,7 @@ _ALGORITHMS = {
 }
 
 
-def _modelopt(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
+def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
     name = str(section.get("quant_algo") or "").upper()
     kept = modules(
         section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert") or []
@@ -177,12 +178,12 @@ def _algorithm(name: str) -> Storage:
     return _ALGORITHMS[name.upper()]
 
 
-def _mxfp4(section: Mapping[str, Any], _: str | None) -> Quantisation:
+def _mxfp4(section: Section, _: str | None) -> Quantisation:
     kept = modules(section.get("modules_to_not_convert") or [])
     return Quantisation("mxfp4", None, Storage("mxfp4"), kept=kept)
 
 
-def _integer(section: Mapping[str, Any], _: str | None) -> Quantisation:
+def _integer(section: Section, _: str | None) -> Quantisation:
     bits, size = (
         section.get("bits") or section.get("w_bit"),
         section.get("group_size") or section.get("q_group_size") or 0,
@@ -195,14 +196,14 @@ def _integer(section: Mapping[str, Any], _: str | None) -> Quantisation:
     return Quantisation(str(section["quant_method"]), storage, kept=kept)
 
 
-def _rounded(section: Mapping[str, Any], expert_dtype: str | None) -> Quantisation:
+def _rounded(section: Section, expert_dtype: str | None) -> Quantisation:
     kind = section.get("data_type") or "int"
     if kind != "int":
         raise InputError(f"auto-round to {kind!r} is not understood", hint="known is int")
     return _integer(section, expert_dtype)
 
 
-def _bitsandbytes(section: Mapping[str, Any], _: str | None) -> Quantisation:
+def _bitsandbytes(section: Section, _: str | None) -> Quantisation:
     """8 bits with a scale for each row, products in int8; or 4 bits with one for each 64 weights, widened before use.
 
     Quantised twice, the scales are 8 bits wide, with one of their own for each 256.
@@ -217,38 +218,23 @@ def _bitsandbytes(section: Mapping[str, Any], _: str | None) -> Quantisation:
     return Quantisation("bitsandbytes", narrow, kept=kept)
 
 
-def _rows(section: Mapping[str, Any], _: str | None) -> Quantisation:
+def _rows(section: Section, _: str | None) -> Quantisation:
     """One scale a row of fp8, tokens scaled as they come."""
     kept = modules(section.get("modules_to_not_convert") or [])
     return Quantisation("fbgemm_fp8", Storage("fp8_e4m3", "fp32", (1, 0), "fp8"), kept=kept)
 
 
-def _bitnet(section: Mapping[str, Any], _: str | None) -> Quantisation:
+def _bitnet(section: Section, _: str | None) -> Quantisation:
     """Three values a weight, four of them packed in a byte, one scale a matrix; activations in 8 bits."""
     kept = modules(section.get("modules_to_not_convert") or [])
     return Quantisation("bitnet", Storage("int2", "bf16", (0, 0), "int8"), kept=kept)
-
-
-_METHODS: dict[str, Callable[[Mapping[str, Any], str | None], Quantisation]] = {
-    "fp8": _fp8,
-    "compressed-tensors": _compressed,
-    "modelopt": _modelopt,
-    "mxfp4": _mxfp4,
-    "gptq": _integer,
-    "awq": _integer,
-    "auto-round": _rounded,
-    "intel/auto-round": _rounded,
-    "bitsandbytes": _bitsandbytes,
-    "bitnet": _bitnet,
-    "fbgemm_fp8": _rows,
-}
 
 
 #: Formats of keys and values by the names sections give them.
 KV_FORMATS = {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8", "INT4": "int4"}
 
 
-def _kv(section: Mapping[str, Any]) -> str | None:
+def _kv(section: Section) -> str | None:
     scheme = section.get("kv_cache_scheme") or section.get("kv_cache_quant_algo")
     if scheme is None or scheme is False or str(scheme).upper() in ("", "AUTO", "NONE", "{}"):
         return None
@@ -293,3 +279,195 @@ def _regex(pattern: str) -> re.Pattern[str]:
     if pattern.startswith("re:"):
         return re.compile(pattern[3:] + r"(?:\..*)?$")
     return re.compile(re.escape(pattern).replace(r"\*", ".*") + r"(?:\..*)?$")
+
+
+def _hqq(section: Section, _: str | None) -> Quantisation:
+    """Groups of weights with a scale and a zero point, both in 16 bits unless they are quantised in turn."""
+    whole = section.get("quant_config") or section
+    kept = modules(section.get("skip_modules") or ["lm_head"])
+    if "weight_quant_params" in whole or "nbits" in whole:
+        return Quantisation("hqq", _hqq_storage(whole), kept=kept)
+    by = {str(name): _hqq_storage(each) for name, each in whole.items()}
+    # each stands for every layer's module of that name
+    listed = tuple((modules([f"*.{name}"]), storage) for name, storage in by.items())
+    return Quantisation("hqq", None, listed=listed, kept=kept)
+
+
+def _hqq_storage(section: Section) -> Storage:
+    weight = section.get("weight_quant_params") or section
+    bits, group = weight.get("nbits", 4), weight.get("group_size", 64)
+    _check_known(bits, (8, 4, 2, 1), "bits of HQQ")
+    scales = section.get("scale_quant_params") or {}
+    zeros = section.get("zero_quant_params") or {}
+    return Storage(
+        f"int{bits}", "int8" if scales else "fp16", (1, group or 0), zero="int8" if zeros else "fp16",
+        nested=scales.get("group_size") or 0,
+    )  # fmt: skip
+
+
+def _quanto(section: Section, _: str | None) -> Quantisation:
+    """8 bits with a scale a row; 4 and 2 bits in groups of 128 with a scale and a shift each, both in 16 bits."""
+    formats = {
+        "int8": Storage("int8", "bf16", (1, 0)),
+        "float8": Storage("fp8_e4m3", "bf16", (1, 0)),
+        "int4": Storage("int4", "bf16", (1, 128), zero="bf16"),
+        "int2": Storage("int2", "bf16", (1, 128), zero="bf16"),
+    }
+    name, inputs = section.get("weights") or "int8", section.get("activations")
+    _check_known(name, formats, "weights of Quanto")
+    arithmetic = {None: "", "int8": "int8", "float8": "fp8"}
+    _check_known(inputs, arithmetic, "activations of Quanto")
+    kept = modules([*(section.get("modules_to_not_convert") or []), "lm_head"])
+    return Quantisation("quanto", replace(formats[name], compute=arithmetic[inputs]), kept=kept)
+
+
+def _eetq(section: Section, _: str | None) -> Quantisation:
+    """8 bits with a scale a row, widened before use."""
+    kept = modules(section.get("modules_to_not_convert") or [])
+    return Quantisation("eetq", Storage("int8", "fp16", (1, 0)), kept=kept)
+
+
+# ---- torchao
+
+
+def _torchao(section: Section, _: str | None) -> Quantisation:
+    """One format for every matrix, or formats by module; older sections name the function in place of its class."""
+    kind = section.get("quant_type")
+    if isinstance(kind, Mapping):
+        kind = kind.get("default", kind)
+    else:
+        name = "".join(part.capitalize() for part in str(kind).split("_"))
+        kind = {"_type": f"{name}Config", "_data": section.get("quant_type_kwargs") or {}}
+    kept = modules(section.get("modules_to_not_convert") or [])
+    data = kind.get("_data") or {}
+    by = data.get("module_fqn_to_config") or data.get("fqn_to_config")
+    if by is None:
+        return Quantisation("torchao", _torchao_storage(kind), kept=kept)
+    default = by.get("_default")
+    listed: list[tuple[Modules, Storage | None]] = []
+    # exact names come before patterns
+    for name in sorted(by, key=lambda each: each.startswith("re:")):
+        path = re.sub(r"\.weight$", "", name)
+        if name != "_default":
+            listed.append((modules([path]), None if by[name] is None else _torchao_storage(by[name])))
+    made = None if default is None else _torchao_storage(default)
+    if made is not None and section.get("include_input_output_embeddings"):
+        listed.append((modules(["*lm_head"]), made))
+    return Quantisation("torchao", made, listed=tuple(listed), kept=kept)
+
+
+def _torchao_storage(config: Section) -> Storage:
+    name, data = str(config.get("_type")), config.get("_data") or {}
+    _check_known(name, _TORCHAO, "torchao configuration")
+    return _TORCHAO[name](data)
+
+
+def _granularity(data: Section, *names: str) -> tuple[int, int]:
+    """Block of one scale: a whole matrix, a row, or a group within a row."""
+    found = next((data[name] for name in names if data.get(name)), None)
+    if isinstance(found, list):
+        found = found[-1]
+    if not isinstance(found, Mapping):
+        return (0, 0)
+    if found.get("_type") == "PerGroup":
+        return (1, int((found.get("_data") or {})["group_size"]))
+    return (0, 0) if found.get("_type") == "PerTensor" else (1, 0)
+
+
+def _any_int(data: Section, compute: str) -> Storage:
+    """Whole numbers of as many bits as it says, in groups or by row."""
+    said = data.get("weight_dtype", "int8")
+    dtype = str(said.get("_data") if isinstance(said, Mapping) else said).removeprefix("torch.")
+    _check_known(dtype, ("int8", "int4", "int2", "int1"), "weights of torchao")
+    block = _granularity(data, "weight_granularity", "granularity")
+    mapping = str(data.get("weight_mapping_type", data.get("mapping_type", "SYMMETRIC")))
+    zero = "int8" if "ASYMMETRIC" in mapping else ""
+    return Storage(dtype, "bf16", block if block != (0, 0) else (1, 0), compute, zero)
+
+
+def _torchao_group(data: Section, default: int) -> tuple[int, int]:
+    return (1, int(data.get("group_size") or default))
+
+
+_TORCHAO: dict[str, Callable[[Section], Storage]] = {
+    "Int4WeightOnlyConfig": lambda data: Storage("int4", "bf16", _torchao_group(data, 128), zero="bf16"),
+    "Int8WeightOnlyConfig": lambda data: Storage("int8", "bf16", _torchao_group(data, 0)),
+    "Int8DynamicActivationInt8WeightConfig": lambda data: Storage("int8", "bf16", (1, 0), "int8"),
+    "Int8DynamicActivationInt4WeightConfig": lambda data: Storage("int4", "bf16", _torchao_group(data, 32), "int8"),
+    "Float8WeightOnlyConfig": lambda data: Storage("fp8_e4m3", "fp32", (1, 0)),
+    "Float8DynamicActivationFloat8WeightConfig": lambda data: Storage(
+        "fp8_e4m3", "fp32", _granularity(data, "granularity"), "fp8"
+    ),
+    "Float8DynamicActivationInt4WeightConfig": lambda data: Storage("int4", "bf16", (1, 128), "fp8", "bf16"),
+    "IntxWeightOnlyConfig": lambda data: _any_int(data, ""),
+    "Int8DynamicActivationIntxWeightConfig": lambda data: _any_int(data, "int8"),
+    "NVFP4DynamicActivationNVFP4WeightConfig": lambda data: Storage("nvfp4", compute="fp4"),
+}
+
+
+# ---- Quark
+
+
+def _quark(section: Section, _: str | None) -> Quantisation:
+    """AMD's: one format, others by module, and keys and values where its projections' outputs are quantised."""
+    section = section.get("quant_config") or section
+    general = (section.get("global_quant_config") or {}).get("weight")
+    by = section.get("layer_quant_config") or {}
+    keys, listed = None, []
+    for pattern, each in by.items():
+        output = each.get("output_tensors") or {}
+        if output and re.search(r"k_proj|v_proj|kv|qkv", pattern):
+            keys = KV_FORMATS.get(str(output.get("dtype")).upper().removesuffix("_E4M3"), keys)
+        if each.get("weight"):
+            listed.append((modules([pattern]), _quark_storage(each)))
+    for each in (section.get("kv_cache_quant_config") or {}).values():
+        output = each.get("output_tensors") or {}
+        keys = KV_FORMATS.get(str(output.get("dtype")).upper().removesuffix("_E4M3"), keys)
+    kept = modules(section.get("exclude") or [])
+    if not general and not listed:
+        raise InputError("the quark section says no format of weights", hint="global_quant_config holds it")
+    made = _quark_storage(section["global_quant_config"]) if general else None
+    return Quantisation("quark", made, listed=tuple(listed), kept=kept, kv=keys)
+
+
+def _quark_storage(section: Section) -> Storage:
+    weight, inputs = section["weight"], section.get("input_tensors") or {}
+    dtype, group = str(weight.get("dtype")), weight.get("group_size") or 0
+    wide = {"fp8": "fp8", "fp8_e4m3": "fp8", "fp4": "fp4", "fp4_e2m1": "fp4", "int8": "int8"}
+    _check_known(dtype, (*wide, "int4", "uint4"), "weights of Quark")
+    compute = wide.get(str(inputs.get("dtype")), "")
+    if wide.get(dtype) == "fp4":
+        return Storage("mxfp4", compute=compute)
+    block = {"per_tensor": (0, 0), "per_channel": (1, 0)}.get(str(weight.get("qscheme")), (1, group))
+    if wide.get(dtype) == "fp8":
+        return Storage("fp8_e4m3", "fp32", block, compute)
+    bits = "int8" if dtype == "int8" else "int4"
+    return Storage(bits, "bf16", block, compute, "" if weight.get("symmetric", True) else bits)
+
+
+def _check_known(found: Any, known: Any, what: str) -> None:
+    if found not in known:
+        raise InputError(
+            f"{what}: {found!r} is not understood", hint=suggest(str(found), map(str, known), what="known")
+        )
+
+
+#: Readers by the name a section gives its method.
+_METHODS: dict[str, Callable[[Section, str | None], Quantisation]] = {
+    "fp8": _fp8,
+    "compressed-tensors": _compressed,
+    "modelopt": _modelopt,
+    "mxfp4": _mxfp4,
+    "gptq": _integer,
+    "awq": _integer,
+    "auto-round": _rounded,
+    "intel/auto-round": _rounded,
+    "bitsandbytes": _bitsandbytes,
+    "bitnet": _bitnet,
+    "fbgemm_fp8": _rows,
+    "hqq": _hqq,
+    "quanto": _quanto,
+    "eetq": _eetq,
+    "torchao": _torchao,
+    "quark": _quark,
+}

@@ -19,9 +19,9 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.flip import flip
 from roofline.models.limits import Limit, network_limit
-from roofline.models.parallelism import CHIPS, ONE, Parallelism, several, taken
+from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
+from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import as_size, serve_bound
-from roofline.models.sharded import shares
 from roofline.models.step import PREFILL_ONLY
 from roofline.sizes import Size, is_array, is_symbol, maximum, product
 
@@ -42,7 +42,7 @@ class Serving(Shown):
     prefill: Bound | None
     decode: Bound | None
     formats: dict[str, Any] = field(default_factory=dict)
-    ways: Parallelism = ONE
+    ways: Parallelism = ONE_CHIP
     asked: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class Serving(Shown):
         phase = self.decode or self.prefill
         if phase is None or self.ways.chips == 1:
             return self.model
-        return shares(self.model, phase.machine, self.ways, compares=False)[0][getattr(phase, "slowest", 0)]
+        return local_stages(self.model, phase.machine, self.ways, compares=False)[0][getattr(phase, "slowest", 0)]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
@@ -202,9 +202,9 @@ def serve(
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if decodes else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
-    if one is None or several(options):
+    if one is None or has_several_layouts(options):
         return Serving(described, batch, prefill, decode, formats, asked=dict(options))
-    ways = Parallelism.on(one.machine, **taken(dict(options)))
+    ways = Parallelism.on(one.machine, **take_layout_options(dict(options)))
     return Serving(described, batch, prefill, decode, formats, ways, dict(options))
 
 

@@ -22,11 +22,10 @@ from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.memory import activation_bytes, cache_bytes, weight_bytes
 from roofline.models.mixed_step import mixed
-from roofline.models.operations import check_known, decode, in_format, prefill
-from roofline.models.parallelism import OPTIONS, Parallelism, several, taken
-from roofline.models.sharded import share
+from roofline.models.operations import activation_bytes, check_known, decode, prefill
+from roofline.models.parallelism.layout import OPTIONS, Parallelism, has_several_layouts, take_layout_options
+from roofline.models.parallelism.splitting import local_model
 from roofline.sizes import Size, common_shape, is_array, is_symbol
 from roofline.work import Op, Work
 
@@ -116,7 +115,7 @@ def serve_bound(
     takes (formats, ``past``, ``logits``, ``count`` …) is in :func:`roofline.models.prefill`,
     :func:`roofline.models.decode` and :func:`roofline.models.mixed`; the target's options are those of
     :func:`roofline.bound`. Over several chips (``tensor``, ``expert``, ``pipeline``, ``data``, ``context_parallel`` and
-    the rest of :class:`roofline.models.parallelism.Parallelism`) ``batch`` is that of all, and the answer one chip's;
+    the rest of :class:`roofline.models.parallelism.layout.Parallelism`) ``batch`` is that of all, and the answer one chip's;
     numbers of chips may be arrays that broadcast with the sizes. With ``pipeline`` it is that of the slowest stage, the
     times those of all (:class:`roofline.models.pipeline.Pipelined`). The footprint holds weights, keys and values and
     the activations alive at once.
@@ -124,12 +123,12 @@ def serve_bound(
     from roofline.bounds.api import fraction, target
     from roofline.quantity import parse
 
-    if several(options):
-        from roofline.models.layouts import stacked
+    if has_several_layouts(options):
+        from roofline.models.parallelism.stacking import stack_layouts
 
         every = {"model": model, "phase": phase, "on": on, "policy": policy, "overlap": overlap, "overhead": overhead,
                  "set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}  # fmt: skip
-        return stacked(serve_bound, {"batch": batch, **options}, **every)
+        return stack_layouts(serve_bound, {"batch": batch, **options}, **every)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
     described = load(model)
     machine = target(on, unit=unit, over=over, set=set, files=files, achievable=achievable)
@@ -145,7 +144,7 @@ def serve_bound(
     sizes = {"batch": batch, **{name: options[name] for name in kind.sizes if name in options}}
     if sum(map(is_array, sizes.values())) > 1:
         common_shape(sizes)
-    ways = Parallelism.on(machine, **taken(options))
+    ways = Parallelism.on(machine, **take_layout_options(options))
     check_known(options, *kind.takers, also=OPTIONS)
     if kind.beside and ways.pipeline * ways.context > 1:
         raise InputError(
@@ -158,7 +157,7 @@ def serve_bound(
         from roofline.models.pipeline import pipelined
 
         return pipelined(described, phase, machine, ways, batch, policy, overlap, spent, options)
-    local, machine = share(described, machine, ways)
+    local, machine = local_model(described, machine, ways)
     return step_bound(local, phase, machine, ways, batch, policy, overlap, spent, options)
 
 
@@ -254,12 +253,12 @@ def needs(
 
     ``beside`` lists the lengths and numbers of further sequences.
     """
-    model = in_format(model, options.get("activations") or model.dtype)
+    model = model.in_format(options.get("activations") or model.dtype)
     return Footprint(
         {
-            "weights": weight_bytes(model, options.get("weights")),
+            "weights": model.weight_bytes(options.get("weights")),
             "kv": _added(
-                cache_bytes(model, tokens, batch=count, dtype=options.get("kv"))
+                model.cache_bytes(tokens, batch=count, dtype=options.get("kv"))
                 for tokens, count in ((length, batch), *beside)
             ),
             "activations": activation_bytes(ops),

@@ -14,8 +14,7 @@ from typing import Any
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import traffic
 from roofline.models.description import Model
-from roofline.models.memory import kv_bytes_per_token
-from roofline.models.operations import in_format, prefill
+from roofline.models.operations import prefill
 from roofline.models.serving import check_policy, needs, streamed
 from roofline.sizes import Size
 
@@ -67,7 +66,7 @@ def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, policy: str =
     moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
     flops = _total(op.work.total("flops", "matrix") * op.repeat for op in ops)
     loaded = _total(work.total("bytes") * op.repeat for op, work in zip(ops, moved, strict=True))
-    stored = in_format(model, options.get("activations") or model.dtype)
+    stored = model.in_format(options.get("activations") or model.dtype)
     return Summary(
         model=model,
         batch=batch,
@@ -78,7 +77,7 @@ def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, policy: str =
         flops=flops,
         bytes=loaded,
         memory=needs(stored, ops, prompt + options.get("past", 0), batch, options),
-        kv_per_token=kv_bytes_per_token(stored, options.get("kv")),
+        kv_per_token=stored.kv_bytes_per_token(options.get("kv")),
     )
 
 

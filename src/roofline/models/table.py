@@ -25,9 +25,9 @@ from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_known
-from roofline.models.parallelism import Parallelism, taken
+from roofline.models.parallelism.layout import Parallelism, take_layout_options
+from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving import PHASES, check_policy, needs, streamed
-from roofline.models.sharded import share
 from roofline.sizes import Size, check, common_shape, is_array, symbol
 from roofline.work import Key, Op, Work
 
@@ -94,10 +94,10 @@ def serve_table(
 
     described = load(model)
     machine = target(on, set=set, files=files, achievable=achievable)
-    ways = Parallelism.on(machine, **taken(options))
+    ways = Parallelism.on(machine, **take_layout_options(options))
     if ways.pipeline > 1:
         raise InputError("a table over the stages of a pipeline is not made", hint="serve_bound takes arrays of sizes")
-    described, machine = share(described, machine, ways)
+    described, machine = local_model(described, machine, ways)
     check_policy(policy)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))

@@ -31,11 +31,11 @@ from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, rate
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.operations import in_format, run
-from roofline.models.parallel import divide, name_axes
-from roofline.models.parallelism import Parallelism
-from roofline.models.schedule import Schedule, schedule
-from roofline.models.schedule import check as check_schedule
+from roofline.models.operations import run
+from roofline.models.parallelism.layout import Parallelism, name_axes
+from roofline.models.parallelism.splitting import split_by_layout
+from roofline.models.parallelism.stages import Schedule, schedule
+from roofline.models.parallelism.stages import check_schedule as check_schedule
 from roofline.models.step import Step, divided
 from roofline.models.training_answer import Training
 from roofline.models.training_layout import chips_by_use, laid_out
@@ -146,14 +146,14 @@ def train(
     machine = name_axes(machine, ways)
     stored = dtypes.get(weights or described.dtype).name
     formats = Formats(stored, dtypes.get(gradients or stored).name, moments, master, using)
-    described = replace(in_format(described, stored), dtype=stored, quantisation=None)
+    described = replace(described.in_format(stored), dtype=stored, quantisation=None)
     length = check("sequence", min(4096, described.context or 4096) if sequence is None else sequence)
     total = check("batch_tokens", batch_tokens)
     if is_array(length) and is_array(total):
         common_shape({"batch_tokens": total, "sequence": length})
     if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
         raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
-    local = divide(described, layout, machine) if layout.chips > 1 else described
+    local = split_by_layout(described, layout, machine) if layout.chips > 1 else described
     share = divided(divided(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
     parts = _microbatches(microbatches, share, pipeline, order)
     check_schedule(order, stages=pipeline, microbatches=parts, chunks=chunks)

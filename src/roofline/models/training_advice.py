@@ -19,7 +19,7 @@ from roofline import dtypes
 from roofline.bounds.advise import LEAST_GAIN, OTHER_CHIPS
 from roofline.errors import RooflineError
 from roofline.hardware.rate import choose_unit
-from roofline.models.schedule import SCHEDULES
+from roofline.models.parallelism.stages import SCHEDULES
 from roofline.models.training_answer import Training
 from roofline.models.training_limits import again
 from roofline.models.training_operations import POLICIES

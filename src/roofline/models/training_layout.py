@@ -9,7 +9,7 @@ from dataclasses import replace
 from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
-from roofline.models.parallelism import OPTIONS, Parallelism
+from roofline.models.parallelism.layout import OPTIONS, Parallelism
 from roofline.sizes import Size, check
 
 #: Uses of chips from the outermost links to the innermost.
@@ -43,7 +43,7 @@ def laid_out(
     model: Model, tensor: int, sequence: bool, context: int, expert: int, exchange: str | None = None
 ) -> Parallelism:
     """How one copy of the model is laid on chips, with the copies that share its experts."""
-    from roofline.models.parallel import has_experts
+    from roofline.models.parallelism.splitting import has_experts
 
     numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
     several = next((name for name, ways in numbers.items() if not isinstance(ways, int)), None)

@@ -24,7 +24,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
-from roofline.models.schedule import schedule
+from roofline.models.parallelism.stages import schedule
 from roofline.models.training_answer import Training
 from roofline.quantity import format_quantity
 from roofline.sizes import is_array, is_symbol

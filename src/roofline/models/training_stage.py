@@ -19,11 +19,9 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
-from roofline.models.blocks.exchange import exchanged
-from roofline.models.description import Model
-from roofline.models.operations import groups
-from roofline.models.parameters import of_blocks, of_layer
-from roofline.models.stages import cut as even
+from roofline.models.blocks.collectives import collective_operation
+from roofline.models.description import Model, block_parameters
+from roofline.models.parallelism.stages import cut as even
 from roofline.models.step import divided
 from roofline.models.training_memory import Formats, at_work, kept
 from roofline.models.training_operations import Policy, backward, group_of, layer_weights, loss
@@ -118,7 +116,7 @@ def cut(model: Model, stages: int, chunks: int = 1) -> list[list[int]]:
 
 def operations_of(model: Model, ops: Sequence[Op], held: Sequence[int], first: bool, last: bool) -> tuple[Op, ...]:
     """Those of a whole model's operations that a stage runs: its layers', with the embedding or head at the ends."""
-    counts = {label: len(set(numbers).intersection(held)) for label, numbers, _ in groups(model)}
+    counts = {label: len(set(numbers).intersection(held)) for label, numbers, _ in model.layer_groups()}
     inside = [index for index, op in enumerate(ops) if group_of(op)]
     found = []
     for index, op in enumerate(ops):
@@ -133,7 +131,7 @@ def operations_of(model: Model, ops: Sequence[Op], held: Sequence[int], first: b
 def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) -> tuple[int, int]:
     """Parameters a stage holds, and those of experts, apart; a tied table is held at both ends of a pipeline."""
     table = model.vocabulary * model.width
-    total = sum(of_layer(model.layers[number]) for number in held)
+    total = sum(model.layers[number].parameters for number in held)
     experts = sum(
         weight.elements
         for number in held
@@ -142,9 +140,9 @@ def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) ->
         if weight.kind == "expert" or (weight.kind == "bias" and len(weight.shape) == 2)
     )
     if first:
-        total += table + of_blocks(model.before)
+        total += table + block_parameters(model.before)
     if last:
-        total += of_blocks((*model.after, *model.final))
+        total += block_parameters((*model.after, *model.final))
         total += table if model.head and not (model.tied and first) else 0
         total += model.vocabulary if model.head_bias else 0
     return total - experts, experts
@@ -201,7 +199,9 @@ def _sent(plan: Plan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
     nbytes = plan.stream.traffic_bytes
     found = []
     for name, count in (("hidden state sent on", plan.chunks - last), ("its gradient sent back", plan.chunks - first)):
-        sent = exchanged("Permute", axes, nbytes, plan.stream, replace(plan.stream, ident=f"{plan.stream.ident} sent"))
+        sent = collective_operation(
+            "Permute", axes, nbytes, plan.stream, replace(plan.stream, ident=f"{plan.stream.ident} sent")
+        )
         found.append([replace(sent, name=name, where=f"pipeline: {name}", repeat=count)] if count else [])
     return found[0], found[1]
 
@@ -211,7 +211,7 @@ def _table_exchanged(plan: Plan) -> Op:
     held = divided(plan.table, plan.shards) if plan.zero else plan.table
     gradients = Tensor("tied table gradient", (held,), plan.formats.gradients, "gradient")
     other = replace(gradients, ident="tied table gradient of the other end", role="activation")
-    sent = exchanged("Permute", plan.axes("pipeline"), gradients.traffic_bytes, gradients, other)
+    sent = collective_operation("Permute", plan.axes("pipeline"), gradients.traffic_bytes, gradients, other)
     return replace(sent, name="tied table gradients", where="pipeline: tied table gradients")
 
 

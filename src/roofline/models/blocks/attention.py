@@ -5,23 +5,30 @@
 [('q_proj', (4096, 4096)), ('k_proj', (1024, 4096))]
 >>> block.kv_per_token()
 2048
+>>> chunked_pairs(2, 3, 4)                                     # queries 3 and 4 in chunks of 4: 4 keys, then 1
+5
+>>> compressed_pairs(8, 0, 4), compressed_pairs(8, 0, 4, most=1)        # one entry for every 4 tokens before it
+(6, 5)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from roofline.models.blocks.per_layer import handed
-from roofline.models.blocks.scores import chunked_pairs, scores, selected_pairs, visible_pairs
-from roofline.models.description import Block, Cached, Weight
+from roofline import dtypes
+from roofline.models.description import Block, Cached
+from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import is_zero
-from roofline.models.trace import Trace
-from roofline.sizes import Size, ceil_div, floor_div, minimum
+from roofline.models.weights import Weight
+from roofline.ops.attention import visible_pairs
+from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_PAIR
+from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum
 from roofline.work import Op, Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
-class BlockSelector:
+class BlockIndexer:
     """Picks for every query the blocks of keys it attends to, by a small attention of its own (MiniMax-M3)."""
 
     heads: int
@@ -62,7 +69,7 @@ class Attention(Block):
     shared_kv: bool = False
     rotary: int = 0
     causal: bool = True
-    selector: BlockSelector | None = None
+    selector: BlockIndexer | None = None
     out_norm: bool = False
     lends: str = ""
     borrows: str = ""
@@ -121,80 +128,87 @@ class Attention(Block):
             parts.append(Cached("index keys", length * self.selector.width))
         return tuple(parts)
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        step = trace.step
+        step = builder.step
         weights = {weight.name: weight for weight in self.weights()}
-        q, k, v, gate = self._project(trace, x, weights)
+        q, k, v, gate = self._project(builder, x, weights)
         read = [
             Tensor(t.ident, (step.own, step.new, self.kv_heads, n), t.dtype, t.role)
             for t, n in ((k, self.key), (v, self.value))
             if t is not None
         ]
         if self.borrows:
-            read = list(handed(trace, f"keys and values of {self.borrows} layers"))
+            read = list(builder.from_earlier(f"keys and values of {self.borrows} layers"))
         elif self.causal and not is_zero(step.past):
             seen = self._seen(step.past, step.new)
             for name, width in (("keys", self.key), ("values", self.value)):
                 dims = (step.attended, step.past, self.kv_heads, width)
                 touched = step.attended * seen * self.kv_heads * width
-                read.append(Tensor(trace.place("cache", name), dims, step.kv, "kv", touched=touched))
+                read.append(Tensor(builder.path("cache", name), dims, step.kv, "kv", touched=touched))
         if self.lends:
-            trace.handed[f"keys and values of {self.lends} layers"] = list(read)
+            builder.kept[f"keys and values of {self.lends} layers"] = list(read)
         if self.selector is not None:
-            self._select(trace, x, weights, self.selector)
+            self._select(builder, x, weights, self.selector)
         if self.sinks:
-            read += trace.stored(weights["sinks"])[0]
-        out = scores(
-            trace, q, read, pairs=self._pairs(trace), heads=self.heads, kv_heads=self.kv_heads,
+            read += builder.read_weight(weights["sinks"])[0]
+        out = attention_core(
+            builder, q, read, pairs=self._pairs(builder), heads=self.heads, kv_heads=self.kv_heads,
             key=self.key, value=self.value, length=step.length,
         )  # fmt: skip
         if gate is not None:
-            opened = trace.elementwise("sigmoid", (gate,), "gate")
-            out = trace.elementwise("multiply", (out, opened), "gated", like=out)
+            opened = builder.elementwise("sigmoid", (gate,), "gate")
+            out = builder.elementwise("multiply", (out, opened), "gated", like=out)
         if self.out_norm:
             width = self.heads * self.value
-            out = trace.norm("rms_norm", out, (weights["attn_sub_norm"],), "attn_sub_norm", step.tokens, width)
+            out = builder.norm("rms_norm", out, (weights["attn_sub_norm"],), "attn_sub_norm", step.tokens, width)
         o = self.names[3]
-        return trace.linear(weights[o], out, step.tokens, bias=weights.get(f"{o}.bias"))
+        return builder.linear(weights[o], out, step.tokens, bias=weights.get(f"{o}.bias"))
 
     def _project(
-        self, trace: Trace, x: Tensor, weights: dict[str, Weight]
+        self, builder: OperationBuilder, x: Tensor, weights: dict[str, Weight]
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-        tokens = trace.step.tokens
+        tokens = builder.step.tokens
         q_name, k_name, v_name, _ = self.names
-        q = trace.linear(weights[q_name], x, tokens, bias=weights.get(f"{q_name}.bias"))
+        q = builder.linear(weights[q_name], x, tokens, bias=weights.get(f"{q_name}.bias"))
         gate = None
         if self.gate == "query":
             half = (tokens, self.heads * self.key)
             gate = Tensor(q.ident, half, q.dtype)
             q = Tensor(q.ident, half, q.dtype)
         elif self.gate:
-            gate = trace.linear(weights["g_proj"], x, tokens)
+            gate = builder.linear(weights["g_proj"], x, tokens)
         if self.borrows:
-            q = self._normalise(trace, q, weights, "q_norm", self.heads) if self.norm else q
-            return rotate(trace, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
-        k = trace.linear(weights[k_name], x, tokens, bias=weights.get(f"{k_name}.bias"))
-        v = k if self.shared_kv else trace.linear(weights[v_name], x, tokens, bias=weights.get(f"{v_name}.bias"))
+            q = self._normalise(builder, q, weights, "q_norm", self.heads) if self.norm else q
+            return rotate(builder, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
+        k = builder.linear(weights[k_name], x, tokens, bias=weights.get(f"{k_name}.bias"))
+        v = k if self.shared_kv else builder.linear(weights[v_name], x, tokens, bias=weights.get(f"{v_name}.bias"))
         if self.value_norm:
-            v = trace.norm("rms_norm", v, (), "v_norm", tokens * self.kv_heads, self.value)
+            v = builder.norm("rms_norm", v, (), "v_norm", tokens * self.kv_heads, self.value)
         if self.norm:
-            q = self._normalise(trace, q, weights, "q_norm", self.heads)
-            k = self._normalise(trace, k, weights, "k_norm", self.kv_heads)
+            q = self._normalise(builder, q, weights, "q_norm", self.heads)
+            k = self._normalise(builder, k, weights, "k_norm", self.kv_heads)
         if self.rotary:
-            q = rotate(trace, q, "q_rope", tokens, self.heads, self.rotary)
-            k = rotate(trace, k, "k_rope", tokens, self.kv_heads, self.rotary)
-        return q, (trace.keep(k) if self.causal else k), (trace.keep(v) if self.causal else v), gate
+            q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
+            k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
+        return (
+            q,
+            (builder.write_to_cache(k) if self.causal else k),
+            (builder.write_to_cache(v) if self.causal else v),
+            gate,
+        )
 
-    def _normalise(self, trace: Trace, x: Tensor, weights: dict[str, Weight], name: str, heads: int) -> Tensor:
+    def _normalise(
+        self, builder: OperationBuilder, x: Tensor, weights: dict[str, Weight], name: str, heads: int
+    ) -> Tensor:
         scale = [weights[each] for each in (name, f"{name}.bias") if each in weights]
         rows, width = (
-            (trace.step.tokens, heads * self.key) if self.norm == "full" else (trace.step.tokens * heads, self.key)
+            (builder.step.tokens, heads * self.key) if self.norm == "full" else (builder.step.tokens * heads, self.key)
         )
-        return trace.norm(self.norm_function, x, scale, name, rows, width)
+        return builder.norm(self.norm_function, x, scale, name, rows, width)
 
-    def _pairs(self, trace: Trace) -> Size:
-        step = trace.step
+    def _pairs(self, builder: OperationBuilder) -> Size:
+        step = builder.step
         if step.full or not (self.causal or self.window):
             return step.new * step.length
         if not self.causal and self.window:
@@ -216,37 +230,129 @@ class Attention(Block):
             return minimum(past, new * self.selector.block * self.selector.most - 1)
         return past
 
-    def _select(self, trace: Trace, x: Tensor, weights: dict[str, Weight], selector: BlockSelector) -> None:
+    def _select(self, builder: OperationBuilder, x: Tensor, weights: dict[str, Weight], selector: BlockIndexer) -> None:
         """Score every key, take the largest of each block of keys, pick the best blocks."""
-        step = trace.step
+        step = builder.step
         tokens = step.tokens
-        q = trace.linear(weights["indexer.q_proj"], x, tokens)
-        q = trace.norm(
+        q = builder.linear(weights["indexer.q_proj"], x, tokens)
+        q = builder.norm(
             "rms_norm", q, (weights["indexer.q_norm"],), "indexer.q_norm", tokens * selector.heads, selector.width
         )
-        k = trace.linear(weights["indexer.k_proj"], x, tokens)
-        k = trace.keep(
-            trace.norm("rms_norm", k, (weights["indexer.k_norm"],), "indexer.k_norm", tokens, selector.width)
+        k = builder.linear(weights["indexer.k_proj"], x, tokens)
+        k = builder.write_to_cache(
+            builder.norm("rms_norm", k, (weights["indexer.k_norm"],), "indexer.k_norm", tokens, selector.width)
         )
         read = [q, k]
         if not is_zero(step.past):
             read.append(
-                Tensor(trace.place("cache", "index keys"), (step.attended, step.past, selector.width), step.kv, "kv")
+                Tensor(builder.path("cache", "index keys"), (step.attended, step.past, selector.width), step.kv, "kv")
             )
         pairs = step.attended * selector.heads * visible_pairs(step.new, step.length, causal=not step.full)
-        best = trace.made("indexer.scores", tokens, selector.heads, ceil_div(step.length, selector.block))
+        best = builder.output("indexer.scores", tokens, selector.heads, ceil_div(step.length, selector.block))
         work = Work.flops("matrix", step.activations, 2 * pairs * selector.width) + Work.flops(
             "vector", step.activations, pairs
         )
         op = Op("", "attention", work, tuple(read), (best,), {"pairs": pairs, "head_size": selector.width})
-        trace.add(op, "indexer.scores")
+        builder.add(op, "indexer.scores")
 
 
-def rotate(trace: Trace, x: Tensor, part: str, rows: Size, heads: int, width: int) -> Tensor:
+def rotate(builder: OperationBuilder, x: Tensor, part: str, rows: Size, heads: int, width: int) -> Tensor:
     """Rotate ``width`` of each head of ``x`` by its position: 3 FLOPs an element that is rotated."""
-    out = trace.elementwise("rope", (x,), part)
-    op = trace.ops[-1]
+    out = builder.elementwise("rope", (x,), part)
+    op = builder.ops[-1]
     count = rows * heads * width
     work = Work(dict.fromkeys(op.work, 3 * count))
-    trace.ops[-1] = replace(op, work=work, dims={"elements": count, "transcendentals": 0})
+    builder.ops[-1] = replace(op, work=work, dims={"elements": count, "transcendentals": 0})
     return out
+
+
+def attention_core(
+    builder: OperationBuilder,
+    q: Tensor,
+    read: Sequence[Tensor],
+    *,
+    pairs: Size,
+    heads: int,
+    kv_heads: int,
+    key: int,
+    value: int,
+    length: Size,
+    part: str = "attention",
+) -> Tensor:
+    """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence.
+
+    ::
+
+        matrix FLOPs = 2·batch·heads·pairs·(key + value)
+        vector FLOPs = 5·batch·heads·pairs                  softmax: max, subtract, exp, sum, divide
+    """
+    step = builder.step
+    count = step.attended * heads * pairs
+    # keys in a narrower format are widened on the way in: the arithmetic is that of the queries
+    dtype = dtypes.get(q.dtype).arithmetic
+    out = builder.output(part, step.tokens, heads * value)
+    reads: tuple[Tensor, ...] = (q, *read)
+    writes: tuple[Tensor, ...] = (out,)
+    if step.unfused:
+        square = (step.attended, heads, step.new, length)
+        between = tuple(builder.output(f"{part}.{name}", *square) for name in ("scores", "probabilities"))
+        count = step.attended * heads * step.new * length
+        reads, writes = (*reads, *between), (out, *between)
+    builder.add(
+        Op(
+            name="",
+            kind="attention",
+            work=Work.flops("matrix", dtype, 2 * count * (key + value))
+            + Work.flops("vector", "bf16" if dtypes.get(q.dtype).bits < 16 else dtype, SOFTMAX_PER_PAIR * count),
+            reads=reads,
+            writes=writes,
+            dims={
+                "batch": step.attended,
+                "q_length": step.new,
+                "kv_length": length,
+                "heads": heads,
+                "kv_heads": kv_heads,
+                "head_size": key,
+                "v_head_size": value,
+                "pairs": pairs,
+                "transcendentals": count,
+            },
+        ),
+        part,
+    )
+    return out
+
+
+def selected_pairs(new: Size, past: Size, most: Size) -> Size:
+    """Pairs where each query attends to ``most`` of the keys it may see: as many as a window of that width leaves."""
+    return visible_pairs(new, past + new, causal=True, window=most)
+
+
+def chunked_pairs(new: Size, past: Size, chunk: int) -> Size:
+    """Pairs where a query sees the keys of its own chunk up to itself.
+
+    Position p sees p mod c + 1 keys, so t positions see F(t) = ⌊t/c⌋·c·(c + 1)/2 + r·(r + 1)/2 with r = t mod c.
+    """
+
+    def total(t: Size) -> Size:
+        full = floor_div(t, chunk)
+        rest = t - full * chunk
+        return full * (chunk * (chunk + 1) // 2) + exact_div(rest * (rest + 1), 2)
+
+    return total(past + new) - total(past)
+
+
+def compressed_pairs(new: Size, past: Size, rate: int, most: int | None = None) -> Size:
+    """Pairs of queries and compressed entries: position p sees ⌊(p + 1)/m⌋ entries, at most ``most`` of them.
+
+    Σ ⌊i/m⌋ for i ≤ t is G(t) = m·q·(q − 1)/2 + q·(t − m·q + 1) with q = ⌊t/m⌋; what exceeds K is G(t − K·m).
+    """
+
+    def total(t: Size) -> Size:
+        q = floor_div(t, rate)
+        return exact_div(rate * q * (q - 1), 2) + q * (t - rate * q + 1)
+
+    def capped(t: Size) -> Size:
+        return total(t) if most is None else total(t) - total(maximum(t - most * rate, 0))
+
+    return capped(past + new) - capped(past)

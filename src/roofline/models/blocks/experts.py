@@ -4,6 +4,8 @@
 (2.0, 5.46875)
 >>> touched_experts(4, 1, 2, skew=(0.7, 0.1, 0.1, 0.1)) < touched_experts(4, 1, 2)
 True
+
+How chips with whole experts get the tokens of others, and give the results back.
 """
 
 from __future__ import annotations
@@ -13,18 +15,103 @@ from dataclasses import dataclass, replace
 
 from roofline import dtypes
 from roofline.errors import SizeError
-from roofline.models.blocks.exchange import exchanged
-from roofline.models.blocks.expert_spread import Spread
+from roofline.hardware.machine import MeshAxis
+from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.blocks.mlp import Mlp, activate
-from roofline.models.description import Block, Weight
-from roofline.models.step import divided
-from roofline.models.trace import Trace
-from roofline.ops.collective_picks import Picks
+from roofline.models.description import Block, join_path
+from roofline.models.operation_builder import OperationBuilder
+from roofline.models.step import Step, divided
+from roofline.models.weights import Weight
+from roofline.ops.collective_choice import AUTO, Chooser
+from roofline.ops.collective_groups import groups
+from roofline.ops.collective_picks import Density, Picks
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
 from roofline.sizes import Size, minimum, product
 from roofline.work import Op, Tensor, Work
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertExchange:
+    """How chips with whole experts send them their tokens: an AllToAll over ``axes``, another one back.
+
+    ::
+
+        dispatch    own·c rows from each chip, less those for chips that have the token: c are the chips that a token's
+                    k experts lie on, and what leaves a node goes once to each other node that has some of them
+        combine     as many rows back: each chip weighs and adds up what its experts made of a token, each node what
+                    its chips made, and the token's own chip the rest
+        not once    own·k rows each way, one for each expert, weighted and added up where the token came from
+
+    Rows are sent in the formats ``dispatch`` and ``combine``. Chips of the ``tensor`` axes, and in decode of the
+    ``context`` axes, hold the same tokens: each sends its part and an AllGather gives all the results, unless tokens
+    are ``scattered`` between blocks. ``group`` says that copies of the model share experts. Shared experts stand whole
+    on every chip, or are ``split`` over the ``tensor`` axes. Empty formats are that of the activations.
+
+    Sources: Lepikhin et al., arXiv:2006.16668; DeepSeek-V3, arXiv:2412.19437, section 3.2.2 (once to a node); DeepEP's
+    kernels for throughput (once to a chip) and for low latency (once for each expert).
+    """
+
+    axes: tuple[MeshAxis, ...]
+    tensor: tuple[MeshAxis, ...] = ()
+    context: tuple[MeshAxis, ...] = ()
+    group: bool = False
+    scattered: bool = False
+    split: bool = False
+    dispatch: str = ""
+    combine: str = ""
+    algorithm: Algorithm = None
+    once: bool = True
+
+    def same(self, step: Step) -> tuple[MeshAxis, ...]:
+        """The axes whose chips hold the same tokens."""
+        return self.tensor if step.ring else (*self.context, *self.tensor)
+
+    def own(self, step: Step) -> Size:
+        """Tokens that one chip sends."""
+        return divided(step.tokens, self._sharing(step))
+
+    def every(self, step: Step) -> Size:
+        """Tokens of all the chips that share experts."""
+        if self.group:
+            return (step.batch if step.group is None else step.group) * step.new
+        return step.batch * step.new if self.context else step.tokens
+
+    def copies(self, step: Step) -> int:
+        """Chips that lie together and have each token before it is sent."""
+        ways = self._sharing(step)
+        return 1 if self.scattered or not isinstance(ways, int) else ways
+
+    def _sharing(self, step: Step) -> Size:
+        return product(axis.size for axis in self.same(step))
+
+    def sent(
+        self, builder: OperationBuilder, way: str, x: Tensor, rows: Size, made: Size, density: Density = 1
+    ) -> Tensor:
+        """Send the rows that are ``made`` of a chip's tokens to the experts or back; return the ``rows`` that arrive.
+
+        The busiest chip's link sets the time: it gets more than it sends, or the other way round.
+        """
+        width = x.dims[1]
+        dtype = (self.dispatch if way == "dispatch" else self.combine) or builder.step.activations
+        out = builder.output(f"{way}.all_to_all", rows, width, dtype=dtype)
+        nbytes = dtypes.get(dtype).nbytes(made * width) * product(axis.size for axis in self.axes)
+        op = collective_operation("AllToAll", self.axes, nbytes, x, out, self.algorithm, density)
+        builder.add(op, f"{way}.all_to_all")
+        return out
+
+    def says(self) -> str:
+        """How often a token is sent."""
+        if not self.once:
+            return "a token is sent once for each of its experts"
+        said = "a token is sent once to each chip that has some of its experts"
+        tiers = groups(self.axes)
+        name = self.algorithm.name("AllToAll") if isinstance(self.algorithm, Chooser) else self.algorithm
+        if any(group.topology == "torus" for group in tiers):
+            return f"{said}, and once over each link on its way"
+        passed_on = len(tiers) > 1 and name in (None, AUTO, "hierarchical")
+        return f"{said}, and once to each node" if passed_on else said
 
 
 def touched_experts(experts: int, chosen: int, tokens: Size, skew: Sequence[float] | None = None) -> Size:
@@ -46,7 +133,7 @@ def _touched_of(shares: Sequence[float], chosen: int, tokens: Size) -> Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Experts(Block):
+class MixtureOfExperts(Block):
     """``chosen`` of ``count`` experts for each token, beside the ``shared`` ones.
 
     ``latent`` runs the routed experts in a narrower space between two projections. ``shared_gate`` weighs the shared
@@ -73,7 +160,7 @@ class Experts(Block):
     limit: tuple[int, int] = (1, 1)
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
     ways: int = 1
-    spread: Spread | None = None
+    spread: ExpertExchange | None = None
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -89,8 +176,8 @@ class Experts(Block):
                 Weight("fc2_latent_proj", (self.inputs, self.latent)),
             ]
         for name in ("gate_proj", "up_proj") if self.gated else ("up_proj",):
-            found.append(Weight(_join(experts, name), (held, self.hidden, width), "expert"))
-        found.append(Weight(_join(experts, "down_proj"), (held, width, self.hidden), "expert"))
+            found.append(Weight(join_path(experts, name), (held, self.hidden, width), "expert"))
+        found.append(Weight(join_path(experts, "down_proj"), (held, width, self.hidden), "expert"))
         if self.expert_bias:
             found += [Weight(f"{w.name}.bias", w.shape[:2], "bias") for w in found if w.kind == "expert"]
         if self.shared is not None:
@@ -107,58 +194,60 @@ class Experts(Block):
             total += weight.elements // self.count * self.chosen if routed else weight.elements
         return total
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         spread, every = self.spread, x
-        tokens = trace.step.tokens if spread is None else spread.own(trace.step)
+        tokens = builder.step.tokens if spread is None else spread.own(builder.step)
         x = x if spread is None else replace(x, dims=(tokens, *x.dims[1:]))
         weights = {weight.name: weight for weight in self.weights()}
         router, experts, shared = self.names
-        logits = trace.linear(weights[router], x, tokens, bias=weights.get(f"{router}.bias"))
-        chosen = self._choose(trace, logits, tokens, [weights[name] for name, _ in self.router_scales])
-        routed = trace.linear(weights["fc1_latent_proj"], x, tokens) if self.latent else x
-        out = self._experts(trace, routed, tokens, chosen, weights, experts)
+        logits = builder.linear(weights[router], x, tokens, bias=weights.get(f"{router}.bias"))
+        chosen = self._choose(builder, logits, tokens, [weights[name] for name, _ in self.router_scales])
+        routed = builder.linear(weights["fc1_latent_proj"], x, tokens) if self.latent else x
+        out = self._experts(builder, routed, tokens, chosen, weights, experts)
         if self.latent:
-            out = trace.linear(weights["fc2_latent_proj"], out, tokens)
+            out = builder.linear(weights["fc2_latent_proj"], out, tokens)
         if self.shared is not None:
-            beside = self._shared(trace, self.shared, x, every, tokens)
+            beside = self._shared(builder, self.shared, x, every, tokens)
             if self.shared_gate:
-                opened = trace.elementwise(
-                    "sigmoid", (trace.linear(weights[f"{shared}_gate"], x, tokens),), f"{shared}_gate.act"
+                opened = builder.elementwise(
+                    "sigmoid", (builder.linear(weights[f"{shared}_gate"], x, tokens),), f"{shared}_gate.act"
                 )
-                beside = trace.elementwise("multiply", (beside, opened), f"{shared}_gate.multiply", like=beside)
-            out = trace.elementwise("add", (out, beside), "add")
-        return out if spread is None else self._gathered(trace, spread, out, every)
+                beside = builder.elementwise("multiply", (beside, opened), f"{shared}_gate.multiply", like=beside)
+            out = builder.elementwise("add", (out, beside), "add")
+        return out if spread is None else self._gathered(builder, spread, out, every)
 
-    def _shared(self, trace: Trace, shared: Mlp, x: Tensor, every: Tensor, tokens: Size) -> Tensor:
+    def _shared(self, builder: OperationBuilder, shared: Mlp, x: Tensor, every: Tensor, tokens: Size) -> Tensor:
         """Run the expert that every token uses: on a chip's own tokens, or a slice of it on all."""
         module, spread = self.names[2], self.spread
         if spread is None or not spread.split:
-            return shared.apply(trace, x, tokens, within=module)
-        step = trace.step
+            return shared.apply(builder, x, tokens, within=module)
+        step = builder.step
         rows = step.tokens if step.ring else divided(step.tokens, product(axis.size for axis in spread.context))
-        parts = shared.apply(trace, replace(every, dims=(rows, *every.dims[1:])), rows, within=module)
-        out = trace.made(f"{module}.sum", tokens, *parts.dims[1:])
-        summed = exchanged("ReduceScatter", spread.tensor, parts.traffic_bytes, parts, out, spread.algorithm)
-        trace.add(summed, f"{module}.sum")
+        parts = shared.apply(builder, replace(every, dims=(rows, *every.dims[1:])), rows, within=module)
+        out = builder.output(f"{module}.sum", tokens, *parts.dims[1:])
+        summed = collective_operation("ReduceScatter", spread.tensor, parts.traffic_bytes, parts, out, spread.algorithm)
+        builder.add(summed, f"{module}.sum")
         return out
 
-    def _gathered(self, trace: Trace, spread: Spread, out: Tensor, every: Tensor) -> Tensor:
-        same = spread.same(trace.step)
+    def _gathered(self, builder: OperationBuilder, spread: ExpertExchange, out: Tensor, every: Tensor) -> Tensor:
+        same = spread.same(builder.step)
         if spread.scattered or not same:
             return out
-        whole = trace.made("gather", trace.step.tokens, *every.dims[1:])
-        trace.add(exchanged("AllGather", same, whole.traffic_bytes, out, whole, spread.algorithm), "gather")
+        whole = builder.output("gather", builder.step.tokens, *every.dims[1:])
+        builder.add(
+            collective_operation("AllGather", same, whole.traffic_bytes, out, whole, spread.algorithm), "gather"
+        )
         return whole
 
-    def _choose(self, trace: Trace, logits: Tensor, tokens: Size, scales: Sequence[Weight]) -> Tensor:
+    def _choose(self, builder: OperationBuilder, logits: Tensor, tokens: Size, scales: Sequence[Weight]) -> Tensor:
         """Score every expert; which are largest costs no arithmetic."""
         elements = tokens * self.count
-        out = trace.made("choice", tokens, self.chosen)
+        out = builder.output("choice", tokens, self.chosen)
         each = SOFTMAX_PER_ELEMENT if self.scored == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
-        work = Work.flops("vector", dtypes.get(trace.step.activations).arithmetic, each * elements)
-        read = (logits, *(tensor for weight in scales for tensor in trace.stored(weight)[0]))
-        trace.add(Op("", "softmax", work, read, (out,), {"elements": elements}), "choice")
+        work = Work.flops("vector", dtypes.get(builder.step.activations).arithmetic, each * elements)
+        read = (logits, *(tensor for weight in scales for tensor in builder.read_weight(weight)[0]))
+        builder.add(Op("", "softmax", work, read, (out,), {"elements": elements}), "choice")
         return out
 
     def _held(self, skew: Sequence[float]) -> tuple[float, Sequence[float]]:
@@ -174,9 +263,15 @@ class Experts(Block):
         return max(rows), chips[rows.index(max(rows))]
 
     def _experts(
-        self, trace: Trace, x: Tensor, tokens: Size, chosen: Tensor, weights: dict[str, Weight], module: str
+        self,
+        builder: OperationBuilder,
+        x: Tensor,
+        tokens: Size,
+        chosen: Tensor,
+        weights: dict[str, Weight],
+        module: str,
     ) -> Tensor:
-        step, spread = trace.step, self.spread
+        step, spread = builder.step, self.spread
         every = step.tokens if spread is None else spread.every(step)
         if self.ways > 1 and step.skew is not None:
             busiest, shares = self._held(step.skew)
@@ -186,64 +281,62 @@ class Experts(Block):
             most, rows = tokens * self.chosen, divided(every * self.chosen, self.ways)
             touched = divided(touched_experts(self.count, self.chosen, every, step.skew), self.ways)
         if spread is None:
-            found = self._applied(trace, x, rows, touched, weights, module)
-            return self._weighted(trace, found, chosen, rows, tokens, module)
+            found = self._applied(builder, x, rows, touched, weights, module)
+            return self._weighted(builder, found, chosen, rows, tokens, module)
         if not spread.once:
-            x = spread.sent(trace, "dispatch", x, rows, most)
-            found = self._applied(trace, x, rows, touched, weights, module)
-            found = spread.sent(trace, "combine", found, tokens * self.chosen, most)
-            return self._weighted(trace, found, chosen, tokens * self.chosen, tokens, module)
+            x = spread.sent(builder, "dispatch", x, rows, most)
+            found = self._applied(builder, x, rows, touched, weights, module)
+            found = spread.sent(builder, "combine", found, tokens * self.chosen, most)
+            return self._weighted(builder, found, chosen, tokens * self.chosen, tokens, module)
         picks = Picks(self.count, self.chosen, *self.limit, tuple(step.skew or ()))
         there = divided(every * picks.reached(self.ways, busiest=True), self.ways)
         back, made = tokens * picks.reached(self.ways), tokens * self.chosen
-        x = spread.sent(trace, "dispatch", x, there, made, replace(picks, copies=spread.copies(step)))
-        found = self._applied(trace, x, rows, touched, weights, module)
-        found = self._weighted(trace, found, chosen, rows, there, module)
-        found = spread.sent(trace, "combine", found, back, made, picks)
-        out = trace.made(_join(module, "sum"), tokens, found.dims[1])
-        self._added(trace, (found,), out, (back - tokens) * found.dims[1], 1, _join(module, "sum"))
+        x = spread.sent(builder, "dispatch", x, there, made, replace(picks, copies=spread.copies(step)))
+        found = self._applied(builder, x, rows, touched, weights, module)
+        found = self._weighted(builder, found, chosen, rows, there, module)
+        found = spread.sent(builder, "combine", found, back, made, picks)
+        out = builder.output(join_path(module, "sum"), tokens, found.dims[1])
+        self._added(builder, (found,), out, (back - tokens) * found.dims[1], 1, join_path(module, "sum"))
         return out
 
     def _applied(
-        self, trace: Trace, x: Tensor, rows: Size, touched: Size, weights: dict[str, Weight], module: str
+        self, builder: OperationBuilder, x: Tensor, rows: Size, touched: Size, weights: dict[str, Weight], module: str
     ) -> Tensor:
         """Run the experts on the rows that their tokens make."""
-        up = self._grouped(trace, weights, _join(module, "up_proj"), x, rows, touched)
-        gate = self._grouped(trace, weights, _join(module, "gate_proj"), x, rows, touched) if self.gated else None
-        hidden = activate(trace, self.activation, up, gate, _join(module, "act"))
-        return self._grouped(trace, weights, _join(module, "down_proj"), hidden, rows, touched)
+        up = self._grouped(builder, weights, join_path(module, "up_proj"), x, rows, touched)
+        gate = self._grouped(builder, weights, join_path(module, "gate_proj"), x, rows, touched) if self.gated else None
+        hidden = activate(builder, self.activation, up, gate, join_path(module, "act"))
+        return self._grouped(builder, weights, join_path(module, "down_proj"), hidden, rows, touched)
 
-    def _weighted(self, trace: Trace, x: Tensor, chosen: Tensor, rows: Size, tokens: Size, module: str) -> Tensor:
+    def _weighted(
+        self, builder: OperationBuilder, x: Tensor, chosen: Tensor, rows: Size, tokens: Size, module: str
+    ) -> Tensor:
         """Weigh what experts made of tokens' rows, and add it up to a row for each token that is here."""
-        out = trace.made(_join(module, "combine"), tokens, x.dims[1])
-        self._added(trace, (x, chosen), out, rows * x.dims[1], 2, _join(module, "combine"))
+        out = builder.output(join_path(module, "combine"), tokens, x.dims[1])
+        self._added(builder, (x, chosen), out, rows * x.dims[1], 2, join_path(module, "combine"))
         return out
 
     def _added(
-        self, trace: Trace, reads: tuple[Tensor, ...], out: Tensor, elements: Size, flops: int, part: str
+        self, builder: OperationBuilder, reads: tuple[Tensor, ...], out: Tensor, elements: Size, flops: int, part: str
     ) -> None:
-        work = Work.flops("vector", dtypes.get(trace.step.activations).arithmetic, flops * elements)
-        trace.add(Op("", "reduction", work, reads, (out,), {"elements": elements}), part)
+        work = Work.flops("vector", dtypes.get(builder.step.activations).arithmetic, flops * elements)
+        builder.add(Op("", "reduction", work, reads, (out,), {"elements": elements}), part)
 
     def _grouped(
-        self, trace: Trace, weights: dict[str, Weight], name: str, x: Tensor, rows: Size, touched: Size
+        self, builder: OperationBuilder, weights: dict[str, Weight], name: str, x: Tensor, rows: Size, touched: Size
     ) -> Tensor:
         """One matrix of every expert, applied to the rows that were sent to it."""
         weight = weights[name]
-        (matrix, *beside), compute = trace.stored(weight, touched)
+        (matrix, *beside), compute = builder.read_weight(weight, touched)
         _, n, k = weight.shape
-        out = trace.made(name, rows, n)
-        arithmetic = compute or dtypes.arithmetic([trace.step.activations, matrix.dtype])
+        out = builder.output(name, rows, n)
+        arithmetic = compute or dtypes.arithmetic([builder.step.activations, matrix.dtype])
         op = contraction(x, matrix, out, m=rows, n=n, k=k, compute=arithmetic)
         op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched})
         bias = weights.get(f"{name}.bias")
         if bias is not None:
-            added, _ = trace.stored(bias, touched)
-            vector = Work.flops("vector", dtypes.get(trace.step.activations).arithmetic, rows * n)
+            added, _ = builder.read_weight(bias, touched)
+            vector = Work.flops("vector", dtypes.get(builder.step.activations).arithmetic, rows * n)
             op = replace(op, reads=(*op.reads, *added), work=op.work + vector)
-        trace.add(op, name)
+        builder.add(op, name)
         return out
-
-
-def _join(*names: str) -> str:
-    return ".".join(filter(None, names))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from roofline.models.description import Block, Weight
-from roofline.models.trace import Trace
+from roofline.models.description import Block
+from roofline.models.operation_builder import OperationBuilder
+from roofline.models.weights import Weight
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
@@ -65,43 +66,43 @@ class Mlp(Block):
             found.append(Weight("ffn_sub_norm", (self.hidden,), "norm"))
         return tuple(found)
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        return self.apply(trace, x, trace.step.tokens)
+        return self.apply(builder, x, builder.step.tokens)
 
-    def apply(self, trace: Trace, x: Tensor, rows: Size, within: str = "") -> Tensor:
+    def apply(self, builder: OperationBuilder, x: Tensor, rows: Size, within: str = "") -> Tensor:
         """Run on ``rows`` rows; ``within`` names the module it stands in inside a larger block."""
         weights = {weight.name: _within(weight, within) for weight in self.weights()}
         gate, up, down = self.names
-        u = trace.linear(weights[up], x, rows, bias=weights.get(f"{up}.bias"))
-        g = trace.linear(weights[gate], x, rows, bias=weights.get(f"{gate}.bias")) if self.gated else None
+        u = builder.linear(weights[up], x, rows, bias=weights.get(f"{up}.bias"))
+        g = builder.linear(weights[gate], x, rows, bias=weights.get(f"{gate}.bias")) if self.gated else None
         if self.cut and g is not None:
-            g = _cut(trace, g, f"{within}.cut" if within else "cut")
-        hidden = activate(trace, self.activation, u, g, f"{within}.act" if within else "act")
+            g = _cut(builder, g, f"{within}.cut" if within else "cut")
+        hidden = activate(builder, self.activation, u, g, f"{within}.act" if within else "act")
         if self.activation == "xielu":
-            own = [tensor for name in _OWN for tensor in trace.stored(weights[name])[0]]
-            trace.ops[-1] = replace(trace.ops[-1], reads=(*trace.ops[-1].reads, *own))
+            own = [tensor for name in _OWN for tensor in builder.read_weight(weights[name])[0]]
+            builder.ops[-1] = replace(builder.ops[-1], reads=(*builder.ops[-1].reads, *own))
         if self.norm:
             part = f"{within}.ffn_sub_norm" if within else "ffn_sub_norm"
-            hidden = trace.norm("rms_norm", hidden, (weights["ffn_sub_norm"],), part, rows, self.hidden)
-        return trace.linear(weights[down], hidden, rows, bias=weights.get(f"{down}.bias"))
+            hidden = builder.norm("rms_norm", hidden, (weights["ffn_sub_norm"],), part, rows, self.hidden)
+        return builder.linear(weights[down], hidden, rows, bias=weights.get(f"{down}.bias"))
 
 
-def activate(trace: Trace, activation: str, up: Tensor, gate: Tensor | None, part: str) -> Tensor:
+def activate(builder: OperationBuilder, activation: str, up: Tensor, gate: Tensor | None, part: str) -> Tensor:
     """Apply the activation, to the gate where there is one and multiply."""
     function = ACTIVATIONS[activation]
     if gate is None:
-        return trace.elementwise(function, (up,), part)
+        return builder.elementwise(function, (up,), part)
     if function in _FUSED:
-        return trace.elementwise(_FUSED[function], (gate, up), part)
-    return trace.elementwise("multiply", (trace.elementwise(function, (gate,), part), up), f"{part}.gate")
+        return builder.elementwise(_FUSED[function], (gate, up), part)
+    return builder.elementwise("multiply", (builder.elementwise(function, (gate,), part), up), f"{part}.gate")
 
 
-def _cut(trace: Trace, gate: Tensor, part: str) -> Tensor:
+def _cut(builder: OperationBuilder, gate: Tensor, part: str) -> Tensor:
     """Zero what lies below mean + z·deviation: a sum, a difference, a square and its sum, a difference, a maximum."""
-    out = trace.made(part, *gate.dims)
-    work = Work.flops("vector", trace.step.activations, 6 * gate.elements)
-    trace.add(Op("", "norm", work, (gate,), (out,), {"elements": gate.elements}), part)
+    out = builder.output(part, *gate.dims)
+    work = Work.flops("vector", builder.step.activations, 6 * gate.elements)
+    builder.add(Op("", "norm", work, (gate,), (out,), {"elements": gate.elements}), part)
     return out
 
 

@@ -3,55 +3,77 @@
 Prefill is priced as the recurrence, the least arithmetic there is (chunked forms do more on the matrix unit); a step
 reads and writes the state, which does not grow with the sequence.
 
->>> mixer = Mamba("mixer", 4096, 128, 64, 8, 128, 4)
+>>> mixer = Mamba2("mixer", 4096, 128, 64, 8, 128, 4)
 >>> [weight.shape for weight in mixer.weights()][0]
 (18560, 4096)
 >>> [part.elements for part in mixer.cache(1000)]
 [1048576, 30720]
+
+Layers with a small state of each channel: the selective scan of Mamba, and a short gated convolution.
+
+>>> mixer = Mamba1("mixer", 768, 1536, 16, 48, 4)
+>>> [weight.shape for weight in mixer.weights()][:2], [part.elements for part in mixer.cache(1000)]
+([(3072, 768), (80, 1536)], [24576, 4608])
+
+Kimi delta attention: a delta net whose state decays by a number for each channel of its keys.
+
+Source: Kimi Linear technical report, arXiv:2510.26692; projections as in the transformers implementation.
+
+>>> block = KimiDeltaAttention("self_attn", 2304, 32, 128, 4)
+>>> [part.elements for part in block.cache(1000)]
+[524288, 36864]
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.models.description import Block, Cached, Weight
+from roofline.models.description import Block, Cached
+from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import is_zero
-from roofline.models.trace import Trace
+from roofline.models.weights import Weight
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
 
-def convolve(trace: Trace, x: Tensor | list[Tensor], channels: int, kernel: int, weights: list[Weight]) -> Tensor:
+def convolve(
+    builder: OperationBuilder, x: Tensor | list[Tensor], channels: int, kernel: int, weights: list[Weight]
+) -> Tensor:
     """A short causal convolution of each channel, its activation (4 FLOPs), and the last inputs kept."""
-    step = trace.step
-    out = trace.made("conv1d", step.tokens, channels)
-    read = [*(x if isinstance(x, list) else [x]), *(tensor for weight in weights for tensor in trace.stored(weight)[0])]
+    step = builder.step
+    out = builder.output("conv1d", step.tokens, channels)
+    read = [
+        *(x if isinstance(x, list) else [x]),
+        *(tensor for weight in weights for tensor in builder.read_weight(weight)[0]),
+    ]
     state = (step.batch, channels, kernel - 1)
     if not is_zero(step.past):
-        read.append(Tensor(trace.place("cache", "inputs"), state, step.activations, "state"))
-    kept = Tensor(trace.place("kept", "inputs"), state, step.activations, "state")
+        read.append(Tensor(builder.path("cache", "inputs"), state, step.activations, "state"))
+    kept = Tensor(builder.path("kept", "inputs"), state, step.activations, "state")
     work = Work.flops("vector", step.activations, step.tokens * channels * (2 * kernel + 4))
-    trace.add(Op("", "convolution", work, tuple(read), (out, kept), {"elements": step.tokens * channels}), "conv1d")
+    builder.add(Op("", "convolution", work, tuple(read), (out, kept), {"elements": step.tokens * channels}), "conv1d")
     return out
 
 
-def recur(trace: Trace, read: list[Tensor], heads: int, key: int, value: int, products: int, dtype: str) -> Tensor:
+def recur(
+    builder: OperationBuilder, read: list[Tensor], heads: int, key: int, value: int, products: int, dtype: str
+) -> Tensor:
     """The recurrence over a state of heads x key x value: ``products`` products a token and a decay."""
-    step = trace.step
-    out = trace.made("recurrence", step.tokens, heads * value)
+    step = builder.step
+    out = builder.output("recurrence", step.tokens, heads * value)
     state = (step.batch, heads, key, value)
     if not is_zero(step.past):
-        read = [*read, Tensor(trace.place("cache", "state"), state, dtype, "state")]
-    kept = Tensor(trace.place("kept", "state"), state, dtype, "state")
+        read = [*read, Tensor(builder.path("cache", "state"), state, dtype, "state")]
+    kept = Tensor(builder.path("kept", "state"), state, dtype, "state")
     count = step.tokens * heads * key * value
     work = Work.flops("matrix", step.activations, 2 * products * count) + Work.flops("vector", "fp32", count)
     dims = {"heads": heads, "head_size": key, "v_head_size": value, "tokens": step.tokens}
-    trace.add(Op("", "recurrence", work, tuple(read), (out, kept), dims), "recurrence")
+    builder.add(Op("", "recurrence", work, tuple(read), (out, kept), dims), "recurrence")
     return out
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaNet(Block):
+class GatedDeltaNet(Block):
     """Gated delta net: for each value head a state of key x value, read, corrected and read again.
 
     ::
@@ -96,24 +118,29 @@ class DeltaNet(Block):
             Cached("inputs", self.channels * (self.kernel - 1), "state"),
         )
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        tokens = trace.step.tokens
+        tokens = builder.step.tokens
         weights = {weight.name: weight for weight in self.weights()}
-        qkv = trace.linear(weights["in_proj_qkv"], x, tokens)
-        z = trace.linear(weights["in_proj_z"], x, tokens)
-        beta = trace.linear(weights["in_proj_b"], x, tokens)
-        decay = trace.linear(weights["in_proj_a"], x, tokens)
-        mixed = convolve(trace, qkv, self.channels, self.kernel, [weights["conv1d"]])
-        read = [mixed, beta, decay, *(t for name in ("dt_bias", "A_log") for t in trace.stored(weights[name])[0])]
-        out = recur(trace, read, self.value_heads, self.key, self.value, 3, self.state)
-        out = trace.norm("rms_norm", out, (weights["norm"],), "norm", tokens * self.value_heads, self.value)
-        out = trace.elementwise("swiglu", (z, out), "gate")
-        return trace.linear(weights["out_proj"], out, tokens)
+        qkv = builder.linear(weights["in_proj_qkv"], x, tokens)
+        z = builder.linear(weights["in_proj_z"], x, tokens)
+        beta = builder.linear(weights["in_proj_b"], x, tokens)
+        decay = builder.linear(weights["in_proj_a"], x, tokens)
+        mixed = convolve(builder, qkv, self.channels, self.kernel, [weights["conv1d"]])
+        read = [
+            mixed,
+            beta,
+            decay,
+            *(t for name in ("dt_bias", "A_log") for t in builder.read_weight(weights[name])[0]),
+        ]
+        out = recur(builder, read, self.value_heads, self.key, self.value, 3, self.state)
+        out = builder.norm("rms_norm", out, (weights["norm"],), "norm", tokens * self.value_heads, self.value)
+        out = builder.elementwise("swiglu", (z, out), "gate")
+        return builder.linear(weights["out_proj"], out, tokens)
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba(Block):
+class Mamba2(Block):
     """Mamba-2: for each head a state of ``value`` x ``state_size``, with B and C shared by the heads of a group.
 
     ::
@@ -173,19 +200,203 @@ class Mamba(Block):
             Cached("inputs", self.channels * (self.kernel - 1), "state"),
         )
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        tokens = trace.step.tokens
+        tokens = builder.step.tokens
         weights = {weight.name: weight for weight in self.weights()}
-        made = trace.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))
+        made = builder.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))
         convolved = [weights[name] for name in ("conv1d", "conv1d.bias") if name in weights]
         seen = Tensor(made.ident, (tokens, self.channels), made.dtype)
-        mixed = convolve(trace, seen, self.channels, self.kernel, convolved)
-        small = [t for name in ("dt_bias", "A_log", "D") for t in trace.stored(weights[name])[0]]
+        mixed = convolve(builder, seen, self.channels, self.kernel, convolved)
+        small = [t for name in ("dt_bias", "A_log", "D") for t in builder.read_weight(weights[name])[0]]
         steps = Tensor(made.ident, (tokens, self.heads), made.dtype)
-        out = recur(trace, [mixed, steps, *small], self.heads, self.state_size, self.value, 2, self.state)
+        out = recur(builder, [mixed, steps, *small], self.heads, self.state_size, self.value, 2, self.state)
         gate = Tensor(made.ident, (tokens, self.inner), made.dtype)
-        out = trace.elementwise("swiglu", (gate, out), "gate", like=out)
+        out = builder.elementwise("swiglu", (gate, out), "gate", like=out)
         if self.normed:
-            out = trace.norm("rms_norm", out, (weights["norm"],), "norm", tokens, self.inner)
-        return trace.linear(weights["out_proj"], out, tokens, bias=weights.get("out_proj.bias"))
+            out = builder.norm("rms_norm", out, (weights["norm"],), "norm", tokens, self.inner)
+        return builder.linear(weights["out_proj"], out, tokens, bias=weights.get("out_proj.bias"))
+
+
+@dataclass(frozen=True, slots=True)
+class KimiDeltaAttention(Block):
+    """``heads`` states of ``head`` x ``head``; decay and gate come from the hidden state over ``rank`` numbers."""
+
+    inputs: int
+    heads: int
+    head: int
+    kernel: int
+    state: str = "fp32"
+
+    @property
+    def inner(self) -> int:
+        """Width of all heads together."""
+        return self.heads * self.head
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        square, narrow, wide = (self.inner, self.inputs), (self.head, self.inputs), (self.inner, self.head)
+        return (
+            *(Weight(f"{name}_proj", square) for name in "qkv"),
+            Weight("conv1d", (3 * self.inner, 1, self.kernel), "other"),
+            Weight("f_a_proj", narrow),
+            Weight("f_b_proj", wide),
+            Weight("b_proj", (self.heads, self.inputs), "other"),
+            Weight("dt_bias", (self.inner,), "other"),
+            Weight("A_log", (self.heads,), "other"),
+            Weight("g_a_proj", narrow),
+            Weight("g_b_proj", wide),
+            Weight("o_norm", (self.head,), "norm"),
+            Weight("o_proj", (self.inputs, self.inner)),
+        )
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
+        return (
+            Cached("state", self.inner * self.head, "state", self.state),
+            Cached("inputs", 3 * self.inner * (self.kernel - 1), "state"),
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        tokens = builder.step.tokens
+        weights = {weight.name: weight for weight in self.weights()}
+
+        def narrowed(letter: str) -> Tensor:
+            return builder.linear(
+                weights[f"{letter}_b_proj"], builder.linear(weights[f"{letter}_a_proj"], x, tokens), tokens
+            )
+
+        parts = [builder.linear(weights[f"{name}_proj"], x, tokens) for name in "qkv"]
+        mixed = convolve(builder, parts, 3 * self.inner, self.kernel, [weights["conv1d"]])
+        decay = narrowed("f")
+        beta = builder.linear(weights["b_proj"], x, tokens)
+        small = (t for name in ("dt_bias", "A_log") for t in builder.read_weight(weights[name])[0])
+        out = recur(builder, [mixed, beta, decay, *small], self.heads, self.head, self.head, 3, self.state)
+        out = builder.norm("rms_norm", out, (weights["o_norm"],), "o_norm", tokens * self.heads, self.head)
+        gate = builder.elementwise("sigmoid", (narrowed("g"),), "gate")
+        out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
+        return builder.linear(weights["o_proj"], out, tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba1(Block):
+    """Mamba: each of ``inner`` channels has a state of ``state_size``, with a step width of its own.
+
+    ::
+
+        state ← exp(Δ·A)·state + Δ·x·B;  out = state·C + D·x               9 FLOPs a channel and entry of the state
+
+    ``rank`` is the width the step widths are made from; ``norms`` normalises it, B and C (Jamba), without a scale
+    where ``plain`` (Falcon Mamba).
+
+    Source: Gu and Dao, arXiv:2312.00752, section 3 and algorithm 2; the scan runs on the vector unit.
+    """
+
+    inputs: int
+    inner: int
+    state_size: int
+    rank: int
+    kernel: int
+    bias: bool = False
+    conv_bias: bool = True
+    norms: bool = False
+    plain: bool = False
+    state: str = "fp32"
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        made = self.rank + 2 * self.state_size
+        found = [
+            Weight("in_proj", (2 * self.inner, self.inputs)),
+            Weight("x_proj", (made, self.inner)),
+            Weight("dt_proj", (self.inner, self.rank)),
+            Weight("dt_proj.bias", (self.inner,), "bias"),
+            Weight("conv1d", (self.inner, 1, self.kernel), "other"),
+            Weight("A_log", (self.inner, self.state_size), "other"),
+            Weight("D", (self.inner,), "other"),
+            Weight("out_proj", (self.inputs, self.inner)),
+        ]
+        if self.conv_bias:
+            found.append(Weight("conv1d.bias", (self.inner,), "bias"))
+        if self.bias:
+            found += [
+                Weight("in_proj.bias", (2 * self.inner,), "bias"),
+                Weight("out_proj.bias", (self.inputs,), "bias"),
+            ]
+        if self.norms and not self.plain:
+            sizes = (("dt", self.rank), ("b", self.state_size), ("c", self.state_size))
+            found += [Weight(f"{name}_layernorm", (size,), "norm") for name, size in sizes]
+        return tuple(found)
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
+        return (
+            Cached("state", self.inner * self.state_size, "state", self.state),
+            Cached("inputs", self.inner * (self.kernel - 1), "state"),
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        step = builder.step
+        tokens = step.tokens
+        weights = {weight.name: weight for weight in self.weights()}
+        both = builder.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))
+        half = Tensor(both.ident, (tokens, self.inner), both.dtype)
+        kernel = [weights[name] for name in ("conv1d", "conv1d.bias") if name in weights]
+        mixed = convolve(builder, half, self.inner, self.kernel, kernel)
+        made = builder.linear(weights["x_proj"], mixed, tokens)
+        if self.norms:
+            for name, width in (("dt", self.rank), ("b", self.state_size), ("c", self.state_size)):
+                scale = (weights[f"{name}_layernorm"],) if not self.plain else ()
+                made = builder.norm("rms_norm", made, scale, f"{name}_layernorm", tokens, width)
+        narrow = Tensor(made.ident, (tokens, self.rank), made.dtype)
+        steps = builder.linear(weights["dt_proj"], narrow, tokens, bias=weights["dt_proj.bias"])
+        steps = builder.elementwise("softplus", (steps,), "dt")
+        read = [mixed, steps, made, *(t for name in ("A_log", "D") for t in builder.read_weight(weights[name])[0])]
+        state = (step.batch, self.inner, self.state_size)
+        if not is_zero(step.past):
+            read.append(Tensor(builder.path("cache", "state"), state, self.state, "state"))
+        kept = Tensor(builder.path("kept", "state"), state, self.state, "state")
+        out = builder.output("scan", tokens, self.inner)
+        work = Work.flops("vector", "fp32", tokens * self.inner * (9 * self.state_size + 2))
+        dims = {"tokens": tokens, "channels": self.inner, "state_size": self.state_size}
+        builder.add(Op("", "recurrence", work, tuple(read), (out, kept), dims), "scan")
+        out = builder.elementwise("swiglu", (half, out), "gate", like=out)
+        return builder.linear(weights["out_proj"], out, tokens, bias=weights.get("out_proj.bias"))
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConvolution(Block):
+    """LFM2's mixer: ``out(c · conv(b · x))`` with b, c and x from one matrix, over the last ``kernel`` tokens."""
+
+    inputs: int
+    kernel: int
+    bias: bool = False
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        found = [
+            Weight("in_proj", (3 * self.inputs, self.inputs)),
+            Weight("conv", (self.inputs, 1, self.kernel), "other"),
+            Weight("out_proj", (self.inputs, self.inputs)),
+        ]
+        if self.bias:
+            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
+        return tuple(found)
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
+        return (Cached("inputs", self.inputs * (self.kernel - 1), "state"),)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        tokens = builder.step.tokens
+        weights = {weight.name: weight for weight in self.weights()}
+        made = builder.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))
+        part = Tensor(made.ident, (tokens, self.inputs), made.dtype)
+        gated = builder.elementwise("multiply", (part, part), "gate", like=part)
+        kernel = [weights[name] for name in ("conv", "conv.bias") if name in weights]
+        mixed = convolve(builder, gated, self.inputs, self.kernel, kernel)
+        out = builder.elementwise("multiply", (part, mixed), "out", like=mixed)
+        return builder.linear(weights["out_proj"], out, tokens, bias=weights.get("out_proj.bias"))

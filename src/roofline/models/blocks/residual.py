@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.models.description import Block, Cached, Weight
-from roofline.models.trace import Trace
+from roofline.models.description import Block, Cached, join_path
+from roofline.models.operation_builder import OperationBuilder
+from roofline.models.weights import Weight
 from roofline.ops.embedding import embedding
 from roofline.sizes import Size
 from roofline.work import Tensor
@@ -31,26 +32,26 @@ class Norm(Block):
         scale = (Weight("", (self.width,), "norm"),)
         return (*scale, Weight("bias", (self.width,), "norm")) if self.shift else scale
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        out = trace.norm(self.function, x, self.weights(), "", x.dims[0], self.width)
+        out = builder.norm(self.function, x, self.weights(), "", x.dims[0], self.width)
         if self.restarts:
-            trace.stream = out
+            builder.stream = out
         return out
 
 
 @dataclass(frozen=True, slots=True)
-class Residual(Block):
+class ResidualAdd(Block):
     """Add a branch's result to the residual stream."""
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        trace.stream = trace.elementwise("add", (x, trace.stream), "")
-        return trace.stream
+        builder.stream = builder.elementwise("add", (x, builder.stream), "")
+        return builder.stream
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel(Block):
+class ParallelBranches(Block):
     """Branches that are added: all start from the residual stream, or ``inside`` from what comes in."""
 
     branches: tuple[tuple[Block, ...], ...]
@@ -59,7 +60,7 @@ class Parallel(Block):
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
         return tuple(
-            weight._replace(name=".".join(filter(None, (block.name, weight.name))))
+            weight._replace(name=join_path(block.name, weight.name))
             for branch in self.branches
             for block in branch
             for weight in block.weights()
@@ -77,24 +78,24 @@ class Parallel(Block):
         """Elements of keys and values that one more token adds while no window is full."""
         return sum(block.kv_per_token() for branch in self.branches for block in branch)
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         ends = []
         for branch in self.branches:
-            end = x if self.inside else trace.stream
+            end = x if self.inside else builder.stream
             for block in branch:
-                trace.enter(block.name)
-                end = block.run(trace, end)
+                builder.enter(block.name)
+                end = block.run(builder, end)
             ends.append(end)
         total = ends[0]
         for number, end in enumerate(ends[1:], 1):
-            trace.enter("")
-            total = trace.elementwise("add", (total, end), f"sum{number}" if number > 1 else "sum")
+            builder.enter("")
+            total = builder.elementwise("add", (total, end), f"sum{number}" if number > 1 else "sum")
         return total
 
 
 @dataclass(frozen=True, slots=True)
-class Positions(Block):
+class PositionEmbedding(Block):
     """A learned table of positions (or of token types) that is added to the embedding: one row for each new token."""
 
     rows: int
@@ -108,19 +109,19 @@ class Positions(Block):
         """Parameters that one token uses."""
         return self.width
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        (table, *_), _ = trace.stored(self.weights()[0])
-        new = trace.step.new
-        index = Tensor(trace.place("index"), (new,), "int32", "index")
-        rows = trace.made("rows", new, self.width)
-        trace.add(embedding(table, index, rows), "gather")
-        trace.stream = trace.elementwise("add", (x, rows), "add", like=x)
-        return trace.stream
+        (table, *_), _ = builder.read_weight(self.weights()[0])
+        new = builder.step.new
+        index = Tensor(builder.path("index"), (new,), "int32", "index")
+        rows = builder.output("rows", new, self.width)
+        builder.add(embedding(table, index, rows), "gather")
+        builder.stream = builder.elementwise("add", (x, rows), "add", like=x)
+        return builder.stream
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Block):
+class IdleBlocks(Block):
     """Blocks whose weights are in memory and that no plain step runs."""
 
     blocks: tuple[Block, ...]
@@ -128,7 +129,7 @@ class Held(Block):
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the blocks."""
         return tuple(
-            weight._replace(name=".".join(filter(None, (block.name, weight.name))))
+            weight._replace(name=join_path(block.name, weight.name))
             for block in self.blocks
             for weight in block.weights()
         )
@@ -139,7 +140,7 @@ class Held(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Dense(Block):
+class Linear(Block):
     """A matrix and its activation for the tokens whose output is wanted (a pooler, a head's transform)."""
 
     inputs: int
@@ -152,8 +153,8 @@ class Dense(Block):
         matrix = (Weight("", (self.outputs, self.inputs), "linear"),)
         return (*matrix, Weight("bias", (self.outputs,), "bias")) if self.bias else matrix
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         matrix, *bias = self.weights()
-        out = trace.linear(matrix, x, x.dims[0], bias=bias[0] if bias else None)
-        return trace.elementwise(self.activation, (out,), "activation") if self.activation else out
+        out = builder.linear(matrix, x, x.dims[0], bias=bias[0] if bias else None)
+        return builder.elementwise(self.activation, (out,), "activation") if self.activation else out

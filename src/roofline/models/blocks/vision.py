@@ -1,6 +1,6 @@
 """What vision towers have that language models do not: tables of positions on a grid, patches put together or averaged.
 
->>> [weight.shape for weight in GridPositions("pos_embed", rows=2304, width=1024, taps=4).weights()]
+>>> [weight.shape for weight in GridPositionEmbedding("pos_embed", rows=2304, width=1024, taps=4).weights()]
 [(2304, 1024)]
 """
 
@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from math import isqrt
 
 from roofline import dtypes
-from roofline.models.description import Block, Weight
-from roofline.models.trace import Trace
+from roofline.models.description import Block
+from roofline.models.operation_builder import OperationBuilder
+from roofline.models.weights import Weight
 from roofline.sizes import Size, exact_div, minimum
 from roofline.work import Op, Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
-class GridPositions(Block):
+class GridPositionEmbedding(Block):
     """A learned table of positions on a grid, added to the patches: ``taps`` of its rows for each patch.
 
     ``weighted`` where they are interpolated (4 taps bilinear, 16 bicubic); ``axes`` where the table has one part for
@@ -38,25 +39,25 @@ class GridPositions(Block):
         """Every parameter tensor of the block."""
         return (Weight("", (self.rows, self.width), "embedding"),)
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        patches = trace.step.new
+        patches = builder.step.new
         least = 2 * isqrt(patches) if self.axes and isinstance(patches, int) else patches
-        (table, *_), _ = trace.stored(self.weights()[0], touched=minimum(least, self.rows))
-        trace.stream = trace.elementwise("add", (x, table), "")
-        op = trace.ops[-1]
+        (table, *_), _ = builder.read_weight(self.weights()[0], touched=minimum(least, self.rows))
+        builder.stream = builder.elementwise("add", (x, table), "")
+        op = builder.ops[-1]
         count = x.dims[0] * self.width * self.taps * (2 if self.weighted else 1)
-        trace.ops[-1] = replace(op, work=Work(dict.fromkeys(op.work, count)))
-        return trace.stream
+        builder.ops[-1] = replace(op, work=Work(dict.fromkeys(op.work, count)))
+        return builder.stream
 
 
 @dataclass(frozen=True, slots=True)
-class Merge(Block):
+class MergePatches(Block):
     """Lay ``side`` by ``side`` neighbouring patches into one row: a view, which costs nothing."""
 
     side: int
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Return ``x`` in its new shape."""
         together = self.side * self.side
         rows, width = x.dims
@@ -64,7 +65,7 @@ class Merge(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool(Block):
+class PoolPatches(Block):
     """Average ``side`` by ``side`` neighbouring patches, then ``steps`` products or sums with each element. ::
 
     vector FLOPs = patches·width + tokens·width·steps
@@ -73,23 +74,23 @@ class Pool(Block):
     side: int
     steps: int = 0
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         rows, width = x.dims
         tokens: Size = exact_div(rows, self.side * self.side)
         dtype = dtypes.get(x.dtype)
-        out = trace.made("", tokens, width)
+        out = builder.output("", tokens, width)
         arithmetic = "bf16" if dtype.bits < 16 else dtype.arithmetic
         work = Work.flops("vector", arithmetic, rows * width + tokens * width * self.steps)
-        trace.add(Op("", "pooling", work, (x,), (out,), {"elements": rows * width}), "")
+        builder.add(Op("", "pooling", work, (x,), (out,), {"elements": rows * width}), "")
         return out
 
 
 @dataclass(frozen=True, slots=True)
-class Injected(Block):
+class DeepStackAdd(Block):
     """Add what a branch made to the language model's hidden state, and go on with what the branch started from."""
 
-    def run(self, trace: Trace, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the operation and return the stream."""
-        trace.elementwise("add", (x, x), "")
-        return trace.stream
+        builder.elementwise("add", (x, x), "")
+        return builder.stream

@@ -8,9 +8,9 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.experts import Experts
+from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.mlp import ACTIVATIONS, Mlp
-from roofline.models.blocks.residual import Dense, Norm, Parallel, Residual
+from roofline.models.blocks.residual import Linear, Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.fields import Fields, divide
 
@@ -144,7 +144,7 @@ def routed(
     hidden: Sequence[str] = ("moe_intermediate_size",),
     shared: int | None = None,
     **more: Any,
-) -> Experts:
+) -> MixtureOfExperts:
     """Experts a token is sent to some of; the arguments name the fields that count them, and those of a token.
 
     ``shared`` is the width of the expert every token uses; by default ``n_shared_experts`` times that of one.
@@ -152,7 +152,7 @@ def routed(
     count, width = fields.size(*experts), fields.size(*hidden)
     beside = width * fields.count("n_shared_experts") if shared is None else shared
     usual: dict[str, Any] = {"activation": act, "shared": shared_expert(shape.width, beside, act)}
-    return Experts(name, shape.width, width, count, chosen(fields, count, *each), **{**usual, **more})
+    return MixtureOfExperts(name, shape.width, width, count, chosen(fields, count, *each), **{**usual, **more})
 
 
 def decoder_layer(
@@ -168,10 +168,10 @@ def decoder_layer(
         (
             Norm(names[0], width, function, shift),
             attention,
-            Residual("add_attention"),
+            ResidualAdd("add_attention"),
             Norm(names[1], width, function, shift),
             feed_forward,
-            Residual("add_feed_forward"),
+            ResidualAdd("add_feed_forward"),
         )
     )
 
@@ -192,8 +192,8 @@ def side_by_side(
     """Attention and feed-forward from the same hidden state, behind one norm or behind one each."""
     norms = [Norm(name, width, function, shift) for name in names]
     if len(norms) == 1:
-        return Layer((norms[0], Parallel("", ((attention,), (feed_forward,)), inside=True), Residual("add")))
-    return Layer((Parallel("", ((norms[0], attention), (norms[1], feed_forward))), Residual("add")))
+        return Layer((norms[0], ParallelBranches("", ((attention,), (feed_forward,)), inside=True), ResidualAdd("add")))
+    return Layer((ParallelBranches("", ((norms[0], attention), (norms[1], feed_forward))), ResidualAdd("add")))
 
 
 def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
         blocks += [
             Norm("enorm", width),
             Norm("hnorm", width),
-            Dense("eh_proj", 2 * width, width, bias=False),
+            Linear("eh_proj", 2 * width, width, bias=False),
             Norm("norm", width),
         ]
     return {"extra": tuple(layers), "extra_blocks": tuple(blocks)}
@@ -247,10 +247,10 @@ def shared_expert(width: int, hidden: int, act: str, gated: bool = True, bias: b
 
 
 __all__ = [
-    "Experts",
+    "MixtureOfExperts",
     "Mlp",
     "Norm",
-    "Residual",
+    "ResidualAdd",
     "Shape",
     "activation",
     "attention",

@@ -14,12 +14,11 @@ from roofline import dtypes
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.residual import Dense, Norm, Residual
-from roofline.models.blocks.vision import GridPositions, Injected, Merge, Pool
-from roofline.models.description import Block, Layer, Model
+from roofline.models.blocks.residual import Linear, Norm, ResidualAdd
+from roofline.models.blocks.vision import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
+from roofline.models.description import Block, Layer, Model, Vision
 from roofline.models.families._parts import activation
 from roofline.models.fields import Fields, divide
-from roofline.models.vision import Vision
 
 _HEADS = "a vision tower {total} wide does not divide into {parts} heads"
 
@@ -57,18 +56,18 @@ def _qwen(fields: Fields, width: int) -> Vision:
 
     def merger(name: str, after: bool) -> tuple[Block, ...]:
         norm = Norm(f"{name}.norm", together if after else inside, "layer_norm", shift=True)
-        first = Dense(f"{name}.linear_fc1", together, together, "gelu")
-        return (*((Merge(name, merge), norm) if after else (norm, Merge(name, merge))), first,
-                Dense(f"{name}.linear_fc2", together, width))  # fmt: skip
+        first = Linear(f"{name}.linear_fc1", together, together, "gelu")
+        return (*((MergePatches(name, merge), norm) if after else (norm, MergePatches(name, merge))), first,
+                Linear(f"{name}.linear_fc2", together, width))  # fmt: skip
 
     deep = fields.listed("deepstack_visual_indexes") or []
-    branch = Layer((*merger("deepstack_merger", True), Injected("deepstack")))
+    branch = Layer((*merger("deepstack_merger", True), DeepStackAdd("deepstack")))
     prefix = "model.visual."
-    positions = GridPositions("pos_embed", rows, inside, taps=4, weighted=True)
+    positions = GridPositionEmbedding("pos_embed", rows, inside, taps=4, weighted=True)
     return Vision(
         tower=_model(
             fields, prefix, elements, inside, [layer] * fields.size("depth"),
-            before=(Dense("patch_embed.proj", elements, inside), positions),
+            before=(Linear("patch_embed.proj", elements, inside), positions),
         ),
         projector=_model(fields, prefix, inside, width, [branch] * len(deep), after=merger("merger", False)),
         patch=patch,
@@ -104,19 +103,19 @@ def _kimi(fields: Fields, width: int) -> Vision:
     heads = fields.size("vt_num_attention_heads", "num_attention_heads")
     layer = _layer(moved, inside, heads, ("q_proj", "k_proj", "v_proj", "proj"), ("", "fc1", "fc2"))
     together = inside * merge * merge
-    positions = GridPositions("patch_embed.pos_emb", high * wide, inside, taps=16, weighted=True)
+    positions = GridPositionEmbedding("patch_embed.pos_emb", high * wide, inside, taps=16, weighted=True)
     count = fields.size("vt_num_hidden_layers", "num_hidden_layers")
     return Vision(
         tower=_model(
             fields, "vision_tower.", elements, inside, [layer] * count,
-            before=(Dense("patch_embed.proj", elements, inside), positions),
+            before=(Linear("patch_embed.proj", elements, inside), positions),
             after=(Norm("final_layernorm", inside, "layer_norm", shift=True),),
         ),
         projector=_model(
             fields, "mm_projector.", inside, width, [],
             after=(
-                Norm("pre_norm", inside, "layer_norm", shift=True), Merge("merge", merge),
-                Dense("in_proj", together, together, "gelu"), Dense("out_proj", together, width),
+                Norm("pre_norm", inside, "layer_norm", shift=True), MergePatches("merge", merge),
+                Linear("in_proj", together, together, "gelu"), Linear("out_proj", together, width),
             ),
         ),
         patch=patch,
@@ -141,27 +140,27 @@ def _gemma4(fields: Fields, width: int) -> Vision:
     layer = Layer(
         (
             Norm("input_layernorm", inside), attention, Norm("post_attention_layernorm", inside),
-            Residual("add_attention"),
+            ResidualAdd("add_attention"),
             Norm("pre_feedforward_layernorm", inside), mlp, Norm("post_feedforward_layernorm", inside),
-            Residual("add_feed_forward"),
+            ResidualAdd("add_feed_forward"),
         )
     )  # fmt: skip
     elements, rows = 3 * patch**2, fields.size("position_embedding_size")
     most = fields.size("default_output_length", default=280)
-    positions = GridPositions("patch_embedder.position_embedding_table", 2 * rows, inside, taps=2, axes=True)
+    positions = GridPositionEmbedding("patch_embedder.position_embedding_table", 2 * rows, inside, taps=2, axes=True)
     side = isqrt(most) * pool * patch
     # a mean is a product more than a sum; then the scale, and where it is standardised a difference and a product
-    after = Pool("pooler", pool, steps=4 if fields.flag("standardize") else 2)
+    after = PoolPatches("pooler", pool, steps=4 if fields.flag("standardize") else 2)
     return Vision(
         tower=_model(
             fields, "model.vision_tower.", elements, inside, [layer] * fields.size("num_hidden_layers"),
-            before=(Dense("patch_embedder.input_proj", elements, inside, bias=False), positions), after=(after,),
+            before=(Linear("patch_embedder.input_proj", elements, inside, bias=False), positions), after=(after,),
         ),
         projector=_model(
             fields, "model.embed_vision.", inside, width, [],
             after=(
                 Norm("embedding_pre_projection_norm", inside, scaled=False),
-                Dense("embedding_projection", inside, width, bias=False),
+                Linear("embedding_projection", inside, width, bias=False),
             ),
         ),
         patch=patch,
@@ -195,10 +194,10 @@ def _layer(
                 "attn", width, heads, heads, head, head, bias=True, out_bias=True, rotary=head, causal=False,
                 names=projections,
             ),
-            Residual("add_attention"),
+            ResidualAdd("add_attention"),
             Norm("norm2", width, "layer_norm", shift=True),
             Mlp("mlp", width, fields.size("intermediate_size"), False, act, True, matrices),
-            Residual("add_feed_forward"),
+            ResidualAdd("add_feed_forward"),
         )
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.errors import InputError
-from roofline.models.blocks.latent import LatentAttention, Selector
+from roofline.models.blocks.latent_attention import Indexer, LatentAttention
 from roofline.models.description import Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
@@ -32,7 +32,7 @@ def read(fields: Fields) -> Model:
     experts = routed(fields, shape, act, scored=str(fields.get("scoring_func", "softmax")), limit=limit)
     selectors = _selectors(fields, shape.layers)
 
-    def layer(selector: Selector | None, sparse: bool) -> Layer:
+    def layer(selector: Indexer | None, sparse: bool) -> Layer:
         made = decoder_layer(shape.width, latent_attention(fields, shape, selector), experts if sparse else of_token)
         if fields.kind == "axk1" and sparse:  # what experts return is normalised
             made = Layer((*made.blocks[:-1], Norm("mlp.post_mlp_layernorm", shape.width), made.blocks[-1]))
@@ -61,7 +61,7 @@ def latent_shape(fields: Fields) -> Shape:
     return Shape(fields.given(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None))
 
 
-def latent_attention(fields: Fields, shape: Shape, selector: Selector | None) -> LatentAttention:
+def latent_attention(fields: Fields, shape: Shape, selector: Indexer | None) -> LatentAttention:
     """Attention over latents, as wide as the usual fields say."""
     return LatentAttention(
         "self_attn",
@@ -77,7 +77,7 @@ def latent_attention(fields: Fields, shape: Shape, selector: Selector | None) ->
     )
 
 
-def _selectors(fields: Fields, layers: int) -> list[Selector | None]:
+def _selectors(fields: Fields, layers: int) -> list[Indexer | None]:
     """Which layers select keys themselves, which take over the choice of the layer before."""
     if "index_topk" not in fields:
         return [None] * layers
@@ -93,4 +93,4 @@ def _selectors(fields: Fields, layers: int) -> list[Selector | None]:
         raise InputError(
             f"indexer_types of {fields.name} is not understood", hint="a list of 'full' and 'shared', one a layer"
         )
-    return [Selector(*made, shared=kind == "shared") for kind in kinds[:layers]]
+    return [Indexer(*made, shared=kind == "shared") for kind in kinds[:layers]]

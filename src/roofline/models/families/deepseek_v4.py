@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from roofline.errors import InputError
-from roofline.models.blocks.compressed import CompressedAttention
-from roofline.models.blocks.hyper import Collapse, Expand, Spread
-from roofline.models.blocks.latent import Selector
+from roofline.models.blocks.latent_attention import CompressedAttention, Indexer
+from roofline.models.blocks.residual_streams import CollapseStreams, CopyToStreams, ExpandStreams
 from roofline.models.description import Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import Norm, Shape, activation, make, prediction, routed
@@ -29,14 +28,14 @@ def read(fields: Fields) -> Model:
         width = shape.width
         return Layer(
             (
-                Collapse("attn_hc", streams, width),
+                CollapseStreams("attn_hc", streams, width),
                 Norm("input_layernorm", width),
                 _attention(fields, shape, rate),
-                Expand("attn_mix", streams, width),
-                Collapse("ffn_hc", streams, width),
+                ExpandStreams("attn_mix", streams, width),
+                CollapseStreams("ffn_hc", streams, width),
                 Norm("post_attention_layernorm", width),
                 experts,
-                Expand("ffn_mix", streams, width),
+                ExpandStreams("ffn_mix", streams, width),
             )
         )
 
@@ -52,8 +51,8 @@ def read(fields: Fields) -> Model:
         fields,
         shape,
         layers,
-        before=(Spread("streams", streams, shape.width),),
-        after=(Collapse("hc_head", streams, shape.width, last=True), Norm("norm", shape.width)),
+        before=(CopyToStreams("streams", streams, shape.width),),
+        after=(CollapseStreams("hc_head", streams, shape.width, last=True), Norm("norm", shape.width)),
         prefix="",
         head_name="head",
         notes=notes,
@@ -64,7 +63,7 @@ def read(fields: Fields) -> Model:
 def _attention(fields: Fields, shape: Shape, rate: int) -> CompressedAttention:
     selector = None
     if rate and rate < 128:
-        selector = Selector(fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))
+        selector = Indexer(fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))
     return CompressedAttention(
         "attn",
         shape.width,

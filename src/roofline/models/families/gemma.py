@@ -6,11 +6,21 @@ from collections.abc import Sequence
 
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.per_layer import PerLayerInput, PerLayerTable
-from roofline.models.blocks.residual import Parallel
+from roofline.models.blocks.residual import ParallelBranches
+from roofline.models.blocks.residual_streams import PerLayerEmbedding, PerLayerInput
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families._parts import Experts, Mlp, Norm, Residual, Shape, activation, chosen, layer_types, make
+from roofline.models.families._parts import (
+    MixtureOfExperts,
+    Mlp,
+    Norm,
+    ResidualAdd,
+    Shape,
+    activation,
+    chosen,
+    layer_types,
+    make,
+)
 from roofline.models.fields import Fields
 
 _KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
@@ -43,13 +53,13 @@ def read(fields: Fields) -> Model:
                 Norm("input_layernorm", width),
                 _attention(fields, shape, kind, borrowed, any(borrows)),
                 Norm("post_attention_layernorm", width),
-                Residual("add_attention"),
+                ResidualAdd("add_attention"),
                 *_feed_forward(
                     width, Mlp("mlp", width, hidden * (2 if borrowed and doubled else 1), activation=act), experts
                 ),
                 Norm("post_feedforward_layernorm", width),
-                Residual("add_feed_forward"),
-                *((PerLayerInput("", width, each, act), Residual("add_per_layer_input")) if each else ()),
+                ResidualAdd("add_feed_forward"),
+                *((PerLayerInput("", width, each, act), ResidualAdd("add_per_layer_input")) if each else ()),
             )
         )
         for kind, borrowed in zip(kinds, borrows, strict=True)
@@ -58,7 +68,7 @@ def read(fields: Fields) -> Model:
         layers = [Layer(tuple(block for block in layer.blocks if block.name not in _AFTER)) for layer in layers]
     before: tuple[Block, ...] = ()
     if each:
-        before = (PerLayerTable("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers),)
+        before = (PerLayerEmbedding("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers),)
     return make(
         fields, shape, layers, tied=True, before=before, notes=said_of_borrowing(borrows), causal=not both,
         head=not both,
@@ -125,9 +135,9 @@ def _attention(fields: Fields, shape: Shape, kind: str, borrowed: bool, lends: b
     )
 
 
-def _experts(fields: Fields, width: int, act: str) -> Experts:
+def _experts(fields: Fields, width: int, act: str) -> MixtureOfExperts:
     count = fields.size("num_experts")
-    return Experts(
+    return MixtureOfExperts(
         "",
         width,
         fields.size("moe_intermediate_size"),
@@ -139,10 +149,10 @@ def _experts(fields: Fields, width: int, act: str) -> Experts:
     )
 
 
-def _feed_forward(width: int, mlp: Mlp, experts: Experts | None) -> tuple[Block, ...]:
+def _feed_forward(width: int, mlp: Mlp, experts: MixtureOfExperts | None) -> tuple[Block, ...]:
     """The dense MLP, and the experts beside it, each between norms of its own."""
     if experts is None:
         return Norm("pre_feedforward_layernorm", width), mlp
     dense = (Norm("pre_feedforward_layernorm", width), mlp, Norm("post_feedforward_layernorm_1", width))
     routed = (Norm("pre_feedforward_layernorm_2", width), experts, Norm("post_feedforward_layernorm_2", width))
-    return (Parallel("", (dense, routed)),)
+    return (ParallelBranches("", (dense, routed)),)

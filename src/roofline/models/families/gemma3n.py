@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from roofline.models.blocks.altup import AddToOthers, Correct, LowRank, Predict, Unfold
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.per_layer import PerLayerInput, PerLayerTable
-from roofline.models.blocks.residual import Parallel
+from roofline.models.blocks.residual import ParallelBranches
+from roofline.models.blocks.residual_streams import (
+    AddToOtherStreams,
+    AltUpCorrect,
+    AltUpPredict,
+    LowRankResidual,
+    PerLayerEmbedding,
+    PerLayerInput,
+    StreamProjections,
+)
 from roofline.models.description import Layer, Model
 from roofline.models.families import family
-from roofline.models.families._parts import Mlp, Norm, Residual, Shape, activation, layer_types, make
+from roofline.models.families._parts import Mlp, Norm, ResidualAdd, Shape, activation, layer_types, make
 from roofline.models.families.gemma import borrowing, said_of_borrowing
 from roofline.models.fields import Fields
 
@@ -35,29 +42,29 @@ def read(fields: Fields) -> Model:
             norm="head", value_norm=True, rotary=shape.head, lends="" if borrowed else kind,
             borrows=kind if borrowed else "", window=fields.size("sliding_window") if kind == "sliding" else None,
         )  # fmt: skip
-        beside = (LowRank("laurel", width, fields.size("laurel_rank")),)
+        beside = (LowRankResidual("laurel", width, fields.size("laurel_rank")),)
         return Layer(
             (
-                Predict("altup", streams, width),
+                AltUpPredict("altup", streams, width),
                 Norm("input_layernorm", width),
-                Parallel("", (beside, (attention, Norm("post_attention_layernorm", width))), inside=True),
-                Residual("add_attention"),
+                ParallelBranches("", (beside, (attention, Norm("post_attention_layernorm", width))), inside=True),
+                ResidualAdd("add_attention"),
                 Norm("pre_feedforward_layernorm", width),
                 Mlp("mlp", width, hidden, activation=act, cut=cut),
                 Norm("post_feedforward_layernorm", width),
-                Residual("add_feed_forward"),
-                Correct("altup", streams, width),
+                ResidualAdd("add_feed_forward"),
+                AltUpCorrect("altup", streams, width),
                 PerLayerInput("", width, each, act),
-                AddToOthers("altup.add", streams, width),
+                AddToOtherStreams("altup.add", streams, width),
             )
         )
 
-    table = PerLayerTable("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers)
+    table = PerLayerEmbedding("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers)
     cuts = _cuts(fields, shape.layers)
     model = make(
         fields, shape, [layer(*of) for of in zip(kinds, borrows, _widths(fields, shape.layers), cuts, strict=True)],
-        tied=True, before=(table, Unfold("altup_projections", streams, width)),
-        after=(Unfold("altup_unembed_projections", streams, width, back=True), Norm("norm", width)),
+        tied=True, before=(table, StreamProjections("altup_projections", streams, width)),
+        after=(StreamProjections("altup_unembed_projections", streams, width, back=True), Norm("norm", width)),
         notes=(
             *said_of_borrowing(borrows),
             *(["zeros that the MLP's cut leaves are multiplied like other numbers"] if any(cuts) else []),

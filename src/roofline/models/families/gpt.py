@@ -6,19 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.models.blocks.residual import Dense, Positions
+from roofline.models.blocks.residual import Linear, PositionEmbedding
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families._parts import (
-    Mlp,
-    Norm,
-    Residual,
-    Shape,
-    activation,
-    attention,
-    decoder_layer,
-    make,
-)
+from roofline.models.families._parts import Mlp, Norm, ResidualAdd, Shape, activation, attention, decoder_layer, make
 from roofline.models.fields import Fields
 
 #: Norms with a scale and a shift.
@@ -36,8 +27,8 @@ def _normed_after(width: int, mixer: Block, mlp: Block, names: tuple[str, str]) 
     """A layer whose norms stand behind what they add, as BERT's do."""
     return Layer(
         (
-            mixer, Residual("add_attention"), Norm(names[0], width, *_NORM, True),
-            mlp, Residual("add_feed_forward"), Norm(names[1], width, *_NORM, True),
+            mixer, ResidualAdd("add_attention"), Norm(names[0], width, *_NORM, True),
+            mlp, ResidualAdd("add_feed_forward"), Norm(names[1], width, *_NORM, True),
         )
     )  # fmt: skip
 
@@ -60,7 +51,7 @@ def gpt(fields: Fields) -> Model:
     positions = fields.size("n_positions", "n_ctx", default=1024)
     return make(
         fields, shape, [layer] * shape.layers, _NORM, tied=True, ends="ln_f", prefix="transformer.",
-        before=(Positions("wpe", positions, shape.width),), context=positions, embedding_name="wte",
+        before=(PositionEmbedding("wpe", positions, shape.width),), context=positions, embedding_name="wte",
     )  # fmt: skip
 
 
@@ -93,7 +84,7 @@ def neo(fields: Fields) -> Model:
     positions = fields.size("max_position_embeddings", default=2048)
     return make(
         fields, shape, layers, _NORM, tied=True, ends="ln_f", prefix="transformer.",
-        before=(Positions("wpe", positions, shape.width),), context=positions, embedding_name="wte",
+        before=(PositionEmbedding("wpe", positions, shape.width),), context=positions, embedding_name="wte",
     )  # fmt: skip
 
 
@@ -159,9 +150,9 @@ def bert(fields: Fields) -> Model:
     )  # fmt: skip
     layer = _normed_after(width, mixer, mlp, ("attention.output.LayerNorm", "output.LayerNorm"))
     positions = fields.size("max_position_embeddings", default=512)
-    types = Positions("token_type_embeddings", fields.size("type_vocab_size", default=2), width)
+    types = PositionEmbedding("token_type_embeddings", fields.size("type_vocab_size", default=2), width)
     before: tuple[Block, ...] = (
-        Positions("position_embeddings", positions, width),
+        PositionEmbedding("position_embeddings", positions, width),
         *(() if small else (types,)),
         Norm("embeddings.LayerNorm", width, *_NORM, True),
     )
@@ -169,7 +160,7 @@ def bert(fields: Fields) -> Model:
         fields, shape, [layer] * shape.layers, causal=False, head=False, prefix="bert.", after=(),
         context=positions if fields.kind in ("bert", "distilbert") else positions - 2,
         embedding_name="word_embeddings", before=before,
-        final=() if small else (Dense("pooler", width, width, "tanh"),),
+        final=() if small else (Linear("pooler", width, width, "tanh"),),
     )  # fmt: skip
 
 
@@ -190,11 +181,11 @@ def opt(fields: Fields) -> Model:
     names = ("self_attn_layer_norm", "final_layer_norm")
     layer = decoder_layer(width, mixer, mlp, *_NORM, names) if first else _normed_after(width, mixer, mlp, names)
     positions = fields.size("max_position_embeddings", default=2048)
-    before: tuple[Block, ...] = (Positions("embed_positions", positions + 2, width),)
+    before: tuple[Block, ...] = (PositionEmbedding("embed_positions", positions + 2, width),)
     after: tuple[Block, ...] = (Norm("final_layer_norm", width, *_NORM),) if first else ()
     if table != width:
-        before = (Dense("project_in", table, width, bias=False), *before)
-        after = (*after, Dense("project_out", width, table, bias=False))
+        before = (Linear("project_in", table, width, bias=False), *before)
+        after = (*after, Linear("project_out", width, table, bias=False))
     model = make(
         fields, shape, [layer] * shape.layers, tied=True, context=positions, prefix="model.decoder.", before=before,
         after=after,

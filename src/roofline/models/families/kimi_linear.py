@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.errors import InputError
-from roofline.models.blocks.kimi_delta import KimiDelta
+from roofline.models.blocks.recurrent import KimiDeltaAttention
 from roofline.models.description import Block, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
@@ -53,7 +53,7 @@ def read(fields: Fields) -> Model:
     )  # fmt: skip
     mixers: dict[str, Block] = {
         "full": replace(latent_attention(fields, shape, None), turned=False),
-        "linear": KimiDelta("self_attn", shape.width, heads, head, kernel),
+        "linear": KimiDeltaAttention("self_attn", shape.width, heads, head, kernel),
     }
     experts = routed(fields, shape, act, scored="sigmoid", limit=limited(fields, fields.size("n_routed_experts")))
     sparse = expert_layers(fields, shape.layers)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.errors import InputError, suggest
-from roofline.models.blocks.recurrent import Mamba
-from roofline.models.blocks.residual import Parallel
-from roofline.models.blocks.selective import SelectiveScan, ShortConvolution
+from roofline.models.blocks.recurrent import Mamba1, Mamba2, ShortConvolution
+from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
     Mlp,
     Norm,
-    Residual,
+    ResidualAdd,
     Shape,
     activation,
     attention,
@@ -42,20 +41,20 @@ def pure(fields: Fields) -> Model:
         "d_inner", "ssm_cfg", "d_model", "n_layer", "pad_vocab_size_multiple",
     )  # fmt: skip
     shape = Shape(fields.given(**_NO_HEADS))
-    layer = Layer((Norm("norm", shape.width), mixer, Residual("add")))
+    layer = Layer((Norm("norm", shape.width), mixer, ResidualAdd("add")))
     return make(
         fields, shape, [layer] * shape.layers, tied=fields.kind != "mamba2", ends="norm_f", prefix="backbone.",
         embedding_name="embeddings", context=None,
     )  # fmt: skip
 
 
-def _first(fields: Fields, prefix: str = "", name: str = "mixer") -> SelectiveScan:
+def _first(fields: Fields, prefix: str = "", name: str = "mixer") -> Mamba1:
     """A Mamba mixer; the step widths' rank is a sixteenth of the width where nothing is said."""
     width = fields.size("hidden_size")
     rank = f"{prefix}dt_rank" if prefix else "time_step_rank"
     long = bool(prefix)
     inner = width * fields.size(f"{prefix}expand" if long else "expand", default=2)
-    return SelectiveScan(
+    return Mamba1(
         name,
         width,
         inner if long or fields.get("intermediate_size") is None else fields.size("intermediate_size"),
@@ -69,10 +68,10 @@ def _first(fields: Fields, prefix: str = "", name: str = "mixer") -> SelectiveSc
     )
 
 
-def _second(fields: Fields, name: str, **more: Any) -> Mamba:
+def _second(fields: Fields, name: str, **more: Any) -> Mamba2:
     """A Mamba-2 mixer, under either set of names."""
     bias = fields.flag("mamba_proj_bias", False) or fields.flag("use_bias", False)
-    return Mamba(
+    return Mamba2(
         name or "mixer",
         fields.size("hidden_size"),
         fields.size("mamba_n_heads", "num_heads"),
@@ -152,7 +151,7 @@ def hybrid(fields: Fields) -> Model:
         )  # fmt: skip
         if inner is not None and inner != mixer.inner:
             raise InputError(f"mamba_d_ssm of {fields.name} is {inner} and its heads make {mixer.inner}")
-        both = Parallel("", ((attending,), (mixer,)), inside=True)
+        both = ParallelBranches("", ((attending,), (mixer,)), inside=True)
         mlp = dense(fields, shape, act, name="feed_forward", bias=fields.flag("mlp_bias", False))
         layer = decoder_layer(shape.width, both, mlp, names=names)
         return make(fields, shape, [layer] * shape.layers, ends="final_layernorm")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.models.blocks.residual import Held, Positions
+from roofline.models.blocks.residual import IdleBlocks, PositionEmbedding
 from roofline.models.description import Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import Norm, Shape, activation, attention, decoder_layer, dense, make
@@ -26,11 +26,11 @@ def read(fields: Fields) -> Model:
     numbers = list(_USUAL) if numbers is None else numbers
     gates = (Norm("cross_attn_attn_gate", 1), Norm("cross_attn_mlp_gate", 1))
     blocks = tuple(block for block in seeing.blocks if block.weights())
-    held = Layer((Held("", (*blocks, *gates)),))
+    held = Layer((IdleBlocks("", (*blocks, *gates)),))
     layers = [held if number in numbers else plain for number in range(shape.layers)]
     skipped = sum(layer is held for layer in layers)
     said = f"{skipped} layers that attend to pictures are in memory and not run: pictures are not modelled"
     return make(
-        fields, shape, layers, before=(Held("embed_tokens.special", (Positions("", _SPECIAL, width),)),),
+        fields, shape, layers, before=(IdleBlocks("embed_tokens.special", (PositionEmbedding("", _SPECIAL, width),)),),
         notes=(said,) if skipped else (),
     )  # fmt: skip

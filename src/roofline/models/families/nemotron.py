@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from roofline.errors import InputError, suggest
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.recurrent import Mamba
+from roofline.models.blocks.recurrent import Mamba2
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
-    Experts,
+    MixtureOfExperts,
     Mlp,
     Norm,
-    Residual,
+    ResidualAdd,
     Shape,
     activation,
     chosen,
@@ -47,7 +47,7 @@ def hybrid(fields: Fields) -> Model:
 
     def layer(kind: str) -> Layer:
         block = blocks[kind] if kind in blocks else _block(fields, shape, kind)
-        return Layer((Norm("norm", shape.width), block, Residual("add")))
+        return Layer((Norm("norm", shape.width), block, ResidualAdd("add")))
 
     further = _kinds(fields, "mtp_layers_block_type", "mtp_hybrid_override_pattern")
     modules = fields.count("num_nextn_predict_layers")
@@ -82,7 +82,7 @@ def _block(fields: Fields, shape: Shape, kind: str) -> Block:
         bias = fields.flag("attention_bias", False)
         return Attention("mixer", width, shape.heads, shape.kv_heads, shape.head, shape.head, bias=bias, out_bias=bias)
     if kind == "mamba":
-        return Mamba(
+        return Mamba2(
             "mixer",
             width,
             fields.size("mamba_num_heads"),
@@ -101,7 +101,7 @@ def _block(fields: Fields, shape: Shape, kind: str) -> Block:
     if bias:
         raise InputError(f"mlp_bias of {fields.name} is true and it has experts", hint="theirs are not read")
     experts = fields.size("n_routed_experts")
-    return Experts(
+    return MixtureOfExperts(
         "mixer",
         width,
         fields.size("moe_intermediate_size"),
@@ -152,11 +152,11 @@ def searched(fields: Fields) -> Model:
             made = Attention(
                 "self_attn", width, heads, kv_heads, head, head, bias=fields.flag("attention_bias", False), rotary=head
             )
-            blocks += [Norm("input_layernorm", width), made, Residual("add_attention")]
+            blocks += [Norm("input_layernorm", width), made, ResidualAdd("add_attention")]
         if not feed_forward.get("no_op"):
             hidden = int(2 * float(feed_forward["ffn_mult"]) * width / 3)
             mlp = Mlp("mlp", width, -(-hidden // 256) * 256, activation=act, bias=fields.flag("mlp_bias", False))
-            blocks += [Norm("post_attention_layernorm", width), mlp, Residual("add_feed_forward")]
+            blocks += [Norm("post_attention_layernorm", width), mlp, ResidualAdd("add_feed_forward")]
         layers.append(Layer(tuple(blocks)))
     return Model(
         name=fields.name,

@@ -5,11 +5,11 @@ Their multimodal configurations hold a ``text_config``; the language part is rea
 
 from __future__ import annotations
 
-from roofline.models.blocks.recurrent import DeltaNet
+from roofline.models.blocks.recurrent import GatedDeltaNet
 from roofline.models.description import Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
-    Experts,
+    MixtureOfExperts,
     Shape,
     activation,
     attention,
@@ -44,7 +44,7 @@ def read(fields: Fields) -> Model:
         bias=bias,
         out_bias=bias,
     )
-    linear = DeltaNet(
+    linear = GatedDeltaNet(
         "linear_attn",
         shape.width,
         fields.size("linear_num_key_heads"),
@@ -69,7 +69,7 @@ def read(fields: Fields) -> Model:
     return make(fields, shape, layers, **more)
 
 
-def _experts(fields: Fields, shape: Shape, act: str) -> Experts:
+def _experts(fields: Fields, shape: Shape, act: str) -> MixtureOfExperts:
     return routed(
         fields,
         shape,

@@ -9,7 +9,7 @@ from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
     Norm,
-    Residual,
+    ResidualAdd,
     Shape,
     activation,
     attention,
@@ -124,9 +124,9 @@ def afmoe(fields: Fields) -> Model:
         return Layer(
             (
                 Norm("input_layernorm", width), mixer, Norm("post_attention_layernorm", width),
-                Residual("add_attention"),
+                ResidualAdd("add_attention"),
                 Norm("pre_mlp_layernorm", width), experts if sparse else mlp, Norm("post_mlp_layernorm", width),
-                Residual("add_feed_forward"),
+                ResidualAdd("add_feed_forward"),
             )
         )  # fmt: skip
 

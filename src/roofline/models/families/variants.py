@@ -8,7 +8,7 @@ from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
     Norm,
-    Residual,
+    ResidualAdd,
     Shape,
     activation,
     attention,
@@ -42,8 +42,8 @@ def norms_after(fields: Fields) -> Model:
     mlp: Block = dense(fields, shape, act)
     if fields.kind == "flex_olmo":
         mlp = routed(fields, shape, act, experts=("num_experts",), hidden=("intermediate_size",), shared=0)
-    after = (Norm("post_attention_layernorm", width), Residual("add_attention"))
-    ends = (Norm("post_feedforward_layernorm", width), Residual("add_feed_forward"))
+    after = (Norm("post_attention_layernorm", width), ResidualAdd("add_attention"))
+    ends = (Norm("post_feedforward_layernorm", width), ResidualAdd("add_feed_forward"))
 
     def layer(kind: str) -> Layer:
         mixer = attention(

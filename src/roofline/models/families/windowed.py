@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.models.blocks.attention import Attention, BlockSelector
+from roofline.models.blocks.attention import Attention, BlockIndexer
 from roofline.models.description import Model
 from roofline.models.families import family
 from roofline.models.families._parts import (
-    Experts,
+    MixtureOfExperts,
     Mlp,
     Shape,
     activation,
@@ -62,7 +62,7 @@ def mimo(fields: Fields) -> Model:
         window=window,
     )
     experts, hidden = fields.size("n_routed_experts"), fields.size("moe_intermediate_size")
-    routed = Experts(
+    routed = MixtureOfExperts(
         "mlp",
         shape.width,
         hidden,
@@ -91,7 +91,7 @@ def step(fields: Fields) -> Model:
     act = activation(fields, "hidden_act")
     experts = fields.size("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
     shared = fields.count("share_expert_dim", "share_expert_dims") * fields.size("n_shared_experts", default=1)
-    routed = Experts(
+    routed = MixtureOfExperts(
         "mlp",
         shape.width,
         fields.size("moe_intermediate_size"),
@@ -136,7 +136,7 @@ def minimax(fields: Fields) -> Model:
     act = activation(fields, "hidden_act")
     experts = fields.size("num_local_experts")
     shared = fields.count("n_shared_experts") * fields.count("shared_intermediate_size")
-    routed = Experts(
+    routed = MixtureOfExperts(
         "mlp",
         shape.width,
         fields.size("intermediate_size"),
@@ -174,11 +174,11 @@ def minimax(fields: Fields) -> Model:
     return make(fields, shape, layers, **prediction(shape.width, [layers[-1]] * modules))
 
 
-def _selection(fields: Fields, layers: int) -> tuple[BlockSelector | None, list[bool]]:
+def _selection(fields: Fields, layers: int) -> tuple[BlockIndexer | None, list[bool]]:
     sparse = fields.section("sparse_attention_config")
     if sparse is None or not sparse.flag("use_sparse_attention", True):
         return None, [False] * layers
-    selector = BlockSelector(
+    selector = BlockIndexer(
         sparse.size("sparse_num_index_heads"),
         sparse.size("sparse_index_dim"),
         sparse.size("sparse_block_size"),

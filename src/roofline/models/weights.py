@@ -1,5 +1,7 @@
-"""How a weight lies in memory: its format, the scales beside it, and the arithmetic it is used in.
+"""One weight of a model: its shape, its storage format, and the scales stored beside it.
 
+>>> Weight("up_proj", (11008, 4096)).elements
+45088768
 >>> Storage("fp8_e4m3", "fp32", (128, 128)).nbytes((7168, 2048))           # one fp32 scale for each 128 x 128 block
 14683648
 >>> Storage("nvfp4").nbytes((64, 64)) == 64 * 64 // 2 + 64 * 64 // 16
@@ -9,20 +11,45 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline import dtypes
 from roofline.sizes import Size
+
+
+class Weight(NamedTuple):
+    """One parameter tensor of a block: its module's name, its stored shape, and its kind.
+
+    ``kind`` is linear (a matrix a quantiser converts), expert (one matrix for each expert, the first dimension),
+    router, head, embedding, norm, bias, or other (never converted). ``dtype`` fixes a format (``fp32``) that neither
+    the model's dtype nor a quantiser changes.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str = "linear"
+    dtype: str = ""
+
+    @property
+    def elements(self) -> int:
+        """Parameters it holds."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
     """A weight's format.
 
-    ``scale`` is the format of the scales that formats such as mxfp4 do not hold themselves, one for each ``block`` of
-    (rows, columns); zero stands for the whole dimension. ``zero`` is the format of a zero point beside each scale,
-    where numbers do not lie evenly around 0; with ``nested``, every so many scales have an fp32 scale of their own.
-    ``compute`` is the arithmetic the checkpoint was made for (fp8 where
-    activations are quantised too), or nothing: then the wider operand's.
+    Attributes
+        ``scale``    format of separate scales; empty for formats that contain theirs (mxfp4)
+        ``block``    (rows, columns) that share one scale; 0 stands for the whole dimension
+        ``zero``     format of the zero point beside each scale, in asymmetric quantisation
+        ``nested``   how many scales share an fp32 scale of their own; 0: none do
+        ``compute``  arithmetic of the matrix product (fp8 where activations are quantised too); empty: that of the
+                     wider operand
     """
 
     dtype: str
@@ -33,7 +60,7 @@ class Storage:
     nested: int = 0
 
     def scales(self, shape: tuple[int, ...]) -> int:
-        """Number of scales beside a weight of ``shape`` (…, rows, columns)."""
+        """Number of scales of a weight of ``shape`` (…, rows, columns)."""
         if not self.scale:
             return 0
         sizes = (1, *shape) if len(shape) == 1 else shape
@@ -45,7 +72,7 @@ class Storage:
         return count
 
     def beside(self, shape: tuple[int, ...]) -> tuple[tuple[str, str, int], ...]:
-        """What lies beside a weight of ``shape``: scales, zero points, scales of scales; name, format and number.
+        """Scales, zero points and scales of scales of a weight of ``shape``: name, format and number.
 
         >>> Storage("int4", "fp16", (1, 128), zero="int4").beside((256, 512))
         (('scale', 'fp16', 1024), ('zero', 'int4', 1024))

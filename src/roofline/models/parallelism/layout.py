@@ -9,7 +9,7 @@ Parallelism(data=4, pipeline=2, tensor=8)
 >>> ways.axes
 {'data': 1, 'pipeline': 1, 'expert': 32, 'context': 1, 'tensor': 1, 'kv': 1}
 
-What a chip then does of a model is in :mod:`roofline.models.parallel`.
+What a chip then does of a model is in :mod:`roofline.models.parallelism.splitting`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import HardwareError, InputError, suggest
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import Figure, Machine
+from roofline.hardware.mesh import with_mesh
 from roofline.sizes import Size, ceil_div, check, is_array
+from roofline.statements import Assumption
 
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
@@ -248,16 +250,16 @@ a divisor of 8: 1, 2, 4, 8
 
 
 #: One chip alone.
-ONE = Parallelism()
+ONE_CHIP = Parallelism()
 _DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Parallelism)}
 
 
-def taken(options: dict[str, Any]) -> dict[str, Any]:
+def take_layout_options(options: dict[str, Any]) -> dict[str, Any]:
     """Take the options about parallelism out of a step's options, under the names of the fields they fill."""
     return {OPTIONS[name]: options.pop(name) for name in list(options) if name in OPTIONS}
 
 
-def several(options: Mapping[str, Any]) -> bool:
+def has_several_layouts(options: Mapping[str, Any]) -> bool:
     """Say whether any number of chips among a step's options is an array or a list."""
     return any(is_array(v) or isinstance(v, list | tuple | range) for n, v in options.items() if n in OPTIONS)
 
@@ -285,4 +287,69 @@ def _fits(have: int, one: int) -> str:
     return f"a divisor of {have}: {', '.join(map(str, divisors[:16]))}"
 
 
-__all__ = ["BALANCES", "CHIPS", "EXCHANGES", "ONE", "OPTIONS", "SHARED", "Parallelism", "several", "taken"]
+def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
+    """Name the chips of a target by the axes of a parallelism, the last the innermost; sizes of 1 count as none.
+
+    A slice's own axes are given out in order; one may be cut between two, whose collectives then share its links:
+
+    >>> from roofline.hardware import chip
+    >>> name_axes(chip("v5p:16x16x16"), {"fsdp": 512, "tensor": 8}).mesh
+    Mesh(fsdp=512 ici ring 16, ici ring 16, ici line 2, tensor=8 ici line)
+    """
+    wanted = {name: size for name, size in sizes.items() if size != 1}
+    if not wanted:
+        return machine
+    chips = math.prod(wanted.values())
+    have = math.prod(machine.shape) * machine.slices
+    if machine.shape and have != chips:
+        made = " · ".join(f"{name} {size}" for name, size in wanted.items())
+        raise HardwareError(
+            f"{made} is {chips} chips, and {machine.target} has {have}", hint="their product is the chips"
+        )
+    outer = next((name for name, size in wanted.items() if machine.slices > 1 and size == machine.slices), None)
+    if outer is not None:
+        # what is outermost runs over the slices, which a mesh names last
+        wanted[outer] = wanted.pop(outer)
+    return with_mesh(machine, wanted)
+
+
+def pool(machine: Machine, chips: int) -> Machine:
+    """One machine with the peaks, bandwidths and capacities of ``chips`` together, without their links.
+
+    It is the floor of any way to split work over them.
+
+    >>> from roofline.hardware import chip
+    >>> sixteen = pool(chip("v5e"), 16)
+    >>> sixteen.name, sixteen.memories[0].bandwidth.value / chip("v5e").memories[0].bandwidth.value
+    ('16 x TPU v5e sharing evenly', 16.0)
+    """
+    check("pool", chips)
+    if chips == 1:
+        return machine
+    if machine.shape:
+        raise InputError(
+            f"{machine.key} has a shape, and the {chips} chips of a pool have none", hint=f"say on {machine.key}"
+        )
+    if machine.over == "warm":
+        raise InputError("a pool of chips has no warm data", hint="leave warm out")
+
+    def all_of(figure: Figure | None) -> Figure | None:
+        if figure is None:
+            return None
+        return replace(figure, value=figure.value * chips, note=f"{chips} times one chip's")
+
+    units = tuple(
+        replace(unit, peaks={name: replace(f, value=f.value * chips) for name, f in unit.peaks.items()})
+        for unit in machine.units
+    )
+    memories = tuple(
+        replace(m, bandwidth=all_of(m.bandwidth), capacity=all_of(m.capacity), curve=()) for m in machine.memories
+    )
+    tdp = all_of(machine.tdp)
+    note = Assumption("machine", f"{chips} chips share everything evenly, and what joins them costs nothing")
+    name = f"{chips} x {machine.name} sharing evenly"
+    notes = (*machine.notes, note)
+    return replace(
+        machine, name=name, units=units, memories=memories, tdp=tdp, links=(), mesh=None, notes=notes,
+        pooled=machine.pooled * chips, alone=machine.alone or machine,
+    )  # fmt: skip

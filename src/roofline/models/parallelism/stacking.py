@@ -17,14 +17,14 @@ from typing import Any
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.footprint import Footprint
 from roofline.errors import SizeError
-from roofline.models.parallelism import OPTIONS
+from roofline.models.parallelism.layout import OPTIONS
 from roofline.sizes import common_shape, is_array, is_symbol
 
 #: Options that are sequences by themselves.
 _LISTS = ("skew",)
 
 
-def stacked(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -> Bound:
+def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -> Bound:
     """Ask for each layout among the options and stack the answers in the shape that sizes and layouts broadcast to."""
     import numpy as np
 
@@ -47,7 +47,7 @@ def stacked(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -
     return _stack(answers, shape, full)
 
 
-def apart(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) -> Bound:
+def stack_parts(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) -> Bound:
     """Ask for the sizes of some entries, then for those of the rest, and put the answers where they belong."""
     import numpy as np
 
@@ -115,6 +115,3 @@ def _united(many: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 def _varies(value: Any) -> bool:
     return is_array(value) or isinstance(value, list | tuple | range)
-
-
-__all__ = ["apart", "stacked"]

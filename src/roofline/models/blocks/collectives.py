@@ -1,0 +1,269 @@
+"""What chips that share a model send each other, as blocks and operations of a step.
+
+Keys and values that tensor-parallel chips would hold several times, dealt out by sequence instead.
+
+>>> from roofline.hardware import chip
+>>> from roofline.models import load
+>>> from roofline.models.parallelism.splitting import local_model
+>>> twice, _ = local_model(load("llama-3-70b"), chip("h100:16"), tensor=16)
+>>> once, _ = local_model(load("llama-3-70b"), chip("h100:16"), tensor=16, kv=2)
+>>> twice.kv_bytes_per_token() / once.kv_bytes_per_token()
+2.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline import dtypes
+from roofline.hardware.machine import MeshAxis
+from roofline.models.description import Block, Cached
+from roofline.models.operation_builder import OperationBuilder
+from roofline.models.step import divided, is_zero
+from roofline.models.weights import Weight
+from roofline.ops.collective import cost
+from roofline.ops.collective_choice import Chooser
+from roofline.ops.collective_picks import Density
+from roofline.sizes import Size, product
+from roofline.work import Op, Tensor
+
+#: How collectives go: by a named algorithm, as a chooser says, or as is usual.
+Algorithm = str | Chooser | None
+
+
+def collective_operation(
+    kind: str,
+    axes: Sequence[MeshAxis],
+    nbytes: Size,
+    x: Tensor | None = None,
+    out: Tensor | None = None,
+    algorithm: Algorithm = None,
+    density: Density = 1,
+) -> Op:
+    """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``; without, it happens in place."""
+    found = cost(kind, axes, nbytes, algorithm=algorithm, density=density)
+    return Op(
+        name=kind,
+        kind="collective",
+        work=found.work,
+        reads=() if x is None else (x,),
+        writes=() if out is None else (out,),
+        dims={"bytes": nbytes, "chips": found.chips},
+        note=found.note,
+        options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParallelCollective(Block):
+    """A collective of the hidden state between a layer's blocks, over all tokens of the step."""
+
+    kind: str
+    axes: tuple[MeshAxis, ...]
+    algorithm: Algorithm = None
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the collective and return what each chip then holds: its own tokens after a ReduceScatter, else all."""
+        tokens = builder.step.tokens
+        ways = product(axis.size for axis in self.axes)
+        rows = divided(tokens, ways) if self.kind == "ReduceScatter" else tokens
+        out = builder.output("", rows, *x.dims[1:], dtype=x.dtype)
+        whole = x if self.kind != "AllGather" else out
+        builder.add(collective_operation(self.kind, self.axes, whole.traffic_bytes, x, out, self.algorithm), "")
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSend(Block):
+    """Send the hidden state to the next stage of a pipeline, each chip what it holds to its like there."""
+
+    axes: tuple[MeshAxis, ...]
+    algorithm: Algorithm = None
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the message."""
+        axes = tuple(map(_neighbours, self.axes))
+        builder.add(collective_operation("Permute", axes, x.traffic_bytes, x, algorithm=self.algorithm), "")
+        return x
+
+
+def _neighbours(axis: MeshAxis) -> MeshAxis:
+    """Two chips of an axis of a torus that lie side by side; behind switches the farthest pair sets the time."""
+    first = axis.segments[0]
+    if first.topology != "torus":
+        return axis
+    return replace(axis, size=2, segments=(replace(first, size=2, wrap=False),))
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineReceive(Block):
+    """What a stage takes up where tokens are split between blocks: its own share of them."""
+
+    ways: int
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Return the chip's own tokens."""
+        builder.stream = replace(x, dims=(divided(x.dims[0], self.ways), *x.dims[1:]))
+        return builder.stream
+
+
+@dataclass(frozen=True, slots=True)
+class ContextParallelAttention(Block):
+    """Attention whose sequences several chips share, each with its part of the keys and values.
+
+    ::
+
+        prefill   every chip's keys and values pass all others (ring attention): V·(c − 1)/c received by each,
+                  V what the sequences keep; queries are dealt so that each chip has as many pairs
+        decode    every chip attends to its part for every query; the sums over parts are put together:
+                  an AllGather of each head's log-sum-exp (fp32), an AllReduce of the weighted results
+
+    Sources: Liu, Zaharia, Abbeel, arXiv:2310.01889 (ring); Brandon et al., arXiv:2311.09431 (causal balance);
+    Bhatia et al., arXiv:2507.07120 (decode).
+    """
+
+    inner: Any
+    axes: tuple[MeshAxis, ...]
+    algorithm: Algorithm = None
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        found: tuple[Weight, ...] = self.inner.weights()
+        return found
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
+        found: tuple[Cached, ...] = self.inner.cache(length)
+        return found
+
+    def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
+        return float(self.inner.kv_per_token())
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add attention with what is passed before it or put together after it."""
+        start = len(builder.ops)
+        out: Tensor = self.inner.run(builder, x)
+        where = [i for i, op in enumerate(builder.ops) if i >= start and op.kind == "attention"][-1]
+        attention = builder.ops[where]
+        if builder.step.ring:
+            passed, kept = self._passed(builder)
+            builder.ops[where] = replace(attention, reads=(*attention.reads, passed))
+            builder.ops.insert(where, kept)
+        else:
+            after = builder.ops[where + 1 :]
+            del builder.ops[where + 1 :]
+            self._combined(builder, attention.writes[0])
+            builder.ops += after
+        return out
+
+    def _passed(self, builder: OperationBuilder) -> tuple[Tensor, Op]:
+        step = builder.step
+        kept = [part.elements for part in self.inner.cache(step.length)]
+        # what an encoder keeps from no step to the next, it passes whole
+        elements: Size = sum(kept[1:], kept[0]) if kept else self.inner.kv_per_token() * step.length
+        ways = product(axis.size for axis in self.axes)
+        nbytes = dtypes.get(step.kv).nbytes(step.batch * elements)
+        others = divided(step.batch * elements * (ways - 1), ways)
+        out = builder.output("ring", others, dtype=step.kv)
+        builder.add(collective_operation("AllGather", self.axes, nbytes, out=out, algorithm=self.algorithm), "ring")
+        return out, builder.ops.pop()
+
+    def _combined(self, builder: OperationBuilder, partial: Tensor) -> None:
+        step = builder.step
+        heads = self.inner.heads
+        value = getattr(self.inner, "value", 0) or self.inner.width
+        ways = product(axis.size for axis in self.axes)
+        sums = dtypes.get("fp32").nbytes(step.tokens * heads) * ways
+        results = dtypes.get(step.activations).nbytes(step.tokens * heads * value)
+        builder.add(collective_operation("AllGather", self.axes, sums, algorithm=self.algorithm), "sums")
+        builder.add(collective_operation("AllReduce", self.axes, results, partial, algorithm=self.algorithm), "combine")
+
+
+@dataclass(frozen=True, slots=True)
+class KVParallelAttention(Block):
+    """Attention of chips whose heads read the same keys and values, of which each holds a part of every sequence.
+
+    ::
+
+        decode    an AllGather of the queries; every chip attends with the heads of all to its part; an AllGather of
+                  each head's log-sum-exp (fp32) and a ReduceScatter of the results, weighted
+        prefill   as without it, the cached tokens' keys and values gathered first
+
+    As many FLOPs as without; 1/n of the cache. Source: vLLM, decode context parallelism; arXiv:2507.07120.
+    """
+
+    inner: Any
+    axes: tuple[MeshAxis, ...]
+    algorithm: Algorithm = None
+
+    @property
+    def ways(self) -> Size:
+        """Chips that share keys and values."""
+        return product(axis.size for axis in self.axes)
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        found: tuple[Weight, ...] = self.inner.weights()
+        return found
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
+        return tuple(part._replace(elements=divided(part.elements, self.ways)) for part in self.inner.cache(length))
+
+    def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
+        return float(self.inner.kv_per_token() / self.ways)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add attention, with what is sent before and after it."""
+        start = len(builder.ops)
+        out: Tensor = self.inner.run(builder, x)
+        if is_zero(builder.step.past):
+            return out
+        inside, builder.ops = builder.ops[start:], builder.ops[:start]
+        cached = {t.ident: t for op in inside for t in op.reads if _is_cached(t)}
+        inside = [replace(op, reads=tuple(map(self._part, op.reads))) for op in inside]
+        if builder.step.decoding:
+            last = max(index for index, op in enumerate(inside) if op.kind == "attention")
+            builder.ops += inside[:last]
+            self._sent(builder, inside[last])
+            builder.ops += inside[last + 1 :]
+        else:
+            first = min(index for index, op in enumerate(inside) if any(map(_is_cached, op.reads)))
+            builder.ops += inside[:first]
+            whole = self._gathered(builder, [tensor.traffic_bytes for tensor in cached.values()])
+            builder.ops += [replace(inside[first], reads=(*inside[first].reads, whole)), *inside[first + 1 :]]
+        return out
+
+    def _part(self, tensor: Tensor) -> Tensor:
+        """A chip's part of what is cached."""
+        if not _is_cached(tensor):
+            return tensor
+        touched = None if tensor.touched is None else divided(tensor.touched, self.ways)
+        return replace(tensor, dims=(divided(tensor.dims[0], self.ways), *tensor.dims[1:]), touched=touched)
+
+    def _sent(self, builder: OperationBuilder, attention: Op) -> None:
+        tokens, heads = builder.step.tokens, self.inner.heads * self.ways
+        format_ = dtypes.get(builder.step.activations)
+        value = getattr(self.inner, "value", 0) or self.inner.width
+        queries = format_.nbytes(tokens * heads * attention.dims["head_size"])
+        sums = dtypes.get("fp32").nbytes(tokens * heads) * self.ways
+        results = format_.nbytes(tokens * heads * value)
+        builder.add(collective_operation("AllGather", self.axes, queries, algorithm=self.algorithm), "queries")
+        builder.ops.append(attention)
+        builder.add(collective_operation("AllGather", self.axes, sums, algorithm=self.algorithm), "sums")
+        builder.add(collective_operation("ReduceScatter", self.axes, results, algorithm=self.algorithm), "combine")
+
+    def _gathered(self, builder: OperationBuilder, parts: Sequence[Size]) -> Tensor:
+        """Bring together what is cached."""
+        nbytes = sum(parts[1:], parts[0])
+        out = builder.output("gathered", nbytes, dtype="int8")
+        builder.add(collective_operation("AllGather", self.axes, nbytes, out=out, algorithm=self.algorithm), "gathered")
+        return out
+
+
+def _is_cached(tensor: Tensor) -> bool:
+    return tensor.role == "kv" and ".cache." in f"{tensor.ident}."

@@ -1,0 +1,388 @@
+"""Multi-head latent attention: keys and values are kept as one narrow latent a token (DeepSeek-V2 and later).
+
+>>> block = LatentAttention("self_attn", 7168, 128, 1536, 512, 128, 64, 128)
+>>> block.kv_per_token()
+576
+>>> sum(weight.elements for weight in block.weights())
+187107328
+
+Attention over a window of keys and compressed entries of everything before it (DeepSeek-V4).
+
+Keys and values are one shared vector a token. Every ``rate`` tokens make one compressed entry; a query attends to the
+window, and to all entries or to those an index picks.
+
+Source: DeepSeek-V4 technical report, section 2.3, and the transformers implementation (modular_deepseek_v4.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from roofline.models.blocks.attention import attention_core, compressed_pairs, rotate, selected_pairs
+from roofline.models.description import Block, Cached
+from roofline.models.operation_builder import OperationBuilder
+from roofline.models.step import is_zero
+from roofline.models.weights import Weight
+from roofline.ops.attention import visible_pairs
+from roofline.ops.contraction import contraction
+from roofline.sizes import Size, floor_div, minimum
+from roofline.work import Op, Tensor, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Picks the ``most`` keys each query attends to, by a small attention of its own ("lightning indexer").
+
+    Where ``shared``, an earlier layer's choice is taken over and the layer has no weights for it.
+    """
+
+    heads: int
+    width: int
+    most: int
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention(Block):
+    """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``plain`` + ``rotary`` a key's.
+
+    ``turned`` says that the second part of a key is rotated.
+
+    ::
+
+        expanded   K, V = latent · kv_b for every token attended to; pairs·2·N·(plain + rotary + value)
+        absorbed   q · kv_b's key half, scores on the latents, result · kv_b's value half;
+                   pairs·2·N·(2·rank + rotary): more FLOPs, but nothing is made of the cache
+
+    Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; selection: DeepSeek-V3.2-Exp technical report, section 2.1.
+    """
+
+    inputs: int
+    heads: int
+    query_rank: int
+    rank: int
+    plain: int
+    rotary: int
+    value: int
+    bias: bool = False
+    selector: Indexer | None = None
+    turned: bool = True
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        n, key = self.heads, self.plain + self.rotary
+        if self.query_rank:
+            found = [
+                Weight("q_a_proj", (self.query_rank, self.inputs)),
+                Weight("q_a_layernorm", (self.query_rank,), "norm"),
+                Weight("q_b_proj", (n * key, self.query_rank)),
+            ]
+        else:
+            found = [Weight("q_proj", (n * key, self.inputs))]
+        found += [
+            Weight("kv_a_proj_with_mqa", (self.rank + self.rotary, self.inputs)),
+            Weight("kv_a_layernorm", (self.rank,), "norm"),
+            Weight("kv_b_proj", (n * (self.plain + self.value), self.rank)),
+            Weight("o_proj", (self.inputs, n * self.value)),
+        ]
+        if self.bias:
+            names = ("q_a_proj", "kv_a_proj_with_mqa", "o_proj")
+            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found if w.name in names]
+        if self.selector is not None and not self.selector.shared:
+            s = self.selector
+            found += [
+                Weight("indexer.wq_b", (s.heads * s.width, self.query_rank)),
+                Weight("indexer.wk", (s.width, self.inputs)),
+                Weight("indexer.k_norm", (s.width,), "norm"),
+                Weight("indexer.k_norm.bias", (s.width,), "norm"),
+                Weight("indexer.weights_proj", (s.heads, self.inputs), "other"),
+            ]
+        return tuple(found)
+
+    def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
+        index = self.selector.width if self.selector and not self.selector.shared else 0
+        return self.rank + self.rotary + index
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
+        parts = [Cached("latents", length * (self.rank + self.rotary))]
+        if self.selector is not None and not self.selector.shared:
+            parts.append(Cached("index keys", length * self.selector.width))
+        return tuple(parts)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        step = builder.step
+        tokens = step.tokens
+        weights = {weight.name: weight for weight in self.weights()}
+        narrow = x
+        if self.query_rank:
+            narrow = builder.linear(weights["q_a_proj"], x, tokens, bias=weights.get("q_a_proj.bias"))
+            narrow = builder.norm(
+                "rms_norm", narrow, (weights["q_a_layernorm"],), "q_a_layernorm", tokens, self.query_rank
+            )
+            q = builder.linear(weights["q_b_proj"], narrow, tokens)
+        else:
+            q = builder.linear(weights["q_proj"], x, tokens)
+        if self.turned:
+            q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
+        latent = builder.linear(weights["kv_a_proj_with_mqa"], x, tokens, bias=weights.get("kv_a_proj_with_mqa.bias"))
+        latent = builder.norm("rms_norm", latent, (weights["kv_a_layernorm"],), "kv_a_layernorm", tokens, self.rank)
+        latent = replace(latent, dims=(tokens, self.rank + self.rotary))
+        latent = builder.write_to_cache(
+            rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.turned else latent
+        )
+        if self.selector is not None and not self.selector.shared:
+            self._select(builder, x, narrow, weights, self.selector)
+        read = [latent, *self._cached(builder)]
+        out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, weights["kv_b_proj"])
+        return builder.linear(weights["o_proj"], out, tokens, bias=weights.get("o_proj.bias"))
+
+    def _cached(self, builder: OperationBuilder) -> list[Tensor]:
+        step = builder.step
+        if is_zero(step.past):
+            return []
+        seen = step.past
+        if self.selector is not None and step.absorbed:
+            seen = minimum(step.past, step.new * self.selector.most - 1)
+        width = self.rank + self.rotary
+        dims = (step.attended, step.past, width)
+        return [Tensor(builder.path("cache", "latents"), dims, step.kv, "kv", touched=step.attended * seen * width)]
+
+    def _pairs(self, builder: OperationBuilder) -> Size:
+        step = builder.step
+        if step.full:
+            return step.new * step.length
+        if self.selector is not None:
+            return selected_pairs(step.new, step.past, self.selector.most)
+        return visible_pairs(step.new, step.length, causal=True)
+
+    def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
+        step = builder.step
+        # latents are passed between chips that share a sequence, so each makes keys and values of all
+        rows = (step.batch if step.ring else step.attended) * step.length
+        made = builder.linear(kv_b, read[0], rows)
+        op = builder.ops[-1]
+        builder.ops[-1] = replace(op, reads=(*op.reads, *read[1:]))
+        return attention_core(
+            builder, q, (made, read[0]), pairs=self._pairs(builder), heads=self.heads, kv_heads=self.heads,
+            key=self.plain + self.rotary, value=self.value, length=step.length,
+        )  # fmt: skip
+
+    def _absorbed(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
+        tokens = builder.step.tokens
+        narrowed = self._half(builder, kv_b, q, "absorb_key", self.plain, self.rank)
+        out = attention_core(
+            builder, narrowed, (q, *read), pairs=self._pairs(builder), heads=self.heads, kv_heads=1,
+            key=self.rank + self.rotary, value=self.rank, length=builder.step.length,
+        )  # fmt: skip
+        return replace(
+            self._half(builder, kv_b, out, "absorb_value", self.rank, self.value),
+            dims=(tokens, self.heads * self.value),
+        )
+
+    def _half(self, builder: OperationBuilder, kv_b: Weight, x: Tensor, part: str, k: int, n: int) -> Tensor:
+        """Multiply each head by its half of kv_b: the keys' half or the values'."""
+        half = kv_b._replace(name=f"{kv_b.name}.{part}", shape=(self.heads * (k + n - self.rank), self.rank))
+        (matrix, *beside), compute = builder.read_weight(half)
+        tokens = builder.step.tokens
+        out = builder.output(part, tokens, self.heads * n)
+        op = contraction(x, matrix, out, m=tokens, n=n, k=k, batch=self.heads, compute=compute or None)
+        builder.add(replace(op, reads=(x, matrix, *beside)), part)
+        return out
+
+    def _select(
+        self, builder: OperationBuilder, x: Tensor, narrow: Tensor, weights: dict[str, Weight], selector: Indexer
+    ) -> None:
+        """Score every key against every query and keep the best: Σ over heads of w·relu(q·k)."""
+        step = builder.step
+        tokens = step.tokens
+        q = builder.linear(weights["indexer.wq_b"], narrow, tokens)
+        k = builder.linear(weights["indexer.wk"], x, tokens)
+        scale = (weights["indexer.k_norm"], weights["indexer.k_norm.bias"])
+        k = builder.write_to_cache(builder.norm("layer_norm", k, scale, "indexer.k_norm", tokens, selector.width))
+        w = builder.linear(weights["indexer.weights_proj"], x, tokens)
+        read = [q, k, w]
+        if not is_zero(step.past):
+            dims = (step.attended, step.past, selector.width)
+            read.append(Tensor(builder.path("cache", "index keys"), dims, step.kv, "kv"))
+        pairs = visible_pairs(step.new, step.length, causal=not step.full)
+        builder.add(
+            index_scores(builder, tuple(read), pairs, selector.heads, selector.width, selector.most), "indexer.scores"
+        )
+
+
+def index_scores(
+    builder: OperationBuilder, read: tuple[Tensor, ...], pairs: Size, heads: int, width: int, most: int
+) -> Op:
+    """Price the selection: 2·heads·width a pair on the matrix unit; relu, weight and sum a head on the vector unit."""
+    step = builder.step
+    best = builder.output("indexer.choice", step.tokens, most, dtype="int32")
+    count = step.attended * heads * pairs
+    work = Work.flops("matrix", step.activations, 2 * count * width) + Work.flops("vector", step.activations, 3 * count)
+    return Op("", "attention", work, read, (best,), {"pairs": pairs, "heads": heads, "head_size": width})
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedAttention(Block):
+    """``heads`` heads of ``width`` over one shared key-value head; ``rate`` 0 is the window alone.
+
+    Two series of entries overlap where there is a ``selector``, which doubles the compressor's matrices. The output
+    goes through ``groups`` blocks of rank ``out_rank`` and a second matrix.
+    """
+
+    inputs: int
+    heads: int
+    width: int
+    query_rank: int
+    rotary: int
+    window: int
+    groups: int
+    out_rank: int
+    rate: int = 0
+    selector: Indexer | None = None
+    names: tuple[str, ...] = ("q_a_proj", "q_a_norm", "q_b_proj", "kv_proj", "kv_norm", "o_a_proj", "o_b_proj")
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        q_a, q_norm, q_b, kv, kv_norm, o_a, o_b = self.names
+        found = [
+            Weight("sinks", (self.heads,), "other", "fp32"),
+            Weight(q_a, (self.query_rank, self.inputs)),
+            Weight(q_norm, (self.query_rank,), "norm"),
+            Weight(q_b, (self.heads * self.width, self.query_rank)),
+            Weight(kv, (self.width, self.inputs)),
+            Weight(kv_norm, (self.width,), "norm"),
+            Weight(o_a, (self.groups * self.out_rank, self.heads * self.width // self.groups)),
+            Weight(o_b, (self.inputs, self.groups * self.out_rank)),
+        ]
+        if self.rate:
+            found += self._compressor("compressor", self.width)
+        if self.selector is not None:
+            s = self.selector
+            found += self._compressor("indexer", s.width)
+            found += [
+                Weight("indexer.q_b_proj", (s.heads * s.width, self.query_rank)),
+                Weight("indexer.weights_proj", (s.heads, self.inputs), "other"),
+            ]
+        return tuple(found)
+
+    def _compressor(self, module: str, width: int) -> list[Weight]:
+        both = width * (2 if self.selector is not None else 1)
+        return [
+            Weight(f"{module}.kv_proj", (both, self.inputs), "other"),
+            Weight(f"{module}.gate_proj", (both, self.inputs), "other"),
+            Weight(f"{module}.position_bias", (self.rate, both), "other", "fp32"),
+            Weight(f"{module}.kv_norm", (width,), "norm"),
+        ]
+
+    def kv_per_token(self) -> float:
+        """Elements of keys and values that one more token adds while no window is full."""
+        entry = self.width + (self.selector.width if self.selector else 0)
+        return self.width + (entry / self.rate if self.rate else 0)
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """What a sequence of ``length`` tokens keeps between steps."""
+        parts = [Cached("window", minimum(length, self.window) * self.width)]
+        if self.rate:
+            entries = floor_div(length, self.rate)
+            parts.append(Cached("entries", entries * self.width))
+            if self.selector is not None:
+                parts.append(Cached("index entries", entries * self.selector.width))
+        return tuple(parts)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        step = builder.step
+        tokens = step.tokens
+        weights = {weight.name: weight for weight in self.weights()}
+        q_a, q_norm, q_b, kv_name, kv_norm, o_a, o_b = self.names
+        narrow = builder.linear(weights[q_a], x, tokens)
+        narrow = builder.norm("rms_norm", narrow, (weights[q_norm],), q_norm, tokens, self.query_rank)
+        q = builder.linear(weights[q_b], narrow, tokens)
+        q = builder.norm("rms_norm", q, (), "q_b_norm", tokens * self.heads, self.width)
+        q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
+        kv = builder.linear(weights[kv_name], x, tokens)
+        kv = builder.norm("rms_norm", kv, (weights[kv_norm],), kv_norm, tokens, self.width)
+        kv = builder.write_to_cache(rotate(builder, kv, "k_rope", tokens, 1, self.rotary))
+        read, pairs = [kv], visible_pairs(step.new, step.length, causal=True, window=self.window)
+        if step.full:
+            pairs = step.new * step.length
+        if not is_zero(step.past):
+            dims = (step.attended, step.past, self.width)
+            touched = step.attended * minimum(step.past, self.window - 1) * self.width
+            read.append(Tensor(builder.path("cache", "window"), dims, step.kv, "kv", touched=touched))
+        if self.rate:
+            most = self.selector.most if self.selector else None
+            read += self._compress(builder, x, weights, "compressor", self.width, most)
+            pairs = pairs + self._entries(builder, most)
+        if self.selector is not None:
+            self._select(builder, x, narrow, weights, self.selector)
+        read += builder.read_weight(weights["sinks"])[0]
+        out = attention_core(
+            builder, q, read, pairs=pairs, heads=self.heads, kv_heads=1,
+            key=self.width, value=self.width, length=step.length,
+        )  # fmt: skip
+        out = rotate(builder, out, "o_rope", tokens, self.heads, self.rotary)
+        out = builder.linear(weights[o_a], out, tokens, copies=self.groups)
+        return builder.linear(weights[o_b], out, tokens)
+
+    def _compress(
+        self,
+        builder: OperationBuilder,
+        x: Tensor,
+        weights: dict[str, Weight],
+        module: str,
+        width: int,
+        most: int | None,
+    ) -> list[Tensor]:
+        """Weigh each window's tokens by a softmax of gates, add them up, normalise: one entry a window."""
+        step = builder.step
+        tokens = step.tokens
+        kv = builder.linear(weights[f"{module}.kv_proj"], x, tokens)
+        gate = builder.linear(weights[f"{module}.gate_proj"], x, tokens)
+        bias = builder.read_weight(weights[f"{module}.position_bias"])[0]
+        closed = floor_div(step.length, self.rate) - floor_div(step.past, self.rate)
+        made = builder.output(f"{module}.pool", step.own * closed, width)
+        elements = kv.elements
+        pool = Op(
+            "",
+            "softmax",
+            Work.flops("vector", step.activations, 8 * elements),
+            (kv, gate, *bias),
+            (made,),
+            {"elements": elements},
+        )
+        builder.add(pool, f"{module}.pool")
+        scale = (weights[f"{module}.kv_norm"],)
+        entries = builder.write_to_cache(
+            builder.norm("rms_norm", made, scale, f"{module}.kv_norm", step.own * closed, width)
+        )
+        if is_zero(step.past):
+            return [entries]
+        before = floor_div(step.past, self.rate)
+        seen = before if most is None else minimum(before, step.new * most)
+        dims = (step.attended, before, width)
+        cached = Tensor(
+            builder.path("cache", f"{module} entries"), dims, step.kv, "kv", touched=step.attended * seen * width
+        )
+        return [entries, cached]
+
+    def _entries(self, builder: OperationBuilder, most: int | None) -> Size:
+        """Pairs of a query and a compressed entry it attends to."""
+        step = builder.step
+        if step.full:
+            return step.new * floor_div(step.length, self.rate)
+        return compressed_pairs(step.new, step.past, self.rate, most)
+
+    def _select(
+        self, builder: OperationBuilder, x: Tensor, narrow: Tensor, weights: dict[str, Weight], selector: Indexer
+    ) -> None:
+        step = builder.step
+        entries = self._compress(builder, x, weights, "indexer", selector.width, None)
+        q = builder.linear(weights["indexer.q_b_proj"], narrow, step.tokens)
+        w = builder.linear(weights["indexer.weights_proj"], x, step.tokens)
+        pairs = self._entries(builder, None)
+        read = (q, w, *entries)
+        builder.add(index_scores(builder, read, pairs, selector.heads, selector.width, selector.most), "indexer.scores")

@@ -1,0 +1,313 @@
+"""Several residual streams that are mixed before and after each block (hyper-connections, DeepSeek-V4).
+
+Source: DeepSeek-V4 technical report, section 2.2, and the transformers implementation (modular_deepseek_v4.py).
+
+Alternating updates and learned residuals of low rank (Gemma 3n).
+
+``n`` streams of the hidden state run through the model; each layer predicts all of them, computes one, and corrects
+the others by what it learned. Mixing ``n`` numbers is arithmetic of the vector unit.
+
+Sources: Baykal et al., arXiv:2301.13310 (AltUp); Menghani et al., arXiv:2411.07501 (LAuReL); the transformers
+implementation (modular_gemma3n.py).
+
+What every layer gets of each token beside the hidden state: rows of a table of its own (Gemma 3n and 4).
+
+A table has a row for each word, as long as all layers' inputs together; of it only the rows of the tokens move.
+
+>>> table = PerLayerEmbedding("", 100, 64, 8, 3)
+>>> [weight.shape for weight in table.weights()], table.active()
+([(100, 24), (24, 64), (8,)], 1568)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from roofline.models.blocks.mlp import ACTIVATIONS
+from roofline.models.description import Block
+from roofline.models.operation_builder import OperationBuilder
+from roofline.models.weights import Weight
+from roofline.ops.embedding import embedding
+from roofline.sizes import Size
+from roofline.work import Op, Tensor, Work
+
+
+@dataclass(frozen=True, slots=True)
+class CopyToStreams(Block):
+    """Copy the embedding into every stream."""
+
+    streams: int
+    width: int
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        builder.stream = builder.output("", x.dims[0], self.streams * self.width)
+        builder.add(Op("", "copy", Work(), (x,), (builder.stream,), {"elements": builder.stream.elements}), "")
+        return builder.stream
+
+
+@dataclass(frozen=True, slots=True)
+class CollapseStreams(Block):
+    """Compute the mixing weights from all streams and collapse them into a block's input.
+
+    ``outputs`` are the weights for each token: n before the block, n after it, n·n between streams (n alone at the end
+    of the model). They are kept in fp32 and multiplied as tf32, which matrix units take.
+    """
+
+    streams: int
+    width: int
+    last: bool = False
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        n = self.streams
+        rows = n if self.last else (2 + n) * n
+        names = ("hc_fn", "hc_base", "hc_scale") if self.last else ("fn", "base", "scale")
+        shapes = ((rows, n * self.width), (rows,), (1 if self.last else 3,))
+        return tuple(Weight(name, shape, "other", "fp32") for name, shape in zip(names, shapes, strict=True))
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        streams = builder.stream
+        rows = streams.dims[0]
+        flat = builder.norm("rms_norm", streams, (), "norm", rows, self.streams * self.width)
+        fn, base, scale = self.weights()
+        mixed = builder.linear(fn, flat, rows, compute="tf32")
+        out = builder.output("collapse", rows, self.width)
+        read = (streams, mixed, *builder.read_weight(base)[0], *builder.read_weight(scale)[0])
+        work = Work.flops("vector", "fp32", 2 * rows * self.streams * self.width)
+        builder.add(Op("", "reduction", work, read, (out,), {"elements": rows * self.streams * self.width}), "collapse")
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandStreams(Block):
+    """Add a block's result to every stream, the streams mixed by an n x n matrix of the token's own."""
+
+    streams: int
+    width: int
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        before = builder.stream
+        out = builder.output("mix", *before.dims)
+        elements: Size = before.elements
+        work = Work.flops("vector", builder.step.activations, 2 * elements * self.streams + 2 * elements)
+        builder.add(Op("", "elementwise", work, (x, before), (out,), {"elements": elements}), "mix")
+        builder.stream = replace(out)
+        return builder.stream
+
+
+_PREDICTED, _CORRECTED = "predictions", "corrected streams"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProjections(Block):
+    """Make the streams of one hidden state, or ``back`` one of the streams: a matrix for each but the first.
+
+    Each is brought to the magnitude of the first; ``back`` takes their mean.
+    """
+
+    streams: int
+    width: int
+    back: bool = False
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        return tuple(Weight(str(number), (self.width, self.width)) for number in range(self.streams - 1))
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        count, wide = x.dims[0], self.streams * self.width
+        part = Tensor(x.ident, (count, self.width), x.dtype, x.role)
+        parts = [builder.linear(weight, part, count) for weight in self.weights()]
+        out = builder.output("streams", count, self.width if self.back else wide)
+        # a square and a sum for each magnitude, a product to scale by it, a sum for the mean
+        flops = count * self.width * (2 * self.streams + (2 if self.back else 1) * (self.streams - 1))
+        work = Work.flops("vector", builder.step.activations, flops)
+        builder.add(Op("", "reduction", work, (part, *parts), (out,), {"elements": count * wide}), "streams")
+        builder.stream = out
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class AltUpPredict(Block):
+    """Predict every stream as a mixture of all, by weights of the token's own; what is predicted first is computed."""
+
+    streams: int
+    width: int
+
+    SHARED: ClassVar[tuple[str, str]] = ("router_norm", "modality_router")
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        n = self.streams
+        return (
+            Weight("router_norm", (self.width,), "norm"),
+            Weight("modality_router", (n, self.width), "router"),
+            Weight("prediction_coefs", (n * n, n), "other"),
+        )
+
+    def route(self, builder: OperationBuilder, x: Tensor, part: str) -> Tensor:
+        """Weigh the streams by what ``x`` holds."""
+        scale, router, _ = self.weights()
+        count = x.dims[0]
+        seen = builder.norm("rms_norm", x, (scale,), f"{part}.{scale.name}", count, self.width)
+        found = builder.linear(router, seen, count)
+        return builder.elementwise("tanh", (found,), f"{part}.modalities")
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        streams, n = builder.stream, self.streams
+        count = streams.dims[0]
+        active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
+        weights = builder.linear(self.weights()[2], self.route(builder, active, "predict"), count)
+        out = builder.output("predictions", count, n * self.width)
+        elements = count * n * self.width
+        work = Work.flops("vector", builder.step.activations, (2 * n + 1) * elements)
+        builder.add(Op("", "elementwise", work, (streams, weights), (out,), {"elements": elements}), "predictions")
+        builder.kept[_PREDICTED] = [out]
+        builder.stream = Tensor(out.ident, (count, self.width), out.dtype)
+        return builder.stream
+
+
+@dataclass(frozen=True, slots=True)
+class AltUpCorrect(Block):
+    """Correct every stream by what computing the first has changed; returns the first, scaled."""
+
+    streams: int
+    width: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        n = self.streams
+        return (
+            Weight("correction_coefs", (n, n), "other"),
+            Weight("correct_output_scale", (self.width,), "other"),
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        coefficients, scale = self.weights()
+        count, n = x.dims[0], self.streams
+        before = builder.from_earlier(_PREDICTED)[0]
+        routed = AltUpPredict(self.name, n, self.width).route(builder, x, "correct")
+        weights = builder.linear(coefficients, routed, count)
+        out = builder.output("corrected", count, n * self.width)
+        elements = count * n * self.width
+        work = Work.flops("vector", builder.step.activations, count * self.width * (2 * n + 1))
+        builder.add(Op("", "elementwise", work, (x, before, weights), (out,), {"elements": elements}), "corrected")
+        builder.kept[_CORRECTED] = [out]
+        first = Tensor(out.ident, (count, self.width), out.dtype)
+        return builder.elementwise("multiply", (first, *builder.read_weight(scale)[0]), "scaled", like=first)
+
+
+@dataclass(frozen=True, slots=True)
+class AddToOtherStreams(Block):
+    """Add a result to every stream but the first."""
+
+    streams: int
+    width: int
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        before = builder.from_earlier(_CORRECTED)[0]
+        out = builder.output("", *before.dims)
+        elements = before.dims[0] * (self.streams - 1) * self.width
+        work = Work.flops("vector", builder.step.activations, elements)
+        builder.add(Op("", "elementwise", work, (x, before), (out,), {"elements": elements}), "")
+        builder.stream = out
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class LowRankResidual(Block):
+    """A residual of low rank: two narrow matrices and a norm beside what comes in."""
+
+    width: int
+    rank: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        return (
+            Weight("linear_left", (self.rank, self.width)),
+            Weight("linear_right", (self.width, self.rank)),
+            Weight("post_laurel_norm", (self.width,), "norm"),
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        left, right, scale = self.weights()
+        count = x.dims[0]
+        narrow = builder.linear(left, x, count)
+        wide = builder.linear(right, narrow, count)
+        wide = builder.norm("rms_norm", wide, (scale,), scale.name, count, self.width)
+        return builder.elementwise("add", (wide, x), "add")
+
+
+_HANDED = "the inputs of its layers"
+
+
+@dataclass(frozen=True, slots=True)
+class PerLayerEmbedding(Block):
+    """Look the inputs of all ``layers`` up, ``each`` wide, and add a projection of the embedding to them."""
+
+    rows: int
+    width: int
+    each: int
+    layers: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        wide = self.layers * self.each
+        return (
+            Weight("embed_tokens_per_layer", (self.rows, wide), "embedding"),
+            Weight("per_layer_model_projection", (wide, self.width)),
+            Weight("per_layer_projection_norm", (self.each,), "norm"),
+        )
+
+    def active(self) -> int:
+        """Parameters that one token uses."""
+        return sum(weight.elements // (self.rows if weight.kind == "embedding" else 1) for weight in self.weights())
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        table, projection, scale = self.weights()
+        step, count = builder.step, x.dims[0]
+        tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
+        found = builder.output("rows", count, self.layers * self.each)
+        builder.add(embedding(builder.read_weight(table)[0][0], tokens, found), table.name)
+        made = builder.linear(projection, x, count)
+        made = builder.norm("rms_norm", made, (scale,), scale.name, count * self.layers, self.each)
+        builder.kept[_HANDED] = [builder.elementwise("add", (made, found), "per_layer_inputs", like=found)]
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class PerLayerInput(Block):
+    """Multiply a narrow projection of the hidden state by the layer's own input, and widen the result again."""
+
+    width: int
+    each: int
+    activation: str
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        return (
+            Weight("per_layer_input_gate", (self.each, self.width)),
+            Weight("per_layer_projection", (self.width, self.each)),
+            Weight("post_per_layer_input_norm", (self.width,), "norm"),
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the block's operations and return what they make of ``x``."""
+        gate, projection, scale = self.weights()
+        count = x.dims[0]
+        every = builder.from_earlier(_HANDED)[0]
+        narrow = builder.linear(gate, x, count)
+        narrow = builder.elementwise(ACTIVATIONS[self.activation], (narrow,), "per_layer_act")
+        own = Tensor(every.ident, (count, self.each), every.dtype)
+        narrow = builder.elementwise("multiply", (narrow, own), "per_layer_multiply")
+        wide = builder.linear(projection, narrow, count)
+        return builder.norm("rms_norm", wide, (scale,), scale.name, count, self.width)
