@@ -115,7 +115,7 @@ def serve_bound(
     takes (formats, ``past``, ``logits``, ``count`` …) is in :func:`roofline.models.prefill`,
     :func:`roofline.models.decode` and :func:`roofline.models.mixed`; the target's options are those of
     :func:`roofline.bound`. Over several chips (``tensor``, ``expert``, ``pipeline``, ``data``, ``context_parallel`` and
-    the rest of :class:`roofline.models.parallelism.layout.Parallelism`) ``batch`` is that of all, and the answer one chip's;
+    the rest of :class:`roofline.models.Parallelism`) ``batch`` is that of all, and the answer one chip's;
     numbers of chips may be arrays that broadcast with the sizes. With ``pipeline`` it is that of the slowest stage, the
     times those of all (:class:`roofline.models.pipeline.Pipelined`). The footprint holds weights, keys and values and
     the activations alive at once.

@@ -444,8 +444,8 @@ def local_model(
 ) -> tuple[Model, Machine]:
     """One chip's part of a model that is laid out as ``ways`` says, and the machine with its chips named so.
 
-    ``options`` are those of :meth:`roofline.models.parallelism.layout.Parallelism.on`, in place of ``ways``: ``tensor`` chips
-    split the model, ``expert`` hold whole experts; chips that are left over run copies.
+    In place of ``ways``, ``options`` are those of :meth:`roofline.models.Parallelism.on`: ``tensor`` chips split the
+    model, ``expert`` chips hold whole experts; chips that are left over run copies.
     """
     ways = Parallelism.on(machine, **options) if ways is None else ways
     if ways.pipeline > 1:
