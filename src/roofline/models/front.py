@@ -18,11 +18,11 @@ from roofline.bounds.shown import Shown
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
-from roofline.models.chip_pool import pool as pooled
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.generating import form_of, timed
-from roofline.models.parallelism import Parallelism, taken
+from roofline.models.parallelism.layout import Parallelism, take_layout_options
+from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving import serve_bound
 from roofline.quantity import format_quantity, parse
 from roofline.sizes import Size, check
@@ -194,7 +194,7 @@ def latency_throughput(
             local["expert"] = ways
         answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local)
         answers.append(answer)
-        chips = Parallelism.on(answer.machine, **taken(local)).chips * on_these.pooled
+        chips = Parallelism.on(answer.machine, **take_layout_options(local)).chips * on_these.pooled
         choices += _rows(answer, ways, chips, form)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     return Front(

@@ -27,7 +27,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import links_inside_out
 from roofline.hardware.torus import TORUS_DIMENSIONS
-from roofline.models.blocks.experts import Experts
+from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.config import load
 from roofline.models.description import Model
 
@@ -131,7 +131,7 @@ def _candidates(model: Model, kind: str) -> list[int]:
     """Numbers that divide the heads or the experts; several sizes in a model leave those that divide one."""
     blocks = [block for layer in dict.fromkeys(model.layers) for block in layer.blocks]
     if kind == "expert":
-        sizes = {block.count for block in blocks if isinstance(block, Experts)}
+        sizes = {block.count for block in blocks if isinstance(block, MixtureOfExperts)}
     else:
         sizes = {size for block in blocks if isinstance(size := getattr(block, "heads", None), int)}
     return sorted({n for size in sizes for n in range(2, min(size, _MOST) + 1) if size % n == 0})

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Mesh
-from roofline.models.blocks.exchange import exchanged
+from roofline.models.blocks.collectives import collective_operation
 from roofline.ops.collective_picks import Picks
 from roofline.sizes import LARGEST, Size
 from roofline.work import Op, Tensor, Work
@@ -190,7 +190,7 @@ def _collective(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
     density = op.options["density"]
     if isinstance(density, Picks):  # gradients go to every chip that had a copy
         density = replace(density, copies=1)
-    found = exchanged(kind, axes, op.dims["bytes"], x, out, density=density)
+    found = collective_operation(kind, axes, op.dims["bytes"], x, out, density=density)
     return [replace(found, where=f"{op.where} gradient", repeat=op.repeat)]
 
 
