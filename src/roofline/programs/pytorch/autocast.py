@@ -13,7 +13,7 @@ from unittest import mock
 
 import torch
 
-from roofline.programs.pytorch.values import map_tensors
+from roofline.programs.pytorch.tensors import map_tensors
 
 _CONVOLUTIONS = [f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)]
 

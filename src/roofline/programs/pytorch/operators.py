@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -73,12 +73,13 @@ def _bounds(args: Any) -> tuple[int, int]:
     return (numbers[0] if len(numbers) > 1 else 0), numbers[-1] - 1
 
 
-class Facts(NamedTuple):
+class OperatorTraits(NamedTuple):
     """What holds for an operation of the dispatcher, whatever its arguments."""
 
     full_name: str
     name: str
     arguments: tuple[str, ...]
+    defaults: tuple[Any, ...]
     mutated: tuple[str, ...]
     out_names: tuple[str, ...]
     only_written: frozenset[str]
@@ -98,9 +99,10 @@ class Facts(NamedTuple):
         """Whether a result that shares storage with an argument is a view of it."""
         return self.full_name.startswith("aten.") and not self.mutated
 
-    def inputs(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments without those that only take a result (``out=``)."""
-        return {name: value for name, value in kwargs.items() if name not in self.only_written}
+    def bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Every argument of the schema with its value, given or by default."""
+        for place, (name, default) in enumerate(zip(self.arguments, self.defaults, strict=True)):
+            yield name, args[place] if place < len(args) else kwargs.get(name, default)
 
     def written(self, args: Any, kwargs: Any) -> Iterator[Any]:
         """The arguments the operation writes into."""
@@ -121,8 +123,8 @@ class Facts(NamedTuple):
 
 
 @cache
-def facts_of(func: Any) -> Facts:
-    """Read the facts of an operation off its schema and tags."""
+def traits_of(func: Any) -> OperatorTraits:
+    """Read the traits of an operation off its schema and tags."""
     schema = func._schema
     space, _, name = schema.name.partition("::")
     tags = set(func.tags)
@@ -134,10 +136,11 @@ def facts_of(func: Any) -> Facts:
     }
     outs = tuple(_alias(item, aliases) for item in schema.returns)
     plain = name.rstrip("_") or name
-    return Facts(
+    return OperatorTraits(
         full_name=f"{space}.{plain if not name.startswith('__') else name}",
         name=plain if not name.startswith("__") else name,
         arguments=tuple(item.name for item in schema.arguments),
+        defaults=tuple(item.default_value for item in schema.arguments),
         mutated=tuple(i.name for i in schema.arguments if i.alias_info is not None and i.alias_info.is_write),
         out_names=outs if any(outs) else (),
         only_written=frozenset(item.name for item in schema.arguments if item.is_out),

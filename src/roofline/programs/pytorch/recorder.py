@@ -22,11 +22,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from roofline.errors import InputError, RooflineError
 from roofline.programs.pytorch.autocast import Autocast
 from roofline.programs.pytorch.open_sizes import OpenSizes
-from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Facts, facts_of, opened
-from roofline.programs.pytorch.registry import Call, Priced, find, find_function, find_shape, price
+from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, OperatorTraits, opened, traits_of
+from roofline.programs.pytorch.registry import Call, Operand, Priced, find, find_function, find_shape, price
 from roofline.programs.pytorch.source_location import Place, Places
-from roofline.programs.pytorch.tensors import Identities, dtype_name
-from roofline.programs.pytorch.values import LARGEST_CONSTANT, all_whole, is_open, map_tensors, tensors_in
+from roofline.programs.pytorch.tensors import (
+    LARGEST_CONSTANT,
+    Identities,
+    all_whole,
+    dtype_name,
+    is_open,
+    map_tensors,
+    tensors_in,
+)
 from roofline.work import Op, Tensor
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -102,6 +109,43 @@ class Recorder:
         backward = torch._C._current_graph_task_id() != -1
         return self.identities.wrote(tensor, "gradient" if backward else "activation")
 
+    # ------------------------------------------------------------------------------------- what a call says
+
+    def call(self, name: str, args: Sequence[Any], outs: Sequence[Any] = (), names: Sequence[str] = ()) -> Call:
+        """A function that the user called as the call that its rule takes; without results nothing is read yet."""
+        operands = tuple(self.argument(value, is_read=bool(outs)) for value in args)
+        results = tuple(self.operand(out, self.wrote(out)) for out in outs)
+        return Call(f"aten.{name}", name, operands, tuple(names), results)
+
+    def argument(self, value: Any, *, is_read: bool = True) -> Any:
+        """An argument as a rule takes it: tensors as operands, open sizes as formulas."""
+        if isinstance(value, torch.Tensor):
+            return self.operand(value, self.identities.read(value) if is_read else None)
+        if isinstance(value, list | tuple):
+            return tuple(self.argument(item, is_read=is_read) for item in value)
+        if isinstance(value, torch.SymInt | torch.SymFloat):
+            return self.open.plain(value)
+        return value
+
+    def operand(self, tensor: Any, moved: Tensor | None = None) -> Operand:
+        """A tensor as a rule takes it; its values only where they are known."""
+        values = tensor if self.known(tensor) else None
+        return Operand(self.shape(tensor), dtype_name(tensor.dtype), moved, tensor.layout != torch.strided, values)
+
+    def shape(self, tensor: Any) -> tuple[Any, ...]:
+        """The shape of a tensor, of open sizes the formulas."""
+        return tuple(map(self.open.plain, tensor.shape)) if self.open else tuple(tensor.shape)
+
+    def packed_weights(self, pack: Any) -> tuple[Operand, ...]:
+        """Weights that PyTorch has packed, and their bias: they are asked what they hold."""
+        weight, bias = pack.unpack()
+        named = ((weight, f"pack{id(pack)}"), (bias, f"pack{id(pack)}.bias"))
+        return tuple(
+            self.operand(item, Tensor(ident, tuple(item.shape), dtype_name(item.dtype), "weight"))
+            for item, ident in named
+            if item is not None
+        )
+
     # ------------------------------------------------------------------------------------- values and shapes
 
     def known(self, tensor: Any) -> bool:
@@ -161,39 +205,39 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         if not isinstance(func, torch._ops.OpOverload):
             return self._higher_order(func, args, kwargs)
         with torch._C.DisableTorchFunction():
-            facts = facts_of(func)
-            if self.recorder.open and find(facts.full_name) is None and func._can_decompose():
+            traits = traits_of(func)
+            if self.recorder.open and find(traits.full_name) is None and func._can_decompose():
                 with self:  # with open sizes PyTorch hands over some operations before it takes them apart
                     parts = func.decompose(*args, **kwargs)
                 if parts is not NotImplemented:
                     return parts
-            return self._seen(facts, func, args, kwargs)
+            return self._seen(traits, func, args, kwargs)
 
-    def _seen(self, facts: Facts, func: Any, args: Any, kwargs: Any) -> Any:
+    def _seen(self, traits: OperatorTraits, func: Any, args: Any, kwargs: Any) -> Any:
         """Run one operation on shapes, or on values that are known, and write it down."""
         recorder = self.recorder
         tensors = tensors_in((args, kwargs))
         if tensors and all(recorder.known(tensor) for tensor in tensors):
-            result = self._on_values(facts, func, args, kwargs, tensors)
+            result = self._on_values(traits, func, args, kwargs, tensors)
         elif tensors:
-            result = self._on_shapes(facts, func, args, kwargs, tensors)
+            result = self._on_shapes(traits, func, args, kwargs, tensors)
         else:
-            result = self._from_nothing(facts, func, args, kwargs)
+            result = self._from_nothing(traits, func, args, kwargs)
         if recorder.quiet:
             recorder.places.remember()
         else:
-            self._record(facts, args, kwargs, tensors, result)
+            self._record(traits, args, kwargs, tensors, result)
         return result
 
-    def _on_values(self, facts: Facts, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
+    def _on_values(self, traits: OperatorTraits, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
         """All values are known and few: work them out."""
         total = sum(tensor.nbytes if tensor.layout == torch.strided else 0 for tensor in tensors)
-        if facts.value_asked:
+        if traits.value_asked:
             return func(*args, **kwargs)
-        if facts.heavy or facts.random or total > LARGEST_CONSTANT or torch._C._current_graph_task_id() != -1:
-            return self._on_shapes(facts, func, args, kwargs, tensors)
+        if traits.heavy or traits.random or total > LARGEST_CONSTANT or torch._C._current_graph_task_id() != -1:
+            return self._on_shapes(traits, func, args, kwargs, tensors)
         local = _on(kwargs, "cpu")
-        if not facts.is_view and not facts.mutated and total > 4096:
+        if not traits.is_view and not traits.mutated and total > 4096:
             shapes = map_tensors((args, _on(kwargs, "meta")), self.recorder.shape_of)
             try:
                 guess = func(*shapes[0], **shapes[1])
@@ -203,67 +247,76 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
                 return guess
         return func(*args, **local)
 
-    def _on_shapes(self, facts: Facts, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
+    def _on_shapes(self, traits: OperatorTraits, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
         """Some values are not known: only shapes go through."""
         recorder = self.recorder
-        if facts.value_asked:
-            raise self._needs_values(facts)
-        if facts.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
+        if traits.value_asked:
+            raise self._needs_values(traits)
+        if traits.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
             hint = "give the inputs the dtype of the weights, convert one, or use torch.autocast"
-            raise self._refused(facts, tensors, "operands of different dtypes", hint)
-        if facts.name == "index":
+            raise self._refused(traits, tensors, "operands of different dtypes", hint)
+        if traits.name == "index":
             args = (args[0], [place for item in args[1] for place in recorder.chosen(item)])
             tensors = tensors_in(args)
-        written = [value for value in facts.written(args, kwargs) if value is not None]
+        written = [value for value in traits.written(args, kwargs) if value is not None]
         shaped_args, shaped_kwargs = map_tensors((args, _on(kwargs, "meta")), recorder.shape_of)
-        made = find_shape(facts.full_name)
+        made = find_shape(traits.full_name)
         result = made(shaped_args, shaped_kwargs) if made is not None else NotImplemented
         if result is not NotImplemented:
             return result
-        if facts.shape_from_values and _by_values(facts, tensors):
-            raise self._needs_values(facts)
+        if traits.shape_from_values and _by_values(traits, tensors):
+            raise self._needs_values(traits)
         try:
             result = func(*shaped_args, **shaped_kwargs)
         except RooflineError:
             raise
         except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError, AssertionError) as error:
-            raise self._failed(facts, tensors, error) from error
+            raise self._failed(traits, tensors, error) from error
         for value in tensors_in(written):
             recorder.spoil(value)
-        return facts.returned(result, args, kwargs) if written else result
+        return traits.returned(result, args, kwargs) if written else result
 
-    def _from_nothing(self, facts: Facts, func: Any, args: Any, kwargs: Any) -> Any:
+    def _from_nothing(self, traits: OperatorTraits, func: Any, args: Any, kwargs: Any) -> Any:
         """A tensor out of nothing: a constant keeps its values if it is small."""
-        if not facts.takes_device:
+        if not traits.takes_device:
             return func(*args, **kwargs)
         recorder = self.recorder
         guess = func(*args, **_on(kwargs, "meta", force=True))
         if not recorder.constants or not (
-            recorder.float_constants or facts.name == "scalar_tensor" or all_whole(guess)
+            recorder.float_constants or traits.name == "scalar_tensor" or all_whole(guess)
         ):
             return guess
-        if facts.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
-            return torch.full(guess.shape, MIDDLES[facts.name](args), dtype=guess.dtype)
-        constant = facts.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
+        if traits.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
+            return torch.full(guess.shape, MIDDLES[traits.name](args), dtype=guess.dtype)
+        constant = traits.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
         constant = constant and not (recorder.open and is_open(guess))
         if constant and sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
             return func(*args, **_on(kwargs, "cpu", force=True))
         return guess
 
-    def _record(self, facts: Facts, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
+    def _record(self, traits: OperatorTraits, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
         recorder = self.recorder
         outs = tensors_in(result)
-        if facts.is_view or facts.free or (facts.may_be_view and _shares(tensors, outs)):
+        if traits.is_view or traits.free or (traits.may_be_view and _shares(tensors, outs)):
             recorder.places.remember()
             return
-        identities = recorder.identities
-        read = {id(tensor): identities.read(tensor) for tensor in tensors_in((args, facts.inputs(kwargs)))}
-        mutated = {id(tensor) for tensor in tensors_in(list(facts.written(args, kwargs)))}
+        operands = tuple(
+            recorder.packed_weights(value)
+            if traits.full_name.startswith("quantized.") and hasattr(value, "unpack")
+            else recorder.argument(value, is_read=name not in traits.only_written)
+            for name, value in traits.bound(args, kwargs)
+        )
+        mutated = {id(tensor) for tensor in tensors_in(list(traits.written(args, kwargs)))}
         role = "gradient" if torch._C._current_graph_task_id() != -1 else "activation"
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
-        writes = [identities.wrote(out, role, in_place=id(out) in mutated, part=facts.in_parts) for out in targets]
-        call = Call(facts.name, args, kwargs, targets, read, writes, facts.arguments)
-        recorder.emit(price(facts, call))
+        wrote = recorder.identities.wrote
+        results = tuple(
+            recorder.operand(out, wrote(out, role, in_place=id(out) in mutated, part=traits.in_parts))
+            for out in targets
+        )
+        in_place = bool(targets and args) and targets[0] is args[0]
+        call = Call(traits.full_name, traits.name, operands, traits.arguments, results, in_place)
+        recorder.emit(price(call, pointwise=traits.pointwise, reduction=traits.reduction))
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
         chosen = find_function(func)
@@ -278,19 +331,19 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         line = self.recorder.places.line()
         return f"{line}: " if line else ""
 
-    def _needs_values(self, facts: Facts) -> InputError:
-        if facts.value_asked:
+    def _needs_values(self, traits: OperatorTraits) -> InputError:
+        if traits.value_asked:
             return InputError(
                 f"{self._here()}the program asks for the value of a tensor (item(), bool() or a Python number from it)"
                 f", and only shapes are known",
                 hint="trace the branch that matters as a function of its own, or pass the value as a Python number",
             )
         return InputError(
-            f"{self._here()}the shape of the result of {facts.name} depends on values, and only shapes are known",
+            f"{self._here()}the shape of the result of {traits.name} depends on values, and only shapes are known",
             hint="give integer inputs as real tensors, or trace with a function that states the size",
         )
 
-    def _failed(self, facts: Facts, tensors: Sequence[Any], error: Exception) -> Exception:
+    def _failed(self, traits: OperatorTraits, tensors: Sequence[Any], error: Exception) -> Exception:
         opened = self.recorder.open
         said = str(error).strip().splitlines()
         reason = opened.named(said[0]) if said else type(error).__name__
@@ -300,12 +353,12 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
             if missing
             else "check the shapes of the inputs"
         )
-        return self._refused(facts, tensors, reason.rstrip("."), hint)
+        return self._refused(traits, tensors, reason.rstrip("."), hint)
 
-    def _refused(self, facts: Facts, tensors: Sequence[Any], reason: str, hint: str) -> InputError:
+    def _refused(self, traits: OperatorTraits, tensors: Sequence[Any], reason: str, hint: str) -> InputError:
         opened = self.recorder.open
         shapes = ", ".join(f"{dtype_name(t.dtype)}{[opened.plain(n) for n in t.shape]}" for t in tensors)
-        return InputError(f"{self._here()}{facts.name}({shapes}) fails: {reason}", hint=hint)
+        return InputError(f"{self._here()}{traits.name}({shapes}) fails: {reason}", hint=hint)
 
 
 class Called(TorchFunctionMode):  # type: ignore[misc]
@@ -387,9 +440,9 @@ def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, A
     return changed
 
 
-def _by_values(facts: Facts, tensors: Sequence[Any]) -> bool:
+def _by_values(traits: OperatorTraits, tensors: Sequence[Any]) -> bool:
     """Whether the shape of a result depends on values here: indexing does only with masks."""
-    return facts.name != "index" or any(t.dtype in (torch.bool, torch.uint8) for t in tensors[1:])
+    return traits.name != "index" or any(t.dtype in (torch.bool, torch.uint8) for t in tensors[1:])
 
 
 def _shares(inputs: Sequence[Any], outs: Sequence[Any]) -> bool:

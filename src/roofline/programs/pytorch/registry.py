@@ -1,39 +1,47 @@
-"""Which rule prices which PyTorch operation. A family of rules is one file of ``pytorch/rules``.
+"""Calls of PyTorch operations as plain values, and the rules that price them.
 
-Two kinds of rules. ``rule("aten.mm")`` prices an operation of the dispatcher, which is what backward passes and
-decompositions arrive as. ``function(torch.nn.functional.linear)`` takes a call as the user wrote it, before PyTorch
-takes it apart. Adding an operation touches one file:
+A :class:`Call` says what is called: shapes, number formats and plain arguments. It does not say where it was seen: a
+traced program and a row of a profile become the same call, and reading a profile needs no torch. ``rule("mm")`` prices
+an operation of the dispatcher; a family of rules is one file of ``rules``. ``function(torch.nn.functional.linear)``
+takes a call as the user wrote it, before PyTorch takes it apart; such rules need torch, and stand in ``functions``.
+Adding an operation touches one file:
 
 >>> @rule("mylib.swish2")
 ... def swish2(call):
 ...     return pricing.elementwise("silu", call.reads, call.writes, name=call.name)
->>> find("mylib.swish2") is swish2
-True
+>>> x = Operand((64, 8), "fp32", Tensor("x", (64, 8), "fp32"))
+>>> price(Call("mylib.swish2", "swish2", (x,), results=(x,))).work
+Work(flops/vector/fp32: 2048)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+from roofline import dtypes
+from roofline.errors import InputError
 from roofline.ops import pricing
 from roofline.programs.rule_table import RuleTable
+from roofline.sizes import Size, maximum, product
 from roofline.work import Op, Tensor
-
-if TYPE_CHECKING:
-    from roofline.programs.pytorch.operators import Facts
-    from roofline.programs.pytorch.recorder import Recorder
 
 __all__ = [
     "Call",
+    "Operand",
     "Priced",
-    "pricing",
     "find",
     "find_function",
     "find_shape",
     "function",
+    "is_operand",
+    "known_names",
     "load",
+    "load_functions",
+    "operands_in",
     "price",
+    "pricing",
     "rule",
     "shape",
 ]
@@ -42,60 +50,137 @@ __all__ = [
 Priced: TypeAlias = "Op | Sequence[Op] | None"
 
 
-class Call:
-    """One call of an operation: its arguments and the tensors it reads and writes.
+@dataclass(frozen=True, slots=True, eq=False)
+class Operand:
+    """A tensor that an operation takes or gives.
 
-    ``name`` is the operation without its namespace and overload (``mm``); ``args`` and ``kwargs`` hold torch values,
-    ``outs`` the tensors that came out, ``reads`` and ``writes`` the same as :class:`~roofline.work.Tensor`.
+    ``tensor`` is what moves when it is read or written: None where it only takes a result. ``values`` is PyTorch's own
+    tensor where its values are known, so that a mask can be looked at.
     """
 
-    __slots__ = ("_read", "args", "kwargs", "name", "outs", "reads", "schema", "writes")
+    shape: tuple[Size, ...]
+    dtype: str
+    tensor: Tensor | None = None
+    is_sparse: bool = False
+    values: Any = None
 
-    def __init__(
-        self,
-        name: str,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        outs: Sequence[Any],
-        read: dict[int, Tensor],
-        writes: Sequence[Tensor],
-        schema: Sequence[str] = (),
-    ) -> None:
-        self.name = name
-        self.args = args
-        self.kwargs = kwargs
-        self.outs = outs
-        self.schema = schema
-        self._read = read
-        self.reads: tuple[Tensor, ...] = tuple({tensor.ident: tensor for tensor in read.values()}.values())
-        self.writes: tuple[Tensor, ...] = tuple(writes)
+    @property
+    def elements(self) -> Size:
+        """Elements of the whole shape."""
+        return product(self.shape)
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether its numbers are complex."""
+        return dtypes.get(self.dtype).family == "complex"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of an operation.
+
+    ``name`` is the operation without its namespace, overload and trailing underscore (``mm``); ``args`` are all
+    arguments in the order of its schema, defaults among them, and ``names`` what the schema calls them. A tensor is an
+    :class:`Operand`. ``in_place`` says that the first argument is what is written.
+    """
+
+    full_name: str
+    name: str
+    args: tuple[Any, ...]
+    names: tuple[str, ...] = ()
+    results: tuple[Operand, ...] = ()
+    in_place: bool = False
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An argument by the name it has in the operation's schema."""
-        if name in self.kwargs:
-            return self.kwargs[name]
-        if name in self.schema:
-            place = self.schema.index(name)
-            if place < len(self.args):
-                return self.args[place]
-        return default
+        """A plain argument by its name in the schema; the default where it is not there or is not told."""
+        if name not in self.names:
+            return default
+        place = self.names.index(name)
+        value = self.args[place] if place < len(self.args) else UNTOLD
+        return default if value is UNTOLD else value
+
+    def stated(self, name: str, default: Any = None) -> Any:
+        """The same, where a guess would be wrong: an argument that is there and not told is an error."""
+        value = self.get(name, UNTOLD)
+        if value is UNTOLD and name in self.names:
+            raise InputError(f"the value of {name} of {self.full_name} is not told")
+        return default if value is UNTOLD else value
+
+    def operand(self, name: str) -> Operand | None:
+        """A tensor argument by its name in the schema, None where none is given."""
+        found = self.get(name)
+        return found if isinstance(found, Operand) else None
+
+    def operands(self, *places: int) -> tuple[Operand, ...]:
+        """The tensors at these places; an error where one is not a tensor."""
+        found = tuple(self.args[place] for place in places)
+        if not all(isinstance(item, Operand) for item in found):
+            raise InputError(f"{self.full_name} has no tensor with a shape at one of the arguments {places}")
+        return found
+
+    def tensors(self, place: int) -> tuple[Operand, ...]:
+        """The tensors of a list."""
+        found = tuple(operands_in(self.args[place])) if place < len(self.args) else ()
+        if not found:
+            raise InputError(f"{self.full_name} has no list of tensors of known formats at argument {place}")
+        return found
+
+    @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """Everything that is read, each tensor once."""
+        return tuple({tensor.ident: tensor for tensor in self.read(*operands_in(self.args))}.values())
+
+    @property
+    def writes(self) -> tuple[Tensor, ...]:
+        """Everything that is written."""
+        return tuple(item.tensor for item in self.results if item.tensor is not None)
 
     def read(self, *values: Any) -> tuple[Tensor, ...]:
-        """The tensors among torch values that the operation reads."""
-        return tuple(self._read[id(value)] for value in values if value is not None)
+        """What moves of these operands; what is no tensor is left out."""
+        return tuple(item.tensor for item in values if isinstance(item, Operand) and item.tensor is not None)
+
+    def read_without(self, *values: Any) -> tuple[Tensor, ...]:
+        """Everything that is read but these operands."""
+        left_out = {tensor.ident for tensor in self.read(*values)}
+        return tuple(tensor for tensor in self.reads if tensor.ident not in left_out)
+
+
+#: An argument whose value a profile does not tell.
+UNTOLD: Any = type("Untold", (), {"__repr__": lambda self: "UNTOLD"})()
+
+
+def is_operand(value: Any) -> bool:
+    """Whether an argument is a tensor."""
+    return isinstance(value, Operand)
+
+
+def operands_in(value: Any) -> Iterator[Operand]:
+    """All tensors among arguments, in order."""
+    if isinstance(value, Operand):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from operands_in(item)
 
 
 Rule: TypeAlias = Callable[[Call], Priced]
-FunctionRule: TypeAlias = "Callable[[Recorder, Any, Sequence[Any], dict[str, Any]], Any]"
+
+#: A rule of a function: it gets the recorder, the function and its arguments.
+FunctionRule: TypeAlias = Callable[[Any, Any, Sequence[Any], dict[str, Any]], Any]
 
 ShapeRule: TypeAlias = Callable[[Sequence[Any], dict[str, Any]], Any]
 
 _RULES: RuleTable[Rule] = RuleTable("roofline.programs.pytorch.rules")
-_SHAPES: RuleTable[ShapeRule] = RuleTable("roofline.programs.pytorch.rules")
+_SHAPES: RuleTable[ShapeRule] = RuleTable("roofline.programs.pytorch.functions")
 _FUNCTIONS: dict[Any, FunctionRule] = {}
 
-#: Import every file of rules once.
-load = _RULES.load
+#: Import every file of rules that price calls, once; and every file of those that need torch.
+load, load_functions = _RULES.load, _SHAPES.load
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -136,28 +221,35 @@ def find(name: str) -> Rule | None:
     return _RULES.find(name)
 
 
+def known_names() -> list[str]:
+    """The full names of all operations that have a rule."""
+    load()
+    return _RULES.names()
+
+
 def find_function(called: Any) -> FunctionRule | None:
     """The rule of a function, None where there is none."""
     return _FUNCTIONS.get(called)
 
 
-def price(facts: Facts, call: Call) -> Priced:
-    """Apply the rule of an operation; one tagged elementwise or a reduction by PyTorch needs no rule of its own."""
-    chosen: Callable[[Call], Priced] | None = find(facts.full_name)
-    if chosen is None and facts.full_name.startswith("prims."):  # what gradients of gradients are taken apart into
-        chosen = find(f"aten.{facts.name}")
+def price(call: Call, *, pointwise: bool = False, reduction: bool = False) -> Priced:
+    """Apply the rule of an operation; one tagged pointwise or a reduction by PyTorch needs no rule of its own."""
+    chosen = find(call.full_name)
+    if chosen is None and call.full_name.startswith("prims."):  # what gradients of gradients are taken apart into
+        chosen = find(f"aten.{call.name}")
     if chosen is not None:
         return chosen(call)
-    if not call.reads and not call.writes:
+    reads, writes = call.reads, call.writes
+    if not reads and not writes:
         return None
-    if facts.pointwise:
-        return pricing.elementwise(call.name, call.reads, call.writes)
-    if facts.reduction and call.reads and call.writes:
-        elements, results = call.reads[0].elements, call.writes[0].elements
+    if pointwise:
+        return pricing.elementwise(call.name, reads, writes)
+    if reduction and reads and writes:
+        elements, results = reads[0].elements, writes[0].elements
         return pricing.reduction(
-            call.name, call.reads, call.writes, elements=max(elements, results), results=results or 1
+            call.name, reads, writes, elements=maximum(elements, results), results=maximum(1, results)
         )
-    return pricing.unknown(facts.full_name, call.reads, call.writes)
+    return pricing.unknown(call.full_name, reads, writes)
 
 
 def _full(name: str) -> str:

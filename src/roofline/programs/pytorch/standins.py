@@ -13,7 +13,7 @@ import torch
 
 from roofline.errors import InputError
 from roofline.programs.pytorch.open_sizes import OpenSizes
-from roofline.programs.pytorch.values import LARGEST_CONSTANT
+from roofline.programs.pytorch.tensors import LARGEST_CONSTANT
 from roofline.programs.specs import Spec
 from roofline.programs.specs import spec as read_spec
 from roofline.sizes import Size, is_symbol

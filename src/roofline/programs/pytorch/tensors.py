@@ -1,8 +1,11 @@
-"""Which tensor is which: views share a storage, writing in place makes a version, stride-0 dimensions count once."""
+"""Tensors of a traced program: those inside arguments, and which is which.
+
+Views share a storage, writing in place makes a version, and dimensions of stride 0 count once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -13,6 +16,55 @@ from roofline import dtypes
 from roofline.programs.pytorch.open_sizes import guessed
 from roofline.sizes import product
 from roofline.work import Op, Tensor
+
+#: What a program makes out of nothing, and whole numbers that a module holds, keep their values up to this size.
+LARGEST_CONSTANT = 64 * 2**20
+
+
+def tensors_in(value: Any) -> list[Any]:
+    """All tensors, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    if isinstance(value, dict):
+        return [tensor for item in value.values() for tensor in tensors_in(item)]
+    return []
+
+
+def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same with every tensor changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map_tensors(item, change) for item in value)
+    if isinstance(value, dict):
+        return {key: map_tensors(item, change) for key, item in value.items()}
+    return value
+
+
+def all_whole(value: Any) -> bool:
+    """Whether a result holds whole numbers, which have no gradient."""
+    return not any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in(value))
+
+
+def is_open(value: Any) -> bool:
+    """Whether a size of a result has no number."""
+    return any(isinstance(size, torch.SymInt) for tensor in tensors_in(value) for size in tensor.shape)
+
+
+def results_in(value: Any, depth: int = 3) -> list[Any]:
+    """The plain tensors that a program gives back, those that objects of its own hold (caches) among them."""
+    if isinstance(value, torch.Tensor):
+        return [value] if type(value) is torch.Tensor else []
+    if isinstance(value, list | tuple | set):
+        return [tensor for item in value for tensor in results_in(item, depth)]
+    if isinstance(value, dict):
+        return [tensor for item in value.values() for tensor in results_in(item, depth)]
+    held = getattr(value, "__dict__", None)
+    if depth == 0 or not isinstance(held, dict) or isinstance(value, torch.nn.Module | type) or callable(value):
+        return []
+    return results_in(dict(held), depth - 1)
 
 
 def dtype_name(dtype: Any) -> str:

@@ -36,9 +36,9 @@ from torch._dispatch.python import enable_python_dispatcher
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.programs.parts import given_back
 from roofline.programs.pytorch.autocast import autocast_without_a_device
+from roofline.programs.pytorch.functions.attention import making_biases
 from roofline.programs.pytorch.recorder import Called, Dispatched, Recorder
-from roofline.programs.pytorch.registry import load
-from roofline.programs.pytorch.rules.attention import making_biases
+from roofline.programs.pytorch.registry import load, load_functions
 from roofline.programs.pytorch.source_location import Places, module_paths
 from roofline.programs.pytorch.standins import (
     giving_back,
@@ -49,7 +49,7 @@ from roofline.programs.pytorch.standins import (
     standing_in,
     written,
 )
-from roofline.programs.pytorch.values import results_in
+from roofline.programs.pytorch.tensors import results_in
 from roofline.programs.specs import CALL_HINT, is_call
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
@@ -90,6 +90,7 @@ def trace(
     if not callable(program):
         raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a module or a function")
     load()
+    load_functions()
     given = (inputs, backward or optimizer is not None, optimizer, sizes, name, kwargs)
     roots = roots_of(program, inputs)
 

@@ -1,151 +1,104 @@
-"""Attention: the fused calls a user makes, the kernels behind them, their gradients, and the pairs masks let see."""
+"""Attention: the call a user makes, the kernels behind it, their gradients, and the pairs that masks let see."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from math import prod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
-from unittest import mock
 
-import torch
-import torch.nn.functional as F
-
+from roofline.ops.pricing import top_left_pairs
 from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
-from roofline.programs.pytorch.recorder import Recorder
-from roofline.programs.pytorch.registry import Call, Priced, function, pricing, rule
-from roofline.programs.pytorch.whole import Whole, run_whole
+from roofline.programs.pytorch.registry import Call, Operand, Priced, pricing, rule
+from roofline.sizes import Size, exact_div, is_symbol, minimum, product
 from roofline.work import Op, Tensor
 
 #: A mask that is added hides a score from here down.
 HIDDEN = -1e4
 
 
-class Facts(NamedTuple):
+class AttentionSizes(NamedTuple):
     """Sizes of one attention; ``pairs`` over all heads of the whole batch."""
 
-    batch: int
-    heads: int
-    kv_heads: int
-    q_length: int
-    kv_length: int
-    head_size: int
-    v_head_size: int
-    pairs: int
+    batch: Size
+    heads: Size
+    kv_heads: Size
+    q_length: Size
+    kv_length: Size
+    head_size: Size
+    v_head_size: Size
+    pairs: Size
     note: str
 
 
-def facts(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False) -> Facts:
+def attention_sizes(
+    shapes: Sequence[Sequence[Size]], mask: Operand | None = None, causal: bool = False
+) -> AttentionSizes:
     """Read sizes off q [.., N, S, H], k [.., K, T, H], v [.., K, T, V], and count the pairs that see each other."""
-    S, H = q.shape[-2:]
-    T, V = k.shape[-2], v.shape[-1]
-    lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])
-    heads = q.shape[-3] if q.dim() > 2 else 1
-    batch = prod(lead)
+    q, k, v = shapes
+    S, H = q[-2:]
+    T, V = k[-2], v[-1]
+    lead = broadcast(q[:-3], k[:-3])
+    heads = q[-3] if len(q) > 2 else 1
+    batch = product(lead)
     pairs, note = batch * heads * S * T, ""
     if causal:
         pairs, note = batch * heads * top_left_pairs(S, T), "causal attention"
     elif mask is not None:
-        found = visible(mask, (*lead, heads, S, T))
+        found = visible_pairs(mask, pairs)
         if found is None:
             note = "the values of an attention mask are not known: every score is counted"
         elif found != pairs:
             pairs, note = found, "attention masks are looked at: only scores they let through are counted"
-    kv_heads = k.shape[-3] if k.dim() > 2 else 1
-    return Facts(batch, heads, kv_heads, S, T, H, V, pairs, note)
+    return AttentionSizes(batch, heads, k[-3] if len(k) > 2 else 1, S, T, H, V, pairs, note)
 
 
-def top_left_pairs(S: int, T: int) -> int:
-    """Pairs of a causal mask aligned at the top left, as PyTorch's is_causal: query i sees keys 0 … i.
-
-    >>> top_left_pairs(3, 3), top_left_pairs(1, 5), top_left_pairs(5, 2)
-    (6, 1, 9)
-    """
-    return S * (S + 1) // 2 if S <= T else T * (T + 1) // 2 + (S - T) * T
-
-
-def visible(mask: Any, shape: Sequence[int]) -> int | None:
+def visible_pairs(mask: Operand, pairs: Size) -> Size | None:
     """Count the scores a mask lets through, None where its values are not known."""
-    if mask.device.type == "meta":
+    if mask.values is None:
         return None
-    chosen = mask if mask.dtype == torch.bool else mask > HIDDEN
-    repeated = prod(shape) // max(1, prod(torch.broadcast_shapes(mask.shape, (1,) * len(shape))))
-    return int(chosen.sum().item() * repeated)
+    chosen = mask.values if mask.dtype == "bool" else mask.values > HIDDEN
+    return int(chosen.sum().item()) * (pairs // max(1, mask.elements))
 
 
-def operation(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], found: Facts, *, matmuls: int = 2) -> Op:
+def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
+    """The shape that operands have together: sizes stand from the last, and a 1 is repeated as often as needed.
+
+    >>> broadcast((4, 1, 8), (6, 8))
+    (4, 6, 8)
+    """
+    rank = max(map(len, shapes))
+    columns = zip(*[(*[1] * (rank - len(shape)), *shape) for shape in shapes], strict=True)
+    return tuple(next((size for size in column if is_symbol(size) or size != 1), 1) for column in columns)
+
+
+def seen_keys(reads: Sequence[Tensor], sizes: AttentionSizes, causal: bool) -> list[Tensor]:
+    """Queries, keys and values as they are read: under a causal mask no query sees a key behind the last query."""
+    q, k, v, *rest = reads
+    if not causal or sizes.q_length == sizes.kv_length:
+        return list(reads)
+    seen = minimum(sizes.q_length, sizes.kv_length)
+    k, v = (
+        replace(x, touched=minimum(x.elements if x.touched is None else x.touched, each * seen))
+        for x, each in ((k, exact_div(k.elements, sizes.kv_length)), (v, exact_div(v.elements, sizes.kv_length)))
+    )
+    return [q, k, v, *rest]
+
+
+def operation(
+    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], sizes: AttentionSizes, *, matmuls: int = 2
+) -> Op:
     """Make the operation from its sizes."""
-    sizes = found._asdict()
-    return pricing.attention(name, reads, writes, matmuls=matmuls, **sizes)
+    return pricing.attention(name, reads, writes, matmuls=matmuls, **sizes._asdict())
 
 
-def whole(recorder: Recorder, name: str, tensors: Sequence[Any], found: Facts, outs: Any, mask: Any = None) -> Any:
-    """Run one attention whole, its gradient too: 4 matmuls, 5 where the scores are worked out again."""
-    extra = [recorder.read(mask)] if mask is not None else []
-
-    def forward(made: Sequence[Any]) -> Op:
-        q, k, v = tensors[:3]
-        reads = [recorder.read(q), recorder.read(k, "kv"), recorder.read(v, "kv"), *extra]
-        return operation(name, reads, [recorder.wrote(out) for out in made], found)
-
-    def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
-        reads = [*(recorder.read(t) for t in (*grads, *saved)), *extra]
-        matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else 4
-        ordered = [reads[1], reads[2], reads[3], reads[0], *reads[4:]]
-        return operation(f"{name}_backward", ordered, [recorder.wrote(t) for t in made], found, matmuls=matmuls)
-
-    return run_whole(recorder, Whole(outs, forward, backward), tensors)
-
-
-@function(F.scaled_dot_product_attention)
-def sdpa(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Attention whole, whichever kernel would run."""
-    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-    given = dict(zip(names, args, strict=False)) | kwargs
-    q, k, v, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
-    bias = mask if type(mask).__name__ == "CausalBias" else None
-    if bias is not None:
-        given["is_causal"], mask = bias.variant.name == "UPPER_LEFT", None
-    seen = mask if mask is None or recorder.known(mask) else recorder.shape_of(mask)
-    _check(recorder, func, q, k, v, given)
-    with torch._C.DisableTorchFunction(), _values():
-        found = facts(q, k, v, seen, bool(given.get("is_causal")))
-    if bias is not None and not given["is_causal"]:
-        pairs = packed_pairs([found.q_length], [found.kv_length], True, (-1, -1))
-        found = found._replace(
-            pairs=found.batch * found.heads * pairs, note="causal attention, the last query at the last key"
-        )
-    shape = (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), *q.shape[-3:-1], v.shape[-1])
-    shape = shape if q.dim() > 2 else (q.shape[0], v.shape[-1])
-    outs = [(shape, q.dtype)]
-    return whole(recorder, "scaled_dot_product_attention", (q, k, v), found, outs, mask)[0]
-
-
-@function(torch.ops.higher_order.flex_attention)
-def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Flex attention: the pairs its mask function lets through; what its score function does is not counted."""
-    q, k, v, score, block, *_ = args
-    found = facts(q, k, v)
-    pairs, note = _block_pairs(recorder, block, found)
-    if score is not None and getattr(score, "__name__", "") != "_identity":
-        note += ("; " if note else "") + "the score function of flex attention is not counted"
-    found = found._replace(pairs=pairs, note=note)
-    stats = (q.shape[:-1], torch.float32)
-    outs = [((*q.shape[:-1], v.shape[-1]), q.dtype), stats, stats]
-    return whole(recorder, "flex_attention", (q, k, v), found, outs)
-
-
-@rule("_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu",
-      "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
-      "_scaled_dot_product_attention_math", "_scaled_dot_product_attention_math_for_mps",
-      "_scaled_dot_product_fused_attention_overrideable", "_scaled_dot_product_flash_attention_for_xpu")  # fmt: skip
+@rule("scaled_dot_product_attention", "_scaled_dot_product_flash_attention",
+      "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
+      "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_attention_math",
+      "_scaled_dot_product_attention_math_for_mps", "_scaled_dot_product_fused_attention_overrideable",
+      "_scaled_dot_product_flash_attention_for_xpu")  # fmt: skip
 def kernel(call: Call) -> Priced:
-    """A kernel behind scaled_dot_product_attention."""
-    q, k, v = call.args[:3]
-    mask = call.get("attn_bias", call.get("attn_mask"))
-    found = facts(q, k, v, mask, bool(call.get("is_causal", False)))
-    return operation(call.name.strip("_"), (*call.read(q, k, v), *call.read(mask)), call.writes[:1], found)
+    """Attention in one kernel; a mask is read beside the operands."""
+    return _kernel(call, call.operands(0, 1, 2), ())
 
 
 @rule("_scaled_dot_product_flash_attention_backward", "_scaled_dot_product_efficient_attention_backward",
@@ -153,11 +106,18 @@ def kernel(call: Call) -> Priced:
       "_scaled_dot_product_fused_attention_overrideable_backward")  # fmt: skip
 def kernel_backward(call: Call) -> Priced:
     """The gradient of such a kernel, which works the scores out again: 5 matmuls."""
-    grad, q, k, v = call.args[:4]
-    mask = call.get("attn_bias", call.get("attn_mask"))
-    found = facts(q, k, v, mask, bool(call.get("is_causal", False)))
-    reads = (*call.read(q, k, v), *call.read(grad), *call.read(mask))
-    return operation(call.name.strip("_"), reads, call.writes, found, matmuls=ATTENTION_BACKWARD)
+    grad, *operands = call.operands(0, 1, 2, 3)
+    return _kernel(call, operands, call.read(grad), matmuls=ATTENTION_BACKWARD)
+
+
+def _kernel(call: Call, operands: Sequence[Operand], more: Sequence[Tensor], matmuls: int = 2) -> Op:
+    q, k, v = operands
+    mask = call.operand("attn_bias") or call.operand("attn_mask")
+    causal = bool(call.stated("is_causal", False))
+    sizes = attention_sizes((q.shape, k.shape, v.shape), mask, causal)
+    reads = (*seen_keys(call.read(q, k, v), sizes, causal), *more, *call.read(mask))
+    writes = call.writes[:1] if matmuls == 2 else call.writes
+    return operation(call.name.strip("_"), reads, writes, sizes, matmuls=matmuls)
 
 
 @rule("_flash_attention_forward", "_efficient_attention_forward", "_flash_attention_backward",
@@ -165,22 +125,22 @@ def kernel_backward(call: Call) -> Priced:
 def packed(call: Call) -> Priced:
     """Kernels in the layout [B, S, N, H]; sequences packed into one need their lengths, which have to be known."""
     backward = call.name.endswith("backward")
-    q, k, v = call.args[1:4] if backward else call.args[:3]
-    starts = call.get("cum_seq_q", call.get("cu_seqlens_q", call.get("cu_seq_q")))
+    q, k, v = call.operands(1, 2, 3) if backward else call.operands(0, 1, 2)
+    starts = _first(call, "cum_seq_q", "cu_seqlens_q", "cu_seq_q")
     causal = bool(call.get("is_causal", call.get("causal", call.get("custom_mask_type", 0))))
-    found = facts(q.transpose(-3, -2), k.transpose(-3, -2), v.transpose(-3, -2), None, causal)
+    sizes = attention_sizes((_heads_first(q.shape), _heads_first(k.shape), _heads_first(v.shape)), causal=causal)
     if starts is not None:
-        ends = call.get("cum_seq_k", call.get("cu_seqlens_k", call.get("cu_seq_k")))
-        ends = starts if ends is None else ends
-        if "meta" in (starts.device.type, ends.device.type):
-            space = "torch_attn" if "varlen" in call.name else "aten"
+        ends = _first(call, "cum_seq_k", "cu_seqlens_k", "cu_seq_k") or starts
+        if starts.values is None or ends.values is None:
             reason = "how long its sequences are is not known: give them as a tensor with values"
-            return pricing.unknown(f"{space}.{call.name}", call.reads, call.writes, reason)
-        pairs = packed_pairs(starts.diff().tolist(), ends.diff().tolist(), causal, _window(call))
-        found = found._replace(batch=1, pairs=found.heads * pairs, note="sequences packed into one see only themselves")
-    reads = (*call.read(q, k, v), *(item for item in call.reads if item not in call.read(q, k, v)))
+            return pricing.unknown(call.full_name, call.reads, call.writes, reason)
+        lengths = starts.values.diff().tolist(), ends.values.diff().tolist()
+        note = "sequences packed into one see only themselves"
+        pairs = sizes.heads * packed_pairs(*lengths, causal, _window(call))
+        sizes = sizes._replace(batch=1, pairs=pairs, note=note)
+    reads = (*call.read(q, k, v), *call.read_without(q, k, v))
     matmuls = ATTENTION_BACKWARD if backward else 2
-    return operation(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], found, matmuls=matmuls)
+    return operation(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], sizes, matmuls=matmuls)
 
 
 def packed_pairs(q: Sequence[int], k: Sequence[int], causal: bool, window: tuple[int, int]) -> int:
@@ -201,66 +161,19 @@ def packed_pairs(q: Sequence[int], k: Sequence[int], causal: bool, window: tuple
     return total
 
 
+def _first(call: Call, *names: str) -> Operand | None:
+    return next((found for name in names if (found := call.operand(name)) is not None), None)
+
+
+def _heads_first(shape: Sequence[Size]) -> tuple[Size, ...]:
+    *batch, length, heads, size = shape
+    return (*batch, heads, length, size)
+
+
 def _window(call: Call) -> tuple[int, int]:
-    both = call.get("window_size")
+    both: Any = call.get("window_size")
     if both is not None:
         return int(both[0]), int(both[1])
-    sides = (call.get("window_size_left"), call.get("window_size_right"))
-    return tuple(-1 if side is None else int(side) for side in sides)  # type: ignore[return-value]
-
-
-def _check(recorder: Recorder, func: Any, q: Any, k: Any, v: Any, given: dict[str, Any]) -> None:
-    """Shapes that do not fit are PyTorch's to refuse: it gets stand-ins of them."""
-    shared = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
-    grouped = given.get("enable_gqa") or q.dim() < 3 or k.dim() < 3 or k.shape[-3] in (1, q.shape[-3])
-    if shared and grouped and q.dtype == k.dtype == v.dtype:
-        return
-    with recorder.silence():
-        func(q, k, v, enable_gqa=bool(given.get("enable_gqa")))
-
-
-@contextmanager
-def making_biases() -> Iterator[None]:
-    """Let a program make causal biases (``causal_lower_right``), which PyTorch cannot while it is watched."""
-    kind = getattr(sys.modules.get("torch.nn.attention.bias"), "CausalBias", None)
-    if kind is None:
-        yield
-        return
-
-    def new(cls: Any, *args: Any) -> Any:
-        with _values():
-            return torch.Tensor._make_subclass(cls, torch.empty(0))
-
-    with mock.patch.object(kind, "__new__", new):
-        yield
-
-
-def _values() -> Any:
-    """Work on values outside the trace."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    return _disable_current_modes()
-
-
-def _block_pairs(recorder: Recorder, block: Sequence[Any], found: Facts) -> tuple[int, str]:
-    """Ask the mask function of a flex attention about every pair, one batch entry and head at a time."""
-    full = found.batch * found.heads * found.q_length * found.kv_length
-    rule_of_mask = block[-1]
-    if not callable(rule_of_mask) or found.q_length * found.kv_length > 2**27:
-        return full, "the mask of flex attention is too large to look at: every score is counted"
-    counts = block[2]
-    batches, heads = (counts.shape[0], counts.shape[1]) if counts is not None else (1, 1)
-    total = 0
-    with torch._C.DisableTorchFunction(), _values():
-        rows = torch.arange(found.q_length)[:, None]
-        columns = torch.arange(found.kv_length)[None, :]
-        try:
-            for b in range(batches):
-                for h in range(heads):
-                    seen = rule_of_mask(torch.tensor(b), torch.tensor(h), rows, columns)
-                    total += int(torch.broadcast_to(seen, (found.q_length, found.kv_length)).sum().item())
-        except (RuntimeError, NotImplementedError, IndexError):
-            return full, "the mask of flex attention depends on data: every score is counted"
-    repeated = (found.batch // batches) * (found.heads // heads)
-    note = "" if total * repeated == full else "the mask of flex attention is looked at: scores it lets through count"
-    return total * repeated, note
+    sides = call.get("window_size_left"), call.get("window_size_right")
+    left, right = (-1 if side is None else int(side) for side in sides)
+    return left, right

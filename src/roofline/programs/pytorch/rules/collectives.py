@@ -1,11 +1,13 @@
-"""Collectives of torch.distributed: which one, of how many bytes, between which ranks."""
+"""Collectives of torch.distributed: which one, of how many bytes, between which ranks.
+
+Ranks stand in process groups, so that these rules alone ask torch, which has made the groups.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from roofline.programs.pytorch.registry import Call, Priced, pricing, rule
-from roofline.programs.pytorch.values import tensors_in
+from roofline.programs.pytorch.registry import Call, Priced, operands_in, pricing, rule
 
 #: What each operation does; receiving sends nothing.
 KINDS: dict[str, str | None] = {
@@ -42,7 +44,7 @@ def collective(call: Call) -> Priced:
     name = call.name.removesuffix("_coalesced")
     devices, ranks = _members(call)
     given = next((call.get(word) for word in _GIVEN if call.get(word) is not None), None)
-    reads = call.reads if given is None else call.read(*tensors_in(given))  # not the results, which are given too
+    reads = call.reads if given is None else call.read(*operands_in(given))  # not the results, which are given too
     whole = max(sum(t.traffic_bytes for t in reads), sum(t.traffic_bytes for t in call.writes))
     does = KINDS[name]
     if does is None or devices == 1:
@@ -60,7 +62,7 @@ _GIVEN = ("input_tensor", "input_tensors", "input")
 def packed(call: Call) -> Priced:
     """Shards of several weights put into one buffer, or taken out of it."""
     writes = call.writes[:1] if call.name == "all_gather_copy_in" else call.writes
-    return pricing.move(call.name, call.read(*tensors_in(call.args[0])), writes)
+    return pricing.move(call.name, call.read(*operands_in(call.args[0])), writes)
 
 
 @rule(

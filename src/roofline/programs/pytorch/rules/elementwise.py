@@ -1,30 +1,35 @@
-"""Elementwise operations whose cost is more than one FLOP an element; PyTorch tags the others itself."""
+"""Functions element by element, over lists of tensors, and whole steps of optimizers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import torch
-
-from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, OTHERS, each_of_list
-from roofline.programs.pytorch.recorder import Recorder
-from roofline.programs.pytorch.registry import Call, Priced, function, pricing, rule, shape
+from roofline.ops.elementwise import PER_ELEMENT
+from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, OTHERS
+from roofline.programs.pytorch.registry import Call, Operand, Priced, is_operand, pricing, rule
+from roofline.sizes import Size
 from roofline.work import Op
+
+_RANDOM_NOTE = "the arithmetic of random numbers is not counted"
+
+#: Powers that are another function.
+_POWERS: dict[Any, str] = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
 @rule(*NAMES)
 def known(call: Call) -> Priced:
     """A function that the notation has too; a scaled sum (add with alpha) has one multiply more."""
     function = NAMES[call.name]
-    if call.name == "gelu" and call.kwargs.get("approximate") == "tanh":
+    second = call.args[1] if len(call.args) > 1 else None
+    is_number = isinstance(second, int | float)
+    if call.name == "gelu" and call.get("approximate") == "tanh":
         function = "gelu_tanh"
-    if call.name == "pow" and len(call.args) > 1 and isinstance(call.args[1], int | float):
-        function = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(call.args[1], "power")
-    if function in ("multiply", "divide") and call.outs[0].is_complex() and isinstance(call.args[1], int | float):
+    if call.name == "pow" and is_number:
+        function = _POWERS.get(second, "power")
+    if function in ("multiply", "divide") and call.results[0].is_complex and is_number:
         return counted(call, 2, 0)
-    if call.get("alpha", 1) != 1 and call.name in ("add", "sub", "rsub"):
-        return counted(call, 4 if call.outs[0].is_complex() else 2, 0)
+    if call.name in ("add", "sub", "rsub") and call.get("alpha", 1) != 1:
+        return counted(call, 4 if call.results[0].is_complex else 2, 0)
     return pricing.elementwise(function, call.reads, call.writes, name=call.name)
 
 
@@ -32,13 +37,12 @@ def known(call: Call) -> Priced:
 def other(call: Call) -> Priced:
     """A function that stands in :data:`~roofline.programs.pytorch.price_tables.OTHERS` with its formula."""
     plain, special, _ = OTHERS[call.name]
-    drawn = call.name in ("native_dropout", "_fused_dropout")
-    return counted(call, plain, special, "the arithmetic of random numbers is not counted" if drawn else "")
+    return counted(call, plain, special, _RANDOM_NOTE if call.name in ("native_dropout", "_fused_dropout") else "")
 
 
 def counted(call: Call, plain: int, special: int, note: str = "") -> Op:
     """So many FLOPs and transcendentals for each element of the result."""
-    size = call.outs[0].numel()
+    size = call.results[0].elements
     return pricing.vector(
         call.name,
         "elementwise",
@@ -52,60 +56,89 @@ def counted(call: Call, plain: int, special: int, note: str = "") -> Op:
     )
 
 
-@shape("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
-       "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")  # fmt: skip
-def with_mask(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The same shape, and where it was clipped."""
-    return torch.empty_like(args[0]), torch.empty_like(args[0], dtype=torch.bool)
-
-
-@shape("dequantize")
-def out_of_integers(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Floating point of the same shape."""
-    return torch.empty(args[0].shape, dtype=torch.float32, device="meta")
-
-
-@function(torch.dropout, torch.feature_dropout, torch.alpha_dropout, torch.feature_alpha_dropout)
-def dropped_out(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Outside training dropout gives what it got, and costs nothing; while training it is one kernel."""
-    given = dict(zip(("input", "p", "train"), args, strict=False)) | kwargs
-    if not given["train"]:
-        return given["input"]
-    plain = func is torch.dropout and 0 < given["p"] < 1 and not recorder.known(given["input"])
-    return torch.native_dropout(given["input"], given["p"], True)[0] if plain else NotImplemented
-
-
 @rule("complex", "view_as_real_copy", "view_as_complex_copy", "real", "imag", "conj_physical")
 def reshaped(call: Call) -> Priced:
     """Put together or take apart complex numbers: bytes only."""
     return pricing.elementwise("copy", call.reads, call.writes, name=call.name)
 
 
-@rule("_foreach_add", "_foreach_mul", "_foreach_sub", "_foreach_div", "_foreach_sqrt", "_foreach_addcmul",
-      "_foreach_addcdiv", "_foreach_lerp", "_foreach_neg", "_foreach_pow", "_foreach_norm", "_foreach_maximum",
-      "_foreach_reciprocal", "_foreach_abs", "_foreach_exp", "_foreach_clamp_min", "_foreach_clamp_max")  # fmt: skip
+@rule("_transform_bias_rescale_qkv")
+def heads_split(call: Call) -> Priced:
+    """Add the bias of queries, keys and values, and lay them out by heads."""
+    return pricing.elementwise("add", call.reads, call.writes, name=call.name)
+
+
+_BY_NAME = (
+    "abs", "acos", "add", "addcdiv", "addcmul", "asin", "atan", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "div",
+    "erf", "erfc", "exp", "expm1", "floor", "frac", "lerp", "lgamma", "log", "log10", "log1p", "log2", "maximum",
+    "minimum", "mul", "neg", "pow", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "sub",
+    "tan", "tanh", "trunc",
+)  # fmt: skip
+
+#: FLOPs an element of what reduces each tensor to a number.
+_REDUCING = {"norm": 2, "powsum": 2, "max": 1}
+
+
+@rule(*(f"_foreach_{name}" for name in _BY_NAME))
 def foreach(call: Call) -> Priced:
-    """One elementwise function over many tensors at once."""
-    each, plain = each_of_list(call.name), call.name.removeprefix("_foreach_")
-    size = sum(item.numel() for item in (call.outs if plain != "norm" else call.args[0]))
-    return pricing.vector(
-        call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
-    )
+    """One elementwise function over many tensors at once; a scaled sum has one multiply more."""
+    name = call.name.removeprefix("_foreach_")
+    cost = PER_ELEMENT.get(NAMES.get(name, ""))
+    each = 1 if cost is None else cost.arithmetic + cost.transcendentals
+    if name in OTHERS:
+        each = sum(OTHERS[name][:2])
+    elif name in ("add", "sub") and call.get("alpha", 1) != 1:
+        each = 2
+    return _vector(call, each, _elements(call.results))
+
+
+@rule(*(f"_foreach_{name}" for name in _REDUCING))
+def foreach_reduced(call: Call) -> Priced:
+    """A number for each of many tensors."""
+    return _vector(call, _REDUCING[call.name.removeprefix("_foreach_")], _elements(call.tensors(0)))
 
 
 @rule(*OPTIMIZERS)
 def fused_optimizer(call: Call) -> Priced:
-    """A whole optimizer step in one kernel: FLOPs a parameter as its formula has them."""
+    """A whole optimizer step in one kernel: FLOPs a parameter as its formula has them.
+
+    Gradients are written only where they are unscaled.
+    """
     each, roots, _ = OPTIMIZERS[call.name]
-    size = sum(item.numel() for item in call.args[0])
-    op: Op = pricing.vector(
+    size = _elements(call.tensors(0))
+    writes = call.writes
+    if call.operand("grad_scale") is None:
+        gradients = {tensor.ident.partition(".")[0] for tensor in call.read(*call.tensors(1))}
+        writes = tuple(tensor for tensor in writes if tensor.ident.partition(".")[0] not in gradients)
+    return pricing.vector(
         call.name,
         "elementwise",
         call.reads,
-        call.writes,
+        writes,
         flops=each * size,
         elements=size,
         transcendentals=roots * size,
         one_each=size,
     )
-    return op
+
+
+@rule("_amp_foreach_non_finite_check_and_unscale")
+def unscaled(call: Call) -> Priced:
+    """Gradients times 1/scale, and whether each is finite."""
+    return _vector(call, 2, _elements(call.tensors(0)))
+
+
+@rule("_amp_update_scale")
+def rescaled(call: Call) -> Priced:
+    """The next scale: one choice, one product."""
+    return _vector(call, 2, 1)
+
+
+def _elements(operands: tuple[Operand, ...]) -> Size:
+    return sum(item.elements for item in operands if is_operand(item))
+
+
+def _vector(call: Call, each: int, size: Size) -> Priced:
+    return pricing.vector(
+        call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
+    )

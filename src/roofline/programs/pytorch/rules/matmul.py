@@ -1,20 +1,13 @@
-"""Matrix products: as the user calls them (linear, matmul, einsum) and as the dispatcher runs them (mm, bmm, addmm)."""
+"""Matrix products: dense, grouped, sparse and quantised, as a user calls them and as the dispatcher runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-
-from roofline.ops.einsum import letters, steps
-from roofline.programs.pytorch.open_sizes import least
-from roofline.programs.pytorch.recorder import Recorder
-from roofline.programs.pytorch.registry import Call, Priced, function, pricing, rule, shape
-from roofline.programs.pytorch.rules.sparse import is_sparse, sparse_product
+from roofline.errors import InputError
+from roofline.programs.pytorch.registry import Call, Operand, Priced, is_operand, pricing, rule
+from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -22,18 +15,18 @@ from roofline.work import Op, Tensor, Work
       "_dyn_quant_matmul_4bit", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros")  # fmt: skip
 def mm(call: Call) -> Priced:
     """Multiply [m, k] by [k, n]; scales and biases are read too, and cost a FLOP a result each."""
-    a, b = call.args[:2]
-    m, n = call.outs[0].shape[-2:]
+    a, b = call.operands(0, 1)
+    m, n = call.results[0].shape[-2:]
     if is_sparse(a, b):
         return sparse_product(call, a, b)
-    rest = [item for item in call.reads if item not in call.read(a, b)]
-    return pricing.matmul(call.name, (*call.read(a, b), *rest), call.writes, m=m, n=n, k=a.shape[-1])
+    reads = (*call.read(a, b), *call.read_without(a, b))
+    return pricing.matmul(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1])
 
 
 @rule("bmm")
 def bmm(call: Call) -> Priced:
     """Multiply [b, m, k] by [b, k, n]."""
-    a, b = call.args[:2]
+    a, b = call.operands(0, 1)
     batch, m, k = a.shape
     return pricing.matmul(call.name, call.read(a, b), call.writes, m=m, n=b.shape[-1], k=k, batch=batch)
 
@@ -41,19 +34,19 @@ def bmm(call: Call) -> Priced:
 @rule("addmm", "baddbmm", "addmv", "addbmm", "_addmm_activation")
 def addmm(call: Call) -> Priced:
     """Multiply the second and third arguments, add the first."""
-    bias, a, b = call.args[:3]
+    bias, a, b = call.operands(0, 1, 2)
     if is_sparse(a, b):
         return sparse_product(call, a, b, bias)
     reads = (*call.read(a, b), *(call.read(bias) if call.get("beta", 1) != 0 else ()))
-    batch = a.shape[0] if a.dim() == 3 else 1
-    m, n = a.shape[-2], (b.shape[-1] if b.dim() > 1 else 1)
+    batch = a.shape[0] if a.rank == 3 else 1
+    m, n = a.shape[-2], (b.shape[-1] if b.rank > 1 else 1)
     return pricing.matmul(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
 
 
 @rule("mv")
 def mv(call: Call) -> Priced:
     """Multiply [m, k] by [k]."""
-    a, b = call.args[:2]
+    a, b = call.operands(0, 1)
     if is_sparse(a):
         return sparse_product(call, a, b)
     return pricing.matmul(call.name, call.read(a, b), call.writes, m=a.shape[0], n=1, k=a.shape[1])
@@ -62,40 +55,49 @@ def mv(call: Call) -> Priced:
 @rule("dot", "vdot")
 def dot(call: Call) -> Priced:
     """Multiply [k] by [k]."""
-    a, b = call.args[:2]
+    a, b = call.operands(0, 1)
     return pricing.matmul(call.name, call.read(a, b), call.writes, m=1, n=1, k=a.shape[0])
 
 
 @rule("linear")
 def linear(call: Call) -> Priced:
     """Multiply [.., k] by [n, k] transposed, add a bias."""
-    x, weight = call.args[:2]
-    bias = call.get("bias")
+    x, weight = call.operands(0, 1)
+    bias = call.operand("bias")
     if is_sparse(x, weight):
-        return sparse_product(call, x, weight.t(), bias)
-    return _linear(call.name, call.read(x, weight, bias), call.writes, x, weight)
+        turned = replace(weight, shape=weight.shape[::-1], values=None if weight.values is None else weight.values.t())
+        return sparse_product(call, x, turned, bias)
+    n = weight.shape[0] if weight.rank > 1 else 1
+    reads = call.read(x, weight, bias)
+    return pricing.matmul(call.name, reads, call.writes, m=product(x.shape[:-1]), n=n, k=x.shape[-1])
 
 
 @rule("matmul")
 def matmul(call: Call) -> Priced:
-    """Multiply as numpy.matmul does."""
-    a, b = call.args[:2]
-    return _matmul(call.name, call.read(a, b), call.writes, a, b, call.outs[0])
+    """Multiply as numpy.matmul does: broadcasting copies nothing."""
+    a, b = call.operands(0, 1)
+    m = a.shape[-2] if a.rank > 1 else 1
+    n = b.shape[-1] if b.rank > 1 else 1
+    if b.rank <= 2:
+        m, batch = m * product(a.shape[:-2]), 1
+    else:
+        batch = exact_div(call.results[0].elements, maximum(1, m * n))
+    return pricing.matmul(call.name, call.read(a, b), call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
 
 
 @rule("_trilinear")
 def trilinear(call: Call) -> Priced:
     """Two products one after the other: the first two operands over what the third does not have, then the third."""
-    first, second, third = call.args[:3]
+    first, second, third = call.operands(0, 1, 2)
     lacking, summed = [set(dims) for dims in call.args[3:6]], set(call.args[6])
-    rank = first.dim() + len(lacking[0])
-    size: dict[int, Any] = {}
+    rank = first.rank + len(lacking[0])
+    size: dict[int, Size] = {}
     for tensor, missing in zip((first, second, third), lacking, strict=True):
         size |= dict(zip(sorted(set(range(rank)) - missing), tensor.shape, strict=True))
     kept = set(range(rank)) - summed
-    k = prod(size[d] for d in summed & lacking[2])
-    n = prod(size[d] for d in summed - lacking[2])
-    m = prod(size[d] for d in kept)
+    k = product(size[d] for d in summed & lacking[2])
+    n = product(size[d] for d in summed - lacking[2])
+    m = product(size[d] for d in kept)
     reads = call.read(first, second, third)
     op = pricing.matmul("bilinear", reads[:2], call.writes, m=m, n=n, k=k)
     macs = m * n * (k + 1)
@@ -110,115 +112,83 @@ def grouped_mm(call: Call) -> Priced:
     Of g matrices t rows meet at most t. With both operands two-dimensional the contracted size is what is split: m·n·t.
     Three by three is batched.
     """
-    a, b = call.args[:2]
-    rest = [item for item in call.reads if item not in call.read(a, b)]
+    a, b = call.operands(0, 1)
     (first,), (second,) = call.read(a), call.read(b)
-    if a.dim() == 3 and b.dim() == 3:
+    if a.rank == 3 and b.rank == 3:
         sizes = {"batch": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": b.shape[2]}
     else:
         sizes = {"m": a.shape[-2], "k": a.shape[-1], "n": b.shape[-1]}
-        if b.dim() == 3:
+        if b.rank == 3:
             second = _met(second, sizes["m"], sizes["k"] * sizes["n"])
-        elif a.dim() == 3:
+        elif a.rank == 3:
             first = _met(first, sizes["n"], sizes["m"] * sizes["k"])
     op = pricing.matmul(call.name, (first, second), call.writes, **sizes)
-    return Op(op.name, op.kind, op.work, (*op.reads, *rest), op.writes, op.dims, note=op.note, options=op.options)
+    return replace(op, reads=(*op.reads, *call.read_without(a, b)))
 
 
-def _met(matrices: Tensor, rows: Any, each: Any) -> Tensor:
+def _met(matrices: Tensor, rows: Size, each: Size) -> Tensor:
     """Matrices of ``each`` elements, at most one for every row of the other operand."""
-    return replace(matrices, touched=least(rows * each, matrices.elements))
+    return replace(matrices, touched=minimum(rows * each, matrices.elements))
 
 
-@shape("_grouped_mm")
-def grouped_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """PyTorch looks at shapes of bf16 alone, though it multiplies other formats too."""
-    a, b, ends, _, wanted = (*args, *(None,) * 5)[:5]
-    ends, wanted = kwargs.get("offs", ends), kwargs.get("out_dtype", wanted)
-    batched = a.dim() == b.dim() == 3
-    fits = a.shape[-1] == b.shape[-2] and (a.shape[0] == b.shape[0] if batched else ends is not None)
-    if not fits or a.dtype != b.dtype or a.dtype not in (torch.float32, torch.float16):
-        return NotImplemented
-    lead: Sequence[int] = ()
-    if a.dim() == b.dim():
-        lead = a.shape[:1] if a.dim() == 3 else ends.shape
-    return torch.empty((*lead, a.shape[-2], b.shape[-1]), dtype=wanted or a.dtype, device="meta")
+@rule("_sparse_mm", "_sparse_addmm", "sparse_sampled_addmm", "_sparse_semi_structured_mm",
+      "_sparse_semi_structured_linear", "_sparse_semi_structured_addmm", "hspmm", "sspaddmm")  # fmt: skip
+def product_with_sparse(call: Call) -> Priced:
+    """A product with a sparse operand, of which only stored elements count."""
+    *bias, left, right = [item for item in call.args if is_operand(item)]
+    return sparse_product(call, left, right, *bias)
 
 
-@shape("_weight_int4pack_mm")
-def packed_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """[m, k] by a matrix packed in tiles of 8 columns."""
-    x, packed = args[:2]
-    return x.new_empty((x.shape[0], packed.shape[0] * 8))
+def is_sparse(*operands: Operand | None) -> bool:
+    """Whether any of them stores only some of its elements."""
+    return any(item is not None and item.is_sparse for item in operands)
 
 
-@function(F.linear)
-def linear_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A linear layer whole; with a sparse weight it is the products the dispatcher runs."""
-    x, weight, bias = _named(args, kwargs, "input", "weight", "bias")
-    if is_sparse(x, weight, bias):
-        return NotImplemented
-    with recorder.silence():
-        out = func(*args, **kwargs)
-    reads = [recorder.read(item) for item in (x, weight, bias) if item is not None]
-    recorder.emit(_linear("linear", reads, [recorder.wrote(out)], x, weight))
-    return out
+def sparse_product(call: Call, left: Operand, right: Operand, *added: Operand | None) -> Op:
+    """A product of two matrices of which at least one is sparse; what is added is read unless β is 0."""
+    bias = call.read(*added) if call.get("beta", 1) != 0 else ()
+    rows, columns = _meetings(left, right)
+    reads = (*call.read(left, right), *bias)
+    op = pricing.matmul(call.name.strip("_"), reads[:2], call.writes, m=rows, n=columns, k=1)
+    if not bias:
+        return op
+    sums = Work.flops("vector", pricing.arithmetic(call.writes), call.results[0].elements)
+    return replace(op, reads=reads, work=op.work + sums)
 
 
-@function(
-    torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.mm, torch.Tensor.mm, torch.bmm, torch.Tensor.bmm
-)
-def matmul_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A matrix product whole: broadcasting copies nothing."""
-    if "out" in kwargs or len(args) != 2 or not all(isinstance(item, torch.Tensor) for item in args):
-        return NotImplemented
-    if any(item.layout != torch.strided for item in args):
-        return NotImplemented
-    with recorder.silence():
-        out = func(*args, **kwargs)
-    reads = [recorder.read(item) for item in args]
-    name = func.__name__.strip("_")
-    recorder.emit(_matmul(name, reads, [recorder.wrote(out)], args[0], args[1], out))
-    return out
+def _meetings(left: Operand, right: Operand) -> tuple[Size, Size]:
+    """Multiply-adds, as stored elements of one side and how many of the other each of them meets."""
+    if not left.is_sparse:
+        return product(left.shape[:-1]), stored_elements(right)
+    if not right.is_sparse:
+        return stored_elements(left), right.shape[-1] if right.rank > 1 else 1
+    stored_elements(left), stored_elements(right)
+    columns = left.values.to_sparse_coo()._indices()[1].bincount(minlength=left.shape[1])
+    rows = right.values.to_sparse_coo()._indices()[0].bincount(minlength=right.shape[0])
+    return int((columns * rows).sum()), 1
 
 
-@function(torch.einsum)
-def einsum_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A sum over products of one or two operands whole; more go pair by pair as PyTorch orders them."""
-    operands = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
-    if len(operands) > 2 or not isinstance(args[0], str) or is_sparse(*operands):
-        return NotImplemented
-    with recorder.silence():
-        out = func(*args, **kwargs)
-    words, _ = letters(args[0], [item.dim() for item in operands])
-    if any(len(set(word)) != len(word) for word in words) or _shares(out, operands):
-        return NotImplemented
-    ops = steps("einsum", args[0], [recorder.read(item) for item in operands], [recorder.wrote(out)])
-    recorder.emit(ops)
-    return out
+def stored_elements(operand: Operand) -> int:
+    """Elements that a sparse matrix stores, whole blocks where it has blocks."""
+    values: Any = operand.values
+    if values is None:
+        message = f"how many elements a sparse tensor of {list(operand.shape)} stores is not known on shapes alone"
+        raise InputError(message, hint="give it as an input, or hold it, with values on the CPU")
+    return int((values._values() if str(values.layout) == "torch.sparse_coo" else values.values()).numel())
 
 
-def _shares(out: Any, operands: Sequence[Any]) -> bool:
-    """Whether a result is a view: letters in another order."""
-    return any(out.untyped_storage()._cdata == item.untyped_storage()._cdata for item in operands)
+@rule("quantized.linear_dynamic", "quantized.linear_relu_dynamic", "quantized.linear_dynamic_fp16",
+      "quantized.linear_relu_dynamic_fp16")  # fmt: skip
+def packed_linear(call: Call) -> Priced:
+    """Bring x to the format of the weight, 3 FLOPs an element where that is integers; multiply; rescale and add.
 
-
-def _linear(name: str, reads: Sequence[Any], writes: Sequence[Any], x: Any, weight: Any) -> Op:
-    n = weight.shape[0] if weight.dim() > 1 else 1
-    return pricing.matmul(name, reads, writes, m=prod(x.shape[:-1]), n=n, k=x.shape[-1])
-
-
-def _matmul(name: str, reads: Sequence[Any], writes: Sequence[Any], a: Any, b: Any, out: Any) -> Op:
-    k = a.shape[-1]
-    m = a.shape[-2] if a.dim() > 1 else 1
-    n = b.shape[-1] if b.dim() > 1 else 1
-    if b.dim() <= 2:
-        m, batch = m * prod(a.shape[:-2]), 1
-    else:
-        batch = prod(out.shape) // max(1, m * n)
-    return pricing.matmul(name, reads, writes, m=m, n=n, k=k, batch=batch)
-
-
-def _named(args: Sequence[Any], kwargs: dict[str, Any], *names: str) -> list[Any]:
-    given = dict(zip(names, args, strict=False)) | kwargs
-    return [given.get(name) for name in names]
+    PyTorch has packed the weights, as integers or in fp16.
+    """
+    x, (weight, *bias) = call.args[:2]
+    n, k = weight.shape
+    op = pricing.matmul(call.name, 2 * call.read(weight), call.writes, m=product(x.shape[:-1]), n=n, k=k)
+    is_integer = not weight.dtype.startswith("fp")
+    each = 2 + ("relu" in call.name) if is_integer else len(bias) + ("relu" in call.name)
+    around = (3 * x.elements if is_integer else 0) + each * call.results[0].elements
+    work = op.work + Work.flops("vector", pricing.arithmetic(call.writes), around)
+    return replace(op, reads=call.read(x, weight, *bias), work=work)

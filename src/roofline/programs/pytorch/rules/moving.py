@@ -1,22 +1,19 @@
-"""Operations that move bytes and compute nothing: copies, fills, gathers, scatters, concatenations."""
+"""Operations that move bytes and compute little: copies, fills, gathers, scatters, lookups, sorting."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
-from typing import Any
 
-import torch
-
-from roofline.programs.pytorch.open_sizes import least, levels_of, most
-from roofline.programs.pytorch.recorder import Recorder
-from roofline.programs.pytorch.registry import Call, Priced, function, pricing, rule, shape
+from roofline.programs.pytorch.registry import Call, Operand, Priced, is_operand, pricing, rule
+from roofline.programs.pytorch.rules.attention import broadcast
+from roofline.sizes import Size, ceil_div, is_symbol, log2, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 
 @rule(
-    "clone", "cat", "stack", "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
+    "clone", "contiguous", "cat", "stack", "constant_pad_nd",
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "flip", "repeat", "tril", "triu",
     "_reshape_copy", "view_copy", "permute_copy", "unfold_copy", "diag_embed", "diagonal_copy", "im2col", "unfold",
     "channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "_pin_memory", "_conj_physical", "resolve_conj",
@@ -35,12 +32,6 @@ from roofline.work import Op, Tensor
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
     return pricing.move(call.name, call.reads, call.writes)
-
-
-@function(torch.Tensor.cuda, torch.Tensor.cpu)
-def to_device(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Data is on the device already; there is none here."""
-    return args[0]
 
 
 @rule("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "_unsafe_view")
@@ -79,16 +70,9 @@ _OF_CHANCES = ("bernoulli", "multinomial", "poisson", "binomial", "_standard_gam
 def drawn(call: Call) -> Priced:
     """Draw random numbers: what generating one takes is not counted, which the note says."""
     reads = call.reads if call.name in _OF_CHANCES else ()
-    if call.name == "bernoulli" and "p" in call.schema:  # the chance is stated: the tensor itself says only the shape
-        chance = call.get("p")
-        reads = call.read(chance) if hasattr(chance, "shape") else ()
+    if call.name == "bernoulli" and "p" in call.names:  # the chance is stated: the tensor itself says only the shape
+        reads = call.read(call.operand("p"))
     return pricing.move(call.name, reads, call.writes, note="the arithmetic of random numbers is not counted")
-
-
-@shape("binomial", "_standard_gamma", "_sample_dirichlet")
-def shaped_as_chances(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A number for each chance or rate."""
-    return torch.empty_like(args[0])
 
 
 @rule("copy")
@@ -110,23 +94,18 @@ def gathered(call: Call) -> Priced:
 @rule("index_put", "_index_put_impl", "_unsafe_index_put")
 def put(call: Call) -> Priced:
     """Write values where indices name; accumulating reads what was there and adds."""
-    target, indices, values = call.args[0], call.args[1], call.args[2]
-    accumulate = bool(call.get("accumulate", call.args[3] if len(call.args) > 3 else False))
-    amount = _indexed(target, indices)
-    reads = call.read(values, *[i for i in indices if i is not None])
-    return _scattered(call, reads, amount, accumulate)
+    target, indices, values = call.args[:3]
+    reads = call.read(values, *indices)
+    return _scattered(call, reads, _indexed(target, indices), bool(call.get("accumulate")))
 
 
 @rule("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "masked_scatter", "put",
       "index_reduce")  # fmt: skip
 def scattered(call: Call) -> Priced:
     """Write values where indices name; adding reads what was there and adds."""
-    values = [value for value in call.args[1:] if hasattr(value, "shape")]
-    amount = most(*(value.numel() for value in values)) if values else call.outs[0].numel()
-    adds = (
-        call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce")
-        or call.kwargs.get("reduce") is not None
-    )
+    values = [value for value in call.args[1:] if is_operand(value)]
+    amount = maximum(*(value.elements for value in values)) if values else call.results[0].elements
+    adds = call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce") or bool(call.get("reduce"))
     return _scattered(call, call.read(*values), amount, adds)
 
 
@@ -162,10 +141,11 @@ _WHOLE = ("sort", "argsort", "msort", "unique_dim", "_unique2", "_unique", "uniq
 @rule(*_WHOLE, "topk", "kthvalue", "median", "nanmedian", "mode")
 def sorted_(call: Call) -> Priced:
     """Compare: n·⌈log₂ n⌉ for rows of n sorted whole, n for each row of which only the largest are wanted."""
-    source = call.args[0]
-    n = source.numel() if "unique" in call.name else source.shape[call.get("dim", -1)] if source.dim() else 1
+    (source,) = call.operands(0)
+    dim = call.stated("dim", -1)
+    n = source.elements if "unique" in call.name else source.shape[-1 if dim is None else dim] if source.rank else 1
     every = call.name in _WHOLE and call.name != "unique_consecutive"
-    size, levels = source.numel(), most(1, levels_of(n)) if every else 1
+    size, levels = source.elements, maximum(1, levels_of(n)) if every else 1
     return pricing.vector(call.name, "sort", call.reads, call.writes, flops=size * levels, elements=size, one_each=size)
 
 
@@ -173,38 +153,88 @@ def sorted_(call: Call) -> Priced:
 def looked_up(call: Call) -> Priced:
     """Find the place of each value among n that are sorted: ⌈log₂(n + 1)⌉ comparisons each."""
     row, values = call.args[:2] if call.name == "searchsorted" else (call.args[1], call.args[0])
-    size = values.numel() if hasattr(values, "numel") else 1
+    size = values.elements if is_operand(values) else 1
     flops = size * levels_of(row.shape[-1] + 1)
     return pricing.vector(call.name, "sort", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
-def _indexed(target: Any, indices: Any) -> Any:
-    """Elements that a list of indices (None for a whole dimension) names; a formula where a size is open."""
-    import torch
+def levels_of(n: Size) -> Size:
+    """⌈log₂ n⌉, the levels of a binary tree over n leaves.
 
-    chosen = [i for i in indices if i is not None]
-    if any(i.dtype in (torch.bool, torch.uint8) for i in chosen):
-        return target.numel()
-    shape = torch.broadcast_shapes(*(i.shape for i in chosen)) if chosen else ()
+    >>> levels_of(8), levels_of(9), levels_of(1)
+    (3, 4, 0)
+    """
+    return ceil_div(log2(n), 1) if is_symbol(n) else (n - 1).bit_length()
+
+
+def _indexed(target: Operand, indices: Sequence[Operand | None]) -> Size:
+    """Elements that a list of indices (None for a whole dimension) names; all of them where it is a mask."""
+    chosen = [index for index in indices if index is not None]
+    if any(index.dtype in ("bool", "uint8") for index in chosen):
+        return target.elements
+    shape = broadcast(*(index.shape for index in chosen)) if chosen else ()
     kept = [n for place, n in enumerate(target.shape) if place >= len(indices) or indices[place] is None]
-    return prod(shape) * prod(kept)
+    return product(shape) * product(kept)
 
 
-def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Any, adds: bool) -> Op:
+def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Size, adds: bool) -> Op:
     """In place only what is named moves; otherwise the target is copied whole first."""
     target = call.read(call.args[0])[0]
-    fresh = id(call.outs[0]) != id(call.args[0])
+    fresh = not call.in_place
     writes = call.writes if fresh else tuple(_part(t, amount) for t in call.writes)
     before = (target,) if fresh else (_touch(target, amount),) if adds else ()
     size = amount if adds else 0
     return pricing.vector(call.name, "scatter", (*before, *reads), writes, flops=size, elements=amount, one_each=size)
 
 
-def _touch(tensor: Tensor, amount: Any) -> Tensor:
-    return replace(tensor, touched=least(amount, tensor.elements))
+def _touch(tensor: Tensor, amount: Size) -> Tensor:
+    return replace(tensor, touched=minimum(amount, tensor.elements))
 
 
-def _part(tensor: Tensor, amount: Any) -> Tensor:
+def _part(tensor: Tensor, amount: Size) -> Tensor:
     """What is written of a tensor in place; of one from outside that is a tensor of its own."""
     whole = _touch(tensor, amount)
     return replace(whole, dims=(whole.touched,), touched=None) if "[+" in tensor.ident else whole
+
+
+#: What is said of a lookup.
+_ROWS_NOTE = "an embedding reads the rows its indices name, not the whole table"
+
+
+@rule("embedding")
+def embedding(call: Call) -> Priced:
+    """Gather one row of a table for every index."""
+    table, indices = call.operands(0, 1)
+    reads = (_rows(call.read(table)[0], indices), *call.read(indices))
+    return pricing.move("embedding", reads, call.writes, kind="embedding", note=_ROWS_NOTE)
+
+
+@rule("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag")
+def embedding_bag(call: Call) -> Priced:
+    """Gather rows and add them up bag by bag."""
+    table, indices = call.operands(0, 1)
+    flops = indices.elements * table.shape[-1]
+    reads = (_rows(call.read(table)[0], indices), *call.read_without(table))
+    return pricing.vector(
+        "embedding_bag",
+        "embedding",
+        reads,
+        call.writes[:1],
+        flops=flops,
+        elements=flops,
+        one_each=flops,
+        note=_ROWS_NOTE,
+    )
+
+
+@rule("embedding_dense_backward", "_embedding_bag_dense_backward", "_embedding_bag_backward", "embedding_backward",
+      "_embedding_bag_per_sample_weights_backward")  # fmt: skip
+def embedding_backward(call: Call) -> Priced:
+    """Add every gradient to its row; the dense gradient is written whole."""
+    size = call.operands(0)[0].elements
+    return pricing.vector(call.name, "embedding", call.reads, call.writes, flops=size, elements=size, one_each=size)
+
+
+def _rows(table: Tensor, indices: Operand) -> Tensor:
+    width = table.dims[-1] if table.dims else 1
+    return replace(table, touched=minimum(indices.elements * width, table.elements))

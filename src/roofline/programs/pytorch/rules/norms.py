@@ -1,103 +1,72 @@
-"""Layer, group, batch, instance and RMS norm, forward and backward."""
+"""Layer, group, batch and RMS norm, forward and backward."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-
 from roofline.programs.pytorch.price_tables import NORM_BACKWARD
-from roofline.programs.pytorch.recorder import Recorder
-from roofline.programs.pytorch.registry import Call, Priced, function, pricing, rule
-from roofline.programs.pytorch.whole import Whole, run_whole
+from roofline.programs.pytorch.registry import Call, Priced, is_operand, pricing, rule
+from roofline.sizes import Size, exact_div, product
 from roofline.work import Op
 
 
-@rule("native_layer_norm")
+@rule("native_layer_norm", "layer_norm", "_fused_rms_norm", "rms_norm")
 def layer_norm(call: Call) -> Priced:
-    """Normalise over the last dimensions."""
-    x, shape = call.args[0], call.args[1]
-    return _norm("layer_norm", call, x.numel(), x.numel() // max(1, prod(shape)), affine=_given(call.args[2:4]))
+    """Normalise over the last dimensions: those that are stated, or that the scale has."""
+    (x,) = call.operands(0)
+    function = "rms_norm" if "rms" in call.name else "layer_norm"
+    affine = _given(call.args[2 : 3 if function == "rms_norm" else 4])
+    shape = call.get("normalized_shape")
+    if shape is None:
+        shape = call.args[2].shape if affine else x.shape[-1:]
+    return _norm(function, call, x.elements, exact_div(x.elements, product(_as_tuple(shape))), affine=affine)
 
 
 @rule("native_group_norm")
 def group_norm(call: Call) -> Priced:
     """Normalise over groups of channels."""
-    rows = call.args[0].shape[0] * call.args[6]
-    return _norm("group_norm", call, call.args[0].numel(), rows, affine=_given(call.args[1:3]))
+    (x,) = call.operands(0)
+    return _norm("group_norm", call, x.elements, x.shape[0] * call.stated("group"), affine=_given(call.args[1:3]))
 
 
 @rule("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm",
       "_batch_norm_with_update", "_native_batch_norm_legit_functional")  # fmt: skip
 def batch_norm(call: Call) -> Priced:
     """Normalise over the batch: with statistics of the batch as a layer norm, with stored ones 2 an element."""
-    x = call.args[0]
-    training = bool(call.get("training", call.get("train", call.name == "_batch_norm_with_update")))
-    function = "layer_norm" if training else "batch_norm"
-    return _norm(function, call, x.numel(), x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
+    training = call.stated("training", call.stated("train", call.name == "_batch_norm_with_update"))
+    return _batch_norm("layer_norm" if training else "batch_norm", call)
 
 
 @rule("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
 def batch_norm_stored(call: Call) -> Priced:
     """Normalise with stored statistics."""
-    x = call.args[0]
-    return _norm("batch_norm", call, x.numel(), x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
-
-
-@rule("_fused_rms_norm")
-def rms_norm(call: Call) -> Priced:
-    """Normalise by the root of the mean square."""
-    x, shape = call.args[0], call.args[1]
-    return _norm("rms_norm", call, x.numel(), x.numel() // max(1, prod(shape)), affine=_given(call.args[2:3]))
+    return _batch_norm("batch_norm", call)
 
 
 @rule("native_layer_norm_backward", "native_group_norm_backward", "native_batch_norm_backward",
-      "cudnn_batch_norm_backward", "batch_norm_backward", "_fused_rms_norm_backward")  # fmt: skip
-def backward(call: Call) -> Priced:
+      "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward",
+      "_fused_rms_norm_backward", "rms_norm_backward")  # fmt: skip
+def norm_backward(call: Call) -> Priced:
     """The gradient of a norm."""
-    size = call.args[0].numel()
+    size = call.operands(0)[0].elements
     return pricing.vector(
         call.name, "norm", call.reads, call.writes, flops=NORM_BACKWARD * size, elements=size, one_each=size
     )
 
 
-@function(F.rms_norm, torch.rms_norm)
-def rms_norm_called(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """An RMS norm whole, where PyTorch has no kernel of its own for it."""
-    given = dict(zip(("input", "normalized_shape", "weight", "eps"), args, strict=False)) | kwargs
-    x, shape, weight = given["input"], given["normalized_shape"], given.get("weight")
-    tensors = [x] if weight is None else [x, weight]
-    if not isinstance(shape, int | list | tuple) or tuple(x.shape[-len(_tuple(shape)) :]) != _tuple(shape):
-        return NotImplemented
-    rows = x.numel() // max(1, prod(_tuple(shape)))
-    dtype = x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
-
-    def forward(outs: Sequence[Any]) -> Op:
-        reads = [recorder.read(t) for t in tensors]
-        writes = [recorder.wrote(out) for out in outs]
-        return pricing.norm("rms_norm", "rms_norm", reads, writes, size=x.numel(), rows=rows, affine=len(tensors) - 1)
-
-    def back(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
-        reads = [recorder.read(t) for t in (*grads, *saved)]
-        writes = [recorder.wrote(t) for t in made]
-        return pricing.vector(
-            "rms_norm_backward", "norm", reads, writes, flops=NORM_BACKWARD * x.numel(), elements=x.numel()
-        )
-
-    return run_whole(recorder, Whole([(x.shape, dtype)], forward, back), tensors)[0]
+def _batch_norm(function: str, call: Call) -> Op:
+    (x,) = call.operands(0)
+    return _norm(function, call, x.elements, x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
 
 
-def _norm(function: str, call: Call, size: int, rows: int, *, affine: int, name: str | None = None) -> Op:
+def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:
     writes = call.writes[:1] if function == "batch_norm" else call.writes  # with stored statistics there are no others
     return pricing.norm(function, name or function, call.reads, writes, size=size, rows=rows, affine=affine)
 
 
-def _given(values: Sequence[Any]) -> int:
-    return sum(value is not None for value in values)
+def _given(values: Any) -> int:
+    return sum(map(is_operand, values))
 
 
-def _tuple(shape: Any) -> tuple[int, ...]:
+def _as_tuple(shape: Any) -> tuple[Size, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)

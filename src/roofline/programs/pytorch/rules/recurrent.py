@@ -3,127 +3,146 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import prod
-from typing import Any
-
-import torch
+from dataclasses import dataclass, replace
 
 from roofline.programs.pytorch.price_tables import CELLS
-from roofline.programs.pytorch.recorder import Recorder
-from roofline.programs.pytorch.registry import function
-from roofline.programs.pytorch.whole import Whole, run_whole
+from roofline.programs.pytorch.registry import Call, Operand, Priced, operands_in, rule
+from roofline.sizes import Size, exact_div, product
 from roofline.work import Op, Tensor, Work
 
-
-@function(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu, torch._VF.lstm, torch._VF.gru)
-def recurrent(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A recurrent layer over a sequence; the lengths of a packed one are its batch sizes."""
-    name = func.__name__
-    is_packed = isinstance(args[3], list | tuple)
-    x = args[0]
-    if is_packed:
-        hidden, weights, _, layers, _, _, both = args[2:9]
-        steps = x.shape[0]
-    else:
-        hidden, weights, _, layers, _, _, both = args[1:8]
-        steps = prod(x.shape[:-1])
-    state = list(hidden) if isinstance(hidden, list | tuple) else [hidden]
-    directions = 2 if both else 1
-    each = len(weights) // (layers * directions)
-    width = weights[each - 1].shape[0] if name == "lstm" and each in (3, 5) else weights[1].shape[1]
-    out_shape = (*x.shape[:-1], width * directions)
-    outs = [(out_shape, x.dtype), *((item.shape, item.dtype) for item in state)]
-
-    held: list[Tensor] = []
-
-    def parts(index: int) -> tuple[str, int, Sequence[Any]]:
-        return (f"{index // directions}{'fb'[index % 2] if both else ''}", index // directions,
-                weights[index * each : (index + 1) * each])  # fmt: skip
-
-    def forward(made: Sequence[Any]) -> list[Op]:
-        given, *begun = [recorder.read(t) for t in (x, *state)]
-        out, *ends = [recorder.wrote(t) for t in made]
-        held[:] = [given, *(_between(out, layer) for layer in range(layers - 1)), out]
-        last = [_part(end, prod(t.shape[1:])) for end, t in zip(ends, state, strict=True)]
-        found = []
-        for index in range(layers * directions):
-            label, layer, own = parts(index)
-            reads = (held[layer], *map(recorder.read, own), *(begun if index == 0 else ()))
-            cost = _cell(name, f"{name}[{label}]", own, steps, _forward(own, projected))
-            found.append(replace(cost, reads=reads, writes=(_half(held[layer + 1]), *last)))
-        return found
-
-    def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> list[Op]:
-        wanted = [t.requires_grad for t in saved]
-        fresh = iter(made)
-        out = {i: recorder.wrote(next(fresh)) for i, need in enumerate(wanted) if need}
-        first = 1 + len(state)
-        given = [recorder.read(t) for t in grads]
-        found = []
-        for index in reversed(range(layers * directions)):
-            label, layer, own = parts(index)
-            place = first + index * each
-            below = wanted[0] if layer == 0 else any(wanted[: first + layer * directions * each])
-            above = given if layer == layers - 1 else [_between(held[-1], layer, "_gradient")]
-            writes = [out[i] for i in range(place, place + each) if i in out]
-            if below and layer:
-                writes.append(_half(_between(held[-1], layer - 1, "_gradient")))
-            elif below and index == 0:
-                writes.append(out[0])
-            writes += [_part(out[i], prod(saved[i].shape[1:])) for i in range(1, first) if i in out]
-            reads = (*above, *map(recorder.read, own), *dict.fromkeys((held[layer + 1], held[layer])))
-            macs = _backward(own, wanted[place : place + each], below, projected)
-            cost = _cell(name, f"{name}_backward[{label}]", own, steps, macs, passes=2)
-            found.append(replace(cost, reads=reads, writes=tuple(writes)))
-        return found
-
-    def _half(tensor: Tensor) -> Tensor:
-        return _part(tensor, prod(x.shape[:-1]) * width) if both else tensor
-
-    projected = each in (3, 5)
-    return run_whole(recorder, Whole(outs, forward, backward), [x, *state, *weights])
+#: Kinds of layers by the number that libraries give them.
+MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 
 
-def _products(weights: Sequence[Any], projected: bool) -> list[int]:
-    """Which weights are multiplied with: of the input, of the hidden state, of the projection."""
-    return [0, 1, len(weights) - 1] if projected else [0, 1]
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """Layers and directions of a recurrent layer: ``weights`` of all of them in order, ``state`` before the first step.
+
+    A weight is one of the input, of the hidden state, their biases where there are any, and a projection.
+    """
+
+    kind: str
+    x: Operand
+    state: tuple[Operand, ...]
+    weights: tuple[Operand, ...]
+    layers: int
+    directions: int
+
+    @property
+    def parts(self) -> int:
+        """Weights of one layer in one direction."""
+        return len(self.weights) // (self.layers * self.directions)
+
+    @property
+    def steps(self) -> Size:
+        """Steps of all sequences."""
+        return product(self.x.shape[:-1])
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether the hidden state is projected to a smaller one."""
+        return self.parts in (3, 5)
+
+    @property
+    def width(self) -> Size:
+        """Elements that one direction gives a step."""
+        return self.weights[self.parts - 1].shape[0] if self.is_projected else self.weights[1].shape[1]
+
+    def label(self, index: int) -> str:
+        """Layer and direction of one part, as in ``0f``."""
+        return f"{index // self.directions}{'fb'[index % 2] if self.directions == 2 else ''}"
+
+    def own(self, index: int) -> tuple[Operand, ...]:
+        """The weights of one layer in one direction."""
+        return self.weights[index * self.parts : (index + 1) * self.parts]
+
+    def results(self) -> list[tuple[tuple[Size, ...], str]]:
+        """Shapes and formats of what comes out: every step, and the state after the last."""
+        out = (*self.x.shape[:-1], self.width * self.directions)
+        return [(out, self.x.dtype), *((item.shape, item.dtype) for item in self.state)]
+
+    def products(self) -> list[int]:
+        """Which weights are multiplied with: of the input, of the hidden state, of the projection."""
+        return [0, 1, self.parts - 1] if self.is_projected else [0, 1]
+
+    def between(self, out: Tensor, layer: int, what: str = "") -> Tensor:
+        """What one layer hands to the next, or its gradient."""
+        return Tensor(f"{out.ident}.layer{layer}{what}", out.dims, out.dtype)
+
+    def half(self, tensor: Tensor) -> Tensor:
+        """The share of one direction of what a layer gives."""
+        return replace(tensor, touched=self.steps * self.width) if self.directions == 2 else tensor
+
+    def layer_inputs(self, x: Tensor, out: Tensor) -> list[Tensor]:
+        """What each layer takes, and what the last one gives."""
+        return [x, *(self.between(out, layer) for layer in range(self.layers - 1)), out]
+
+    def cell(self, label: str, own: Sequence[Operand], macs: Size, passes: int = 1) -> Op:
+        """One layer in one direction over all steps of all sequences, ``macs`` multiply-adds a step."""
+        gates, each = CELLS[self.kind]
+        rows, dtype = own[0].shape[0], own[0].dtype
+        work = Work.flops("matrix", dtype, 2 * self.steps * macs)
+        work += Work.flops("vector", dtype, passes * each * self.steps * exact_div(rows, gates))
+        dims = {"m": self.steps, "n": rows, "k": own[0].shape[1] + own[1].shape[1], "batch": 1}
+        return Op(label, "contraction", work, dims=dims, options={"macs": self.steps * macs})
 
 
-def _forward(weights: Sequence[Any], projected: bool) -> int:
-    """Multiply-adds of a step: each weight once."""
-    return sum(weights[i].numel() for i in _products(weights, projected))
+def recurrence_of(call: Call) -> Recurrence:
+    """Read a call of lstm, gru or rnn; a packed sequence has the sizes of its steps as second argument."""
+    is_packed = "batch_sizes" in call.names or isinstance(call.args[3], list | tuple)
+    hidden, weights, _, layers, _, _, both = call.args[2:9] if is_packed else call.args[1:8]
+    return Recurrence(
+        call.name, call.operands(0)[0], tuple(operands_in(hidden)), tuple(operands_in(weights)),
+        layers, 2 if both else 1,
+    )  # fmt: skip
 
 
-def _backward(weights: Sequence[Any], wanted: Sequence[bool], below: bool, projected: bool) -> int:
-    """Multiply-adds of a step: the gradients of the weights and of what they met, where they are wanted."""
-    places = _products(weights, projected)
-    return sum(weights[i].numel() * (int(wanted[i]) + int(below if i == 0 else True)) for i in places)
+@rule("lstm", "gru", "rnn_tanh", "rnn_relu")
+def recurrent(call: Call) -> Priced:
+    """A recurrent layer over a sequence."""
+    return forward(call, recurrence_of(call))
 
 
-def _cell(name: str, label: str, weights: Sequence[Any], steps: int, macs: int, passes: int = 1) -> Op:
-    """One layer in one direction over all steps of all sequences, ``macs`` multiply-adds a step."""
-    gates, each = CELLS[name]
-    rows = weights[0].shape[0]
-    dtype = costs_dtype(weights[0])
-    work = Work.flops("matrix", dtype, 2 * steps * macs)
-    work += Work.flops("vector", dtype, passes * each * steps * (rows // gates))
-    dims = {"m": steps, "n": rows, "k": weights[0].shape[1] + weights[1].shape[1], "batch": 1}
-    return Op(label, "contraction", work, dims=dims, options={"macs": steps * macs})
+@rule("_cudnn_rnn")
+def cudnn(call: Call) -> Priced:
+    """All layers and directions at once."""
+    state = tuple(operands_in(call.args[4:6]))
+    directions = 2 if call.args[13] else 1
+    kind = MODES[call.args[6]]
+    return forward(call, Recurrence(kind, call.args[0], state, call.tensors(1), call.args[9], directions))
 
 
-def _between(out: Tensor, layer: int, what: str = "") -> Tensor:
-    """What one layer hands to the next, or its gradient."""
-    return Tensor(f"{out.ident}.layer{layer}{what}", out.dims, out.dtype)
+@rule("mkldnn_rnn_layer")
+def onednn(call: Call) -> Priced:
+    """One layer in one direction."""
+    state = tuple(operands_in(call.args[5:7]))
+    weights = tuple(operands_in(call.args[1:5]))
+    return forward(call, Recurrence(MODES[call.stated("mode")], call.args[0], state, weights, 1, 1))
 
 
-def _part(tensor: Tensor, amount: Any) -> Tensor:
-    """A tensor of which one layer and direction writes its share."""
-    return replace(tensor, touched=amount)
+@rule("mkldnn_rnn_layer_backward")
+def onednn_backward(call: Call) -> Priced:
+    """The gradients of one layer: of the weights and of what they met, twice the work."""
+    weights = tuple(operands_in(call.args[1:5]))
+    layer = Recurrence(MODES[call.stated("mode")], call.args[0], (), weights, 1, 1)
+    macs = 2 * sum(weights[place].elements for place in layer.products())
+    return replace(layer.cell(call.name, weights, macs, passes=2), reads=call.reads, writes=call.writes)
 
 
-def costs_dtype(tensor: Any) -> str:
-    """The dtype a layer computes in."""
-    from roofline.programs.pytorch.tensors import dtype_name
-
-    return dtype_name(tensor.dtype)
+def forward(call: Call, layer: Recurrence) -> list[Op]:
+    """One operation for every layer and direction: each weight once a step."""
+    (x,), begun = call.read(layer.x), call.read(*layer.state)
+    out, *ends = call.writes
+    taken = layer.layer_inputs(x, out)
+    last = [
+        replace(end, touched=product(item.shape[1:] if len(item.shape) > 2 else item.shape))
+        for end, item in zip(ends, layer.state, strict=False)
+    ]
+    found = []
+    for index in range(layer.layers * layer.directions):
+        own, number = layer.own(index), index // layer.directions
+        macs = sum(own[place].elements for place in layer.products())
+        cost = layer.cell(f"{layer.kind}[{layer.label(index)}]", own, macs)
+        reads = (taken[number], *call.read(*own), *(begun if index == 0 else ()))
+        found.append(replace(cost, reads=reads, writes=(layer.half(taken[number + 1]), *last)))
+    return found

@@ -16,7 +16,7 @@ from roofline.errors import InputError
 from roofline.ops.counting import count
 from roofline.programs.pytorch.recorder import Recorder
 from roofline.programs.pytorch.registry import function
-from roofline.programs.pytorch.values import tensors_in
+from roofline.programs.pytorch.tensors import tensors_in
 from roofline.sizes import is_symbol
 from roofline.work import Op
 

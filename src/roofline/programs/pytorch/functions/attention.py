@@ -1,0 +1,142 @@
+"""Attention as the user calls it: whole, whichever kernel would run, and its gradient as one operation too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import _disable_current_modes
+
+from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
+from roofline.programs.pytorch.recorder import Recorder
+from roofline.programs.pytorch.registry import function
+from roofline.programs.pytorch.rules.attention import (
+    AttentionSizes,
+    attention_sizes,
+    operation,
+    packed_pairs,
+    seen_keys,
+)
+from roofline.programs.pytorch.whole import Whole, run_whole
+from roofline.sizes import Size, exact_div
+from roofline.work import Op
+
+#: The largest square of queries and keys that a mask function is asked about.
+LARGEST_MASK = 2**27
+
+
+def attend(
+    recorder: Recorder,
+    name: str,
+    tensors: Sequence[Any],
+    sizes: AttentionSizes,
+    outs: Any,
+    mask: Any = None,
+    causal: bool = False,
+) -> Any:
+    """Run one attention whole, its gradient too: 4 matmuls, 5 where the scores are worked out again."""
+    extra = [recorder.read(mask)] if mask is not None else []
+
+    def forward(made: Sequence[Any]) -> Op:
+        q, k, v = tensors[:3]
+        reads = [recorder.read(q), recorder.read(k, "kv"), recorder.read(v, "kv")]
+        written = [recorder.wrote(out) for out in made]
+        return operation(name, (*seen_keys(reads, sizes, causal), *extra), written, sizes)
+
+    def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
+        grad, q, k, v, *rest = [recorder.read(t) for t in (*grads, *saved)]
+        matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else 4
+        reads = (*seen_keys((q, k, v), sizes, causal), grad, *rest, *extra)
+        return operation(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
+
+    return run_whole(recorder, Whole(outs, forward, backward), tensors)
+
+
+@function(F.scaled_dot_product_attention)
+def sdpa(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Attention whole, whichever kernel would run."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    q, k, v, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
+    bias = mask if type(mask).__name__ == "CausalBias" else None
+    if bias is not None:
+        given["is_causal"], mask = bias.variant.name == "UPPER_LEFT", None
+    causal = bool(given.get("is_causal"))
+    _check(recorder, func, q, k, v, given)
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        looked_at = None if mask is None else recorder.operand(mask)
+        sizes = attention_sizes([recorder.shape(item) for item in (q, k, v)], looked_at, causal)
+    if bias is not None and not causal:
+        pairs = packed_pairs([q.shape[-2]], [k.shape[-2]], True, (-1, -1))
+        note = "causal attention, the last query at the last key"
+        sizes = sizes._replace(pairs=sizes.batch * sizes.heads * pairs, note=note)
+    shape = (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), *q.shape[-3:-1], v.shape[-1])
+    shape = shape if q.dim() > 2 else (q.shape[0], v.shape[-1])
+    outs = [(shape, q.dtype)]
+    return attend(recorder, "scaled_dot_product_attention", (q, k, v), sizes, outs, mask, causal)[0]
+
+
+@function(torch.ops.higher_order.flex_attention)
+def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Flex attention: the pairs its mask function lets through; what its score function does is not counted."""
+    q, k, v, score, block, *_ = args
+    sizes = attention_sizes([recorder.shape(item) for item in (q, k, v)])
+    pairs, note = _block_pairs(block, q.shape[-2], k.shape[-2], sizes)
+    if score is not None and getattr(score, "__name__", "") != "_identity":
+        note += ("; " if note else "") + "the score function of flex attention is not counted"
+    sizes = sizes._replace(pairs=pairs, note=note)
+    stats = (q.shape[:-1], torch.float32)
+    outs = [((*q.shape[:-1], v.shape[-1]), q.dtype), stats, stats]
+    return attend(recorder, "flex_attention", (q, k, v), sizes, outs)
+
+
+def _check(recorder: Recorder, func: Any, q: Any, k: Any, v: Any, given: dict[str, Any]) -> None:
+    """Shapes that do not fit are PyTorch's to refuse: it gets stand-ins of them."""
+    shared = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+    grouped = given.get("enable_gqa") or q.dim() < 3 or k.dim() < 3 or k.shape[-3] in (1, q.shape[-3])
+    if shared and grouped and q.dtype == k.dtype == v.dtype:
+        return
+    with recorder.silence():
+        func(q, k, v, enable_gqa=bool(given.get("enable_gqa")))
+
+
+@contextmanager
+def making_biases() -> Iterator[None]:
+    """Let a program make causal biases (``causal_lower_right``), which PyTorch cannot while it is watched."""
+    kind = getattr(sys.modules.get("torch.nn.attention.bias"), "CausalBias", None)
+    if kind is None:
+        yield
+        return
+
+    def new(cls: Any, *args: Any) -> Any:
+        with _disable_current_modes():
+            return torch.Tensor._make_subclass(cls, torch.empty(0))
+
+    with mock.patch.object(kind, "__new__", new):
+        yield
+
+
+def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) -> tuple[Size, str]:
+    """Ask the mask function of a flex attention about every pair, one batch entry and head at a time."""
+    full, is_visible = sizes.pairs, block[-1]
+    if not callable(is_visible) or S * T > LARGEST_MASK:
+        return full, "the mask of flex attention is too large to look at: every score is counted"
+    counts = block[2]
+    batches, heads = (counts.shape[0], counts.shape[1]) if counts is not None else (1, 1)
+    total = 0
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        rows, columns = torch.arange(S)[:, None], torch.arange(T)[None, :]
+        try:
+            for b in range(batches):
+                for h in range(heads):
+                    seen = is_visible(torch.tensor(b), torch.tensor(h), rows, columns)
+                    total += int(torch.broadcast_to(seen, (S, T)).sum().item())
+        except (RuntimeError, NotImplementedError, IndexError):
+            return full, "the mask of flex attention depends on data: every score is counted"
+    found = total * exact_div(sizes.batch, batches) * exact_div(sizes.heads, heads)
+    return found, "" if found == full else "the mask of flex attention is looked at: scores it lets through count"
