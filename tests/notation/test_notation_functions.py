@@ -9,7 +9,7 @@ import pytest
 from roofline.errors import NotationError
 from roofline.notation import program
 from roofline.notation.calls import RULES
-from roofline.notation.functions import FUNCTIONS, canonical
+from roofline.notation.functions import FUNCTIONS, canonical_functions
 
 
 def last(text):
@@ -28,7 +28,7 @@ def refused(text, message):
 
 
 def test_every_family_has_a_rule():
-    assert {function.family for function in canonical().values()} == set(RULES)
+    assert {function.family for function in canonical_functions().values()} == set(RULES)
 
 
 @pytest.mark.parametrize("name", [n for n, f in FUNCTIONS.items() if f.family == "elementwise" and f.most == 1])

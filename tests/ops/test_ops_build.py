@@ -10,7 +10,7 @@ import sympy
 
 from roofline.errors import InputError, NotationError, SizeError
 from roofline.notation import program
-from roofline.notation.functions import canonical
+from roofline.notation.functions import canonical_functions
 from roofline.notation.structure import Axis, Program, Shape, Span, Step
 from roofline.ops import build
 from roofline.ops.embedding import embedding
@@ -105,7 +105,7 @@ CALLS = {
     "pool": FAMILIES["pool"],
     "embedding": FAMILIES["embedding"],
 }
-FUNCTIONS = {name: row for name, row in canonical().items() if row.family != "collective"}
+FUNCTIONS = {name: row for name, row in canonical_functions().items() if row.family != "collective"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,4 +1,4 @@
-"""Function calls: each family's shapes in and out. One rule for each family, found by name.
+"""Function calls: the shapes in and out of each family. One rule for each family, found by name.
 
 A rule takes the scope, the call, its operands and what is written as the result, and adds one step.
 
@@ -7,26 +7,50 @@ A rule takes the scope, the call, its operands and what is written as the result
 ('B',)
 >>> program("where([B, D], fp32[B, D], fp32[D])").steps[0].inputs[0].dtype
 'bool'
+>>> program("attention(q[B, S, N, H], k[B, T, K, H], v[B, T, K, V])").steps[0].output.labels
+('B', 'S', 'N', 'V')
+>>> program("embedding(bf16[V, D], tokens[B, S])").steps[0].inputs[1].dtype
+'int32'
+
+A collective changes how a tensor is sharded. ``AllGather_X`` takes X off the dimension it shards;
+``ReduceScatter_{X,K}`` sums partial results over X and shards K; ``AllReduce_X`` sums them and keeps every copy;
+``AllToAll_{X,J}`` moves X from its dimension to J.
+
+>>> [program(f"{text}(bf16[I_X, J])").steps[0].output.written for text in ("AllGather_X", "AllToAll_{X,J}")]
+['bf16[I, J]', 'bf16[I, J_X]']
+
+A window of a convolution or pooling moves over one to three spatial dimensions.
+``o = floor((i + 2·pad − dilation·(k − 1) − 1) / stride) + 1``; padding ``same`` gives ``ceil(i / stride)``.
+A transposed convolution gives ``o = (i − 1)·stride − 2·pad + dilation·(k − 1) + output_pad + 1``.
+Source of both: the shape formulas of PyTorch's ConvNd and ConvTransposeNd documentation.
+
+The options of a step are complete and of one form: ``stride``, ``dilation`` and ``output_pad`` tuples with a number
+for each spatial dimension, ``pad`` such a tuple or ``"same"``, ``groups`` a number, or the label of the channels
+where a depthwise convolution has a named size.
+
+>>> from roofline.notation import canonical
+>>> canonical(program("conv(bf16[B, 224, 224, 3], bf16[7, 7, 3, 64], stride=2, pad=3)")).rpartition("-> ")[2]
+'bf16[B, 112, 112, 64]'
+>>> program("conv(bf16[B, H, W, C], bf16[3, 3, C, O], same)").steps[0].output.labels
+('B', 'H', 'W', 'O')
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from roofline.frozen import Frozen
-from roofline.notation.broadcasting import broadcast
-from roofline.notation.call_attention import attention, embedding, transpose
-from roofline.notation.call_collective import collective
-from roofline.notation.call_windows import convolution, pooling
 from roofline.notation.functions import FUNCTIONS, no_flag, usual_over
-from roofline.notation.result import finish, match
+from roofline.notation.result import broadcast, finish, match
 from roofline.notation.scope import Scope, Wanted, is_number, rename
-from roofline.notation.structure import CallNode, Shape, TensorNode
+from roofline.notation.structure import Axis, CallNode, Dim, Shape, TensorNode
 
 Rule = Callable[[Scope, CallNode, Sequence[Shape], Wanted], Shape]
 
 #: Formats of operands that nobody would write in the default dtype.
 OPERAND_DTYPES: Mapping[str, tuple[str, ...]] = Frozen({"embedding": ("bf16", "int32"), "where": ("bool",)})
+
 #: Formats of results that do not follow the operands.
 RESULT_DTYPES: Mapping[str, str] = Frozen({"compare": "bool", "argmax": "int32", "argmin": "int32"})
 
@@ -107,7 +131,7 @@ def last(scope: Scope, call: CallNode, shape: Shape) -> tuple[str, ...]:
     return (label,)
 
 
-def _one(scope: Scope, call: CallNode, over: tuple[str, ...]) -> None:
+def _at_most_one(scope: Scope, call: CallNode, over: tuple[str, ...]) -> None:
     if len(over) > 1:
         raise scope.fail(f"{call.function} works along one dimension, not {len(over)}", call.span)
 
@@ -115,7 +139,7 @@ def _one(scope: Scope, call: CallNode, over: tuple[str, ...]) -> None:
 def along_one(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
     """Softmax and running sums: the result is shaped as the operand."""
     over = along(scope, call, shapes[0]) or last(scope, call, shapes[0])
-    _one(scope, call, over)
+    _at_most_one(scope, call, over)
     return _like_first(scope, call, shapes, wanted, over)
 
 
@@ -153,6 +177,367 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     given = tuple(axis for axis in x.axes if axis.label not in over)
     shards = tuple(a for axis in x.axes if axis.label in over for a in axis.shard)
     return finish(scope, call, [x], given, wanted, dtype=RESULT_DTYPES.get(call.function), over=over, unreduced=shards)
+
+
+_ATTENTION_LAYOUT = "q[B, S, N, H], k[B, T, K, H], v[B, T, K, H], or all three without B"
+
+
+def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
+    """softmax(q·kᵀ)·v for each head: q[B,S,N,H], k[B,T,K,H], v[B,T,K,V] → [B,S,N,V].
+
+    The same label for S and T is self attention; K < N shares each key head among N/K query heads.
+    """
+    for shape in shapes:
+        if len(shape.axes) != len(shapes[0].axes) or len(shape.axes) not in (3, 4):
+            ranks = ", ".join(scope.show_axes(shape.axes) for shape in shapes)
+            raise scope.fail(f"attention of {ranks}", call.span, f"it takes {_ATTENTION_LAYOUT}")
+    if {"causal", "full"} <= call.options.keys():
+        raise scope.fail("attention is causal or full, not both", call.place("causal", "full"))
+    if not isinstance(call.options.get("window", 1), int):
+        raise scope.fail("the window of attention is one number", call.place("window"))
+    q, k, v = shapes
+    batched = len(q.axes) == 4
+    pairs = [("length", 1, 2, -3), ("heads", 1, 2, -2), ("head size", 0, 1, -1)]
+    pairs += [("batch", 0, 1, 0), ("batch", 1, 2, 0)] if batched else []
+    operands = [q, k, v]
+    for what, first, second, position in pairs:
+        one, other = operands[first].labels[position], operands[second].labels[position]
+        label = scope.pair(one, other)
+        if label is None:
+            who = "qkv"[first] + " and " + "qkv"[second]
+            shown = f"{scope.show_label(one)} and {scope.show_label(other)}"
+            place = scope.place(shapes[second], shapes[second].labels[position], call.span)
+            raise scope.fail(f"the {what} of {who} differs: {shown}", place, f"attention takes {_ATTENTION_LAYOUT}")
+        renamed = {old: label for old in (one, other) if old != label}
+        operands = [rename(shape, renamed) for shape in operands]
+    q, k, v = operands
+    heads, shared = scope.sizes.get(q.labels[-2]), scope.sizes.get(k.labels[-2])
+    if heads and shared and heads % shared:
+        hint = "the query heads are a multiple of the key heads"
+        raise scope.fail(f"{heads} query heads do not share {shared} key heads evenly", call.span, hint)
+    return finish(scope, call, operands, (*q.axes[:-1], v.axes[-1]), wanted)
+
+
+def embedding(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
+    """Rows of table[V, D] at indices[…] → […, D]."""
+    table, indices = shapes
+    if len(table.axes) != 2:
+        message = f"the table of an embedding is [V, D], not {scope.show_axes(table.axes)}"
+        raise scope.fail(message, call.span, "embedding(table[V, D], int32[B, S])")
+    repeated = next((label for label in indices.labels if label in table.labels), None)
+    if repeated:
+        message = f"{repeated} stands in the table and in the indices"
+        raise scope.fail(message, scope.place(indices, repeated, call.span), "give one of them another name")
+    given = (*indices.axes, table.axes[1])
+    return finish(scope, call, shapes, given, wanted, typed_by=(table,))
+
+
+def transpose(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
+    """A copy in the written order; without one the last two dimensions change places."""
+    (x,) = shapes
+    if len(x.axes) < 2:
+        raise scope.fail(f"transpose needs two dimensions, not {scope.show_axes(x.axes)}", call.span)
+    given = (*x.axes[:-2], x.axes[-1], x.axes[-2])
+    if wanted.output and wanted.output.dims is not None:
+        given = _permuted(scope, x, wanted) or given
+    return finish(scope, call, shapes, given, wanted, unreduced=x.unreduced)
+
+
+def _permuted(scope: Scope, x: Shape, wanted: Wanted) -> tuple[Axis, ...] | None:
+    """The operand's axes in the written order; numbers go by size, from the last dimension on."""
+    free = list(reversed(x.axes))
+    found: list[Axis] = []
+    for dim in (wanted.output.dims if wanted.output else None) or ():
+        for axis in free:
+            if dim.name == axis.label or (is_number(axis.label) and scope.sizes.get(axis.label) == dim.size):
+                found.append(axis)
+                free.remove(axis)
+                break
+    return tuple(found) if not free and len(found) == len(x.axes) else None
+
+
+_REDUCING = ("ReduceScatter", "AllReduce")
+
+_RESHARDING = ("ReduceScatter", "AllToAll")
+
+
+def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
+    """Resolve a collective: ``over`` holds its mesh axes, the option ``dim`` the dimension that is sharded anew."""
+    (x,) = shapes
+    axes, targets = _axes_and_target(scope, call, x)
+    sharding = {axis: axis_of for axis_of in x.axes for axis in axis_of.shard}
+    unreduced = x.unreduced
+    if call.function in ("AllGather", "AllToAll"):
+        for axis in axes:
+            if axis not in sharding:
+                known = ", ".join(sharding) or "none"
+                hint = f"the axes that shard it: {known}"
+                raise scope.fail(f"{call.function}_{axis}: {axis} shards no dimension of the operand", call.span, hint)
+    if call.function in _REDUCING:
+        unreduced = _reduced(scope, call, x, axes, sharding)
+    given = x.axes
+    if call.function in ("AllGather", "AllToAll"):
+        given = tuple(Axis(a.label, tuple(s for s in a.shard if s not in axes)) for a in given)
+    options = {}
+    if call.function in _RESHARDING:
+        target = targets or _written_target(scope, call, axes, wanted)
+        if target not in x.labels:
+            hint = f"it has {scope.show_axes(x.axes)}"
+            raise scope.fail(f"{call.function}: the operand has no dimension {target}", call.span, hint)
+        if call.function == "AllToAll":
+            _check_all_to_all(scope, call, x, axes, target)
+        options["dim"] = target
+        given = tuple(Axis(a.label, (*a.shard, *axes)) if a.label == target else a for a in given)
+    compute, storage = scope.dtypes(shapes, call.span)
+    return scope.add(
+        "collective",
+        call.function,
+        shapes,
+        _collective_result(scope, call, given, wanted),
+        dtype=storage,
+        compute=compute,
+        span=call.span,
+        wanted=wanted,
+        unreduced=unreduced,
+        over=axes,
+        options=options,
+    )
+
+
+def _axes_and_target(scope: Scope, call: CallNode, x: Shape) -> tuple[tuple[str, ...], str]:
+    """Tell mesh axes from the dimension among what stands after ``_``."""
+    axes = tuple(word for word in call.over if word not in x.labels)
+    dims = [word for word in call.over if word in x.labels]
+    if not axes:
+        raise scope.fail(f"{call.function} needs the mesh axes it goes over", call.span, f"as in {call.function}_X(…)")
+    if dims and call.function not in _RESHARDING:
+        message = f"{dims[0]} is a dimension of the operand; {call.function} goes over mesh axes"
+        raise scope.fail(message, call.span)
+    if len(dims) > 1:
+        raise scope.fail(f"{call.function} shards one dimension, not {' and '.join(dims)}", call.span)
+    return axes, dims[0] if dims else ""
+
+
+def _check_all_to_all(scope: Scope, call: CallNode, x: Shape, axes: tuple[str, ...], target: str) -> None:
+    """Refuse an AllToAll that would move an axis to the dimension it shards already."""
+    there = next((axis for one in x.axes if one.label == target for axis in one.shard if axis in axes), None)
+    if there is not None:
+        own, other = scope.show_label(target), next((name for name in x.labels if name != target), "")
+        message = f"AllToAll_{there} moves {there} to another dimension, and it shards {own} already"
+        hint = f"as in AllToAll_{{{there},{scope.show_label(other)}}}(…)" if other else "the operand has no other"
+        raise scope.fail(message, call.span, hint)
+
+
+def _reduced(
+    scope: Scope, call: CallNode, x: Shape, axes: tuple[str, ...], sharding: dict[str, Axis]
+) -> tuple[str, ...]:
+    for axis in axes:
+        if axis in sharding:
+            label = scope.show_label(sharding[axis].label)
+            hint = "partial sums over an axis are not sharded by it"
+            raise scope.fail(f"{call.function}_{axis}: {axis} shards {label} of the operand", call.span, hint)
+        if axis not in x.unreduced:
+            scope.assume(f"the operand of {call.function}_{axis} holds partial sums over {axis}")
+    return tuple(axis for axis in x.unreduced if axis not in axes)
+
+
+def _written_target(scope: Scope, call: CallNode, axes: tuple[str, ...], wanted: Wanted) -> str:
+    """The dimension that the written result shards by these axes."""
+    for dim in (wanted.output.dims if wanted.output else None) or ():
+        if dim.name and set(axes) <= set(dim.axes):
+            return dim.name
+    example = f"{call.function}_{{{','.join(axes)},K}}(…)"
+    raise scope.fail(f"{call.function} needs the dimension to shard", call.span, f"as in {example}")
+
+
+def _collective_result(scope: Scope, call: CallNode, given: tuple[Axis, ...], wanted: Wanted) -> tuple[Axis, ...]:
+    dims = wanted.output.dims if wanted.output else None
+    if wanted.output is None or dims is None:
+        return given
+    if len(dims) == len(given) and all(_same_layout(scope, dim, axis) for dim, axis in zip(dims, given, strict=True)):
+        return given
+    raise scope.fail(f"{call.function} gives {scope.show_axes(given)}", wanted.output.span, "write the result so")
+
+
+def _same_layout(scope: Scope, dim: Dim, axis: Axis) -> bool:
+    same = dim.name == axis.label if dim.name else scope.sizes.get(axis.label) == dim.size
+    return same and set(dim.axes) == set(axis.shard)
+
+
+_WINDOW_LAYOUTS = {
+    "conv": "conv(x[B, spatial…, C], w[kernel…, C/groups, O]) with 1 to 3 spatial dimensions",
+    "conv_transpose": "conv_transpose(x[B, spatial…, C], w[kernel…, C, O/groups]) with 1 to 3 spatial dimensions",
+    "pool": "pool(x[B, spatial…, C], window=2) with 1 to 3 spatial dimensions",
+}
+
+
+def convolution(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
+    """A convolution or a transposed one: x, weights, and perhaps a bias."""
+    x, weights = shapes[0], shapes[1]
+    spatial = len(x.axes) - 2
+    if not 1 <= spatial <= 3 or len(weights.axes) != len(x.axes):
+        shown = f"{call.function} of {scope.show_axes(x.axes)} and {scope.show_axes(weights.axes)}"
+        raise scope.fail(shown, call.span, f"the form is {_WINDOW_LAYOUTS[call.function]}")
+    options = _window_options(scope, call, spatial, stride=1)
+    operands = _pair_channels(scope, call, list(shapes), options)
+    x, weights = operands[0], operands[1]
+    kernel = [scope.sizes.get(label) for label in weights.labels[:spatial]]
+    places = _slide(scope, call, x.axes[1:-1], kernel, options)
+    channels = weights.axes[-1]
+    if call.function == "conv_transpose" and options["groups"] != 1:
+        size = scope.sizes.get(channels.label)
+        channels = Axis(scope.number(size * options["groups"] if size else None), channels.shard)
+    return _windowed(scope, call, operands, (x.axes[0], *places, channels), options, wanted)
+
+
+def pooling(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
+    """Pooling: as a convolution with a window of given size and no weights; the stride is the window's size."""
+    (x,) = shapes
+    spatial = len(x.axes) - 2
+    if not 1 <= spatial <= 3:
+        shown = f"{call.function} of {scope.show_axes(x.axes)}"
+        raise scope.fail(shown, call.span, f"the form is {_WINDOW_LAYOUTS['pool']}")
+    if "window" not in call.options:
+        raise scope.fail("pool needs window=", call.span, "as in pool(x, window=2) or window=3x3")
+    window = _per_dimension(scope, call, "window", spatial, 1)
+    options = {"window": window, **_window_options(scope, call, spatial, stride=window)}
+    options.pop("groups")
+    places = _slide(scope, call, x.axes[1:-1], window, options)
+    return _windowed(scope, call, [x], (x.axes[0], *places, x.axes[-1]), options, wanted)
+
+
+def _windowed(
+    scope: Scope,
+    call: CallNode,
+    operands: Sequence[Shape],
+    given: tuple[Axis, ...],
+    options: dict[str, Any],
+    wanted: Wanted,
+) -> Shape:
+    own = {label for shape in operands for label in shape.labels}
+    computed = [axis.label for i, axis in enumerate(given) if 0 < i < len(given) - 1 or axis.label not in own]
+    return finish(scope, call, operands, given, wanted, computed=computed, options=options)
+
+
+def _window_options(scope: Scope, call: CallNode, spatial: int, *, stride: int | tuple[int, ...]) -> dict[str, Any]:
+    given = call.options
+    words = [word for word in ("same", "valid") if word in given]
+    if len(words) + ("pad" in given) > 1:
+        raise scope.fail("the padding is given twice", call.place("pad", *words), "pad=1, same or valid")
+    word = words[0] if words else given.get("pad")
+    pad: Any
+    if word == "same":
+        if call.function == "conv_transpose":
+            raise scope.fail("conv_transpose has no padding 'same'", call.place("pad"), "give pad= as a number")
+        pad = "same"
+    else:
+        pad = (0,) * spatial if word == "valid" else _per_dimension(scope, call, "pad", spatial, 0)
+    options = {
+        "stride": _per_dimension(scope, call, "stride", spatial, stride),
+        "pad": pad,
+        "dilation": _per_dimension(scope, call, "dilation", spatial, 1),
+        "groups": given.get("groups", 1),
+    }
+    if call.function == "conv_transpose":
+        options["output_pad"] = _per_dimension(scope, call, "output_pad", spatial, 0)
+    if given.get("depthwise"):
+        options["depthwise"] = True
+    return options
+
+
+def _per_dimension(
+    scope: Scope, call: CallNode, key: str, spatial: int, default: int | tuple[int, ...]
+) -> tuple[int, ...]:
+    value = call.options.get(key, default)
+    if not isinstance(value, tuple):
+        return (int(value),) * spatial
+    if len(value) != spatial:
+        message = f"{key} has {len(value)} numbers for {spatial} spatial dimension{'s' if spatial > 1 else ''}"
+        raise scope.fail(message, call.place(key), f"{key}={value[0]} stands for all")
+    return value
+
+
+def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: dict[str, Any]) -> list[Shape]:
+    transposed = call.function == "conv_transpose"
+    x, weights = shapes[0], shapes[1]
+    channels, own = x.labels[-1], weights.labels[-2]
+    if options.get("depthwise"):
+        if call.options.get("groups") not in (None, scope.sizes.get(channels)):
+            message = "depthwise has as many groups as channels; groups= says otherwise"
+            raise scope.fail(message, call.place("groups"))
+        options["groups"] = scope.sizes.get(channels, channels)
+        if not scope.is_one(own):
+            message = f"the weights of a depthwise convolution are [kernel…, 1, O], not […, {scope.show_label(own)}, …]"
+            raise scope.fail(message, scope.place(weights, own, call.span))
+        _check_groups(scope, call, weights.labels[-1], options["groups"], "output channels")
+    elif options["groups"] == 1 or transposed:
+        shapes = _pair_labels(scope, call, shapes, (0, -1), (1, -2), "channels")
+        _check_groups(scope, call, channels, options["groups"])
+    else:
+        _check_groups(scope, call, channels, options["groups"])
+        _check_groups(scope, call, weights.labels[-1], options["groups"], "output channels")
+        total, part = scope.sizes.get(channels), scope.sizes.get(own)
+        if total is not None and part is not None and part * options["groups"] != total:
+            expected = total // options["groups"]
+            place = scope.place(weights, own, call.span)
+            hint = f"each filter sees {expected} of them: [kernel…, {expected}, O]"
+            raise scope.fail(f"{total} channels in {options['groups']} groups, weights for {part}", place, hint)
+        if own == channels:
+            place = scope.place(weights, own, call.span)
+            hint = "the weights are [kernel…, C/groups, O]; write the number or another name"
+            raise scope.fail(f"{own} is all channels, each group sees a part", place, hint)
+    if len(shapes) == 3:
+        if len(shapes[2].axes) != 1:
+            raise scope.fail(f"the bias is [O], not {scope.show_axes(shapes[2].axes)}", call.span)
+        if not (transposed and options["groups"] != 1):
+            shapes = _pair_labels(scope, call, shapes, (1, -1), (2, -1), "bias")
+    return shapes
+
+
+def _check_groups(scope: Scope, call: CallNode, label: str, groups: Any, what: str = "channels") -> None:
+    size = scope.sizes.get(label)
+    if isinstance(groups, int) and size is not None and size % groups:
+        raise scope.fail(f"{size} {what} do not fall into {groups} groups", call.place("groups", "depthwise"))
+
+
+def _pair_labels(
+    scope: Scope, call: CallNode, shapes: list[Shape], one: tuple[int, int], other: tuple[int, int], what: str
+) -> list[Shape]:
+    first, second = shapes[one[0]].labels[one[1]], shapes[other[0]].labels[other[1]]
+    label = scope.pair(first, second)
+    if label is None:
+        place = scope.place(shapes[other[0]], second, call.span)
+        shown = f"{scope.show_label(first)} and {scope.show_label(second)}"
+        raise scope.fail(
+            f"the {what} of {call.function} differ: {shown}", place, f"the form is {_WINDOW_LAYOUTS[call.function]}"
+        )
+    renamed = {old: label for old in (first, second) if old != label}
+    return [rename(shape, renamed) for shape in shapes]
+
+
+def _slide(scope: Scope, call: CallNode, axes: Sequence[Axis], window: Sequence[Any], options: Any) -> list[Axis]:
+    """The spatial dimensions of a result: a window slides over each."""
+    transposed = call.function == "conv_transpose"
+    result = []
+    for i, (axis, k) in enumerate(zip(axes, window, strict=True)):
+        stride, dilation = options["stride"][i], options["dilation"][i]
+        same = options["pad"] == "same"
+        pad = 0 if same else options["pad"][i]
+        if stride == 1 and not transposed and (same or (k is not None and 2 * pad == dilation * (k - 1))):
+            result.append(axis)
+            continue
+        size, out = scope.sizes.get(axis.label), None
+        if size is not None and same:
+            out = -(-size // stride)
+        elif size is not None and k is not None and transposed:
+            out = (size - 1) * stride - 2 * pad + dilation * (k - 1) + options["output_pad"][i] + 1
+        elif size is not None and k is not None:
+            out = (size + 2 * pad - dilation * (k - 1) - 1) // stride + 1
+        if out is not None and out < 1:
+            message = f"a window of {k} does not fit a size of {size}"
+            raise scope.fail(message, call.place("window"), "pad more, or take a smaller window")
+        result.append(Axis(scope.number(out), axis.shard))
+    return result
 
 
 RULES: Mapping[str, Rule] = Frozen(

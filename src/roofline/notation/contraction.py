@@ -25,8 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roofline.errors import NotationError
-from roofline.notation.broadcasting import broadcast
-from roofline.notation.result import match
+from roofline.notation.result import broadcast, match
 from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import Axis, BinaryNode, Shape, TensorNode
 

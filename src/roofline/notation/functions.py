@@ -126,7 +126,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
-def canonical() -> dict[str, Function]:
+def canonical_functions() -> dict[str, Function]:
     """List the functions once each, without aliases."""
     return dict(_CANONICAL)
 

@@ -28,11 +28,17 @@ from functools import lru_cache
 from roofline import dtypes
 from roofline.errors import NotationError
 from roofline.frozen import Frozen
-from roofline.notation.cursor import Cursor
-from roofline.notation.parse_call import MATMUL, begins_call, call
-from roofline.notation.parse_tensor import output, tensor, unreduced, whole_number
+from roofline.notation.parse_operands import (
+    MATMUL,
+    begins_call,
+    read_call,
+    read_result,
+    read_tensor,
+    read_unreduced,
+    read_whole_number,
+)
 from roofline.notation.structure import BinaryNode, Node, ProgramNode, StatementNode, TensorNode
-from roofline.notation.tokens import LABELS
+from roofline.notation.tokens import LABELS, Cursor
 
 _CLAUSES = ("mesh", "on", "over")
 _SUMS = ("add", "subtract", "divide")
@@ -63,7 +69,7 @@ def _parse(text: str) -> ProgramNode:
     while cursor.token.kind != "end":
         if not clauses.read(cursor):
             if clauses.found:
-                raise cursor.fail(f"expected nothing after '{clauses.found}', which closes the text")
+                raise cursor.expected(f"nothing after '{clauses.found}', which closes the text")
             statements.append(_statement(cursor))
             clauses.read(cursor)
         if cursor.token.kind not in (";", "newline", "end"):
@@ -96,7 +102,7 @@ def _statement(cursor: Cursor) -> StatementNode:
     written = None
     if cursor.accept("->"):
         cursor.skip_newlines()
-        written = output(cursor)
+        written = read_result(cursor)
     return StatementNode(value, target, written, cursor.span_from(start))
 
 
@@ -146,20 +152,20 @@ def _operand(cursor: Cursor) -> Node:
         cursor.ascend()
         return _with_partial_sums(cursor, inside)
     if token.kind == "[":
-        return tensor(cursor)
+        return read_tensor(cursor)
     if token.kind == "name":
-        return call(cursor, expression) if begins_call(cursor) else tensor(cursor)
+        return read_call(cursor, expression) if begins_call(cursor) else read_tensor(cursor)
     if token.kind == "number":
         hint = "a scalar is written bf16[]; a size stands inside brackets"
         if re.match(r"\d+\s*[x×*]\s*\d+", cursor.text[token.start :]):
             hint = MATMUL
         raise cursor.fail(f"the number {token.text[:32]} is not an operand", at=token.start, hint=hint)
-    raise cursor.fail("expected a tensor such as bf16[B, D], a name or a function")
+    raise cursor.expected("a tensor such as bf16[B, D], a name or a function")
 
 
 def _with_partial_sums(cursor: Cursor, inside: Node) -> Node:
     start = cursor.token.start
-    if unreduced(cursor):
+    if read_unreduced(cursor):
         raise cursor.fail("{U_X} stands after a tensor or a result, not after brackets", at=start)
     return inside
 
@@ -174,7 +180,7 @@ def _typed_afterwards(cursor: Cursor, value: BinaryNode) -> Node:
         raise _unexpected(cursor)
     types = [last]
     while cursor.accept(","):
-        types.append(tensor(cursor))
+        types.append(read_tensor(cursor))
     if len(types) != len(names):
         at = types[-1].span.start
         raise cursor.fail(f"{len(names)} operands and {len(types)} types", at=at, hint="one type for each operand")
@@ -211,7 +217,7 @@ def _unexpected(cursor: Cursor) -> NotationError:
         hint = "a product is written with * or ×"
     elif token.kind in ("name", "["):
         hint = "statements are separated by ; or a line break"
-    return cursor.fail("expected an operator, '->', ';' or the end", hint=hint)
+    return cursor.expected("an operator, '->', ';' or the end", hint=hint)
 
 
 class _Clauses:
@@ -246,11 +252,11 @@ class _Clauses:
             cursor.expect("=", f"'=' and the size of axis {axis.text}")
             size = cursor.token
             if size.kind not in ("number", "name"):
-                raise cursor.fail(f"expected the size of axis {axis.text}")
+                raise cursor.expected(f"the size of axis {axis.text}")
             cursor.advance()
             if axis.text in self.mesh:
                 raise cursor.fail(f"axis {axis.text} is given twice", at=axis.start)
-            self.mesh[axis.text] = size.text if size.kind == "name" else whole_number(cursor, size)
+            self.mesh[axis.text] = size.text if size.kind == "name" else read_whole_number(cursor, size)
             if self.mesh[axis.text] == 0:
                 raise cursor.fail(f"axis {axis.text} has size 0", at=size.start, hint="an axis has at least 1 chip")
             if not cursor.accept(",") and not (cursor.token.kind == "name" and cursor.peek().kind == "="):

@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from roofline import dtypes
 from roofline.frozen import Frozen
-from roofline.notation.broadcasting import broadcast
 from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
 from roofline.notation.contraction import contract
 from roofline.notation.functions import FUNCTIONS
+from roofline.notation.result import broadcast
 from roofline.notation.scope import DEFAULT_DTYPE, INSIDE, NOTHING, Scope, Wanted
 from roofline.notation.structure import (
     BinaryNode,

@@ -1,4 +1,4 @@
-"""Text to tokens, each with its place in the text.
+"""Text to tokens, each with its place in the text, and the cursor that walks over them.
 
 >>> [token.text for token in tokenize("bf16[B, D_X] ·_D int8[D, F]")]
 ['bf16', '[', 'B', ',', 'D_X', ']', '·_D', 'int8', '[', 'D', ',', 'F', ']', '']
@@ -17,9 +17,12 @@ import re
 from typing import NamedTuple
 
 from roofline.errors import NotationError
+from roofline.letters import plain
+from roofline.notation.structure import Span
 
 #: A line longer than this is a file given by mistake, not a question.
 LONGEST = 200_000
+
 LONGEST_NAME = 100
 
 
@@ -38,6 +41,7 @@ _LATEX = {
     "rightarrow": "->", "to": "->", "longrightarrow": "->", "Rightarrow": "->", "div": "/",
     "{": "{", "}": "}", "_": "_", ",": "", ";": "", ":": "", "!": "", "quad": "", "qquad": "", " ": "",
 }  # fmt: skip
+
 _TEXT_MACROS = frozenset(("text", "textrm", "textbf", "textit", "texttt", "mathrm", "mathbf", "mathit", "mathtt", "bf"))
 
 _SYMBOLS = {
@@ -45,6 +49,7 @@ _SYMBOLS = {
     "+": "add", "-": "subtract", "−": "subtract", "/": "divide", "÷": "divide",
     "(": "(", ")": ")", "[": "[", "]": "]", "{": "{", "}": "}", ",": ",", ":": ":", ";": ";", "=": "=",
 }  # fmt: skip
+
 _CONTRACT = "*@.·•×⨯⋅∙∗"
 
 _TOKEN = re.compile(
@@ -56,9 +61,13 @@ _TOKEN = re.compile(
     rf"|(?P<contract>[{_CONTRACT}])"
     r"|(?P<symbol>-->|->|[→⟶⇒+\-−/÷()\[\]{},:;=])"
 )
+
 _OVER = re.compile(r"_(?:\{([^{}\n]{0,200})\}|([^\W_]\w*))")
+
 _CLAUSE_TARGET = re.compile(r"[ \t]+([^\W_][^\s;]*|[~./][\w./~][^\s;]*)")
+
 _WORD = re.compile(r"[^\W\d]\w*")
+
 _OPERAND_ENDS = frozenset(("name", "]", ")", "}", ";", "newline", "number", "target"))
 
 
@@ -180,3 +189,100 @@ def _unexpected(text: str, position: int) -> NotationError:
     }.get(character, "")
     return NotationError(f"unexpected {shown!r}" if len(shown) == 1 else f"unexpected {shown}",
                          text=text, position=position, hint=hint)  # fmt: skip
+
+
+#: Brackets and calls may be nested this deep, and one statement may hold this many operators.
+DEEPEST = 32
+
+MOST_OPERATORS = 100
+
+
+class Cursor:
+    """Walks over the tokens of a text; ``depth`` and ``operators`` keep recursion bounded."""
+
+    __slots__ = ("depth", "index", "operators", "text", "tokens")
+
+    def __init__(self, text: str) -> None:
+        self.text = plain(text)
+        self.tokens = tokenize(self.text)
+        self.index = 0
+        self.depth = 0
+        self.operators = 0
+
+    @property
+    def token(self) -> Token:
+        """The token to be read next."""
+        return self.tokens[self.index]
+
+    def peek(self, ahead: int = 1) -> Token:
+        """Look at a later token; past the end it is the ``end`` token."""
+        return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
+
+    def advance(self) -> Token:
+        """Read one token."""
+        token = self.tokens[self.index]
+        if token.kind != "end":
+            self.index += 1
+        return token
+
+    def accept(self, kind: str) -> Token | None:
+        """Read one token if it is of this kind."""
+        return self.advance() if self.token.kind == kind else None
+
+    def expect(self, kind: str, expected: str) -> Token:
+        """Read one token of this kind or say what was expected."""
+        if self.token.kind != kind:
+            raise self.expected(expected)
+        return self.advance()
+
+    def touches(self) -> bool:
+        """Say whether the next token begins where the one before it ended."""
+        return self.index > 0 and self.token.start == self.tokens[self.index - 1].end
+
+    def skip_newlines(self) -> None:
+        """Pass over line breaks, where an expression cannot end."""
+        while self.token.kind == "newline":
+            self.index += 1
+
+    def span_from(self, start: int) -> Span:
+        """The span from ``start`` to the end of the last token read."""
+        return Span(start, max(start, self.tokens[self.index - 1].end if self.index else 0))
+
+    def fail(self, message: str, *, at: int | None = None, hint: str = "") -> NotationError:
+        """Make the error that points at the next token, or at ``at``."""
+        position = self.token.start if at is None else at
+        return NotationError(message, text=self.text, position=position, hint=hint)
+
+    def expected(self, what: str, *, hint: str = "") -> NotationError:
+        """Make the error that says what should stand at the next token, and what stands there."""
+        return self.fail(f"expected {what}, found {describe(self.token)}", hint=hint)
+
+    def count_operator(self) -> None:
+        """Count one operator of the statement at hand."""
+        self.operators += 1
+        if self.operators > MOST_OPERATORS:
+            raise self.fail(
+                f"more than {MOST_OPERATORS} operators in one statement",
+                at=self.token.start,
+                hint="split it into statements: h = …; …",
+            )
+
+    def descend(self) -> None:
+        """Go one bracket deeper."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            hint = "split it into statements: h = …; …"
+            raise self.fail(f"brackets nested more than {DEEPEST} deep", at=self.token.start, hint=hint)
+
+    def ascend(self) -> None:
+        """Come one bracket back."""
+        self.depth -= 1
+
+
+def describe(token: Token) -> str:
+    """Name a token in a message."""
+    if token.kind == "end":
+        return "the end of the text"
+    if token.kind == "newline":
+        return "the end of the line"
+    return f"'{token.text}'" if len(token.text) <= 32 else f"'{token.text[:32]}…'"
