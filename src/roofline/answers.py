@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from roofline.sections import Section
+from roofline.sections import Headline, Section
 from roofline.sizes import is_array, is_symbol
 
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
@@ -22,13 +22,21 @@ CAPABILITIES = {
 
 
 class Answer(ABC):
-    """An answer: ``sections`` are what a reader sees, ``to_dict`` what a program reads."""
+    """An answer: ``sections`` are what a reader sees, ``one_line`` what a prompt shows."""
 
     __slots__ = ()
 
     @abstractmethod
     def sections(self) -> Iterable[Section]:
         """What the answer says, part by part."""
+
+    def one_line(self) -> str:
+        """The answer in one line, as a prompt shows it; a dataclass with one says ``repr=False``."""
+        subject = next((each.subject for each in self.sections() if isinstance(each, Headline)), "")
+        return f"{type(self).__name__}: {subject}"
+
+    def __repr__(self) -> str:
+        return f"<{self.one_line()}>"
 
     def __rich__(self) -> Any:
         """What a terminal shows."""
@@ -70,7 +78,7 @@ def plain_data(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, tuple | list):
         return [plain_data(each) for each in value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {name: plain_data(each) for name, each in value.items()}
     return value
 
@@ -89,7 +97,7 @@ def with_formulas(body: dict[str, Any]) -> dict[str, Any]:
 
 def open_as_null(path: str, value: Any, formulas: dict[str, str]) -> Any:
     """Turn a value at ``path`` into plain data; what is open is null, and its formula goes to ``formulas``."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         inside = {name: (f"{path}.{name}" if path else name, each) for name, each in value.items()}
         return {name: open_as_null(at, each, formulas) for name, (at, each) in inside.items()}
     if isinstance(value, list | tuple) and any(isinstance(each, dict | list | tuple) for each in value):

@@ -6,16 +6,34 @@ Every field may hold a number, an array (one entry a configuration) or a symboli
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from roofline.answers import Answer, capability, open_as_null, plain_data, whole
+from roofline.quantity import format_amount, format_number, format_percent
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Cell,
+    Column,
+    Headline,
+    Pairs,
+    Row,
+    Section,
+    Sentences,
+    ShareBar,
+    Table,
+    Words,
+    assumes,
+    figures,
+    incomplete,
+)
 from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Op
 
 if TYPE_CHECKING:
     from roofline.bounds.footprint import Footprint
-    from roofline.bounds.ranked_plan import RankedPlan
     from roofline.hardware.machine import Machine, Rate
 
 #: How a bound is called when a resource that does this kind of work binds.
@@ -26,6 +44,16 @@ BOUND_KINDS = {
     "hops": "latency-bound",
 }
 
+#: The unit of each quantity, and of its rate.
+UNITS = {"flops": ("FLOP", "FLOP/s"), "bytes": ("B", "B/s"), "wire": ("B", "B/s"), "hops": ("hops", "hops/s")}
+
+SCHEMA = "roofline/bound/1"
+
+#: The longest bar of a resource, in characters.
+_BAR = 24
+
+#: Plans shown beside a bound.
+_FEW_PLANS = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
@@ -71,6 +99,11 @@ class Codes:
         return [self.names[code] for code in self.codes.ravel()]
 
 
+def decoded(binding: Any) -> Any:
+    """What binds: a name, names for arrays, None for formulas."""
+    return binding.decode() if isinstance(binding, Codes) else binding
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OpBound:
     """One operation with the time it takes on every resource."""
@@ -98,8 +131,8 @@ class OpBound:
         return ratio(self.flops, self.bytes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bound:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bound(Answer):
     """The answer: time on every resource, the three bounds, what binds, and what was assumed.
 
     Attributes
@@ -146,7 +179,7 @@ class Bound:
     request: Mapping[str, Any] = field(default_factory=dict)
     question: Any = None
     plan: str | None = None
-    plans: Sequence[RankedPlan] = ()
+    plans: Sequence[Any] = ()
 
     @property
     def target(self) -> str:
@@ -185,38 +218,73 @@ class Bound:
             return None
         return BOUND_KINDS[next(u.quantity for u in self.uses if u.resource == self.bound_by)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The answer under documented, stable keys in SI units (schema ``roofline/bound/1``)."""
-        from roofline.bounds.record import record
+    @property
+    def is_rate_only(self) -> bool:
+        """Whether an intensity was asked about: then the amounts and times mean nothing."""
+        return self.question is not None and self.question.raw.get("intensity") is not None
 
-        return record(self)
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under documented, stable keys in SI units (schema ``roofline/bound/1``).
+
+        Numbers stay numbers, arrays become equal-length lists, symbols become null with the formula under
+        ``formulas``; there is never a NaN.
+
+        >>> from roofline import bound
+        >>> found = bound("bf16[B, D] * bf16[D, F]", on="v5e", B=8, D=256, F=256).to_dict()
+        >>> found["schema"], found["bound_by"], found["bytes"]
+        ('roofline/bound/1', 'hbm', {'hbm': 139264})
+        >>> bound("bf16[B, D] * bf16[D, F]", on="v5e").to_dict()["formulas"]["flops"]
+        '2*B*D*F'
+        """
+        return _record(self)
 
     def explain(self) -> str:
-        """The arithmetic line by line, with the source of every figure used."""
-        from roofline.bounds.explain import explain
+        """The arithmetic line by line, with the source of every figure used.
 
-        return explain(self)
+        >>> from roofline import bound
+        >>> answer = bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
+        >>> print("\\n".join(answer.explain().splitlines()[1:5]))
+        T_mxu = 8.59 GFLOP / 197 TFLOP/s = 43.6 µs
+        T_hbm = 69.2 MB / 819 GB/s = 84.5 µs
+        lower bound = max = 84.5 µs (hbm binds); upper bound = sum = 128 µs
+        intensity = 124 FLOP/B, ridge = 241 FLOP/B
+        """
+        return "\n".join(_explanation(self))
 
     def advise(self) -> Any:
         """What would move this bound and by how much, best first."""
-        from roofline.bounds.advise import advise
+        return capability("advise")(self)
 
-        return advise(self)
+    def sections(self, advice: Sequence[Section] = ()) -> Iterator[Section]:
+        """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""
+        yield from (Headline(self.expression, f"on {self.target}"), BLANK)
+        if not self.is_rate_only:
+            yield from (_resources(self), BLANK)
+        yield Sentences(bounds_in_words(self))
+        if len(self.ops) > 1:
+            yield from (BLANK, *_operations(self))
+        if advice:
+            yield from (BLANK, *advice)
+        if len(self.plans) > 1:
+            yield from (BLANK, _plans(self))
+        yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
 
-    def __rich__(self) -> Any:
-        from roofline.bounds.show import table
+    def one_line(self) -> str:
+        """The bounds and what binds.
 
-        return table(self)
-
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import html
-
-        return html(self)
-
-    def __repr__(self) -> str:
-        from roofline.bounds.show import one_line
-
-        return one_line(self)
+        >>> from roofline import bound
+        >>> bound("bf16[B, D] * int8[D, F]", on="v5e", B=64, D=8192, F=8192)
+        <Bound: 84.5 µs at best, 128 µs at worst on TPU v5e, memory-bound (hbm)>
+        """
+        if isinstance(self.bound_by, Codes):
+            count = self.bound_by.codes.size
+            return f"Bound: {count} configurations, {format_amount(self.lower, 's')} at best on {self.target}"
+        if self.bound_by is None:
+            return f"Bound: lower {self.lower} on {self.target}"
+        times = f"{format_amount(self.lower, 's')} at best, {format_amount(self.upper, 's')} at worst"
+        if self.is_rate_only:
+            times = f"{format_amount(self.attainable, 'FLOP/s')} attainable"
+        return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by})"
 
 
 def headline_flops(work: Any) -> Size:
@@ -242,3 +310,211 @@ def ratio(a: Size, b: Size) -> Size | None:
         with np.errstate(all="ignore"):
             return a / b
     return a / b
+
+
+def bounds_in_words(answer: Bound) -> list[str]:
+    """The bounds, the intensity against the ridge, communication against arithmetic: a sentence each."""
+    if is_symbol(answer.lower):
+        lines = [f"lower bound  {answer.lower} s", f"upper bound  {answer.upper} s"]
+        return lines if answer.intensity is None else [*lines, f"intensity    {answer.intensity} FLOP/B"]
+    low, high = format_amount(answer.lower, "s"), format_amount(answer.upper, "s")
+    if answer.is_rate_only:
+        attainable = format_amount(answer.attainable, "FLOP/s")
+        return [f"attainable {attainable}, {format_percent(answer.utilisation)} of peak", *_ridge(answer)]
+    line = f"at best {low} if all overlaps, {high} if nothing does" if len(answer.times) > 1 else f"at best {low}"
+    if len(answer.ops) > 1:
+        line += f", {format_amount(answer.op_by_op, 's')} if each operation overlaps within itself"
+    if answer.incomplete:
+        line = f"at least {low}, for what could be timed: see incomplete below"
+    if not is_array(answer.lower) and answer.flops and answer.attainable is not None:
+        reached = "" if answer.utilisation is None else f", {format_percent(answer.utilisation)} of peak"
+        line += f" · {format_amount(answer.attainable, 'FLOP/s')}{reached}"
+    lines = [line]
+    if answer.estimate is not None:
+        lines.append(f"estimate {format_amount(answer.estimate, 's')} with the stated overlap and overhead")
+    if is_array(answer.lower):
+        lines.append(f"{answer.lower.size} configurations; roofline sweep lists each")
+    return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
+
+
+def _communication_against_arithmetic(answer: Bound) -> list[str]:
+    ratio = answer.comms_over_math if answer.wire else None
+    if ratio is None or is_array(ratio) or is_symbol(ratio):
+        return []
+    comms, math = format_amount(answer.comms, "s"), format_amount(answer.math, "s")
+    return [f"{comms} of communication against {math} of arithmetic: {format_number(ratio)} times as long"]
+
+
+def _ridge(answer: Bound) -> list[str]:
+    """The intensity against the ridge, where both are known."""
+    if answer.intensity is None or answer.critical_intensity is None:
+        return []
+    intensity, ridge = (format_amount(x, "FLOP/B") for x in (answer.intensity, answer.critical_intensity))
+    words = f"{intensity} against a ridge of {ridge}"
+    return [f"{words}: {answer.kind}" if answer.kind else words]
+
+
+def _resources(answer: Bound) -> Table:
+    """A row a resource: amount, rate, time and a bar; for arrays the range of its times.
+
+    The bar gives way first where a terminal is narrow. Formulas are long: they go over several lines.
+    """
+    wrap = "words" if is_symbol(answer.lower) else "never"
+    columns = (
+        Column("resource"),
+        Column("dtype"),
+        *figures("amount", wrap=wrap),  # type: ignore[arg-type]
+        *figures("rate"),
+        *figures("time", wrap=wrap),  # type: ignore[arg-type]
+        Column(wrap="words", most=_BAR),
+        Column(),
+    )
+    if is_array(answer.lower):
+        rows = [Row((name, "", "", "", Amount(time, "s"))) for name, time in answer.times.items()]
+    else:
+        rows = [Row(_resource_cells(answer, use)) for use in answer.uses]
+    return Table(columns, rows, "resources", headed=False)
+
+
+def _resource_cells(answer: Bound, use: Use) -> tuple[Cell, ...]:
+    binds = use.resource == answer.bound_by
+    unit, per_second = UNITS[use.quantity]
+    share = 0.0 if is_symbol(answer.lower) or not answer.lower else float(use.time) / float(answer.lower)
+    return (
+        use.resource,
+        use.dtype,
+        Amount(use.amount, unit),
+        Amount(use.rate.plain or use.rate.value, per_second),
+        Amount(use.time, "s"),
+        "" if is_symbol(answer.lower) else ShareBar(share, "alert" if binds else ""),
+        Words("binds", "alert") if binds else "",
+    )
+
+
+def _operations(answer: Bound) -> Iterator[Section]:
+    """A row an operation; formulas below its name."""
+    names = ("FLOPs", "bytes", "FLOP/B", "at best", "bound by")
+    if not is_symbol(answer.lower):
+        columns = (Column("operation", wrap="anywhere"), *figures(*names[:-1]), Column(names[-1]))
+        yield Table(columns, [Row((part.op.name, *_operation_cells(part))) for part in answer.ops], "operations")
+        return
+    for part in answer.ops:
+        yield Sentences([part.op.name])
+        cells = zip(names, map(str, _operation_cells(part)), strict=True)
+        yield Pairs([(name, text) for name, text in cells if text], indent=4, name="operations")
+
+
+def _operation_cells(part: OpBound) -> tuple[Cell, ...]:
+    intensity = "" if part.intensity is None else Amount(part.intensity, "", format_amount(part.intensity, "", 4))
+    binding = decoded(part.bound_by)
+    resources = ", ".join(dict.fromkeys(binding)) if isinstance(binding, list) else binding or ""
+    return Amount(part.flops, "FLOP"), Amount(part.bytes, "B"), intensity, Amount(part.lower, "s"), resources
+
+
+def _plans(answer: Bound) -> Table:
+    """The first plans and the one taken, which is bold."""
+    plans = answer.plans
+    listed = [*plans[:_FEW_PLANS], *(plan for plan in plans[_FEW_PLANS:] if plan.name == answer.plan)]
+    columns = (Column(), Column("", "right"), Column("plan", wrap="words"), *figures("at best"))
+    rows = []
+    for index, plan in enumerate(listed):
+        lower = "" if plan.bound is None else Amount(plan.bound.lower, "s")
+        tone: Any = "strong" if plan.name == answer.plan else "quiet"
+        label = "plans" if index == 0 else ""
+        rows.append(Row((label, *(Words(str(cell), tone) for cell in (f"{plan.rank}.", plan.name, lower)))))
+    rest = len(plans) - len(listed)
+    if rest > 0:
+        rows.append(Row(("", "", Words(f"… and {rest} more: roofline shard lists them", "quiet"), "")))
+    return Table(columns, rows, "plans", headed=False)
+
+
+def _explanation(answer: Bound) -> Iterator[str]:
+    """Lines with time = amount ÷ rate for every resource, the bounds, and where each rate comes from."""
+    yield f"{answer.expression}  on {answer.target}"
+    for use in answer.uses:
+        unit, per_second = UNITS[use.quantity]
+        name = f"T_{use.resource}" + (f" ({use.dtype})" if use.place == "vector" else "")
+        amount, rate = format_amount(use.amount, unit), format_amount(use.rate.value, per_second)
+        yield f"{name} = {amount} / {rate} = {format_amount(use.time, 's')}"
+    binds = f" ({answer.bound_by} binds)" if isinstance(answer.bound_by, str) else ""
+    middle = f"; op by op {format_amount(answer.op_by_op, 's')}" if len(answer.ops) > 1 else ""
+    low, high = format_amount(answer.lower, "s"), format_amount(answer.upper, "s")
+    yield f"lower bound = max = {low}{binds}{middle}; upper bound = sum = {high}"
+    if answer.intensity is not None and answer.critical_intensity is not None:
+        intensity, ridge = (format_amount(x, "FLOP/B") for x in (answer.intensity, answer.critical_intensity))
+        yield f"intensity = {intensity}, ridge = {ridge}"
+    yield from ("", "figures", *dict.fromkeys(map(_source, answer.uses)))
+    yield from ("", "assumed", *(f"  {item}" for item in answer.assumptions))
+    if answer.incomplete:
+        yield from ("", "incomplete", *(f"  {item}" for item in answer.incomplete))
+
+
+def _source(use: Use) -> str:
+    """The rate a resource is timed by, and where it is from."""
+    figure, value = use.rate.figure, use.rate.value if use.rate.plain is None else use.rate.plain
+    text = f"  {use.resource} {use.dtype}".rstrip() + f" {format_amount(value, UNITS[use.quantity][1])}"
+    if figure is None:
+        return text
+    return f"{text}  [{', '.join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))}]"
+
+
+_SCALARS = (
+    "flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "estimate", "attainable", "utilisation",
+)  # fmt: skip
+_TABLES = ("flops_by", "bytes", "wire", "times")
+
+
+def _record(answer: Bound) -> dict[str, Any]:
+    formulas: dict[str, str] = {}
+
+    def value(path: str, found: Any) -> Any:
+        return open_as_null(path, found, formulas)
+
+    body: dict[str, Any] = {
+        "schema": SCHEMA,
+        "expression": answer.expression,
+        "target": answer.target,
+        "machine": answer.machine.key,
+        "sizes": {name: plain_data(whole(size)) for name, size in answer.sizes.items()},
+        **{name: value(name, getattr(answer, name)) for name in (*_SCALARS, *_TABLES)},
+        "bound_by": decoded(answer.bound_by),
+        "kind": answer.kind,
+        "ops": [value(f"ops.{index}", _operation_record(part)) for index, part in enumerate(answer.ops)],
+        "footprint": value("footprint", answer.footprint and answer.footprint.to_dict()),
+        "rates": [_rate_record(use) for use in answer.uses],
+        "options": plain_data(dict(answer.request)),
+    }
+    if answer.plan is not None:
+        body |= {name: value(name, getattr(answer, name)) for name in ("math", "comms", "comms_over_math")}
+        body |= {"plan": answer.plan, "plans": [found.to_dict() for found in answer.plans]}
+    body |= {"assumptions": list(answer.assumptions), "incomplete": list(answer.incomplete)}
+    return {**body, "formulas": formulas} if formulas else body
+
+
+def _operation_record(part: OpBound) -> dict[str, Any]:
+    return {
+        "name": part.op.name,
+        "kind": part.op.kind,
+        "where": part.op.where or None,
+        "repeat": plain_data(part.op.repeat),
+        "dims": plain_data(dict(part.op.dims)),
+        "flops": part.flops,
+        "bytes": part.bytes,
+        "intensity": part.intensity,
+        "times": dict(part.times),
+        "lower": part.lower,
+        "upper": part.upper,
+        "bound_by": part.bound_by if isinstance(part.bound_by, str) else None,
+    }
+
+
+def _rate_record(use: Use) -> dict[str, Any]:
+    rate = use.rate
+    return {
+        "resource": use.resource,
+        "dtype": use.dtype or None,
+        "value": plain_data(rate.value if rate.plain is None else rate.plain),
+        "symbol": str(rate.value) if is_symbol(rate.value) else None,
+        "source": rate.figure.source if rate.figure else None,
+        "basis": rate.figure.basis if rate.figure else None,
+    }
