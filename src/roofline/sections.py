@@ -16,8 +16,7 @@ no answer. Figures in tables keep their value and unit, so that a page can sort,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from roofline.quantity import format_amount, format_percent
 
@@ -28,8 +27,7 @@ Tone = Literal["", "strong", "quiet", "warning", "gap", "alert"]
 Wrap = Literal["never", "words", "anywhere", "dots"]
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(NamedTuple):
     """A figure with its unit: a number, an array or a formula. ``text`` is how it is written where that is special."""
 
     value: Any
@@ -40,8 +38,7 @@ class Amount:
         return self.text or format_amount(self.value, self.unit)
 
 
-@dataclass(frozen=True, slots=True)
-class ShareBar:
+class ShareBar(NamedTuple):
     """A bar as long as ``share`` of the longest; ``tone`` says whether it stands out."""
 
     share: float
@@ -51,8 +48,7 @@ class ShareBar:
         return format_percent(self.share)
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """A cell of text with a tone of its own."""
 
     text: str
@@ -66,8 +62,7 @@ class Words:
 Cell: TypeAlias = str | Amount | ShareBar | Words
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column's name and how its cells are set; ``least`` and ``most`` are widths in characters, 0 for any."""
 
     name: str = ""
@@ -78,8 +73,7 @@ class Column:
     most: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """The cells of one row; ``level`` is its depth in a tree, which sets its first cell in."""
 
     cells: Sequence[Cell]
@@ -87,8 +81,7 @@ class Row:
     level: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Headline:
+class Headline(NamedTuple):
     """The subject of what follows, and what stands beside it; ``level`` 1 for an answer, 2 for a part of one."""
 
     subject: str
@@ -96,8 +89,7 @@ class Headline:
     level: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Sentences:
+class Sentences(NamedTuple):
     """Sentences, one a line; ``indent`` is in characters."""
 
     lines: Sequence[str]
@@ -106,17 +98,16 @@ class Sentences:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Words with a sentence each; an empty word goes on with the one above."""
 
     pairs: Sequence[tuple[str, str]]
     indent: int = 2
+    gap: int = 2
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows under columns. ``headed`` prints the columns' names in a terminal, ``gap`` is the space between columns."""
 
     columns: Sequence[Column]
@@ -128,8 +119,7 @@ class Table:
     head_tone: Tone = "quiet"
 
 
-@dataclass(frozen=True, slots=True)
-class CrossTable:
+class CrossTable(NamedTuple):
     """Cells by two names, ``(row, column, cell)``: columns become rows where they would not fit the width there is."""
 
     heading: str
@@ -138,8 +128,7 @@ class CrossTable:
     indent: int = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """Sentences that belong to one word: ``assumes``, ``incomplete``, ``faster``."""
 
     name: str
@@ -148,8 +137,7 @@ class Listing:
     indent: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Blank:
+class Blank(NamedTuple):
     """An empty line in a terminal; a page sets its own distances."""
 
 
@@ -171,6 +159,11 @@ def incomplete(items: Iterable[str]) -> Listing:
 def figures(*names: str, wrap: Wrap = "never") -> tuple[Column, ...]:
     """Columns of figures, set to the right."""
     return tuple(Column(name, "right", wrap) for name in names)
+
+
+def word_pairs(subject: str, target: str, pairs: Sequence[tuple[str, str]]) -> tuple[Section, ...]:
+    """An answer that is a few words with a sentence each."""
+    return Headline(subject, f"on {target}"), BLANK, Pairs(pairs)
 
 
 def named(name: str, items: Sequence[str]) -> list[tuple[str, str]]:

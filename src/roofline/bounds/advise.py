@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import Answer
 from roofline.bounds.advise_network import ON_THE_NETWORK
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
@@ -26,7 +27,8 @@ from roofline.errors import HardwareError, InputError, UntimedError
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.rate import figure_value, main_level
 from roofline.notation import program
-from roofline.quantity import format_quantity
+from roofline.quantity import format_amount, format_quantity
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
 from roofline.sizes import LARGEST
 
 #: The least gain worth a line.
@@ -81,8 +83,8 @@ class Advice:
         return f"<Advice: {self.change}: {before} → {after}, {self.gain:.2f}x>"
 
 
-class AdviceList(tuple[Advice, ...]):
-    """Advice about ``answer`` in order of gain: a tuple that shows itself in a terminal and in a notebook."""
+class AdviceList(tuple[Advice, ...], Answer):
+    """Advice about ``answer`` in order of gain: a tuple that is an answer too."""
 
     answer: Bound
 
@@ -104,15 +106,26 @@ class AdviceList(tuple[Advice, ...]):
             "advice": [item.to_dict() for item in self],
         }
 
-    def __rich__(self) -> Any:
-        from roofline.bounds.show import advice_table
+    def sections(self) -> Iterator[Section]:
+        """The bound, then a row for each change."""
+        answer = self.answer
+        yield Headline(answer.expression, f"on {answer.target}")
+        yield Sentences([f"{format_amount(answer.lower, 's')} at best, {answer.kind} ({answer.bound_by})"])
+        yield BLANK
+        yield advice_table(self) if self else Sentences(["nothing that was tried makes it faster"])
+        yield incomplete(answer.incomplete)
 
-        return advice_table(self)
 
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import advice_html
-
-        return advice_html(self)
+def advice_table(advice: Sequence[Advice]) -> Table:
+    """A row for each change: its times before and after, the gain, the reason."""
+    change, why = (Column(name, wrap="anywhere") for name in ("change", "why"))
+    rows = []
+    for index, item in enumerate(advice):
+        before, after = format_quantity(item.before.lower, "s"), format_quantity(item.after.lower, "s")
+        time = Amount(item.after.lower, "s", f"{before} → {after}")
+        label = "faster" if index == 0 else ""
+        rows.append(Row((label, item.change, time, Amount(item.gain, "", f"{item.gain:.2f}x"), item.reason)))
+    return Table((Column(), change, *figures("at best", "faster"), why), rows, "advice", headed=False)
 
 
 def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList:

@@ -163,7 +163,7 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound:
     """
     asked = of_several_chips(question(expression, **arguments))
     if has_arrays(asked.sizes):
-        from roofline.bounds.sweep import bound_arrays
+        from roofline.bounds.arrays import bound_arrays
 
         return bound_arrays(asked)
     return asked.answer()

@@ -55,6 +55,7 @@ _BAR = 24
 #: Plans shown beside a bound.
 _FEW_PLANS = 4
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
     """One amount on one resource: what, how much, how fast, how long."""
@@ -401,7 +402,7 @@ def _operations(answer: Bound) -> Iterator[Section]:
     for part in answer.ops:
         yield Sentences([part.op.name])
         cells = zip(names, map(str, _operation_cells(part)), strict=True)
-        yield Pairs([(name, text) for name, text in cells if text], indent=4, name="operations")
+        yield Pairs([(name, text) for name, text in cells if text], indent=4, gap=1, name="operations")
 
 
 def _operation_cells(part: OpBound) -> tuple[Cell, ...]:

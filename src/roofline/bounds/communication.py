@@ -19,30 +19,42 @@ What nccl-tests measure is given in their words, the bandwidth of the buffer and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from roofline.answers import Answer, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of
-from roofline.bounds.record import plain
-from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.hardware.rate import rate
 from roofline.notation import program
-from roofline.ops.collective import KINDS, bus_share
-from roofline.sizes import Size, is_one, maximum
+from roofline.ops.collective import KINDS, algorithms, bus_share, crossing, limit, says
+from roofline.ops.collective_choice import Regime, regimes
+from roofline.quantity import format_amount
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    Headline,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    Tone,
+    assumes,
+    figures,
+    incomplete,
+)
+from roofline.sizes import Size, is_array, is_one, is_symbol, maximum
 from roofline.work import Work
-
-if TYPE_CHECKING:
-    from roofline.ops.collective_choice import Regime
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class AlgorithmCost:
     """One algorithm: bytes over the busiest link, hops, and the times of both.
 
     ``hop_time`` is None where the latency of a link is not known. ``limit`` says why the network does not reach these
@@ -65,11 +77,11 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """The row as plain data in SI units."""
         names = ("algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time", "limit")
-        return {name: plain(getattr(self, name)) for name in names}
+        return {name: plain_data(getattr(self, name)) for name in names}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Communication(Shown):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Communication(Answer):
     """The answer of :func:`comm`.
 
     ``bound`` holds the times of all resources, the chip's own memory among them; ``time`` is that of the network,
@@ -84,14 +96,14 @@ class Communication(Shown):
     axes: tuple[str, ...]
     algorithm: str
     nbytes: Size
-    algorithms: tuple[Row, ...]
+    algorithms: tuple[AlgorithmCost, ...]
     crossing: Size | None
     regimes: tuple[Regime, ...] = ()
     chips: Size = 1
     density: Size = 1
 
     @property
-    def row(self) -> Row:
+    def row(self) -> AlgorithmCost:
         """The algorithm taken."""
         return next(row for row in self.algorithms if row.algorithm == self.algorithm)
 
@@ -116,34 +128,84 @@ class Communication(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/comm/1``)."""
-        return {
+        found = {
             "schema": "roofline/comm/1",
             "expression": self.bound.expression,
             "target": self.bound.target,
             "machine": self.bound.machine.key,
             "collective": self.kind,
-            "axes": list(self.axes),
+            "axes": self.axes,
             "algorithm": self.algorithm,
-            "bytes": plain(self.nbytes),
-            "time": plain(self.time),
-            "algorithm_bandwidth": plain(self.algorithm_bandwidth),
-            "bus_bandwidth": plain(self.bus_bandwidth),
-            "crossing": plain(self.crossing),
+            "bytes": self.nbytes,
+            "time": self.time,
+            "algorithm_bandwidth": self.algorithm_bandwidth,
+            "bus_bandwidth": self.bus_bandwidth,
+            "crossing": self.crossing,
             "fastest": [{"from_bytes": regime.start, "algorithm": regime.algorithm} for regime in self.regimes],
             "algorithms": [row.to_dict() for row in self.algorithms],
             "bound": self.bound.to_dict(),
         }
+        return {name: value if name in ("fastest", "bound") else plain_data(value) for name, value in found.items()}
 
-    def __rich__(self) -> Any:
-        from roofline.bounds.show_communication import communication_table
+    def sections(self) -> Iterator[Section]:
+        """The time on the network, every algorithm that fits, and what was assumed."""
+        bound = self.bound
+        yield from (Headline(bound.expression, f"on {bound.target}"), BLANK)
+        time = format_amount(self.time, "s")
+        yield Sentences([f"{time} on the network by {self.algorithm}: {self.row.says}"])
+        yield from (BLANK, _formulas(self) if is_symbol(self.time) else _figures(self), BLANK)
+        yield Sentences(tuple(_remarks(self)))
+        yield from (BLANK, assumes(bound.assumptions), incomplete(bound.incomplete))
 
-        return communication_table(self)
-
-    def __repr__(self) -> str:
-        from roofline.bounds.explain import show
-
+    def one_line(self) -> str:
+        """The collective, its algorithm and time."""
         over = f"{self.kind} over {', '.join(self.axes)} by {self.algorithm}"
-        return f"<Communication: {over}: {show(self.time, 's')} on {self.bound.target}>"
+        return f"Communication: {over}: {format_amount(self.time, 's')} on {self.bound.target}"
+
+
+def _remarks(found: Communication) -> Iterator[str]:
+    """The bandwidths that benchmarks print, the chip's own memory, and where another algorithm is the fastest."""
+    # none of formulas, nor where one chip sends nothing
+    if not is_symbol(found.time) and not (is_array(found.time) and bool((found.time == 0).any())):
+        algorithm, bus = (format_amount(rate, "B/s") for rate in (found.algorithm_bandwidth, found.bus_bandwidth))
+        yield f"as nccl-tests count: {algorithm} of the buffer (algbw), {bus} on the bus (busbw)"
+    for name, time in found.bound.times.items():
+        if name in found.bound.bytes:
+            yield f"{name} takes {format_amount(time, 's')} to read and write it"
+    if len(found.regimes) > 1:
+        parts = [f"{regime.algorithm} from {format_amount(regime.start, 'B')}" for regime in found.regimes[1:]]
+        yield f"fastest: {', '.join([found.regimes[0].algorithm, *parts])}"
+    elif found.regimes:
+        yield f"fastest at every size: {found.regimes[0].algorithm}"
+    if found.crossing is not None:
+        least, this = format_amount(found.crossing, "B"), format_amount(found.nbytes, "B")
+        yield f"latency-bound below {least}; this is {this}"
+
+
+def _figures(found: Communication) -> Table:
+    """A row an algorithm: bytes, hops, their times, and how it goes; the one taken is bold."""
+    names = ("each link", "hops", "bytes take", "hops take")
+    rows = []
+    for row in found.algorithms:
+        hop_time = "" if row.hop_time is None else Amount(row.hop_time, "s")
+        says = f"{row.says} ({row.limit})" if row.limit else row.says
+        amounts = (Amount(row.sent, "B"), Amount(row.hops), Amount(row.wire_time, "s"))
+        rows.append(Row((row.algorithm, *amounts, hop_time, says), _tone(row, found)))
+    return Table((Column("algorithm"), *figures(*names), Column(wrap="anywhere")), rows, "algorithms")
+
+
+def _formulas(found: Communication) -> Table:
+    """A row an algorithm where sizes are open: its hops, and the formula of its bytes' time."""
+    rows = []
+    for row in found.algorithms:
+        time = f"{row.wire_time}  ({row.limit})" if row.limit else f"{row.wire_time}"
+        rows.append(Row((row.algorithm, Amount(row.hops), time), _tone(row, found)))
+    columns = (Column("algorithm"), *figures("hops"), Column("bytes take, s", wrap="words"))
+    return Table(columns, rows, "algorithms")
+
+
+def _tone(row: AlgorithmCost, found: Communication) -> Tone:
+    return "strong" if row.algorithm == found.algorithm else "quiet"
 
 
 def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communication:
@@ -170,9 +232,6 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
         raise InputError(f"{steps[0].function} goes over axes of one chip: nothing is sent", hint="name a larger mesh")
     laid = lay_out(asked)
     op, mesh = next(op for op in laid.ops if op.kind == "collective"), laid.machine.mesh
-    from roofline.ops.collective import algorithms, crossing, limit, says
-    from roofline.ops.collective_choice import regimes
-
     kind, axes = op.options["collective"], tuple(op.options["axes"])
     over = mesh.select(axes) if mesh is not None else ()
     chosen = op.options["algorithm"]
@@ -211,7 +270,7 @@ def _an(kind: str) -> str:
     return f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
 
 
-def _row(asked: Question, name: str, says: str, limit: str = "") -> Row:
+def _row(asked: Question, name: str, says: str, limit: str = "") -> AlgorithmCost:
     """Price the collective by another algorithm, or by the fastest of each size."""
     answer = asked.answer()
     wire = {resource: time for resource, time in answer.times.items() if resource in answer.wire}
@@ -220,7 +279,7 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> Row:
     hop_time = _sum([use.time for use in answer.uses if use.quantity == "hops"])
     busiest = _largest(list(wire.values()))
     sent = _largest(list(answer.wire.values()))
-    return Row(name, says, sent, work.total("hops"), busiest, hop_time if known else None, limit)
+    return AlgorithmCost(name, says, sent, work.total("hops"), busiest, hop_time if known else None, limit)
 
 
 def _largest(values: list[Size]) -> Size:

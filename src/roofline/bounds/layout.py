@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import Answer, plain_data
 from roofline.bounds.api import target
 from roofline.bounds.question import resolve_sizes
 from roofline.bounds.question_mesh import axis_size, named_axes
@@ -30,11 +31,13 @@ from roofline.notation.scope import DEFAULT_DTYPE
 from roofline.notation.structure import TensorNode
 from roofline.ops import formula_names
 from roofline.ops.sharded.layout import Layout, check_uneven, local_size
+from roofline.quantity import format_amount
+from roofline.sections import Section, named, word_pairs
 from roofline.sizes import Size, check, is_array, is_one, product, symbol
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TensorLayout:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TensorLayout(Answer):
     """A tensor laid out on a mesh.
 
     Attributes
@@ -96,50 +99,35 @@ class TensorLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/layout/1``); formulas as text."""
-        from roofline.bounds.record import plain
-
         return {
             "schema": "roofline/layout/1",
             "tensor": self.text,
             "dtype": self.dtype,
-            "mesh": {axis: plain(size) for axis, size in self.mesh.items()},
-            "dims": [plain(size) for size in self.dims],
-            "local": [plain(size) for size in self.local],
-            **{name: plain(getattr(self, name)) for name in _FIGURES},
+            "mesh": plain_data(self.mesh),
+            "dims": plain_data(self.dims),
+            "local": plain_data(self.local),
+            **{name: plain_data(getattr(self, name)) for name in _FIGURES},
             "assumptions": list(self.assumptions),
         }
 
-    def lines(self) -> list[tuple[str, str]]:
-        """The answer as pairs of a word and a sentence."""
-        from roofline.bounds.explain import show
-
+    def sections(self) -> tuple[Section, ...]:
+        """What each chip holds, the tensor, all chips together."""
         local = ", ".join(map(_count, self.local))
         lines = [
-            ("each chip", f"{self.dtype}[{local}], {show(self.bytes, 'B')}"),
-            ("the tensor", f"{show(self.global_bytes, 'B')} over {_count(self.chips)} chips"),
-            ("in all", f"{show(self.total_bytes, 'B')}: {_times(self.copies)}"),
+            ("each chip", f"{self.dtype}[{local}], {format_amount(self.bytes, 'B')}"),
+            ("the tensor", f"{format_amount(self.global_bytes, 'B')} over {_count(self.chips)} chips"),
+            ("in all", f"{format_amount(self.total_bytes, 'B')}: {_times(self.copies)}"),
         ]
         if self.layout.unreduced:
             over = ", ".join(self.layout.unreduced)
             lines.append(("partial sums", f"{_count(self.partial)} of every element, over {over}"))
-        return lines + [("assumes" if i == 0 else "", said) for i, said in enumerate(self.assumptions)]
+        return word_pairs(self.text, _mesh_text(self.mesh), [*lines, *named("assumes", self.assumptions)])
 
-    def __rich__(self) -> Any:
-        from roofline.bounds.show import pairs_table
-
-        return pairs_table(self.text, _mesh_text(self.mesh), self.lines())
-
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import pairs_html
-
-        return pairs_html(self.text, _mesh_text(self.mesh), self.lines())
-
-    def __repr__(self) -> str:
-        from roofline.bounds.explain import show
-
+    def one_line(self) -> str:
+        """What each chip holds, and all chips together."""
         local = ", ".join(map(_count, self.local))
-        here = f"{self.dtype}[{local}] on each of {_count(self.chips)} chips, {show(self.bytes, 'B')}"
-        return f"<Layout: {self.text} is {here}; {show(self.global_bytes, 'B')} in all, {_times(self.copies)}>"
+        here = f"{self.dtype}[{local}] on each of {_count(self.chips)} chips, {format_amount(self.bytes, 'B')}"
+        return f"Layout: {self.text} is {here}; {format_amount(self.global_bytes, 'B')} in all, {_times(self.copies)}"
 
 
 #: The memory space that XLA writes into a layout: ``S(1)``.

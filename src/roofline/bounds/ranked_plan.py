@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
-from roofline.bounds.explain import show
-from roofline.bounds.record import decoded, entry
+from roofline.answers import open_as_null
+from roofline.bounds.bound import Bound, decoded
+from roofline.quantity import format_amount
 from roofline.sizes import Size
 
 if TYPE_CHECKING:
-    from roofline.bounds.bound import Bound
     from roofline.ops.sharded.plans import Plan
 
 
@@ -63,9 +63,9 @@ class RankedPlan:
         if self.bound is not None:
             formulas: dict[str, str] = {}
             for name in ("lower", "op_by_op", "upper", "estimate"):
-                body[name] = entry(name, getattr(self.bound, name), formulas)
+                body[name] = open_as_null(name, getattr(self.bound, name), formulas)
             for name in ("math", "comms", "link_bytes", "memory"):
-                body[name] = entry(name, getattr(self, name), formulas)
+                body[name] = open_as_null(name, getattr(self, name), formulas)
             body["bound_by"] = decoded(self.bound.bound_by)
             body |= {"formulas": formulas} if formulas else {}
         return body
@@ -73,7 +73,7 @@ class RankedPlan:
     def __repr__(self) -> str:
         if self.bound is None:
             return f"<Plan {self.rank}: {self.name}>"
-        best, worst = show(self.bound.lower, "s"), show(self.bound.upper, "s")
+        best, worst = format_amount(self.bound.lower, "s"), format_amount(self.bound.upper, "s")
         return f"<Plan {self.rank}: {self.name}: {best} at best, {worst} at worst>"
 
 

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from roofline.answers import Answer, plain_data
 from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
 from roofline.bounds.question import Question
-from roofline.bounds.record import plain
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.hardware.torus import TORUS_DIMENSIONS
 from roofline.quantity import format_number, format_quantity
+from roofline.sections import Section, named, word_pairs
 from roofline.sizes import Size, is_array, symbol
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scaling:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Scaling(Answer):
     """A condition worked out: scaling holds while ``what`` is at least (for numbers of chips: at most) ``form``.
 
     Attributes
@@ -49,18 +50,21 @@ class Scaling:
         """The answer under stable keys (schema ``roofline/scaling/1``)."""
         return {
             "schema": "roofline/scaling/1", "name": self.name, "says": self.says, "what": self.what,
-            "at_most": self.at_most, "form": str(self.form), "value": plain(self.value),
-            "limit_form": None if self.limit_form is None else str(self.limit_form), "limit": plain(self.limit),
+            "at_most": self.at_most, "form": str(self.form), "value": plain_data(self.value),
+            "limit_form": None if self.limit_form is None else str(self.limit_form), "limit": plain_data(self.limit),
             "at": {name: str(form) for name, form in self.at.items()},
-            "best": {name: plain(value) for name, value in self.best.items()},
+            "best": plain_data(self.best),
             "rates": {name: rate for name, (rate, _) in self.rates.items()},
             "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.plan,
             "target": self.question.machine.name, "machine": self.question.machine.key,
             "assumptions": list(self.assumptions),
         }  # fmt: skip
 
-    def lines(self) -> list[tuple[str, str]]:
-        """The answer as pairs of a word and a sentence."""
+    def sections(self) -> tuple[Section, ...]:
+        """The condition in numbers and symbols, the line and plan it follows from, the rates in it."""
+        return word_pairs(f"{self.name}: {self.says}", self.question.machine.name, self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
         sign = "≤" if self.at_most else "≥"
         lines = [("closed form", f"{self.what} {sign} {self.form}")]
         if self.value is not None:
@@ -75,24 +79,15 @@ class Scaling:
         shown = ", ".join(f"{name} = {format_quantity(rate, unit)}" for name, (rate, unit) in self.rates.items())
         if shown:
             lines.append(("rates", f"{shown}; W is one way over one link"))
-        return lines + [("assumes" if i == 0 else "", said) for i, said in enumerate(self.assumptions)]
-
-    def __rich__(self) -> Any:
-        from roofline.bounds.show import pairs_table
-
-        return pairs_table(f"{self.name}: {self.says}", self.question.machine.name, self.lines())
-
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import pairs_html
-
-        return pairs_html(f"{self.name}: {self.says}", self.question.machine.name, self.lines())
+        return [*lines, *named("assumes", self.assumptions)]
 
     def __str__(self) -> str:
         number = "" if self.value is None else f" = {_number(self.value)}"
         return f"{self.name}: {self.what} = {self.form}{number}"
 
-    def __repr__(self) -> str:
-        return f"<Scaling {self}>"
+    def one_line(self) -> str:
+        """The condition in symbols, and its number."""
+        return f"Scaling {self}"
 
 
 def worked_out(form: Any, known: Mapping[Any, Any], symbolic: Bound, at: Mapping[str, Any], **fields: Any) -> Scaling:

@@ -12,19 +12,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.answers import Answer, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.plans import ranked
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import is_sharded, mesh_of
 from roofline.bounds.ranked_plan import RankedPlan
-from roofline.bounds.record import plain
-from roofline.bounds.shown import Shown
 from roofline.errors import InputError
-from roofline.sizes import Size
+from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, figures
+from roofline.sizes import Size, is_array, is_symbol
+
+#: Plans that a terminal lists.
+_MOST_PLANS = 24
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ShardPlans(Shown):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShardPlans(Answer):
     """Every legal plan of a sharded program, best first: the answer of :func:`shard`."""
 
     question: Question
@@ -51,7 +54,7 @@ class ShardPlans(Shown):
             "expression": self.question.expression,
             "target": self.question.machine.name,
             "machine": self.question.machine.key,
-            "mesh": {name: plain(size) for name, size in self._mesh().items()},
+            "mesh": plain_data(self._mesh()),
             "plans": [plan.to_dict() for plan in self.plans],
         }
 
@@ -59,13 +62,52 @@ class ShardPlans(Shown):
         mesh = mesh_of(self.question).mesh
         return {} if mesh is None else mesh.sizes
 
-    def __rich__(self) -> Any:
-        from roofline.bounds.show_plans import plans_table
+    def sections(self) -> Iterator[Section]:
+        """Every plan with T_math, T_comms, the bounds, the bytes it sends and those one chip needs."""
+        bound = self.best.bound
+        formulas = bound is not None and is_symbol(bound.lower)
+        arrays = bound is not None and is_array(bound.lower)
+        estimated = bound is not None and bound.estimate is not None
+        yield from (Headline(self.question.expression, f"on {self.question.machine.name}"), BLANK)
+        if formulas:
+            columns = tuple(Column(name, wrap="words") for name in ("sent, bytes", "math, s"))
+        elif arrays:
+            columns = figures("comms", "all overlaps")
+        else:
+            estimate = ("estimate",) if estimated else ()
+            columns = figures("math", "comms", "all overlaps", *estimate, "none does", "sent", "needs")
+        shown = self.plans[:_MOST_PLANS]
+        cells = _formulas if formulas else _ranges if arrays else _figures
+        rows = [Row((f"{plan.rank}.", plan.name, *cells(plan))) for plan in shown]
+        yield Table((*figures(""), Column("plan", wrap="anywhere"), *columns), rows, "plans")
+        rest = len(self) - _MOST_PLANS
+        if rest > 0:
+            yield Sentences([f"… and {rest} more; --json lists them all"], "quiet")
+        if formulas or arrays:
+            said = ["sizes are open or arrays: the plans that send over the fewest mesh axes first"]
+            said += ["the first of them have figures"] if any(plan.bound is None for plan in shown) else []
+            yield Sentences(said, "quiet")
 
-        return plans_table(self)
+    def one_line(self) -> str:
+        """How many plans there are, and the best."""
+        return f"{len(self)} plans; best: {self.best!r}"
 
-    def __repr__(self) -> str:
-        return f"<{len(self)} plans; best: {self.best!r}>"
+
+def _figures(plan: RankedPlan) -> list[Cell]:
+    bound = plan.bound
+    if bound is None:
+        return []
+    estimate = [] if bound.estimate is None else [bound.estimate]
+    times = [Amount(time, "s") for time in (plan.math, plan.comms, bound.lower, *estimate, bound.upper)]
+    return [*times, Amount(plan.link_bytes, "B"), "" if plan.memory is None else Amount(plan.memory, "B")]
+
+
+def _formulas(plan: RankedPlan) -> list[Cell]:
+    return [str(plan.link_bytes), str(plan.math)]
+
+
+def _ranges(plan: RankedPlan) -> list[Cell]:
+    return [] if plan.bound is None else [Amount(plan.comms, "s"), Amount(plan.bound.lower, "s")]
 
 
 def shard(expression: str, **arguments: Any) -> ShardPlans:

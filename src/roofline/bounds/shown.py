@@ -16,6 +16,10 @@ class Shown(ABC):
         """What a terminal shows."""
 
     def _repr_html_(self) -> str:
-        from roofline.bounds.show import rendered_html
+        from io import StringIO
 
-        return rendered_html(self)
+        from rich.console import Console
+
+        console = Console(record=True, file=StringIO(), width=110, highlight=False, markup=False)
+        console.print(self)
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roofline.answers import Answer
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.hardware.rate import WARM
+from roofline.quantity import format_amount, format_number, format_percent, format_quantity
+from roofline.sections import Section, named, word_pairs
 
 if TYPE_CHECKING:
     from roofline.bounds.solve_network import Crossing
 
+#: Flips listed of one solution.
+MOST_FLIPS = 6
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solution:
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Solution(Answer):
     """Where the binding resource changes as ``unknown`` grows.
 
     Attributes
@@ -94,19 +101,59 @@ class Solution:
             **({"by_algorithm": [found.to_dict() for found in self.by_algorithm]} if self.by_algorithm else {}),
         }
 
-    def __rich__(self) -> Any:
-        from roofline.bounds.show import pairs_table, solution_lines
+    def sections(self) -> tuple[Section, ...]:
+        """Where it flips, the number to take, the closed form, and what was assumed."""
+        return word_pairs(self.question.expression, self.question.machine.name, tuple(solution_pairs(self)))
 
-        return pairs_table(self.question.expression, self.question.machine.name, solution_lines(self))
-
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import pairs_html, solution_lines
-
-        return pairs_html(self.question.expression, self.question.machine.name, solution_lines(self))
-
-    def __repr__(self) -> str:
+    def one_line(self) -> str:
+        """Where it flips."""
         where = "" if self.value is None else f" ({self.unknown} = {self.value:.6g})"
-        return f"<Solution: {self.verdict}{where} on {self.question.machine.name}>"
+        return f"Solution: {self.verdict}{where} on {self.question.machine.name}"
+
+
+def solution_pairs(found: Solution) -> Iterator[tuple[str, str]]:
+    """The answer to "where does it flip?" as pairs of a word and a sentence."""
+    yield "answer", found.verdict
+    if found.value is not None:
+        exact = 8  # significant digits
+        value = format_quantity(found.value, found.unit, exact) if found.unit else format_number(found.value, exact)
+        yield "exactly", f"{found.unknown} = {value}"
+        if found.fraction is not None:
+            sheet = format_quantity(found.value / found.fraction, found.unit)
+            yield "data sheet", f"{sheet}, of which {found.fraction:.3g} is reached as measured"
+    if found.pick is not None:
+        yield "take", f"{found.unknown} = {found.pick}{_reached(found.at_pick())}"
+    if found.form is not None:
+        yield "closed form", f"{found.unknown} = {found.form}"
+        if found.valid is not True:
+            yield "valid while", str(found.valid)
+    if found.limit is not None:
+        form = "" if found.limit_form is None else f" = {found.limit_form}"
+        yield "for large sizes", f"{found.unknown} → {format_number(found.limit)}{form}"
+    if found.intensity_limit is not None:
+        ridge = found.critical_intensity
+        against = f" against a ridge of {format_number(ridge)}" if ridge is not None else ""
+        yield "intensity", f"→ {format_number(found.intensity_limit)} FLOP/B as {found.unknown} grows{against}"
+    if len(found.flips) > 1:
+        steps = "; ".join(f"{a} → {b} at {format_number(v)}" for v, a, b in found.flips[:MOST_FLIPS])
+        yield "changes", steps + (f"; … ({len(found.flips)} in all)" if len(found.flips) > MOST_FLIPS else "")
+    if found.method != "closed form":
+        yield "found by", found.method
+    if found.question.plan is not None:
+        yield "plan", str(found.question.plan)
+    if found.collectives:
+        yield "algorithm", "; ".join(found.collectives)
+    yield from named("assumes", found.question.particular(found.assumptions))
+    yield from named("incomplete", found.incomplete)
+    yield from named("math = comms", tuple(map(str, found.by_algorithm)))
+
+
+def _reached(at: Bound | None) -> str:
+    """The time and the share of the peak at the number to take."""
+    if at is None:
+        return ""
+    time = "" if at.is_rate_only else f"{format_amount(at.lower, 's')}, "
+    return f": {time}{format_percent(at.utilisation or 0)} of peak"
 
 
 def fraction_of(rate: Any, answer: Bound) -> float | None:

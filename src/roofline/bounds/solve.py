@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any
 
 from roofline.bounds.api import question
+from roofline.bounds.arrays import bound_arrays
 from roofline.bounds.bound import BOUND_KINDS, Bound, Use
 from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import (
@@ -42,7 +43,6 @@ from roofline.bounds.question import Question, has_arrays
 from roofline.bounds.question_mesh import mesh_names, multiple_of, of_several_chips, size_names
 from roofline.bounds.solution import Solution, fraction_of
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
-from roofline.bounds.sweep import bound_arrays
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.hardware.rate import WARM
 from roofline.notation import program

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import Answer
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
@@ -20,26 +21,28 @@ from roofline.bounds.question_mesh import is_sharded, of_several_chips
 from roofline.bounds.variants import operands, retype
 from roofline.errors import InputError
 from roofline.notation import program
+from roofline.quantity import format_amount
+from roofline.sections import Section, named, word_pairs
 
 #: Formats tried, widest first.
 FORMATS = ("fp64", "fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4", "int4")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class FormatBound:
     """One format and the bound with it."""
 
     dtype: str
     bound: Bound
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DTypeSolution:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DTypeSolution(Answer):
     """The bound for every storage format of one operand, widest first; ``flips_at`` is the first that changes kind."""
 
     question: Question
     operand: str
-    rows: tuple[Row, ...]
+    rows: tuple[FormatBound, ...]
 
     @property
     def flips_at(self) -> str | None:
@@ -47,22 +50,29 @@ class DTypeSolution:
         first = self.rows[0].bound.kind
         return next((row.dtype for row in self.rows if row.bound.kind != first), None)
 
-    def __rich__(self) -> Any:
-        from roofline.bounds.show import dtype_lines, pairs_table
+    @property
+    def verdict(self) -> str:
+        """Where it flips, in words."""
+        return f"flips at {self.flips_at}" if self.flips_at else f"{self.rows[0].bound.kind} in every format"
 
-        return pairs_table(self._title(), self.question.machine.name, dtype_lines(self))
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """What could not be timed in some format."""
+        return tuple(dict.fromkeys(line for row in self.rows for line in row.bound.incomplete))
 
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import dtype_lines, pairs_html
+    def sections(self) -> tuple[Section, ...]:
+        """The time and what binds in each format."""
+        pairs = [
+            (row.dtype, f"{format_amount(row.bound.lower, 's')}, {row.bound.kind} ({row.bound.bound_by})")
+            for row in self.rows
+        ]
+        pairs = [("answer", self.verdict), *pairs, *named("incomplete", self.incomplete)]
+        subject = f"{self.question.expression}, {self.operand} stored in other formats"
+        return word_pairs(subject, self.question.machine.name, pairs)
 
-        return pairs_html(self._title(), self.question.machine.name, dtype_lines(self))
-
-    def __repr__(self) -> str:
-        said = f"flips at {self.flips_at}" if self.flips_at else f"{self.rows[0].bound.kind} in every format"
-        return f"<DTypeSolution: {self.operand} {said} on {self.question.machine.name}>"
-
-    def _title(self) -> str:
-        return f"{self.question.expression}, {self.operand} stored in other formats"
+    def one_line(self) -> str:
+        """Where it flips."""
+        return f"DTypeSolution: {self.operand} {self.verdict} on {self.question.machine.name}"
 
     def to_dict(self) -> dict[str, Any]:
         """The rows under stable keys (schema ``roofline/dtypes/1``)."""
@@ -77,7 +87,7 @@ class DTypeSolution:
                 {"dtype": r.dtype, "lower": r.bound.lower, "bound_by": r.bound.bound_by, "kind": r.bound.kind}
                 for r in self.rows
             ],
-            "incomplete": list(dict.fromkeys(line for row in self.rows for line in row.bound.incomplete)),
+            "incomplete": list(self.incomplete),
         }
 
 
@@ -102,7 +112,7 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
         answer = retype(asked, {operand: name}).answer() if asked.compute else _kept(asked, inputs[operand].ident, name)
         if answer.kind is None:
             raise InputError("a choice of dtypes needs plain numbers", hint="give every size one value")
-        rows.append(Row(name, answer))
+        rows.append(FormatBound(name, answer))
     return DTypeSolution(asked, inputs[operand].written, tuple(rows))
 
 

@@ -5,26 +5,41 @@
 (6, ('B', 'D', 'F'))
 >>> grid["bound_by"].tolist()
 ['hbm', 'hbm', 'hbm', 'hbm', 'mxu', 'mxu']
->>> grid.row(5).kind
-'compute-bound'
+>>> grid.row(5).kind, dict(grid)["B"].tolist()
+('compute-bound', [1.0, 1.0, 128.0, 128.0, 512.0, 512.0])
 """
 
 from __future__ import annotations
 
+import json
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from roofline.answers import Answer
 from roofline.bounds.api import question
+from roofline.bounds.arrays import BLOCK
 from roofline.bounds.bound import Bound, Codes
-from roofline.bounds.columns import Columns
-from roofline.bounds.question import Question, without_helpers
+from roofline.bounds.question import Question, resolve_sizes, without_helpers
 from roofline.bounds.question_mesh import of_several_chips, size_names
-from roofline.errors import InputError, SizeError, suggest
-from roofline.sizes import check, common_shape, is_array
+from roofline.errors import InputError, MissingExtraError, SizeError, suggest
+from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone
+from roofline.sizes import check, is_array
 
-#: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
-BLOCK = 16_384
+#: The unit of each column; sizes have none. ``time.hbm`` and the like are times.
+UNITS = {
+    "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
+    "op_by_op": "s", "upper": "s", "estimate": "s", "attainable": "FLOP/s", "utilisation": "", "time": "s",
+    "memory": "B",
+}  # fmt: skip
+
+#: Rows a terminal and a notebook show.
+SHOWN = 40
+
+#: How each kind of remark under a table looks.
+REMARKS: dict[str, Tone] = {"assumes": "quiet", "incomplete": "gap"}
 
 #: Columns a sweep may return; ``times`` stands for one column a resource, named ``time.hbm`` and so on.
 COLUMNS = (
@@ -46,7 +61,90 @@ TIMES = ("lower", "upper", "estimate")
 _UNKNOWN = float("nan")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Columns(Answer):
+    """Rows of numpy arrays by name: ``len`` counts rows; columns are named, iterated and looked up as in a data frame.
+
+    ``pandas.DataFrame(dict(table))`` makes one.
+    """
+
+    __slots__ = ()
+
+    columns: Mapping[str, Any]
+    incomplete: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def whole(self) -> tuple[str, ...]:
+        """The columns of whole numbers."""
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """What stands under the table: ``("incomplete", …)``."""
+        return [("incomplete", line) for line in self.incomplete]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def keys(self) -> Any:
+        """The columns' names, in order."""
+        return self.columns.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.columns:
+            raise InputError(f"no column {name!r}", hint=suggest(str(name), self.columns, what="columns"))
+        column = self.columns[name]
+        if isinstance(column, Codes):
+            import numpy as np
+
+            return np.asarray(column.names, dtype=object)[column.codes]
+        return column
+
+    def plain(self, name: str) -> list[Any]:
+        """One column as a list: whole sizes as ints, figures as floats or None, codes as names."""
+        values = self[name].tolist()
+        if name in self.whole:
+            return [int(value) for value in values]
+        return [None if value != value else value for value in values]
+
+    def rows(self, most: int) -> list[list[Cell]]:
+        """The first rows, figures with their units."""
+        shown = {name: self[name][:most] for name in self.columns}
+        return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
+
+    def save(self, path: str) -> None:
+        """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units."""
+        write_table(self, path)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The table under stable keys: equal-length lists."""
+
+    def sections(self) -> Iterator[Section]:
+        """The first rows, and what was assumed and not timed."""
+        columns = [Column(name, "left" if name == "bound_by" else "right") for name in self.columns]
+        yield Table(columns, [Row(cells) for cells in self.rows(SHOWN)], "rows", indent=0, gap=4)
+        rest = len(self) - SHOWN
+        if rest > 0:
+            yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], indent=0)
+        for name, line in self.remarks():
+            yield Sentences([f"{name}  {line}"], REMARKS[name], indent=0)
+
+
+def _cell(name: str, value: Any) -> Cell:
+    """One figure of a table with its unit; a size has none."""
+    if name == "bound_by":
+        return str(value)
+    unit = UNITS.get(name.partition(".")[0])
+    if value != value:
+        return ""
+    if name == "fits":
+        return "yes" if value else "no"
+    return Amount(int(value), "", str(int(value))) if unit is None else Amount(float(value), unit)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sweep(Columns):
     """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays.
 
@@ -77,7 +175,7 @@ class Sweep(Columns):
         assumed = [("assumes", line) for line in self.question.particular(self.assumptions)]
         rest = len(assumed) - MOST_REMARKS
         more = [("assumes", f"… and {rest} more; --json has them all")] if rest > 0 else []
-        return [*assumed[:MOST_REMARKS], *more, *super(Sweep, self).remarks()]
+        return [*assumed[:MOST_REMARKS], *more, *Columns.remarks(self)]
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/sweep/1``): equal-length lists, codes decoded."""
@@ -91,8 +189,9 @@ class Sweep(Columns):
             "incomplete": list(self.incomplete),
         }
 
-    def __repr__(self) -> str:
-        return f"<Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}>"
+    def one_line(self) -> str:
+        """Its rows and columns."""
+        return f"Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}"
 
 
 def sweep(expression: str | None = None, *, columns: str | Sequence[str] | None = None, **arguments: Any) -> Sweep:
@@ -142,77 +241,6 @@ _NOT_SIZES = frozenset((
 ))  # fmt: skip
 
 
-def bound_arrays(asked: Question) -> Bound:
-    """Answer a question whose sizes are arrays that broadcast against each other."""
-    import numpy as np
-
-    asked = asked.one_plan()
-    sizes = {name: _floats(name, value) for name, value in asked.sizes.items()}
-    arrays = {name: value for name, value in sizes.items() if is_array(value)}
-    shape = common_shape(arrays, hint="use sweep() for all combinations")
-    flat = {name: np.broadcast_to(a, shape).reshape(-1) for name, a in arrays.items()}
-    rows = int(np.prod(shape))
-    try:
-        parts = [
-            asked.vary(sizes={**sizes, **{n: a[start : start + BLOCK] for n, a in flat.items()}}).answer()
-            for start in range(0, rows, BLOCK)
-        ]
-    except SizeError:
-        for name, value in arrays.items():
-            check(name, value)  # says where in the whole array the mistake is
-        raise
-    return _join(parts, sizes, rows, shape)
-
-
-def _floats(name: str, value: Any) -> Any:
-    """Take an array of numbers as float64; each block of it is checked when it is evaluated."""
-    if is_array(value) and value.dtype.kind in "iuf" and value.size:
-        return value.astype("float64", copy=False)
-    return check(name, value)
-
-
-def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[int, ...]) -> Bound:
-    """Put blocks of answers back together in the shape the sizes broadcast to."""
-    import numpy as np
-
-    def joined(values: list[Any]) -> Any:
-        if values[0] is None:
-            return None
-        counts = [min(BLOCK, rows - i * BLOCK) for i in range(len(values))]
-        return np.concatenate([np.broadcast_to(v, (n,)) for v, n in zip(values, counts, strict=True)]).reshape(shape)
-
-    def each(pick: Any) -> dict[str, Any]:
-        return {key: joined([pick(p)[key] for p in parts]) for key in pick(parts[0])}
-
-    scalars = (
-        "flops",
-        "intensity",
-        "critical_intensity",
-        "lower",
-        "op_by_op",
-        "upper",
-        "attainable",
-        "utilisation",
-    )
-    names = parts[0].bound_by.names if isinstance(parts[0].bound_by, Codes) else None
-    codes = Codes(joined([p.bound_by.codes for p in parts]), names) if names else parts[0].bound_by
-    return replace(
-        parts[0],
-        **{name: joined([getattr(p, name) for p in parts]) for name in scalars},
-        sizes=sizes,
-        estimate=joined([p.estimate for p in parts]),
-        flops_by=each(lambda p: p.flops_by),
-        bytes=each(lambda p: p.bytes),
-        wire=each(lambda p: p.wire),
-        times=each(lambda p: p.times),
-        bound_by=codes,
-        uses=(),
-        ops=(),
-        footprint=None,
-        expression=parts[0].expression,
-    )
-
-
 def _axis(name: str, value: Any) -> Any:
     import numpy as np
 
@@ -245,8 +273,6 @@ class _Grid:
             yield slice(start, stop), self._with_formulas(sizes)
 
     def _with_formulas(self, sizes: dict[str, Any]) -> dict[str, Any]:
-        from roofline.bounds.question import resolve_sizes
-
         return resolve_sizes({**sizes, **self.formulas}) if self.formulas else sizes
 
 
@@ -302,3 +328,53 @@ def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
         else:
             value = getattr(answer, column)
             yield column, _UNKNOWN if value is None else value
+
+
+def write_table(table: Columns, path: str) -> None:
+    """Write ``table`` as CSV, JSON, npz or parquet; another suffix, or a file that cannot be written, is an error."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _WRITERS:
+        raise InputError(f"cannot write a table to {path!r}", hint=suggest(suffix, _WRITERS, what="table formats"))
+    if not Path(path).resolve().parent.is_dir():
+        raise InputError(f"cannot write {path!r}", hint=f"the folder {Path(path).parent} does not exist")
+    try:
+        _WRITERS[suffix](table, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path!r}: {error.strerror}", hint="save the table somewhere else") from None
+
+
+def _csv(table: Columns, path: str) -> None:
+    names = list(table.columns)
+    columns = [table.plain(name) for name in names]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        import csv
+
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows(zip(*columns, strict=True))
+
+
+def _json(table: Columns, path: str) -> None:
+    Path(path).write_text(json.dumps(table.to_dict()), encoding="utf-8")
+
+
+def _npz(table: Columns, path: str) -> None:
+    import numpy as np
+
+    np.savez_compressed(path, **{name: _storable(table[name]) for name in table.columns})
+
+
+def _parquet(table: Columns, path: str) -> None:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("pyarrow", "parquet") from None
+    pyarrow.parquet.write_table(pyarrow.table({name: table[name] for name in table.columns}), path)
+
+
+def _storable(column: Any) -> Any:
+    return column.astype(str) if column.dtype == object else column
+
+
+_WRITERS = {".csv": _csv, ".json": _json, ".npz": _npz, ".parquet": _parquet}

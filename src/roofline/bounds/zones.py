@@ -13,16 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.answers import Answer
 from roofline.bounds.api import target
 from roofline.bounds.question import Question
 from roofline.errors import InputError
+from roofline.hardware import override
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.quantity import format_number, format_quantity, parse
+from roofline.sections import Section, word_pairs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Zones:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Zones(Answer):
     """Ridges of one peak over several bandwidths, largest bandwidth first.
 
     Below ``red_below`` an intensity is memory-bound at every bandwidth; from ``green_from`` it is compute-bound at
@@ -63,8 +66,11 @@ class Zones:
             "green_from": self.green_from,
         }
 
-    def lines(self) -> list[tuple[str, str]]:
-        """The answer as pairs of a word and a sentence."""
+    def sections(self) -> tuple[Section, ...]:
+        """The intensities of each zone."""
+        return word_pairs(f"{self.dtype} at {format_quantity(self.peak, 'FLOP/s')}", self.machine.name, self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
         low, high = format_quantity(self.bandwidths[-1], "B/s"), format_quantity(self.bandwidths[0], "B/s")
         red, green = format_number(self.red_below), format_number(self.green_from)
         if self.green_from == self.red_below:
@@ -75,23 +81,9 @@ class Zones:
             ("green", f"from {green} FLOP/B: compute-bound at every bandwidth"),
         ]
 
-    def __rich__(self) -> Any:
-        from roofline.bounds.show import pairs_table
-
-        return pairs_table(self._title(), self.machine.name, self.lines())
-
-    def _repr_html_(self) -> str:
-        from roofline.bounds.show import pairs_html
-
-        return pairs_html(self._title(), self.machine.name, self.lines())
-
-    def _title(self) -> str:
-        return f"{self.dtype} at {format_quantity(self.peak, 'FLOP/s')}"
-
-    def __repr__(self) -> str:
-        return (
-            f"<Zones on {self.machine.name}: red below {self.red_below:.4g}, green from {self.green_from:.4g} FLOP/B>"
-        )
+    def one_line(self) -> str:
+        """Where red ends and green begins."""
+        return f"Zones on {self.machine.name}: red below {self.red_below:.4g}, green from {self.green_from:.4g} FLOP/B"
 
 
 def zones(on: str | Machine, bandwidths: Sequence[float | str] = (), *, dtype: str = "bf16", **choices: Any) -> Zones:
@@ -103,8 +95,6 @@ def zones(on: str | Machine, bandwidths: Sequence[float | str] = (), *, dtype: s
     if not wanted:
         raise InputError(f"{machine.name} has no bandwidth at {level}", hint="give one, as in bandwidths=[8.2e11]")
     asked = Question(machine=machine, raw={"intensity": 1.0, "dtype": dtype})
-    from roofline.hardware import override
-
     answers = [asked.vary(machine=override(machine, {level: b})).answer() for b in wanted]
     ridges = [a.critical_intensity for a in answers]
     if any(r is None for r in ridges):

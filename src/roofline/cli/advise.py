@@ -25,7 +25,6 @@ def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **op
     """
     from roofline.bounds.advise import OTHER_CHIPS, advise
     from roofline.bounds.api import bound
-    from roofline.bounds.show import advice_table
 
     expressions, sizes = split_words(words)
     answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))
@@ -33,4 +32,4 @@ def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **op
     if as_json:
         show_json(found.to_dict())
     else:
-        show(advice_table(found, answer))
+        show(found)

@@ -41,7 +41,7 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     elif explain:
         click.echo(answer.explain())
     else:
-        from roofline.bounds.advise import advise
-        from roofline.bounds.show import table
+        from roofline.bounds.advise import advice_table, advise
 
-        show(table(answer, advise(answer)[:4] if isinstance(answer.bound_by, str) else ()))
+        advice = advise(answer)[:4] if isinstance(answer.bound_by, str) else ()
+        show(answer.sections([advice_table(advice)] if advice else ()))

@@ -12,8 +12,8 @@ import click
 NARROW = 80
 
 
-def show(renderable: Any, *, whole: bool = False) -> None:
-    """Print a rich renderable, at 100 columns where the output is not a terminal.
+def show(answer: Any, *, whole: bool = False) -> None:
+    """Print an answer, or sections of one, at 100 columns where the output is not a terminal.
 
     ``whole`` makes the lines as long as they need to be: a table of figures is not to be cut. In a terminal of less
     than 80 columns nothing is cut either: what needs up to 80 has them.
@@ -22,6 +22,9 @@ def show(renderable: Any, *, whole: bool = False) -> None:
 
     from rich.console import Console
 
+    from roofline.rendering.terminal import terminal
+
+    renderable = answer if hasattr(answer, "__rich__") or hasattr(answer, "__rich_console__") else terminal(answer)
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False, markup=False)
     if whole or console.width < NARROW:
         from rich.measure import Measurement

@@ -17,6 +17,7 @@ from roofline.cli.options import (
 )
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
+from roofline.sections import Column, Row, Section, Table, Words
 
 
 @click.command("scaling")
@@ -56,16 +57,9 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
         show(each)
 
 
-def _listed() -> Any:
+def _listed() -> list[Section]:
     """The conditions with what they say and what is solved for."""
-    from rich.table import Table
-    from rich.text import Text
-
     from roofline.bounds.scaling_conditions import says_of_all
 
-    rows = Table(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
-    for name in ("  condition", "what it says", "answer"):
-        rows.add_column(name)
-    for name, says, what in says_of_all():
-        rows.add_row(Text(f"  {name}", "bold"), Text(says), Text(what))
-    return rows
+    columns = (Column("condition"), Column("what it says", wrap="words"), Column("answer", wrap="words"))
+    return [Table(columns, [Row((Words(name, "strong"), says, what)) for name, says, what in says_of_all()])]

@@ -65,7 +65,7 @@ class Chunked(Shown):
         return self.time_to_first_token / self.steps
 
     def __repr__(self) -> str:
-        from roofline.bounds.explain import show
+        from roofline.quantity import format_amount as show
 
         first, longest = show(self.time_to_first_token, "s"), show(self.longest_step, "s")
         return f"<Chunked: {self.prompt} tokens by {self.chunk}: first token after {first}, longest step {longest}>"

@@ -63,7 +63,7 @@ class Generation(Shown):
         return self.batch / self.total
 
     def __repr__(self) -> str:
-        from roofline.bounds.explain import show
+        from roofline.quantity import format_amount as show
 
         done, first = show(self.total, "s"), show(self.time_to_first_token, "s")
         return f"<Generation: {self.batch} x {self.output} tokens in {done}, the first after {first}>"

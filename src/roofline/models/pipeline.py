@@ -26,10 +26,10 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any
 
-from roofline.bounds.bound import Bound, OpBound
+from roofline.answers import plain_data
+from roofline.bounds.bound import Bound, OpBound, decoded
 from roofline.bounds.evaluate import evaluate
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.record import decoded, plain
 from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
@@ -57,12 +57,12 @@ class Pipelined(Bound):
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, ``pipeline`` with what each stage takes beside those of a bound."""
         stages = [
-            {"lower": plain(stage.lower), "bound_by": decoded(stage.bound_by), "memory": plain(_total(stage))}
+            {"lower": plain_data(stage.lower), "bound_by": decoded(stage.bound_by), "memory": plain_data(_total(stage))}
             for stage in self.stages
         ]
         pipeline = {
-            "micro_batches": plain(self.micro_batches),
-            "latency": plain(self.latency),
+            "micro_batches": plain_data(self.micro_batches),
+            "latency": plain_data(self.latency),
             "slowest": self.slowest,
             "stages": stages,
         }

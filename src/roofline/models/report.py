@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from roofline.answers import whole, with_formulas
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.record import data, whole
 from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.models.config import load
@@ -154,7 +154,7 @@ class Serving(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
         layout = {name: whole(number) for name, number in self._layout.items()}
-        found = data(
+        found = with_formulas(
             {
                 "schema": SCHEMA,
                 "model": self.model.to_dict(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.bounds.explain import show
 from roofline.models.advice import StepAdvice
 from roofline.models.chunked_prefill import Chunked
 from roofline.models.cost import TokenCost
@@ -15,6 +14,7 @@ from roofline.models.front import Choice, Front
 from roofline.models.generating import Generation
 from roofline.models.show import MOST_ROWS, indented, listed
 from roofline.models.speculation import Speculation
+from roofline.quantity import format_amount as show
 from roofline.quantity import format_number, format_quantity
 
 #: Which bound of a step a time is, in words.

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Bound, Codes
-from roofline.bounds.explain import show
 from roofline.hardware.rate import rate
 from roofline.models.pipeline import Pipelined
 from roofline.models.report import Serving
 from roofline.models.serving import POLICY_TEXT
 from roofline.models.summary import Summary
+from roofline.quantity import format_amount as show
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import is_array
 from roofline.work import Key

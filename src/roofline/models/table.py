@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Codes
-from roofline.bounds.columns import Columns
 from roofline.bounds.evaluate import untimed
+from roofline.bounds.sweep import Columns
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError, UntimedError, suggest
 from roofline.hardware.machine import Machine

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from roofline.answers import whole, with_formulas
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.record import data, whole
 from roofline.bounds.shown import Shown
 from roofline.models.description import Model
 from roofline.models.training_stage import Stage
@@ -164,7 +164,7 @@ class Training(Shown):
         return fewest
 
     def __repr__(self) -> str:
-        from roofline.bounds.explain import show
+        from roofline.quantity import format_amount as show
 
         chips = f"{self.chips} x " if self.chips > 1 else ""
         kind = f", {self.bound.kind}" if self.bound.kind else ""
@@ -179,7 +179,7 @@ class Training(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
-        return data({
+        return with_formulas({
             "schema": SCHEMA,
             "model": self.model.to_dict(),
             "chips": self.chips,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.bounds.explain import show
 from roofline.models.show import indented, listed, off_matrix_unit, operations, short_count
 from roofline.models.training import Training
 from roofline.models.training_advice import advise
 from roofline.models.training_limits import best_mix, limits
+from roofline.quantity import format_amount as show
 from roofline.quantity import format_number, format_quantity
 
 #: Lines of advice shown.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from roofline.bounds.explain import show
 from roofline.bounds.traffic import traffic
 from roofline.ops.counting import each
 from roofline.ops.pricing import UNKNOWN
+from roofline.quantity import format_amount as show
 from roofline.sizes import Size, is_symbol
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    from roofline.bounds.show import table
+    from roofline.rendering.terminal import terminal
 
-    whole = table(replace(answer, ops=()))
+    whole = terminal(replace(answer, ops=()).sections())
     if is_symbol(answer.op_by_op):
         return whole
     groups: dict[tuple[str, str], list[Any]] = {}
@@ -106,7 +106,13 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Any:
         intensity = f"{flops / moved:.3g}" if moved and known else ""
         time = show(sum(part.lower for part in parts), "s")
         rows.add_row(
-            f"  {name}", str(len(parts)), _counted(parts[0].op, flops), show(moved, "B"), intensity, time, resource
+            f"  {name}",
+            str(len(parts)),
+            _counted(parts[0].op, flops),
+            show(moved, "B"),
+            intensity,
+            time,
+            resource,
         )
     line = f"  {show(answer.op_by_op, 's')} if each operation overlaps within itself; operations that take longest:"
     more = [Text(f"  … and {len(longest[most:])} shorter kinds", "dim")] if most and longest[most:] else []

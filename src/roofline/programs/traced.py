@@ -39,7 +39,7 @@ class Gap:
     reason: str = "no rule"
 
     def __str__(self) -> str:
-        from roofline.bounds.explain import show
+        from roofline.quantity import format_amount as show
 
         place = f", first in {self.where}" if self.where else ""
         return f"not counted: {self.name} x{self.count} ({self.reason}): FLOPs unknown, {show(self.bytes, 'B')}{place}"

@@ -13,7 +13,7 @@ A * B  on TPU v5e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ def _sentences(section: Sentences) -> Iterator[Any]:
 
 def _pairs(section: Pairs) -> Iterator[Any]:
     if section.pairs:
-        rows = Grid.grid(padding=(0, 2))
+        rows = Grid.grid(padding=(0, section.gap))
         rows.add_column(no_wrap=True, style="dim")
         rows.add_column(overflow="fold")
         for name, text in section.pairs:
@@ -90,6 +90,7 @@ def _listing(section: Listing) -> Iterator[Any]:
 
 
 def _table(section: Table) -> Iterator[Any]:
+    """Draw a table, without its empty columns: rich gives each a character that it does not measure."""
     rows = Grid(
         box=None,
         padding=(0, section.gap),
@@ -98,11 +99,17 @@ def _table(section: Table) -> Iterator[Any]:
         show_header=section.headed,
         pad_edge=False,
     )
-    for column in section.columns:
-        _add_column(rows, column)
-    for row in section.rows:
-        cells = [_cell(cell, column) for cell, column in zip(_set_in(row), section.columns, strict=False)]
-        rows.add_row(*cells, style=STYLES[row.tone])
+    filled = [_set_in(row) for row in section.rows]
+    kept = [
+        index
+        for index, column in enumerate(section.columns)
+        if (section.headed and column.name) or any(str(cells[index]) for cells in filled if index < len(cells))
+    ]
+    for index in kept:
+        _add_column(rows, section.columns[index])
+    for row, cells in zip(section.rows, filled, strict=True):
+        texts = (_cell(cells[index], section.columns[index]) for index in kept if index < len(cells))
+        rows.add_row(*texts, style=STYLES[row.tone])
     if rows.row_count or section.headed:
         yield _indented(rows, section.indent)
 
@@ -119,10 +126,9 @@ def _add_column(rows: Grid, column: Column) -> None:
     )
 
 
-def _set_in(row: Row) -> Iterable[Cell]:
-    if not row.level:
-        return row.cells
-    return ("  " * row.level + str(row.cells[0]), *row.cells[1:])
+def _set_in(row: Row) -> Sequence[Cell]:
+    """The cells of a row, the first set in by its depth in a tree."""
+    return ("  " * row.level + str(row.cells[0]), *row.cells[1:]) if row.level else row.cells
 
 
 def _cell(cell: Cell, column: Column) -> Any:

@@ -117,7 +117,7 @@ def trace(
 
 def masked(jaxpr: Any, held: Sequence[Any]) -> str:
     """Say how much of the matmuls of attention a mask hides, since all of it is counted; nothing where none is."""
-    from roofline.bounds.explain import show
+    from roofline.quantity import format_amount as show
 
     masks = Masks(opened, called_by, line_of)
     masks.walk(jaxpr, [*map(constant, held), *(None for _ in jaxpr.invars)])

@@ -111,7 +111,7 @@ class Walk:
 
     def _whole(self, softmaxes: Sequence[str], ops: Sequence[Op]) -> None:
         """Say that scores which may be masked are counted whole."""
-        from roofline.bounds.explain import show
+        from roofline.quantity import format_amount as show
 
         more = f" and {len(softmaxes) - 1} more" if len(softmaxes) > 1 else ""
         note = (
