@@ -9,7 +9,7 @@ Both are strings, so that JSON and ``answer.assumptions`` hold plain text. Code 
 True
 >>> Assumption("mood", "it will be fine")
 Traceback (most recent call last):
-ValueError: no kind of Assumption is called 'mood': counting, rates, bytes, formats, notation, layout, network, ...
+ValueError: no kind of Assumption is called 'mood': counting, rates, bytes, formats, notation, plan, layout, ...
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ ASSUMPTION_KINDS: Mapping[str, str] = MappingProxyType(
         "bytes": "which bytes count (the byte policy), and where data starts",
         "formats": "number formats of weights, activations, caches and states",
         "notation": "how a line of the notation was read where it leaves a choice",
-        "layout": "how work lies on the chips: the mesh, the plan, stages, what is not sharded",
-        "network": "how collectives are done, and what is taken for granted about links",
+        "plan": "the plan that a sharded program goes by, and of how many chips a figure is one's",
+        "layout": "how work lies on the chips: the mesh, stages, what is not sharded",
+        "collective": "how a collective is done: its algorithm, the axes it goes over",
+        "network": "what is taken for granted about links and the axes of a mesh",
         "operation": "what a reader should know about one operation",
         "model": "what a model's description or a step of it leaves open",
         "program": "what was assumed about a traced program",

@@ -281,7 +281,8 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"phase": "decod", "context": 5}, "no phase 'decod'; did you mean 'decode'?"),
     ({"phase": "decode"}, "decode needs context=; for instance context=1024"),
     ({"phase": "prefill"}, "prefill needs prompt=; for instance prompt=1024"),
-    ({"phase": "decode", "context": 5, "policy": "tiled"}, "unknown byte policy 'tiled'"),
+    ({"phase": "decode", "context": 5, "policy": "tiled"}, "the byte policy 'tiled' needs a tile"),
+    ({"phase": "decode", "context": 5, "policy": "tild"}, "unknown byte policy 'tild'; did you mean 'tiled'?"),
     ({"phase": "decode", "context": 5, "on": "h10"}, "unknown chip 'h10'; did you mean 'h100'?"),
 ]
 

@@ -335,7 +335,7 @@ MESSAGES = [
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--optimizer", "adm"], "no optimizer 'adm'; did you mean"),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--zero", "4"], "no ZeRO stage 4; 0 shares nothing"),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--mfu", "40"], "mfu 40.0 is not a fraction; 0.4 is 40%"),
-    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--policy", "tiled"], "unknown byte policy 'tiled'"),
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--policy", "tild"], "unknown byte policy 'tild'"),
     (["bert-base", "--on", "h100", "--batch-tokens", "8"], "bert-base has no output head to train"),
     (["gpt-2", "--on", "h100:8", "--batch-tokens", "8", "--tensor", "8"], "gpt-2 has 12 heads, which 8 chips do not"),
 ]

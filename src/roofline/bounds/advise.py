@@ -203,13 +203,17 @@ def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
             whole = asked.machine.use_achievable and measured and name not in measured
             reason = f"a higher peak, {WHOLE}" if whole else "a higher peak"
             yield from _retyped(plain, formats, f"{name} arithmetic", reason, intermediates=name)
-    if "tf32" in known and {o.dtype for o in inputs} == {"fp32"} and asked.compute is None:
+    if "tf32" in known and {o.dtype for o in inputs} == {"fp32"} and asked.conventions.compute is None:
         yield Idea("tf32 arithmetic", "fp32 stored, 10 bits of fraction multiplied", asked.vary(compute="tf32"))
     stored = [dtypes.get(o.dtype) for o in inputs]
-    if "fp32" in known and asked.compute is None and any(f.family == "float" and f.bits == 16 for f in stored):
+    if (
+        "fp32" in known
+        and asked.conventions.compute is None
+        and any(f.family == "float" and f.bits == 16 for f in stored)
+    ):
         yield Idea("fp32 arithmetic", "wider, over the same bytes, and faster on this chip", asked.vary(compute="fp32"))
     read = {dtypes.arithmetic_name(o.dtype) for o in inputs}
-    if len(read) == 1 and asked.compute is None and (summed := f"{min(read)}_acc16") in known:
+    if len(read) == 1 and asked.conventions.compute is None and (summed := f"{min(read)}_acc16") in known:
         yield Idea(f"{summed} arithmetic", "sums in fp16, not in fp32", asked.vary(compute=summed))
 
 
@@ -251,7 +255,7 @@ def _batch_labels(asked: Question) -> list[str]:
     """Labels of an activation that no weight carries and that the result keeps."""
     found: dict[str, None] = {}
     roles = {o.ident: o.role for o in operands(asked)}
-    for step in program(asked.text, asked.compute).steps:
+    for step in program(asked.text, asked.conventions.compute).steps:
         weights = {label for s in step.inputs if roles.get(s.ident) == "weight" for label in s.labels}
         if weights:
             kept = [x for s in step.inputs for x in s.labels if x not in weights and x in step.output.labels]
@@ -261,7 +265,7 @@ def _batch_labels(asked: Question) -> list[str]:
 
 def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
     """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide."""
-    each = multiple_of(asked, label) if asked.uneven == "error" and not label.startswith("#") else 1
+    each = multiple_of(asked, label) if asked.conventions.uneven == "error" and not label.startswith("#") else 1
 
     def kind(count: int) -> str | None:
         return resize(asked, label, count * each).answer().kind
@@ -283,7 +287,7 @@ def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
 
 def _fusion(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Run elementwise operations inside the kernel that made their operand."""
-    if len(answer.ops) > 1 and asked.policy == "each-op":
+    if len(answer.ops) > 1 and asked.conventions.policy == "each-op":
         yield Idea("fuse elementwise operations", "intermediates stay on the chip", asked.vary(policy="fused"))
 
 
@@ -296,7 +300,7 @@ def _unfused_attention(asked: Question, answer: Bound) -> Iterator[Idea]:
 
 def _causal(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Attend only backwards, where the model allows it."""
-    steps = program(asked.text, asked.compute).steps if asked.text else ()
+    steps = program(asked.text, asked.conventions.compute).steps if asked.text else ()
     if len(steps) == 1 and steps[0].function == "attention" and not steps[0].options.get("causal"):
         text = asked.text.rstrip()
         kept = text.replace(", full", "")
@@ -306,15 +310,15 @@ def _causal(asked: Question, answer: Bound) -> Iterator[Idea]:
 
 def _larger_tiles(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Load operands less often."""
-    if asked.policy == "tiled" and asked.tile is not None:
-        bm, bn, bk = asked.tile
+    if asked.conventions.policy == "tiled" and asked.conventions.tile is not None:
+        bm, bn, bk = asked.conventions.tile
         twice = (bm * 2, bn * 2, bk)
         yield Idea(f"tiles of {bm * 2} x {bn * 2}", "operands are loaded half as often", asked.vary(tile=twice))
 
 
 def _faster_level(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Keep the operands in a memory level that holds them and is faster."""
-    if answer.footprint is None or asked.policy == "tiled":
+    if answer.footprint is None or asked.conventions.policy == "tiled":
         return
     for memory in asked.machine.memories:
         if memory.bandwidth is None or memory.capacity is None or memory.link:

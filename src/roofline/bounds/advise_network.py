@@ -39,7 +39,7 @@ _LIMITS = ("book", "book-levels")
 def layouts(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Shard another dimension over the axes that something is sent over."""
     for axis in _sent_over(answer):
-        parsed = program(asked.text, asked.compute)
+        parsed = program(asked.text, asked.conventions.compute)
         shapes = [shape for step in parsed.steps for shape in (*step.inputs, step.output)]
         now = {one.label for shape in shapes for one in shape.axes if axis in one.shard}
         for label in dict.fromkeys(label for shape in shapes for label in shape.labels):
@@ -50,7 +50,7 @@ def layouts(asked: Question, answer: Bound) -> Iterator[Idea]:
 
 def other_plan(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Take the best plan where another one was asked for."""
-    if asked.plan is not None:
+    if asked.conventions.plan is not None:
         yield Idea("the best plan", "other collectives", asked.vary(plan=None))
 
 
@@ -75,7 +75,7 @@ def other_algorithms(asked: Question, answer: Bound) -> Iterator[Idea]:
 
 def narrower_result(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Send the result in fewer bits."""
-    last = program(asked.text, asked.compute).steps[-1].output if asked.text else None
+    last = program(asked.text, asked.conventions.compute).steps[-1].output if asked.text else None
     sent = {t.ident for part in answer.ops if part.op.kind == "collective" for t in part.op.writes}
     if last is None or last.ident not in sent or dtypes.get(last.dtype).family != "float":
         return
@@ -144,11 +144,11 @@ def _link_of(asked: Question, use: Use) -> str | None:
 def _resized(asked: Question, mesh: Mesh, axis: str, size: int) -> Question:
     """The question with another number of chips along one axis, on a target of that shape."""
     sizes: dict[str, Any] = {one.name: one.size for one in mesh} | {axis: size}
-    if not asked.mesh and len(sizes) == len(asked.machine.shape) and asked.machine.slices == 1:
+    if not asked.conventions.mesh and len(sizes) == len(asked.machine.shape) and asked.machine.slices == 1:
         machine = replace(asked.machine, shape=tuple(sizes.values()), mesh=None)
         from roofline.hardware.mesh import with_mesh
 
         return asked.vary(machine=with_mesh(machine))
     if asked.machine.shape:
         raise InputError(f"{asked.machine.target} has one shape", hint="name a larger target")
-    return asked.vary(mesh={**asked.mesh, axis: size})
+    return asked.vary(mesh={**asked.conventions.mesh, axis: size})

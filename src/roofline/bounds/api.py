@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.amounts import several_amounts
 from roofline.bounds.bound import Bound
+from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
-from roofline.bounds.question_mesh import named_axes, names_in, of_several_chips
+from roofline.bounds.question_mesh import names_in, of_several_chips
 from roofline.errors import InputError, SizeError, did_you_mean, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
-from roofline.quantity import kind_of, parse
+from roofline.quantity import kind_of
 from roofline.sizes import is_array
 
 On = str | Machine | None
+
+#: Arguments of a question beside its expression, target and sizes, each with its default.
+ARGUMENTS: Mapping[str, Any] = {
+    **dict.fromkeys(("flops", "bytes", "intensity", "dtype", "unit", "over", "set", "link")),
+    "files": (),
+    "achievable": False,
+    **{name: getattr(DEFAULT, name) for name in NAMES},
+    "policy": None,
+}
 
 
 def question(
@@ -34,26 +45,15 @@ def question(
     over: str | None = None,
     set: Mapping[str, Any] | None = None,
     files: Sequence[str] = (),
-    policy: str | None = None,
-    tile: Sequence[int] | None = None,
-    exact: bool = False,
-    count_padding: bool = True,
-    pad: bool = False,
-    compute: str | None = None,
     achievable: bool = False,
-    overlap: float | None = None,
-    overhead: float | str | None = None,
-    mesh: Mapping[str, Any] | None = None,
     link: float | str | None = None,
-    plan: str | int | None = None,
-    algorithm: str | Mapping[str, str] | None = None,
-    uneven: str = "error",
-    use: Sequence[str] = (),
-    wrap: bool | None = None,
-    density: float = 1,
     **named: Any,
 ) -> Question:
-    """Gather what :func:`bound` takes into a :class:`~roofline.bounds.question.Question`, checked."""
+    """Gather what :func:`bound` takes into a :class:`~roofline.bounds.question.Question`, checked.
+
+    ``named`` holds conventions (:class:`~roofline.bounds.conventions.Conventions`), and sizes.
+    """
+    chosen = {name: named.pop(name) for name in NAMES if name in named}
     if isinstance(expression, str) and not expression.strip():
         raise InputError("the expression is empty", hint="for instance 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'")
     raw = _raw(flops, bytes, intensity, dtype, unit)
@@ -69,15 +69,12 @@ def question(
             "dtype= goes with raw work", hint="in an expression each tensor names its own, as in 'fp8[B, D]'"
         )
     if raw:
-        idle = {"policy": policy, "tile": tile, "exact": exact, "pad": pad, "compute": compute, "mesh": mesh}
-        chips = {"plan": plan, "algorithm": algorithm, "use": use, "density": density != 1, "wrap": wrap is not None}
-        _no_tensors({**idle, **chips, "count_padding": not count_padding, "uneven": uneven != "error"})
-    if tile is not None and policy not in (None, "tiled"):
-        raise InputError(f"tile= goes with policy='tiled', not {policy!r}", hint="give one of the two")
+        _no_tensors(chosen)
+    conventions = Conventions(**chosen)
     where, level = on, over
-    given, axes = _all_sizes(sizes, named), named_axes(mesh)
+    given, axes = _all_sizes(sizes, named), dict(conventions.mesh)
     if expression is not None:
-        parsed = program(expression, compute)
+        parsed = program(expression, conventions.compute)
         where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
         axes = _mesh(parsed, axes, given)
     names = names_in(raw) if expression is None else [*parsed.labels, *axes, *names_in(axes)]
@@ -93,22 +90,8 @@ def question(
         text=expression or "",
         sizes=known,
         raw=raw,
-        policy=policy or ("tiled" if tile is not None else "each-op"),
-        tile=None if tile is None else _tile(tile),
-        exact=exact,
-        count_padding=count_padding,
-        pad=pad,
-        compute=compute,
-        overlap=None if overlap is None else fraction(overlap),
-        overhead=None if overhead is None else parse(overhead, "s", zero=True),
-        mesh=axes,
-        plan=plan,
-        algorithm=algorithm,
-        uneven=uneven,
-        use=tuple(use),
-        wrap=wrap,
+        conventions=replace(conventions, mesh=axes),
         formulas=tied if any(isinstance(value, str) for value in tied.values()) else {},
-        density=density if density == 1 else fraction(density, "density", "the share of an AllToAll that is sent"),
     )
 
 
@@ -206,9 +189,10 @@ def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None, unit: str | 
     return {**amounts, "dtype": dtype or "bf16"} if amounts else {}
 
 
-def _no_tensors(options: Mapping[str, Any]) -> None:
-    """Refuse options about tensors beside raw work, which has none."""
-    said = next((name for name, value in options.items() if value), None)
+def _no_tensors(chosen: Mapping[str, Any]) -> None:
+    """Refuse conventions about tensors beside raw work, which has none."""
+    about = (name for name, setting in settings().items() if setting.group != "estimate" and name in chosen)
+    said = next((name for name in about if chosen[name] not in (None, ARGUMENTS[name], [])), None)
     if said is not None:
         hint = "its arithmetic dtype is dtype=" if said == "compute" else "leave it out, or give an expression"
         raise InputError(f"{said}= says nothing about raw work, which has no tensors", hint=hint)
@@ -218,7 +202,7 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
     """Refuse a keyword that is no size of the question and nearly one of its arguments: ``polcy="fused"``."""
     helpers = {name for value in given.values() if isinstance(value, str) for name in formula_names(value)}
     for word in named.keys() - {*names, *helpers}:
-        near = did_you_mean(word, question.__kwdefaults__ or ()) if len(word) > 2 else None
+        near = did_you_mean(word, ARGUMENTS) if len(word) > 2 else None
         if near is not None:
             raise InputError(f"there is no argument {word!r}", hint=f"did you mean {near!r}?")
         if isinstance(named[word], str):
@@ -260,19 +244,3 @@ def _mesh(parsed: Program, given: Mapping[str, Any], sizes: dict[str, Any]) -> d
         if isinstance(size, list | tuple | range) or is_array(size):
             sizes[axis], axes[axis] = size, axis
     return {**axes, **{name: name for name in sizes if name in parsed.axes}}
-
-
-def _tile(tile: Sequence[int]) -> tuple[int, int, int]:
-    from roofline.sizes import check
-
-    if isinstance(tile, str) or not hasattr(tile, "__len__") or len(tile) != 3:
-        raise InputError(f"a tile is three sizes, not {tile!r}", hint="bm, bn, bk, as in tile=(128, 128, 64)")
-    bm, bn, bk = (check(name, value) for name, value in zip(("bm", "bn", "bk"), tile, strict=True))
-    return bm, bn, bk
-
-
-def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
-    """Take a share from 0 to 1; anything else is an error."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InputError(f"{what} {value!r} is not a fraction", hint=hint)
-    return float(value)

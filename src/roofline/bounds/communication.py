@@ -220,12 +220,12 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
     roofline.errors.InputError: comm prices one collective, and this is none; as in AllGather_X(bf16[B_X, D]), ...
     """
     asked = question(expression, **arguments)
-    steps = program(asked.text, asked.compute).steps
+    steps = program(asked.text, asked.conventions.compute).steps
     if len(steps) != 1 or steps[0].kind != "collective":
         hint = "as in AllGather_X(bf16[B_X, D]), or use bound or shard for other operations"
         raise InputError("comm prices one collective, and this is none", hint=hint)
-    asked = asked.vary(algorithm=_wanted(steps[0].function, asked.algorithm, sharp))
-    if steps[0].function != "AllToAll" and asked.density != 1:
+    asked = asked.vary(algorithm=_wanted(steps[0].function, asked.conventions.algorithm, sharp))
+    if steps[0].function != "AllToAll" and asked.conventions.density != 1:
         raise InputError(f"the density is the share of an AllToAll that is sent, and this is {_an(steps[0].function)}")
     whole = mesh_of(asked).mesh
     if whole is not None and all(is_one(whole.sizes.get(axis)) for axis in steps[0].over):
@@ -247,9 +247,9 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
         op.dims["bytes"],
         tuple(rows),
         crossing(kind, over, laid.machine, algorithm=chosen) if chosen in names else None,
-        regimes(kind, over, laid.machine, density=asked.density),
+        regimes(kind, over, laid.machine, density=asked.conventions.density),
         op.dims["chips"],
-        asked.density,
+        asked.conventions.density,
     )
 
 

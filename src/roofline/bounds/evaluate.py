@@ -21,6 +21,7 @@ from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rate
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_array, is_symbol, maximum
+from roofline.statements import Assumption, Gap
 from roofline.work import Key, Op, Work
 
 RateOf = Callable[[Machine, Key, Op], Rate | None]
@@ -37,6 +38,7 @@ def evaluate(
     overlap: float | None = None,
     overhead: float | None = None,
     assumptions: Sequence[str] = (),
+    gaps: Sequence[str] = (),
     request: Mapping[str, Any] | None = None,
     question: Any = None,
     rate_of: RateOf = rate,
@@ -48,7 +50,7 @@ def evaluate(
     for op, load in zip(ops, moved, strict=True):
         part = price_op(op, (op.work + load) * op.repeat, machine, rate_of, missing)
         parts.append(part)
-        notes.update(dict.fromkeys(use.rate.note for use in part.uses if use.rate.note))
+        notes.update(dict.fromkeys(Assumption("rates", use.rate.note) for use in part.uses if use.rate.note))
     times = _total({}, (part.times for part in parts))
     if not times:
         raise UntimedError(_nothing_timed(machine, missing))
@@ -84,7 +86,7 @@ def evaluate(
         footprint=footprint,
         estimate=_estimate(lower, upper, ops, overlap, overhead),
         assumptions=tuple(notes),
-        incomplete=tuple(untimed(machine, key, amount) for key, amount in missing.items()),
+        incomplete=(*gaps, *(untimed(machine, key, amount) for key, amount in missing.items())),
         request=dict(request or {}),
         question=question,
     )
@@ -180,7 +182,7 @@ def _estimate(
     return base if overhead is None else base + overhead * _add([op.repeat for op in ops])
 
 
-def untimed(machine: Machine, key: Key, amount: Size | None = None) -> str:
+def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
     """Say what has no rate, and how much of it where that is one number or formula."""
     what = f"{key.quantity} on {key.place}" if key.quantity == "flops" else f"{key.quantity} at {key.place}"
     given = f" in {key.dtype}" if key.dtype else ""
@@ -192,7 +194,7 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> str:
         if isinstance(amount, int | float)
         else f" ({amount})"
     )
-    return f"not timed: {what}{given}{count}; {machine.name} has no figure for it"
+    return Gap("rate", f"not timed: {what}{given}{count}; {machine.name} has no figure for it")
 
 
 def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from roofline.bounds.evaluate import price_op
-from roofline.bounds.traffic import traffic
+from roofline.bounds.case import Case
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import rate
 from roofline.notation.structure import Step
 from roofline.ops.sharded.choices import MaySplit
 from roofline.ops.sharded.costs import Spent, TimeCosts
@@ -41,20 +39,19 @@ def time_costs(
     less than what a plan takes.
     """
     quiet = place._replace(algorithm=replace(place.algorithm, compares=False))
-    apart = 0.0 if asked.overlap is None else 1 - asked.overlap
+    apart = 0.0 if asked.conventions.overlap is None else 1 - asked.conventions.overlap
 
     def price(ops: Sequence[Op]) -> Spent:
         ops = asked.finished(tuple(ops))
-        moved = traffic(ops, asked.policy, asked.tile) if asked.policy in BY_PART else [Work()] * len(ops)
+        moved = None if asked.conventions.policy in BY_PART else [Work()] * len(ops)
         times: dict[str, float] = {}
         op_by_op = upper = sent = 0.0
-        for op, load in zip(ops, moved, strict=True):
-            part = price_op(op, (op.work + load) * op.repeat, machine, rate, {})
+        for part in Case(ops, machine, asked.conventions, moved=moved).prices():
             for name, time in part.times.items():
                 times[name] = times.get(name, 0) + time
             op_by_op, upper = op_by_op + part.lower, upper + part.upper
             sent += sum(use.amount for use in part.uses if use.quantity == "wire")
-        more = (asked.overhead or 0) * sum(op.repeat for op in ops)
+        more = (asked.conventions.overhead or 0) * sum(op.repeat for op in ops)
         return Spent(times, op_by_op, upper, sent, more, apart)
 
     return TimeCosts(steps, sizes_of_all(steps, first, sizes, quiet), quiet, axes, may_split, price)

@@ -30,6 +30,7 @@ from roofline.notation.scope import is_number
 from roofline.notation.structure import Axis, Program, Step
 from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.sizes import is_array, is_one, is_symbol, product
+from roofline.statements import Assumption
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -57,23 +58,23 @@ class LaidOut:
     ops: tuple[Op, ...]
     name: str
     others: Sequence[RankedPlan] = field(default=())
-    said: tuple[str, ...] = ()
+    said: tuple[Assumption, ...] = ()
     expression: str = ""
 
 
 def lay_out(asked: Question) -> LaidOut:
     """Choose the plan of a question and build its operations."""
     search = _Search.of(asked)
-    if asked.plan == FEWEST or (asked.plan is None and not search.plain):
+    if asked.conventions.plan == FEWEST or (asked.conventions.plan is None and not search.plain):
         chosen = search.first()
         return search.laid_out(chosen, search.build(chosen), ())
-    if asked.plan is not None and not str(asked.plan).strip().isdecimal():
-        chosen = search.named(str(asked.plan))
+    if asked.conventions.plan is not None and not str(asked.conventions.plan).strip().isdecimal():
+        chosen = search.named(str(asked.conventions.plan))
         return search.laid_out(chosen, search.build(chosen), ())
     if not search.plain:
         hint = "name it by its collectives; a rank goes by the times, which take numbers"
-        raise InputError(f"plan {asked.plan} is a rank, and some sizes are open or arrays", hint=hint)
-    at = 1 if asked.plan is None else int(asked.plan)
+        raise InputError(f"plan {asked.conventions.plan} is a rank, and some sizes are open or arrays", hint=hint)
+    at = 1 if asked.conventions.plan is None else int(asked.conventions.plan)
     listed = search.ranked()
     if not 1 <= at <= len(listed[:at]):
         raise InputError(f"there is no plan {at}", hint=f"there are {len(listed)}; 'roofline shard' lists them")
@@ -106,16 +107,16 @@ class _Search:
         from roofline.hardware.mesh import with_mesh
         from roofline.ops.sharded.layout import check_uneven
 
-        check_uneven(asked.uneven)
-        parsed = program(asked.text, asked.compute)
+        check_uneven(asked.conventions.uneven)
+        parsed = program(asked.text, asked.conventions.compute)
         machine = mesh_of(asked)
         if machine.mesh is None and machine.shape:
             machine = with_mesh(machine)
         if machine.mesh is None:
-            axis = (parsed.axes or asked.use or ("X",))[0]
+            axis = (parsed.axes or asked.conventions.use or ("X",))[0]
             hint = f"declare it, as in --mesh {axis}=4, or write a target with a shape, as in {machine.key}:4"
             raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared: {machine.name} is one chip", hint)
-        for axis in (*parsed.axes, *asked.use):
+        for axis in (*parsed.axes, *asked.conventions.use):
             if axis not in machine.mesh.sizes:
                 names = ", ".join(machine.mesh.sizes) or "none"
                 hint = f"declare it, as in --mesh {axis}=4"
@@ -135,7 +136,9 @@ class _Search:
         ):
             if axis.shard and axis.label in self.sizes:
                 ways = product(self.mesh.sizes[name] for name in axis.shard)
-                local_size(self.sizes[axis.label], ways, label=self.show(axis.label), uneven=self.asked.uneven)
+                local_size(
+                    self.sizes[axis.label], ways, label=self.show(axis.label), uneven=self.asked.conventions.uneven
+                )
 
     @property
     def plain(self) -> bool:
@@ -169,7 +172,7 @@ class _Search:
         return plans(
             self.steps,
             single=single,
-            also=[axis for axis in self.asked.use if axis not in single],
+            also=[axis for axis in self.asked.conventions.use if axis not in single],
             may_split=self.may_split,
             show=self.show,
             costs=costs,
@@ -213,7 +216,7 @@ class _Search:
         """Say whether mesh axes divide a size; arrays are checked when operations are built."""
         from roofline.ops.sharded.layout import divides
 
-        if self.asked.uneven == "pad" or label not in self.sizes:
+        if self.asked.conventions.uneven == "pad" or label not in self.sizes:
             return True
         size, ways = self.sizes[label], product(self.mesh.sizes[axis] for axis in axes)
         return is_array(size) or is_array(ways) or divides(size, ways)
@@ -231,12 +234,12 @@ class _Search:
         asked = self.asked
         return Place(
             self.mesh,
-            Chooser(asked.algorithm, self.machine),
-            asked.uneven,
-            asked.exact,
-            asked.count_padding,
-            arithmetic_dtype(asked.compute),
-            asked.density,
+            Chooser(asked.conventions.algorithm, self.machine),
+            asked.conventions.uneven,
+            asked.conventions.exact,
+            asked.conventions.count_padding,
+            arithmetic_dtype(asked.conventions.compute),
+            asked.conventions.density,
         )
 
     def build(self, plan: Plan) -> tuple[Op, ...]:
@@ -254,13 +257,13 @@ class _Search:
         from roofline.bounds.plan_costs import BY_PART, time_costs
 
         first = self.first()
-        axes = [axis for axis in (*self.parsed.axes, *self.asked.use) if self.mesh.sizes[axis] != 1]
+        axes = [axis for axis in (*self.parsed.axes, *self.asked.conventions.use) if self.mesh.sizes[axis] != 1]
         costs = time_costs(self.asked, self.machine, self.steps, first, self.sizes, self.place, axes, self.may_split)
         found = enumerate(islice(self.plans(costs), MOST), 1)
         listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan)) for rank, plan in found)
-        if self.asked.policy in BY_PART:
+        if self.asked.conventions.policy in BY_PART:
             return listed
-        overlap = self.asked.overlap is not None or self.asked.overhead is not None
+        overlap = self.asked.conventions.overlap is not None or self.asked.conventions.overhead is not None
         exact = sorted(listed, key=lambda each: _merit(each.bound, overlap))
         return [replace(each, rank=rank) for rank, each in enumerate(exact, 1)]
 
@@ -270,23 +273,26 @@ class _Search:
 
         chips = self.mesh.chips
         count = "arrays of chips" if is_array(chips) else f"{chips} chips"
-        said = [f"every figure is that of one of {count}: {self.mesh!r}"]
-        used = {*self.parsed.axes, *self.asked.use, *self.mesh.single}
+        said = [Assumption("plan", f"every figure is that of one of {count}: {self.mesh!r}")]
+        used = {*self.parsed.axes, *self.asked.conventions.use, *self.mesh.single}
         idle = [axis.name for axis in self.mesh if axis.name not in used]
         if idle:
-            said.append(f"nothing is sharded over {' and '.join(idle)}: every chip along it does the same")
-        if self.asked.uneven == "pad":
-            said.append("sizes that do not divide are padded: every chip holds the part rounded up")
-        if self.asked.plan in (None, FEWEST) and others == ():
-            said.append(f"plan: {plan.name}, which sends over the fewest mesh axes")
+            text = f"nothing is sharded over {' and '.join(idle)}: every chip along it does the same"
+            said.append(Assumption("layout", text))
+        if self.asked.conventions.uneven == "pad":
+            text = "sizes that do not divide are padded: every chip holds the part rounded up"
+            said.append(Assumption("layout", text))
+        if self.asked.conventions.plan in (None, FEWEST) and others == ():
+            said.append(Assumption("plan", f"plan: {plan.name}, which sends over the fewest mesh axes"))
         else:
-            said.append(f"plan: {plan.name}")
+            said.append(Assumption("plan", f"plan: {plan.name}"))
         settled = self.settled(plan)
         if settled.steps[-1] is not self.parsed.steps[-1]:
             made = settled.steps[-1].output.written
-            said.append(f"the layout of the result is not written: the plan leaves it as {made}")
+            said.append(Assumption("layout", f"the layout of the result is not written: the plan leaves it as {made}"))
         if any_order(self.parsed.steps, plan):
-            said.append("parts of a dimension over several mesh axes may lie in any order: J_XY is taken as J_YX")
+            text = "parts of a dimension over several mesh axes may lie in any order: J_XY is taken as J_YX"
+            said.append(Assumption("layout", text))
         expression = self.asked.written_as(settled)
         return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes), expression)
 

@@ -6,52 +6,27 @@ a plain :func:`roofline.bound` of the same question gives.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from roofline import dtypes
 from roofline.bounds.amounts import AMOUNT_UNITS, amount, written
 from roofline.bounds.bound import Bound
-from roofline.bounds.evaluate import evaluate
-from roofline.bounds.footprint import Footprint, footprint
+from roofline.bounds.case import Case
+from roofline.bounds.conventions import DEFAULT, NAMES, Conventions
 from roofline.bounds.question_mesh import is_sharded, size_names
-from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
-from roofline.hardware.overrides import describe_given
-from roofline.hardware.rate import WARM, data_level, rate, unit_for
+from roofline.hardware.rate import unit_for
 from roofline.notation import canonical, program
-from roofline.ops import build, formula, formula_names, padded, raw, tile_bytes
-from roofline.quantity import format_quantity
-from roofline.sizes import check, is_array, is_symbol, product, symbol
+from roofline.ops import build, formula, formula_names, padded, raw
+from roofline.sizes import check, is_array, product, symbol
+from roofline.statements import Assumption, assume, without
 from roofline.work import Op
 
 if TYPE_CHECKING:
     from roofline.bounds.plans import LaidOut
     from roofline.notation.structure import Program
-
-Tile = tuple[int, int, int]
-
-#: What rates are taken, by whether they were measured.
-_RATES_TEXT = {
-    False: "dense data-sheet peaks and one-way bandwidths",
-    True: "the highest rates measured on this machine, in registers and from each memory level",
-}
-
-#: What an answer says about its plan: chips, collectives.
-_OF_A_PLAN = re.compile(r"every figure is|plan:|(?:All|ReduceScatter|Permute|Broadcast|Send)\w* over ")
-
-#: Parts of a question that are no choices of conventions.
-_NOT_CHANGES = frozenset(("machine", "text", "sizes", "formulas"))
-
-_POLICY_TEXT = {
-    "each-op": "each operand read once and each result written once",
-    "fused": "elementwise operations run inside the kernel that made their operand; the rest read and write",
-    "tiled": "contractions load their operands again for every output tile",
-    "minimal": "inputs, weights and final outputs move once, intermediates nothing: the physical floor",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,29 +35,13 @@ class Question:
 
     ``raw`` holds FLOPs, bytes or an intensity instead of an expression. ``sizes`` may hold numbers, arrays or
     nothing for a name; ``formulas`` are those that were given as text (``F="4*D"``), which follow the others.
-    ``mesh`` gives mesh axes a number or a formula of sizes, ``use`` names axes that plans may use though no tensor is
-    sharded over them.
     """
 
     machine: Machine
     text: str = ""
     sizes: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=dict)
-    policy: str = "each-op"
-    tile: Tile | None = None
-    exact: bool = False
-    count_padding: bool = True
-    pad: bool = False
-    compute: str | None = None
-    overlap: float | None = None
-    overhead: float | None = None
-    mesh: Mapping[str, Any] = field(default_factory=dict)
-    plan: str | int | None = None
-    algorithm: str | Mapping[str, str] | None = None
-    uneven: str = "error"
-    use: tuple[str, ...] = ()
-    wrap: bool | None = None
-    density: Any = 1
+    conventions: Conventions = DEFAULT
     formulas: Mapping[str, Any] = field(default_factory=dict)
 
     def ops(self) -> tuple[Op, ...]:
@@ -92,7 +51,7 @@ class Question:
 
     def laid_out(self) -> LaidOut | None:
         """The plan of a sharded program on its mesh, None where there is one chip."""
-        if self.raw or not (self.use or program(self.text, self.compute).axes):
+        if self.raw or not (self.conventions.use or program(self.text, self.conventions.compute).axes):
             return None
         from roofline.bounds.plans import lay_out
 
@@ -103,16 +62,16 @@ class Question:
         if self.raw:
             return (self._raw_op(),)
         return build(
-            program(self.text, self.compute),
+            program(self.text, self.conventions.compute),
             self.sizes,
-            exact=self.exact,
-            count_padding=self.count_padding,
-            compute=self.compute,
+            exact=self.conventions.exact,
+            count_padding=self.conventions.count_padding,
+            compute=self.conventions.compute,
         )
 
     def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
         """Pad operations to the matrix unit's tile where that was asked for."""
-        return tuple(self._padded(op) for op in ops) if self.pad and not self.raw else ops
+        return tuple(self._padded(op) for op in ops) if self.conventions.pad and not self.raw else ops
 
     def answer(self, *, symbolic: bool = False) -> Bound:
         """Price the operations; ``symbolic`` keeps the rates as symbols (``P_bf16``, ``W_hbm``)."""
@@ -123,37 +82,38 @@ class Question:
         return replace(found, expression=laid.expression, plan=laid.name, plans=laid.others)
 
     def price(
-        self, ops: tuple[Op, ...], machine: Machine, *, symbolic: bool = False, said: Sequence[str] = ()
+        self, ops: tuple[Op, ...], machine: Machine, *, symbolic: bool = False, said: Sequence[Assumption] = ()
     ) -> Bound:
         """Price operations on the machine, in the conventions of the question."""
-        moved = traffic(ops, self.policy, self.tile)
-        rate_of: Any = rate
-        if symbolic or _has_symbols(ops):
-            from roofline.bounds.closed import symbolic_rate
-
-            rate_of = symbolic_rate
-        needed = self._footprint(ops)
-        return evaluate(
+        return Case(
             ops,
-            moved,
             machine,
-            expression=self.expression,
+            self.conventions,
+            name=self.expression,
             sizes=self.sizes,
-            footprint=needed,
-            overlap=self.overlap,
-            overhead=self.overhead,
-            assumptions=self._assumptions(ops, needed, said),
+            assumptions=[*self._read_as(), *said, *self._not_sharded(), *notes_of(ops)],
             request=self.changes(),
             question=self,
-            rate_of=rate_of,
-        )
+        ).answer(symbolic=symbolic or None)
+
+    def _read_as(self) -> list[Assumption]:
+        """How the line was read where it leaves a choice."""
+        return [] if self.raw else assume("notation", program(self.text, self.conventions.compute).assumptions)
+
+    def _not_sharded(self) -> list[Assumption]:
+        """Say where there are several chips, and nothing is sharded over them."""
+        chips = [n for n in (tuple(self.conventions.mesh.values()) or self.machine.shape) if n != 1]
+        if not chips or (self.text and program(self.text, self.conventions.compute).axes):
+            return []
+        each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
+        return [Assumption("layout", f"nothing is sharded: {each} does all of this")]
 
     @property
     def expression(self) -> str:
         """The line in its one-line form, with the sizes that are plain numbers put in."""
         if self.raw:
             return ", ".join(f"{name} {written(value)}" for name, value in self.raw.items() if value is not None)
-        return self.written_as(program(self.text, self.compute))
+        return self.written_as(program(self.text, self.conventions.compute))
 
     def written_as(self, parsed: Program) -> str:
         """A program in its one-line form, with the sizes that are plain numbers put in."""
@@ -163,10 +123,13 @@ class Question:
         """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes."""
         from roofline.bounds.plans import FEWEST
 
-        return self.vary(plan=FEWEST) if self.plan is None and is_sharded(self) else self
+        return self.vary(plan=FEWEST) if self.conventions.plan is None and is_sharded(self) else self
 
     def vary(self, **changes: Any) -> Question:
         """Return the question with some of its parts replaced."""
+        ours = {name: changes.pop(name) for name in NAMES if name in changes}
+        if ours:
+            changes["conventions"] = replace(self.conventions, **ours)
         return replace(self, **changes)
 
     def with_sizes(self, **sizes: Any) -> Question:
@@ -177,14 +140,8 @@ class Question:
         return replace(self, sizes={name: found[name] for name in now if found.get(name) is not None})
 
     def changes(self) -> dict[str, Any]:
-        """List the parts that are not at their default, by name."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_CHANGES}
-        kept = {k: v for k, v in plain.items() if v not in (None, False, {}, ()) and (k, v) != ("policy", "each-op")}
-        kept.pop("count_padding", None)
-        for name, usual in (("uneven", "error"), ("density", 1)):
-            if getattr(self, name) is usual or getattr(self, name) == usual:
-                kept.pop(name, None)
-        return kept if self.count_padding else {**kept, "count_padding": False}
+        """List the choices that are not at their default, by name, and raw work."""
+        return ({"raw": self.raw} if self.raw else {}) | self.conventions.changes()
 
     def _raw_op(self) -> Op:
         given = {k: v for k, v in self.raw.items() if v is not None}
@@ -208,76 +165,10 @@ class Question:
             )
         return unit.tile
 
-    def _footprint(self, ops: Sequence[Op]) -> Footprint | None:
-        if self.raw:
-            return None
-        where = data_level(self.machine)
-        capacity = where.capacity.value if where.capacity else None
-        return replace(footprint(ops), level=where.name, capacity=capacity)
-
-    def conventions(self) -> list[str]:
-        """What answers of this kind take for granted: how FLOPs, rates and bytes are counted."""
-        where = "whichever level holds it all" if self.machine.over == WARM else data_level(self.machine).name
-        rates = "measured fractions of the data-sheet rates where known"
-        return [
-            "exact FLOPs: one add fewer than multiplies per output" if self.exact else "2 FLOPs per multiply-add",
-            rates if self.machine.use_achievable else _RATES_TEXT[self._measured() == "peaks too"],
-            *([] if self.raw else [f"{_POLICY_TEXT[self.policy]}; data starts in {where}"]),
-        ]
-
     def particular(self, assumptions: Sequence[str]) -> list[str]:
         """Those of the assumptions that are no conventions, nor about a plan and its collectives."""
-        usual = self.conventions()
-        return [said for said in assumptions if said not in usual and not _OF_A_PLAN.match(said)]
-
-    def _measured(self) -> str:
-        """What of the machine was measured: the bandwidth data comes at, peaks too, or nothing."""
-        bandwidth = data_level(self.machine).bandwidth
-        if bandwidth is None or bandwidth.basis != "measured":
-            return ""
-        peaks = any(figure.basis == "measured" for unit in self.machine.units for figure in unit.peaks.values())
-        return "peaks too" if peaks else "bandwidth"
-
-    def _assumptions(self, ops: Sequence[Op], needed: Footprint | None, more: Sequence[str] = ()) -> list[str]:
-        said = self.conventions()
-        if any(dtypes.get(t.dtype).family == "complex" for op in ops for t in op.reads):
-            said.insert(1, "8 real FLOPs per complex multiply-add, 4 where one factor is real")
-        if self._measured() == "bandwidth":
-            said.append(f"the bandwidth of {data_level(self.machine).name} is a measured one")
-        if not self.raw:
-            said += program(self.text, self.compute).assumptions
-        said += more
-        chips = [n for n in (tuple(self.mesh.values()) or self.machine.shape) if n != 1]
-        if chips and not (self.text and program(self.text, self.compute).axes):
-            each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
-            said.append(f"nothing is sharded: {each} does all of this")
-        said += [op.note for op in ops if op.note]
-        said += describe_given(self.machine)
-        said += self.machine.warnings
-        if self.overlap is not None:
-            said.append(f"the estimate lets {self.overlap:.0%} of the shorter times overlap")
-        if self.overhead is not None:
-            said.append(f"the estimate adds {format_quantity(self.overhead, 's')} for every operation started")
-        if needed is not None and needed.fits is False:
-            total, capacity = format_quantity(needed.total, "B"), format_quantity(needed.capacity or 0, "B")
-            said.append(f"does not fit: the operands need {total}, {needed.level} holds {capacity}")
-        said += self._tile_said(ops)
-        return list(dict.fromkeys(said))
-
-    def _tile_said(self, ops: Sequence[Op]) -> list[str]:
-        """Say where a tile is larger than the innermost memory of the core that works on it."""
-        inner = [m for m in self.machine.memories if m.capacity is not None and not m.link]
-        if self.tile is None or len(inner) < 2:
-            return []
-        memory = inner[-1]
-        holds = memory.per_core or memory.capacity
-        needed = [tile_bytes(op, *self.tile) for op in ops if op.kind == "contraction"]
-        plain = [amount for amount in needed if isinstance(amount, int | float)]
-        if holds is None or max(plain, default=0) <= holds.value:
-            return []
-        where = f"{memory.name} of one core" if memory.per_core else memory.name
-        need, capacity = format_quantity(max(plain), "B"), format_quantity(holds.value, "B")
-        return [f"does not fit: a tile needs {need}, {where} holds {capacity}"]
+        usual = self.conventions.said(self.machine, raw=bool(self.raw))
+        return [said for said in without(assumptions, ("plan", "collective")) if said not in usual]
 
 
 def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict[str, Any]:
@@ -342,16 +233,10 @@ class _Lookup(Mapping[str, Any]):
         return len(self._given)
 
 
-def _has_symbols(ops: Sequence[Op]) -> bool:
-    return any(
-        is_symbol(value)
-        for op in ops
-        for value in (
-            *(v for _, v in op.work.items()),
-            *op.dims.values(),
-            *(d for t in op.reads for d in t.dims),
-        )
-    )
+def notes_of(ops: Sequence[Op]) -> list[Assumption]:
+    """What a reader should know about operations, each note once."""
+    notes = {op.note: "collective" if op.kind == "collective" else "operation" for op in ops if op.note}
+    return [Assumption(kind, note) for note, kind in notes.items()]
 
 
 def has_arrays(sizes: Mapping[str, Any]) -> bool:

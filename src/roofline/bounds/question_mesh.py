@@ -25,36 +25,22 @@ if TYPE_CHECKING:
     from roofline.bounds.question import Question
 
 
-def named_axes(mesh: Any) -> dict[str, Any]:
-    """Take the axes that a caller gave by name; none is none.
-
-    >>> named_axes({"X": 4}), named_axes(None)
-    ({'X': 4}, {})
-    >>> named_axes("X=4")
-    Traceback (most recent call last):
-    roofline.errors.InputError: mesh is 'X=4'; give axes by name, as in mesh={'X': 4, 'Y': 8}
-    """
-    if mesh is not None and not isinstance(mesh, Mapping):
-        raise InputError(f"mesh is {mesh!r:.60}", hint="give axes by name, as in mesh={'X': 4, 'Y': 8}")
-    return dict(mesh or {})
-
-
 def mesh_of(asked: Question) -> Machine:
     """Name the machine's chips by the mesh axes of the question; a size left out is a symbol."""
-    given = {axis: axis_size(size, asked.sizes) for axis, size in asked.mesh.items()}
-    if not given and (asked.wrap is None or asked.machine.mesh is None):
+    given = {axis: axis_size(size, asked.sizes) for axis, size in asked.conventions.mesh.items()}
+    if not given and (asked.conventions.wrap is None or asked.machine.mesh is None):
         return asked.machine
     from roofline.hardware.mesh import with_mesh
 
-    return with_mesh(asked.machine, given or None, wrap=asked.wrap)
+    return with_mesh(asked.machine, given or None, wrap=asked.conventions.wrap)
 
 
 def is_sharded(asked: Question) -> bool:
     """Say whether a question is about several chips: an axis or a collective stands in its text."""
     if asked.raw:
         return False
-    parsed = program(asked.text, asked.compute)
-    return bool(parsed.axes or asked.use or any(step.kind == "collective" for step in parsed.steps))
+    parsed = program(asked.text, asked.conventions.compute)
+    return bool(parsed.axes or asked.conventions.use or any(step.kind == "collective" for step in parsed.steps))
 
 
 def of_several_chips(asked: Question) -> Question:
@@ -68,11 +54,11 @@ def of_several_chips(asked: Question) -> Question:
     roofline.errors.InputError: density= has no effect: nothing is sharded here, and nothing is a collective; shard ...
     """
     said = {
-        "plan": asked.plan is not None,
-        "density": asked.density != 1,
-        "algorithm= (or sharp)": asked.algorithm,
-        "wrap": asked.wrap is not None,
-        "uneven": asked.uneven != "error",
+        "plan": asked.conventions.plan is not None,
+        "density": asked.conventions.density != 1,
+        "algorithm= (or sharp)": asked.conventions.algorithm,
+        "wrap": asked.conventions.wrap is not None,
+        "uneven": asked.conventions.uneven != "error",
     }
     idle = next((name if "=" in name else f"{name}=" for name, given in said.items() if given), None)
     if asked.raw or idle is None or is_sharded(asked):
@@ -83,14 +69,14 @@ def of_several_chips(asked: Question) -> Question:
 
 def mesh_names(asked: Question) -> tuple[str, ...]:
     """Names that stand in the sizes of mesh axes: sizes that a question takes beside those of its tensors."""
-    return tuple(dict.fromkeys(names_in(asked.mesh)))
+    return tuple(dict.fromkeys(names_in(asked.conventions.mesh)))
 
 
 def size_names(asked: Question) -> list[str]:
     """Names of the sizes a question has, set or not."""
     if asked.raw:
         return list(dict.fromkeys(names_in(asked.raw)))
-    return list(dict.fromkeys((*program(asked.text, asked.compute).labels, *mesh_names(asked))))
+    return list(dict.fromkeys((*program(asked.text, asked.conventions.compute).labels, *mesh_names(asked))))
 
 
 def names_in(amounts: Mapping[str, Any]) -> list[str]:
@@ -103,7 +89,7 @@ def multiple_of(asked: Question, label: str) -> int:
     """The multiple that a size must be for its mesh axes to divide it; 1 where their sizes are no plain numbers."""
     mesh = mesh_of(asked).mesh
     found = 1
-    for step in program(asked.text, asked.compute).steps:
+    for step in program(asked.text, asked.conventions.compute).steps:
         for axis in (axis for shape in (*step.inputs, step.output) for axis in shape.axes if axis.label == label):
             ways = product(mesh[name].size for name in axis.shard) if mesh is not None else 1
             found = math.lcm(found, ways) if isinstance(ways, int) else found

@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Any
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed import values_of
+from roofline.bounds.conventions import named_axes
 from roofline.bounds.crossing import roots_of
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import mesh_of, named_axes, names_in
+from roofline.bounds.question_mesh import mesh_of, names_in
 from roofline.bounds.scaling_answer import Scaling, more_than_joined, out_of_reach, worked_out
 from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named, picks_of
 from roofline.bounds.solve_network import hidden_from
@@ -39,6 +40,7 @@ from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import SLICE_AXIS
 from roofline.notation import program
 from roofline.sizes import check, is_array, product, symbol
+from roofline.statements import without
 
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine
@@ -110,7 +112,9 @@ def scaling(
         raise InputError(f"{wanted} is {axes[wanted]} chips here, and is what is solved for", hint=hint)
     asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
     opened = [axis for axis, size in axes.items() if size is None]
-    sizes = _sizes(asked, wanted, list(dict.fromkeys([*program(asked.text).labels, *opened, *names_in(asked.mesh)])))
+    sizes = _sizes(
+        asked, wanted, list(dict.fromkeys([*program(asked.text).labels, *opened, *names_in(asked.conventions.mesh)]))
+    )
     kept = {key: size for key, size in sizes.items() if key in axes}
     symbolic = asked.vary(sizes=kept).answer(symbolic=True)
     _crosses_slices(asked.vary(sizes=kept), condition)
@@ -287,7 +291,7 @@ def _assumed(symbolic: Bound, several: Mapping[str, tuple[str, ...]], network: s
     """What the answer rests on: the collectives and links of the plan, and what of the network counts."""
     spread = [f"{axis} lies over {len(over)} axes of the torus" for axis, over in several.items() if len(over) > 1]
     counted = [f"only what goes over {network} counts"] if network else []
-    said = [item for item in symbolic.assumptions if not item.startswith(("every figure is", "plan:"))]
+    said = without(symbolic.assumptions, ("plan",))
     return (*said, *spread, *counted)
 
 

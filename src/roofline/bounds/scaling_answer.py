@@ -55,7 +55,7 @@ class Scaling(Answer):
             "at": {name: str(form) for name, form in self.at.items()},
             "best": plain_data(self.best),
             "rates": {name: rate for name, (rate, _) in self.rates.items()},
-            "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.plan,
+            "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.conventions.plan,
             "target": self.question.machine.name, "machine": self.question.machine.key,
             "assumptions": list(self.assumptions),
         }  # fmt: skip
@@ -75,7 +75,7 @@ class Scaling(Answer):
         for name, form in self.at.items():
             number = self.best.get(name)
             lines.append((f"best {name}", str(form) if number is None else f"{form} = {_number(number)}"))
-        lines += [("line", self.question.text), ("plan", str(self.question.plan))]
+        lines += [("line", self.question.text), ("plan", str(self.question.conventions.plan))]
         shown = ", ".join(f"{name} = {format_quantity(rate, unit)}" for name, (rate, unit) in self.rates.items())
         if shown:
             lines.append(("rates", f"{shown}; W is one way over one link"))

@@ -132,7 +132,7 @@ def shard(expression: str, **arguments: Any) -> ShardPlans:
     'slice_{X,Y,I}(A[I, J]); slice_{Z,K}(B[J, K]); AllGather_{X,Y,Z}(C[I_XY, K_Z])'
     """
     asked = question(expression, **arguments)
-    if asked.plan is not None:
+    if asked.conventions.plan is not None:
         raise InputError("shard lists every plan, and one is asked for", hint="ask bound for the answer by one plan")
     if not is_sharded(asked):
         mesh = mesh_of(asked).mesh

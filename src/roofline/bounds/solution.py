@@ -139,8 +139,8 @@ def solution_pairs(found: Solution) -> Iterator[tuple[str, str]]:
         yield "changes", steps + (f"; … ({len(found.flips)} in all)" if len(found.flips) > MOST_FLIPS else "")
     if found.method != "closed form":
         yield "found by", found.method
-    if found.question.plan is not None:
-        yield "plan", str(found.question.plan)
+    if found.question.conventions.plan is not None:
+        yield "plan", str(found.question.conventions.plan)
     if found.collectives:
         yield "algorithm", "; ".join(found.collectives)
     yield from named("assumes", found.question.particular(found.assumptions))

@@ -79,7 +79,12 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         raise InputError(f"{for_!r:.60} is nothing to solve for", hint="name one unknown, as in for_='B'")
     asked = of_several_chips(question(expression, **arguments))
     names, rates = size_names(asked), _rate_names(asked)
-    if for_ not in names and for_ not in rates and asked.text and for_ in program(asked.text, asked.compute).axes:
+    if (
+        for_ not in names
+        and for_ not in rates
+        and asked.text
+        and for_ in program(asked.text, asked.conventions.compute).axes
+    ):
         hint = f"open it on a target without a shape, as in mesh={{{for_!r}: {for_!r}}} (--mesh {for_}={for_})"
         raise SizeError(f"the size of mesh axis {for_} is fixed here, or not said", hint=hint)
     if for_ not in names and for_ not in rates:

@@ -97,9 +97,13 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
     Sizes must be plain numbers.
     """
     asked = of_several_chips(question(expression, **arguments))
-    kinds = {asked.compute} if asked.compute else {step.compute for step in program(expression).steps}
+    kinds = (
+        {asked.conventions.compute}
+        if asked.conventions.compute
+        else {step.compute for step in program(expression).steps}
+    )
     asked = asked.vary(compute=kinds.pop()) if len(kinds) == 1 else asked
-    if asked.compute is None and is_sharded(asked):
+    if asked.conventions.compute is None and is_sharded(asked):
         raise InputError(
             f"its steps compute in {' and '.join(sorted(kinds))}", hint="say compute=, or ask step by step"
         )
@@ -109,7 +113,11 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
         raise InputError(f"there is no operand {operand}", hint=f"operands are: {names}")
     rows = []
     for name in sorted(FORMATS, key=lambda n: -dtypes.get(n).bits_per_element):
-        answer = retype(asked, {operand: name}).answer() if asked.compute else _kept(asked, inputs[operand].ident, name)
+        answer = (
+            retype(asked, {operand: name}).answer()
+            if asked.conventions.compute
+            else _kept(asked, inputs[operand].ident, name)
+        )
         if answer.kind is None:
             raise InputError("a choice of dtypes needs plain numbers", hint="give every size one value")
         rows.append(FormatBound(name, answer))

@@ -218,7 +218,7 @@ def sweep(expression: str | None = None, *, columns: str | Sequence[str] | None 
     for name in size_names(asked):
         if asked.sizes.get(name) is None and name not in formulas:
             raise SizeError(f"size {name} has no value", hint=f"a table needs numbers, as in {name}=1024")
-    stated = asked.overlap is not None or asked.overhead is not None
+    stated = asked.conventions.overlap is not None or asked.conventions.overhead is not None
     meaningless = {*(() if stated else ("estimate",)), *(TIMES if asked.raw.get("intensity") is not None else ())}
     wanted = columns if columns is not None else [c for c in DEFAULT_COLUMNS if c not in meaningless]
     unknown = [c for c in wanted if c not in COLUMNS and not c.startswith("time.")]

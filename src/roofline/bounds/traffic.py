@@ -6,6 +6,7 @@
              what only moves inside one kernel costs nothing; a norm with stored statistics is elementwise
 ``tiled``    as ``each-op``, but a contraction loads its operands again for every tile of its output
 ``minimal``  the physical floor: inputs, weights, KV and final outputs once, intermediates nothing
+``streamed`` the convention of most published floors of serving: matrices' weights, keys and values, once
 ============ ==========================================================================================
 
 >>> from roofline.notation import program
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from roofline.errors import InputError, suggest
 from roofline.ops import tiled_traffic
@@ -33,14 +35,14 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
 
     ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
     """
+    check_policy(policy)
+    return POLICIES[policy].loads(ops, tile)
+
+
+def check_policy(policy: str) -> None:
+    """Refuse a byte policy that there is none of."""
     if policy not in POLICIES:
         raise InputError(f"unknown byte policy {policy!r}", hint=suggest(str(policy), POLICIES, what="byte policies"))
-    if policy == "tiled":
-        if tile is None:
-            raise InputError("the byte policy 'tiled' needs a tile", hint="say tile=(128, 128, 64)")
-        return _tiled(ops, tile)
-    kept = POLICIES[policy](ops)
-    return [_moved(op, *kept(index, op)) for index, op in enumerate(ops)]
 
 
 #: Roles of what stays after the program: written for good, whoever reads it before.
@@ -101,7 +103,9 @@ def _adds(op: Op, ident: str) -> bool:
     return op.kind == "scatter" and any(t.ident == ident for t in op.writes)
 
 
-def _tiled(ops: Sequence[Op], tile: Tile) -> list[Work]:
+def _tiled(ops: Sequence[Op], tile: Tile | None) -> list[Work]:
+    if tile is None:
+        raise InputError("the byte policy 'tiled' needs a tile", hint="say tile=(128, 128, 64)")
     plain = _each_op(ops)
     return [
         Work.bytes("main", tiled_traffic(op, *tile)) if op.kind == "contraction" else _moved(op, *plain(index, op))
@@ -109,12 +113,58 @@ def _tiled(ops: Sequence[Op], tile: Tile) -> list[Work]:
     ]
 
 
-#: Byte policies by name; ``tiled`` is worked out per contraction.
-POLICIES: dict[str, Callable[[Sequence[Op]], Keep]] = {
-    "each-op": _each_op,
-    "fused": _fused,
-    "tiled": _each_op,
-    "minimal": _minimal,
+def _streamed(ops: Sequence[Op]) -> Keep:
+    """Matrices' weights where a contraction reads them; keys and values where they are written, else first read.
+
+    An embedding table is only gathered from, so it does not count.
+    """
+    first: dict[str, int] = {}
+    for index, op in enumerate(ops):
+        for tensor in (*op.reads, *op.writes):
+            if tensor.role == "kv":
+                first.setdefault(tensor.ident, index)
+
+    def kept(index: int, op: Op) -> Chosen:
+        weights = [t for t in op.reads if t.role == "weight" and op.kind == "contraction" and len(t.dims) > 1]
+        cached = [t for t in op.reads if t.role == "kv" and first[t.ident] == index]
+        return [*weights, *cached], [t for t in op.writes if t.role == "kv"]
+
+    return kept
+
+
+def _kept(keep: Callable[[Sequence[Op]], Keep]) -> Callable[[Sequence[Op], Tile | None], list[Work]]:
+    """Count the bytes of the tensors that a policy keeps of each operation."""
+
+    def loads(ops: Sequence[Op], tile: Tile | None) -> list[Work]:
+        kept = keep(ops)
+        return [_moved(op, *kept(index, op)) for index, op in enumerate(ops)]
+
+    return loads
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A byte policy: what it says of itself, and the bytes that operations move under it."""
+
+    text: str
+    loads: Callable[[Sequence[Op], Tile | None], list[Work]]
+
+
+#: Byte policies by name, for every front end.
+POLICIES: dict[str, Policy] = {
+    "each-op": Policy("each operand read once and each result written once", _kept(_each_op)),
+    "fused": Policy(
+        "elementwise operations run inside the kernel that made their operand; the rest read and write", _kept(_fused)
+    ),
+    "tiled": Policy("contractions load their operands again for every output tile", _tiled),
+    "minimal": Policy(
+        "weights, keys and values, states, inputs and outputs move once, intermediates nothing: the floor",
+        _kept(_minimal),
+    ),
+    "streamed": Policy(
+        "only matrices' weights and keys and values move, once: no norms, activations, table rows or outputs",
+        _kept(_streamed),
+    ),
 }
 
 

@@ -44,7 +44,7 @@ class Operand:
 
 def operands(asked: Question) -> list[Operand]:
     """List the distinct tensors an expression reads from memory, in order of appearance."""
-    parsed = program(asked.text, asked.compute)
+    parsed = program(asked.text, asked.conventions.compute)
     roles = {t.ident: t.role for op in asked.one_plan().ops() for t in op.reads}
     shapes: dict[str, Shape] = {}
     for step in parsed.steps:
@@ -64,7 +64,7 @@ def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | 
 
     The arithmetic dtype follows from the new operands by the rules of the notation, unless ``compute`` was stated.
     """
-    parsed = program(asked.text, asked.compute)
+    parsed = program(asked.text, asked.conventions.compute)
     wanted = {o.ident: dtypes.get(formats[o.position]).name for o in operands(asked) if o.position in formats}
 
     passed_on = {s.ident for step in parsed.steps for s in step.inputs if s.source == "step"}
@@ -88,7 +88,7 @@ def _stored_as(shape: Shape, name: str) -> Shape:
 
 def retype_result(asked: Question, name: str) -> Question:
     """Store the final result in another format; the arithmetic stays as it was."""
-    parsed = program(asked.text, asked.compute)
+    parsed = program(asked.text, asked.conventions.compute)
     *first, last = parsed.steps
     changed = replace(last, output=_stored_as(last.output, dtypes.get(name).name))
     return asked.vary(text=canonical(replace(parsed, steps=(*first, changed))))
@@ -96,7 +96,7 @@ def retype_result(asked: Question, name: str) -> Question:
 
 def reshard(asked: Question, axis: str, label: str | None) -> Question:
     """Shard ``label`` over a mesh axis in every tensor it stands in, and nothing else over that axis."""
-    parsed = program(asked.text, asked.compute)
+    parsed = program(asked.text, asked.conventions.compute)
 
     def changed(shape: Shape) -> Shape:
         axes = tuple(
@@ -119,9 +119,9 @@ def resize(asked: Question, label: str, size: Any) -> Question:
     """Ask at another value of one size, also of one that stands in the text as a number."""
     if label not in parsed_sizes(asked):
         return asked.with_sizes(**{label: size})
-    return asked.vary(text=canonical(program(asked.text, asked.compute), {label: size}))
+    return asked.vary(text=canonical(program(asked.text, asked.conventions.compute), {label: size}))
 
 
 def parsed_sizes(asked: Question) -> Mapping[str, int]:
     """Sizes that stand in the text as numbers, by label (``#1``, ``#2`` …)."""
-    return program(asked.text, asked.compute).sizes if asked.text else {}
+    return program(asked.text, asked.conventions.compute).sizes if asked.text else {}

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from roofline.bounds.api import question
+from roofline.bounds.api import ARGUMENTS, question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import resolve_sizes
 from roofline.bounds.zones import Zones, zones
@@ -118,8 +118,7 @@ class _Asked:
 
     def of_bare_roof(self) -> tuple[str, ...]:
         """The dtype of a roof without work under it, where one is given; what only work could have is an error."""
-        defaults = question.__kwdefaults__ or {}
-        given = {name: value for name, value in self.choices.items() if value != defaults[name]}
+        given = {name: value for name, value in self.choices.items() if value != ARGUMENTS[name]}
         dtype = given.pop("dtype", None)
         idle = next((name for name in (*given, *self.sizes) if name not in _OF_MACHINES), None)
         if idle is not None:
@@ -232,17 +231,11 @@ def _targets(on: Targets) -> tuple[str | Machine | None, ...]:
 
 def _split(sizes: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Part keyword arguments into sizes and a question's own choices."""
-    known = _question_choices()
-    named = {name: value for name, value in arguments.items() if name not in known}
+    named = {name: value for name, value in arguments.items() if name not in ARGUMENTS}
     twice = next((name for name in named if name in (sizes or {})), None)
     if twice is not None:
         raise SizeError(f"size {twice} is given twice", hint="give it once")
-    return {**(sizes or {}), **named}, {name: value for name, value in arguments.items() if name in known}
-
-
-def _question_choices() -> frozenset[str]:
-    code = question.__code__
-    return frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"expression", "on", "sizes"}
+    return {**(sizes or {}), **named}, {name: value for name, value in arguments.items() if name in ARGUMENTS}
 
 
 def _has_several(value: Any) -> bool:

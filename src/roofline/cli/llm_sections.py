@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.models.parallelism.layout import OPTIONS
 from roofline.models.step import PREFILL_ONLY
@@ -153,13 +154,12 @@ def _fewest(asked: Question, found: Any) -> Section:
         # what a step of decoding adds has to have room too
         adds = 0 if found is not None and found.decode is None else 1
         sizes = {"batch": batch, "context": context + adds}
-    kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, "policy", *_ESTIMATE)}
+    kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, *OF_OPERATIONS)}
     answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
     return _answer("fewest", answer)
 
 
 _WHERE = ("on", "set", *OPTIONS)
-_ESTIMATE = ("overlap", "overhead")
 
 
 def _cost(asked: Question, found: Any) -> Section:

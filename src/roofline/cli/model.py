@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.cli.model_options import FORMATS, formats
-from roofline.cli.options import with_options
+from roofline.cli.options import conventions_of_operations, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -45,14 +45,14 @@ def command(
         return
     from roofline.models.summary import summary
 
-    policy = options.pop("policy") or "minimal"
+    conventions = conventions_of_operations(options)
     asked = formats(options)
     found = [
         summary(
             model,
             batch=batch,
             prompt=min(1024, model.context or 1024) if prompt is None else prompt,
-            policy=policy,
+            **conventions,
             **asked,
         )
         for model in models

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.figure_type import FRACTION
 from roofline.errors import InputError, SizeError
 from roofline.hardware.catalog import user_file
@@ -282,6 +283,14 @@ def parse_tile(text: str | None) -> list[int] | None:
     if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
         raise InputError(f"--tile {text!r} is not three sizes", hint="bm,bn,bk, as in --tile 128,128,64")
     return [int(part) for part in parts]
+
+
+def conventions_of_operations(options: dict[str, Any]) -> dict[str, Any]:
+    """Turn options about bytes and estimates into arguments of the library, those given; ``options`` loses them."""
+    found = {name: options.pop(name) for name in OF_OPERATIONS if name in options}
+    if "tile" in found:
+        found["tile"] = parse_tile(found["tile"])
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def parse_amount(text: str | None) -> str | list[str] | None:

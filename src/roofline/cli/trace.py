@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import TARGET, parse_size, target_arguments, with_options
+from roofline.bounds.conventions import OF_OPERATIONS, Conventions
+from roofline.cli.options import ESTIMATE, TARGET, conventions_of_operations, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_chart, show_json
 from roofline.errors import InputError, SizeError, suggest
 
@@ -38,8 +39,10 @@ _PICTURES = (".svg", ".png", ".pdf")
 @click.option("--optimizer", metavar="NAME", help="And a step: sgd, adam, adamw, rmsprop, adagrad.")
 @with_options(TARGET)
 @click.option(
-    "--policy", metavar="POLICY", default="each-op", help="Which bytes count: each-op (default), fused, minimal."
+    "--policy", metavar="POLICY", help="Which bytes count: each-op (default), fused, tiled, minimal, streamed."
 )
+@click.option("--tile", metavar="BM,BN,BK", help="Matrix products load their operands again for every tile.")
+@with_options(ESTIMATE)
 @click.option(
     "--count", "convention", metavar="CONVENTION", default="flops", help="What counts as a FLOP: flops, macs, all …"
 )
@@ -58,7 +61,6 @@ def command(
     trips: tuple[str, ...],
     backward: bool,
     optimizer: str | None,
-    policy: str,
     convention: str,
     flat: bool,
     depth: int | None,
@@ -104,11 +106,12 @@ def command(
         if frontend == "torch":
             raise InputError("--trips is for JAX and ONNX", hint="a PyTorch loop runs as written")
         arguments["trips"] = _trips(trips)
-    target = target_arguments(options)
-    _check_target(target)
+    target, conventions = target_arguments(options), Conventions(**conventions_of_operations(options))
+    _check_target(target, conventions)
     traced = trace(value, *inputs, frontend=frontend, **arguments)
-    bound = traced.bound(policy=policy, **target) if target["on"] is not None else None
-    traced.flops(convention), traced.bytes(policy)
+    chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}
+    bound = traced.bound(**chosen, **target) if target["on"] is not None else None
+    traced.flops(convention)
     if drawn and bound is not None:
         from roofline.charts.roofline_chart import program_roofline
 
@@ -226,7 +229,7 @@ def _check_file(frontend: str | None, backward: bool, optimizer: str | None) -> 
             raise InputError(f"{word} is not for ONNX files", hint="a file is traced as it stands, as it runs forward")
 
 
-def _check_target(target: dict[str, Any]) -> None:
+def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
     """What is said of a machine needs one."""
     words = {
         "set": "--set",
@@ -234,9 +237,12 @@ def _check_target(target: dict[str, Any]) -> None:
         "unit": "--unit",
         "over": "--over, --warm or --cold",
         "achievable": "--achievable",
+        "overlap": "--overlap",
+        "overhead": "--overhead",
     }
+    given = {**target, "overlap": conventions.overlap is not None, "overhead": conventions.overhead is not None}
     for name, word in words.items():
-        if target["on"] is None and target[name]:
+        if target["on"] is None and given[name]:
             raise InputError(f"{word} says nothing without a machine", hint="name one: --on h100")
 
 

@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.figure_type import FRACTION, POWER, PRICE
 from roofline.cli.model_options import not_alone
-from roofline.cli.options import ESTIMATE, TARGET, target_arguments, with_options
+from roofline.cli.options import ESTIMATE, TARGET, conventions_of_operations, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError, QuantityError
 
@@ -70,8 +70,11 @@ _BESIDE = {
 @click.option("--price", callback=PRICE, metavar="DOLLARS", help="Of one chip for an hour.")
 @click.option("--power", callback=POWER, metavar="WATTS", help="Of one chip (default: its data sheet's).")
 @click.option(
-    "--policy", default="minimal", show_default=True, metavar="POLICY", help="Bytes: minimal, fused, each-op."
+    "--policy",
+    metavar="POLICY",
+    help="Bytes: minimal (default), streamed, fused, tiled, each-op.",
 )
+@click.option("--tile", metavar="BM,BN,BK", help="Matrix products load their operands again for every tile.")
 @click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not.")
 @with_options(ESTIMATE)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
@@ -87,7 +90,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     from roofline.models.training import train
 
     not_alone(_BESIDE)
-    arguments = target_arguments(options)
+    arguments = target_arguments(options) | conventions_of_operations(options)
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
     kept = options.pop("checkpoint")

@@ -9,10 +9,8 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.api import question
-from roofline.bounds.bound import Bound
-from roofline.bounds.evaluate import evaluate
+from roofline.bounds.case import Case
 from roofline.bounds.question_mesh import names_in
-from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, with_choices
@@ -165,8 +163,8 @@ def point_of(op: Op, machine: Machine, measured: Measurement, setting: Setting, 
     if setting.result:
         op = replace(op, writes=(replace(op.writes[0], dtype=setting.result), *op.writes[1:]))
     roof = with_choices(machine, over=WARM if setting.warm else "main")
-    [moved] = traffic([op])
-    answer: Bound = evaluate([op], [moved], roof, expression=op.name)
+    case = Case([op], roof, name=op.name)
+    [moved], answer = case.loads(), case.answer()
     dtype = next((key.dtype for key in op.work if key.quantity == "flops"), op.writes[0].dtype if op.writes else "")
     loaded = float(sum(amount for _, amount in moved.items()))
     timed_run = Measured(op.name.partition(" -> ")[0], float(answer.flops), loaded, summary.value, dtype)

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from roofline.bounds.traffic import traffic
+from roofline.bounds.traffic import Tile, check_policy, traffic
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.description import Model
 from roofline.models.operations import decode
-from roofline.models.serving import check_policy, streamed
 from roofline.sizes import Size
 from roofline.work import Op, Work
 
@@ -26,7 +25,14 @@ _FAR = 1 << 30
 
 
 def flip(
-    model: Model, machine: Machine, *, context: int, policy: str = "streamed", attention: bool = True, **options: Any
+    model: Model,
+    machine: Machine,
+    *,
+    context: int,
+    policy: str = "streamed",
+    tile: Tile | None = None,
+    attention: bool = True,
+    **options: Any,
 ) -> int | None:
     """The smallest batch whose decode step is compute-bound; None where no batch is, as keys and values grow with it.
 
@@ -39,7 +45,7 @@ def flip(
     def excess(batch: int) -> float:
         """Seconds that computing takes longer than moving, in memory or between chips."""
         ops = decode(model, batch=batch, context=context, **options)
-        moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
+        moved = traffic(ops, policy, tile)
         times = _times(ops, moved, machine, attention)
         return float(times["flops"] - times["moving"])
 

@@ -26,6 +26,7 @@ from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving import serve_bound
 from roofline.quantity import format_quantity, parse
 from roofline.sizes import Size, check
+from roofline.statements import without
 
 SCHEMA = "roofline/llm-front/1"
 
@@ -204,7 +205,7 @@ def latency_throughput(
         _marked(choices),
         None if needed is None else needed.capacity,
         "" if needed is None else needed.level,
-        tuple(said for said in last.assumptions if not said.startswith("does not fit")),
+        tuple(without(last.assumptions, ("fit",))),
         tuple(dict.fromkeys(s for a in answers for s in a.incomplete)),
         most_time,
     )

@@ -28,7 +28,8 @@ from typing import Any
 
 from roofline.answers import plain_data
 from roofline.bounds.bound import Bound, OpBound, decoded
-from roofline.bounds.evaluate import evaluate
+from roofline.bounds.case import Case
+from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
 from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
@@ -37,6 +38,7 @@ from roofline.models.parallelism.layout import BALANCES, Parallelism
 from roofline.models.parallelism.splitting import Costs, local_stages
 from roofline.models.parallelism.stacking import stack_parts
 from roofline.sizes import Size, floor_div, is_array, is_symbol, maximum, minimum
+from roofline.statements import assume
 from roofline.work import Key, Work
 
 
@@ -70,14 +72,14 @@ class Pipelined(Bound):
 
 
 def pipelined(
-    model: Model, phase: str, machine: Machine, ways: Parallelism, batch: Size, policy: str, overlap: float | None,
-    overhead: float | None, options: dict[str, Any],
+    model: Model, phase: str, machine: Machine, ways: Parallelism, batch: Size, conventions: Conventions,
+    options: dict[str, Any],
 ) -> Bound:  # fmt: skip
     """Price a step over the stages of a pipeline; prompts too few for its stages, and others, each in their way."""
     from roofline.models.serving import step_bound
 
     def priced(local: Model, named: Machine, **changed: Any) -> Bound:
-        return step_bound(local, phase, named, ways, batch, policy, overlap, overhead, {**options, **changed})
+        return step_bound(local, phase, named, ways, batch, conventions, {**options, **changed})
 
     costs = _costs(model, machine, ways, priced) if ways.balance == "time" else None
     parts, named = local_stages(model, machine, ways, costs)
@@ -87,7 +89,7 @@ def pipelined(
     if is_array(few) and few.any() and not few.all():
 
         def ask(batch: Size, **sizes: Size) -> Bound:
-            return pipelined(model, phase, machine, ways, batch, policy, overlap, overhead, {**options, **sizes})
+            return pipelined(model, phase, machine, ways, batch, conventions, {**options, **sizes})
 
         return stack_parts(ask, {"batch": batch, **{n: options[n] for n in ("prompt", "past") if n in options}}, few)
     pieces = wanted if (few.all() if is_array(few) else few) else 1
@@ -106,7 +108,7 @@ def pipelined(
         return _ended(times) if pieces > 1 else _steady(phase, [stage[0] for stage in times], turns)
 
     slowest = max(range(len(found)), key=lambda number: _size(sum(bound.lower for bound in found[number])))
-    base = _together(found[slowest], 1 if pieces > 1 else turns, overlap, overhead)
+    base = _together(found[slowest], 1 if pieces > 1 else turns, conventions)
     lower = through(lambda bound: bound.lower)
     compute = None if base.attainable is None else base.flops / base.attainable
     stages = tuple(stage[-1] for stage in found)
@@ -119,7 +121,7 @@ def pipelined(
         "utilisation": None if base.utilisation is None else base.utilisation * base.lower / lower,
         "footprint": _largest(stages),
         "sizes": {**base.sizes, "batch": batch, **_asked(options, base)},
-        "assumptions": (*base.assumptions, *_said(ways, parts, count, pieces, phase)),
+        "assumptions": (*base.assumptions, *assume("layout", _said(ways, parts, count, pieces, phase))),
     }
     same = {f.name: getattr(base, f.name) for f in fields(Bound)}
     latency = _sum([stage.lower for stage in stages])
@@ -179,22 +181,21 @@ def _costs(model: Model, machine: Machine, ways: Parallelism, priced: Callable[.
     return layers, beside[0], beside[1]
 
 
-def _together(bounds: Sequence[Bound], times: Size, overlap: float | None, overhead: float | None) -> Bound:
+def _together(bounds: Sequence[Bound], times: Size, conventions: Conventions) -> Bound:
     """What a chip does in a step: its operations for every micro-batch."""
     first = bounds[-1]
     parts = [part for bound in bounds for part in bound.ops]
-    return evaluate(
+    return Case(
         [replace(part.op, repeat=part.op.repeat * times) for part in parts],
-        [_moved(part) for part in parts],
         first.machine,
-        expression=first.expression,
+        conventions,
+        name=first.expression,
         sizes=first.sizes,
-        footprint=first.footprint,
-        overlap=overlap,
-        overhead=overhead,
+        memory=None if first.footprint is None else first.footprint.parts,
+        moved=[_moved(part) for part in parts],
         assumptions=first.assumptions,
         request=first.request,
-    )
+    ).answer()
 
 
 def _moved(part: OpBound) -> Work:

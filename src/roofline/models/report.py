@@ -24,6 +24,7 @@ from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import as_size, serve_bound
 from roofline.models.step import PREFILL_ONLY
 from roofline.sizes import Size, is_array, is_symbol, maximum, product
+from roofline.statements import Assumption
 
 if TYPE_CHECKING:
     from roofline.models.nearest_fit import Nearest
@@ -89,7 +90,7 @@ class Serving(Shown):
         context = None if self.decode is None else self.decode.sizes["context"]
         if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
-        counted = {**self.formats, "policy": self.asked.get("policy", "minimal")}
+        counted = {**self.formats, **_bytes_of(self.decode)}
         return {
             name: flip(self._local, self.decode.machine, context=context, attention=attention, **counted)
             for name, attention in (("whole", True), ("matrices", False))
@@ -111,7 +112,7 @@ class Serving(Shown):
         if not all(isinstance(size, int) for size in sizes.values()):
             return None
         batch = max(self.batch // ways.data, 1)
-        chosen = {"policy": found.request["policy"], "algorithm": ways.algorithm, **self.formats}
+        chosen = {**_bytes_of(found), "algorithm": ways.algorithm, **self.formats}
         return network_limit(self.model, phase, found.machine, kind=kind, batch=batch, **sizes, **chosen)
 
     def nearest(self) -> Nearest | None:
@@ -197,7 +198,7 @@ def serve(
     full = prefill is not None and context is None and _leaves_no_room(described, after)
     if prefill is not None and full:
         said = f"no decode step: the prompt leaves no room among the {described.context:,} tokens the model takes"
-        prefill = replace(prefill, assumptions=(*prefill.assumptions, said))
+        prefill = replace(prefill, assumptions=(*prefill.assumptions, Assumption("model", said)))
     decodes = described.causal and not full
     decode = serve_bound(described, "decode", batch=batch, context=after, **later) if decodes else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
@@ -206,6 +207,11 @@ def serve(
         return Serving(described, batch, prefill, decode, formats, asked=dict(options))
     ways = Parallelism.on(one.machine, **take_layout_options(dict(options)))
     return Serving(described, batch, prefill, decode, formats, ways, dict(options))
+
+
+def _bytes_of(found: Bound) -> dict[str, Any]:
+    """Which bytes an answer counts, as options that ask the same."""
+    return {name: found.request[name] for name in ("policy", "tile") if name in found.request}
 
 
 def _leaves_no_room(model: Model, length: Size) -> bool:

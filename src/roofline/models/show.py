@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.traffic import POLICIES
 from roofline.hardware.rate import rate
 from roofline.models.pipeline import Pipelined
 from roofline.models.report import Serving
-from roofline.models.serving import POLICY_TEXT
 from roofline.models.summary import Summary
 from roofline.quantity import format_amount as show
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import is_array
+from roofline.statements import without
 from roofline.work import Key
 
 #: Rows a terminal shows of operations and of configurations.
@@ -53,7 +54,7 @@ def summary_table(found: Sequence[Summary]) -> Any:
     title = Text.assemble(("prefill", "bold"), f" of {first.batch} x {'prompt' if prompts else first.prompt} tokens")
     said = [
         "memory: weights, keys and values, activations" + ("; active: parameters one token uses" if some else ""),
-        f"bytes moved: {POLICY_TEXT[first.policy]}",
+        f"bytes moved: {POLICIES[first.policy].text}",
         *(f"{each.model.name}: {each.model.vision.counted()}" for each in found if each.model.vision),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
@@ -79,7 +80,7 @@ def serving_table(found: Serving) -> Any:
     parts += indented(_memory(found), 2)
     # what the line about memory says need not be said again
     every = [item for _, phase in phases for item in phase.assumptions]
-    said = dict.fromkeys(item for item in every if not item.startswith("does not fit"))
+    said = dict.fromkeys(without(every, ("fit",)))
     missing = dict.fromkeys(item for _, phase in phases for item in phase.incomplete)
     parts += [Text(), listed("assumes", list(said), "dim"), listed("incomplete", list(missing), "bold yellow")]
     return Group(*parts)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.bounds.conventions import taken_from
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import traffic
 from roofline.models.description import Model
 from roofline.models.operations import prefill
-from roofline.models.serving import check_policy, needs, streamed
+from roofline.models.serving import needs
 from roofline.sizes import Size
 
 
@@ -59,11 +60,11 @@ class Summary:
         }
 
 
-def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, policy: str = "minimal", **options: Any) -> Summary:
+def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: Any) -> Summary:
     """Work one prefill out; ``options`` are those of :func:`roofline.models.prefill`."""
-    check_policy(policy)
+    conventions = taken_from(options, "minimal")
     ops = prefill(model, batch=batch, prompt=prompt, **options)
-    moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
+    moved = traffic(ops, conventions.policy, conventions.tile)
     flops = _total(op.work.total("flops", "matrix") * op.repeat for op in ops)
     loaded = _total(work.total("bytes") * op.repeat for op, work in zip(ops, moved, strict=True))
     stored = model.in_format(options.get("activations") or model.dtype)
@@ -71,7 +72,7 @@ def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, policy: str =
         model=model,
         batch=batch,
         prompt=prompt,
-        policy=policy,
+        policy=conventions.policy,
         parameters=model.parameters,
         active=model.active_parameters,
         flops=flops,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Codes
+from roofline.bounds.conventions import taken_from
 from roofline.bounds.evaluate import untimed
 from roofline.bounds.sweep import Columns
 from roofline.bounds.traffic import traffic
@@ -27,7 +28,7 @@ from roofline.models.description import Model
 from roofline.models.operations import check_known
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_model
-from roofline.models.serving import PHASES, check_policy, needs, streamed
+from roofline.models.serving import PHASES, needs
 from roofline.sizes import Size, check, common_shape, is_array, symbol
 from roofline.work import Key, Op, Work
 
@@ -77,7 +78,6 @@ def serve_table(
     *,
     on: str | Machine,
     batch: Size = 1,
-    policy: str = "minimal",
     columns: Sequence[str] = ("lower", "bound_by"),
     set: dict[str, Any] | None = None,
     files: Sequence[str] = (),
@@ -98,7 +98,7 @@ def serve_table(
     if ways.pipeline > 1:
         raise InputError("a table over the stages of a pipeline is not made", hint="serve_bound takes arrays of sizes")
     described, machine = local_model(described, machine, ways)
-    check_policy(policy)
+    conventions = taken_from(options, "minimal")
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
     unknown = [name for name in columns if name not in COLUMNS]
@@ -114,7 +114,7 @@ def serve_table(
     letters = {name: symbol(name) for name in varying}
     sizes = {**given, **letters}
     ops = kind.build(described, **sizes, **options)
-    moved = streamed(ops) if policy == "streamed" else traffic(ops, policy)
+    moved = traffic(ops, conventions.policy, conventions.tile)
     kept = (kind.length(sizes), sizes["batch"], options, kind.kept_beside(sizes))
     needed = needs(described, ops, *kept).total if "memory" in columns else 0
     missing: dict[Key, None] = {}

@@ -22,13 +22,12 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
-from roofline.bounds.evaluate import evaluate
-from roofline.bounds.footprint import Footprint
-from roofline.bounds.traffic import traffic
-from roofline.errors import InputError, SizeError, suggest
+from roofline.bounds.case import Case
+from roofline.bounds.conventions import Conventions, taken_from
+from roofline.bounds.traffic import POLICIES
+from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
-from roofline.hardware.overrides import describe_given
-from roofline.hardware.rate import data_level, rate
+from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import run
@@ -52,10 +51,8 @@ from roofline.models.training_stage import (
     repeated,
 )
 from roofline.sizes import Size, check, common_shape, floor_div, is_array, is_one, is_symbol, maximum, product
+from roofline.statements import Assumption, Gap, assume
 from roofline.work import Key, Tensor
-
-#: Which bytes of a training step count.
-POLICIES = ("minimal", "fused", "each-op")
 
 
 def train(
@@ -88,10 +85,7 @@ def train(
     price: float | None = None,
     power: float | None = None,
     count: str = "causal",
-    policy: str = "minimal",
-    overlap: float | None = None,
-    overhead: float | str | None = None,
-    **target_options: Any,
+    **options: Any,
 ) -> Training:
     """Work out one training step of ``batch_tokens`` tokens over all chips, in sequences of ``sequence`` (4096).
 
@@ -119,21 +113,30 @@ def train(
         ``tokens``, ``price``, ``power``, ``mfu``  a token budget; dollars for a chip-hour; watts of a chip (the data
                        sheet's); a stated model FLOPs utilisation
         ``measured``   seconds that a step takes in reality: what it reached, and how far it is from the floor
-        ``policy``     which bytes count: ``minimal``, ``fused``, ``each-op``
+        ``policy``, ``tile``  which bytes count: ``minimal`` (default), ``fused``, ``each-op``, ``tiled``, ``streamed``
         ``overlap``, ``overhead``  a share of times that overlap, a time for every operation started: an estimate
+
+    The rest are options of the target, as in :func:`roofline.bound`.
 
     Sizes of the batch may be numbers, arrays or symbols; numbers of chips are numbers.
     """
-    asked = {name: value for name, value in locals().items() if name not in ("model", "target_options")}
-    from roofline.bounds.api import fraction, target
+    asked = dict(
+        on=on, batch_tokens=batch_tokens, sequence=sequence, data=data, pipeline=pipeline, fsdp=fsdp, expert=expert,
+        expert_exchange=expert_exchange, context_parallel=context_parallel, tensor=tensor,
+        sequence_parallel=sequence_parallel, schedule=schedule, chunks=chunks, microbatches=microbatches, zero=zero,
+        checkpoint=checkpoint, weights=weights, gradients=gradients, using=using, moments=moments, master=master,
+        tokens=tokens, mfu=mfu, measured=measured, price=price, power=power, count=count, **options,
+    )  # fmt: skip
+    from roofline.bounds.api import target
     from roofline.quantity import parse
 
     described = load(model)
-    chosen, order = _checked(described, policy, mfu, price, power, checkpoint, using, schedule)
+    conventions = taken_from(options, "minimal")
+    chosen, order = _checked(described, mfu, price, power, checkpoint, using, schedule)
     took = None if measured is None else parse(measured, "s")
     if took is not None and mfu is not None:
         raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
-    machine = target(on, **target_options)
+    machine = target(on, **options)
     layout = laid_out(described, tensor, sequence_parallel, context_parallel, expert, expert_exchange)
     given = {
         "data": data,
@@ -165,19 +168,20 @@ def train(
     peak = rate(machine, Key("flops", "matrix", dtypes.get(stored).arithmetic))
     if peak is None:
         raise InputError(f"{machine.name} has no peak for {stored}", hint=f"give one: set {stored}=… FLOP/s")
-    said = _assumptions(local, plan, ways, order, policy, count, share, machine)
-    priced = {
-        "expression": f"{described.name} training step",
-        "sizes": {"batch_tokens": total, "sequence": length, **{name: n for name, n in ways.items() if n > 1}},
-        "overlap": None if overlap is None else fraction(overlap),
-        "overhead": None if overhead is None else parse(overhead, "s"),
-        "request": {"policy": policy, "checkpoint": chosen.name},
-    }
-    unseen = ("the vision tower is not in it: the language part is trained",) if described.vision else ()
-    gaps = (*local.gaps, *unseen, *_unsplit(step, parts))
+    said = _assumptions(local, plan, ways, order, conventions, count, share, machine)
+    unseen = (Gap("model", "the vision tower is not in it: the language part is trained"),) if described.vision else ()
+    case = Case(
+        (),
+        machine,
+        conventions,
+        name=f"{described.name} training step",
+        sizes={"batch_tokens": total, "sequence": length, **{name: n for name, n in ways.items() if n > 1}},
+        assumptions=said,
+        gaps=(*(Gap("field", gap) for gap in local.gaps), *unseen, *_unsplit(step, parts)),
+        request={"policy": conventions.policy, "checkpoint": chosen.name, **conventions.changes()},
+    )
     made = [
-        _stage(numbers, held, found, plan, machine, {**priced, "assumptions": said}, policy, gaps)
-        for numbers, held, found in _kinds(local, step, plan, order, pipeline)
+        _stage(numbers, held, found, plan, case) for numbers, held, found in _kinds(local, step, plan, order, pipeline)
     ]
     lower, op_by_op, upper = _times([stage for stage, _ in made], [found for _, found in made], plan, order, pipeline)
     stages = tuple(stage for stage, _ in made)
@@ -204,21 +208,17 @@ def train(
         tokens=tokens,
         price=price,
         power=power if power is not None else (machine.tdp.value if machine.tdp else None),
-        asked={**asked, **target_options, "model": model},
+        asked={**asked, "model": model},
     )
-    return replace(found, estimate=_estimate(found, overlap))
+    return replace(found, estimate=_estimate(found, conventions.overlap))
 
 
 def _checked(
-    model: Model, byte_policy: str, mfu: float | None, price: float | None, power: float | None,
-    checkpoint: str | int, using: str, order: str,
+    model: Model, mfu: float | None, price: float | None, power: float | None, checkpoint: str | int, using: str,
+    order: str,
 ) -> tuple[Any, Schedule]:  # fmt: skip
     chosen, scheduled = policy(checkpoint), schedule(order)
     optimizer(using)
-    if byte_policy not in POLICIES:
-        raise InputError(
-            f"unknown byte policy {byte_policy!r}", hint=suggest(byte_policy, POLICIES, what="byte policies")
-        )
     if not model.head:
         raise InputError(f"{model.name} has no output head to train", hint="a model that predicts tokens")
     if mfu is not None and not 0 < mfu <= 1:
@@ -253,14 +253,15 @@ def _step(model: Model, batch: Size, length: Size, count: str, layout: Paralleli
     )  # fmt: skip
 
 
-def _unsplit(step: Step, parts: Size) -> list[str]:
+def _unsplit(step: Step, parts: Size) -> list[Gap]:
     if is_array(step.batch) or is_symbol(step.batch) or step.batch >= 1:
         return []
     where, fewer = ("copy of the model", "copies") if is_one(parts) else ("microbatch", "microbatches")
-    return [
+    text = (
         f"{step.batch:.3g} sequences for each {where}: to split one over chips is not modelled; "
         f"fewer {fewer}, shorter sequences or a larger batch would do"
-    ]
+    )
+    return [Gap("model", text)]
 
 
 def _stream(model: Model, step: Step, ways: int) -> Tensor:
@@ -287,17 +288,13 @@ def _kinds(
         yield tuple(numbers), len(layers), found
 
 
-def _stage(
-    numbers: tuple[int, ...], layers: int, found: Passes, plan: Plan, machine: Machine, priced: dict[str, Any],
-    byte_policy: str, gaps: Sequence[str],
-) -> tuple[Stage, Passes]:  # fmt: skip
-    each = [*found.forward, *found.inputs, *found.weights]
-    moved = traffic([*each, *found.once], byte_policy)
-    where = data_level(machine)
-    needed = Footprint(found.memory, where.name, where.capacity.value if where.capacity else None)
-    ops = [*repeated(each, plan.microbatches), *found.once]
-    bound = evaluate(ops, moved, machine, footprint=needed, **priced)
-    return Stage(numbers, layers, replace(bound, incomplete=(*gaps, *bound.incomplete)), needed, found.fixed), found
+def _stage(numbers: tuple[int, ...], layers: int, found: Passes, plan: Plan, case: Case) -> tuple[Stage, Passes]:
+    """Price what one stage does; ``case`` is that of all stages, without operations."""
+    each = repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
+    # times of formulas keep the rates as numbers: those of a step go into days, dollars and joules
+    bound = replace(case, ops=[*each, *found.once], memory=found.memory).answer(symbolic=False)
+    assert bound.footprint is not None
+    return Stage(numbers, layers, bound, bound.footprint, found.fixed), found
 
 
 def _times(
@@ -351,15 +348,12 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
 
 
 def _assumptions(
-    model: Model, plan: Plan, ways: dict[str, Size], order: Schedule, policy: str, count: str, share: Size,
+    model: Model, plan: Plan, ways: dict[str, Size], order: Schedule, conventions: Conventions, count: str, share: Size,
     machine: Machine,
-) -> list[str]:  # fmt: skip
-    from roofline.models.serving import POLICY_TEXT
-
-    said = ["2 FLOPs per multiply-add", POLICY_TEXT[policy]]
-    said.append(
-        "measured fractions where known" if machine.use_achievable else "dense data-sheet peaks and one-way bandwidths"
-    )
+) -> list[Assumption]:  # fmt: skip
+    counting, rates, *_ = conventions.said(machine)
+    usual = [counting, Assumption("bytes", POLICIES[conventions.policy].text), rates]
+    said = []
     said.append(f"checkpointing {plan.policy.name}: {plan.policy.says}")
     said.append("every pair of query and key" if count == "full" else "causal attention")
     said.append(str(plan.formats))
@@ -381,8 +375,7 @@ def _assumptions(
     said += model.notes
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
-    said += describe_given(machine)
-    return list(dict.fromkeys(said))
+    return [*usual, *assume("model", said)]
 
 
 def _sum(values: Any) -> Size:

@@ -124,7 +124,7 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         if zero != asked["zero"] and ways["fsdp"] > 1:
             yield f"ZeRO stage {zero}", {"zero": zero}
     yield from _pipelines(found)
-    if asked["overlap"] is not None and asked["overlap"] < 1:
+    if asked.get("overlap") is not None and asked["overlap"] < 1:
         yield "complete overlap", {"overlap": 1.0}
     yield from _chips(found)
 

@@ -7,6 +7,6 @@ One front end a family of files (``torch_*``, ``jax_*``, ``onnx_*``); each gives
 from __future__ import annotations
 
 from roofline.programs.api import trace
-from roofline.programs.traced import Gap, Traced
+from roofline.programs.traced import Traced, UncountedOperation
 
-__all__ = ["Gap", "Traced", "trace"]
+__all__ = ["Traced", "UncountedOperation", "trace"]

@@ -20,6 +20,7 @@ from roofline.bounds.shown import Shown
 from roofline.ops.counting import each
 from roofline.ops.pricing import RING_NOTE, UNKNOWN
 from roofline.sizes import Size, is_symbol
+from roofline.statements import Gap, assume
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class UncountedOperation:
     """An operation that has no rule: its name, how often it occurs, the bytes of its tensors, where it is first met."""
 
     name: str
@@ -62,7 +63,7 @@ class Traced(Shown):
     name: str
     ops: tuple[Op, ...]
     modules: Mapping[str, str] = field(default_factory=dict)
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[UncountedOperation, ...] = ()
     assumptions: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     sizes: Mapping[str, Size] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class Traced(Shown):
         return self.flops("macs")
 
     def bytes(self, policy: str = "each-op") -> Size:
-        """Bytes moved under a policy: ``each-op`` (unfused), ``fused`` or ``minimal``; views are free."""
+        """Bytes moved under a policy that needs no tile: ``each-op`` (unfused), ``fused``, ``minimal``."""
         from roofline.bounds.traffic import traffic
 
         loads = traffic(self.ops, policy)
@@ -117,41 +118,35 @@ class Traced(Shown):
     def bound(
         self,
         on: str | Machine | None = None,
-        *,
-        policy: str = "each-op",
-        overlap: float | None = None,
-        overhead: float | None = None,
         **choices: Any,
     ) -> Bound:
         """Place every operation under the roof of a machine; what has no rule is listed under ``incomplete``.
 
         Collectives go over the network of a target with a shape (:mod:`roofline.programs.network`).
 
-        ``choices`` are those of a target: ``set``, ``files``, ``unit``, ``over``, ``achievable``.
+        ``choices`` are conventions of operations (``policy``, ``tile``, ``overlap``, ``overhead``) and those of a
+        target (``set``, ``files``, ``unit``, ``over``, ``achievable``), as in :func:`roofline.bound`.
         """
         from roofline.bounds.api import target
-        from roofline.bounds.evaluate import evaluate
-        from roofline.bounds.footprint import footprint
-        from roofline.bounds.traffic import traffic
+        from roofline.bounds.case import Case
+        from roofline.bounds.conventions import taken_from
         from roofline.programs.network import place
 
+        conventions = taken_from(choices)
         placed = place(self.ops, target(on, **choices))
         known = [line for line in self.assumptions if line != RING_NOTE or not placed.assumptions]
-        answer = evaluate(
+        missing = [gap for gap in self.listed_gaps() if is_symbol(gap.bytes) or gap.bytes]
+        return Case(
             placed.ops,
-            traffic(self.ops, policy),
             placed.machine,
-            expression=self.name,
+            conventions,
+            name=self.name,
             sizes=self.sizes,
-            footprint=footprint(self.ops),
-            overlap=overlap,
-            overhead=overhead,
-            assumptions=(*known, *placed.assumptions, _POLICIES.get(policy, f"byte policy {policy}")),
-        )
-        missing = tuple(str(gap) for gap in self.listed_gaps() if is_symbol(gap.bytes) or gap.bytes)
-        return replace(answer, incomplete=(*answer.incomplete, *missing))
+            assumptions=(*assume("program", known), *assume("network", placed.assumptions)),
+            gaps=[Gap("operation", str(gap)) for gap in missing],
+        ).answer()
 
-    def listed_gaps(self) -> tuple[Gap, ...]:
+    def listed_gaps(self) -> tuple[UncountedOperation, ...]:
         """Operations without a rule, by name: given by the front end, or found among the operations."""
         return self.gaps or gaps_of(self.ops)
 
@@ -199,17 +194,9 @@ class Traced(Shown):
         return one_line(self)
 
 
-_POLICIES = {
-    "each-op": "bytes: every operation reads its operands and writes its result; views are free",
-    "fused": "bytes: an elementwise operation (a batch norm with stored statistics too) joins the kernel of its latest "
-    "producer, attention is one kernel",
-    "minimal": "bytes: inputs, weights and outputs once, intermediates nothing",
-}
-
-
-def gaps_of(ops: Sequence[Op]) -> tuple[Gap, ...]:
+def gaps_of(ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
     """Gather the operations without a rule by name."""
-    found: dict[str, Gap] = {}
+    found: dict[str, UncountedOperation] = {}
     for op in ops:
         if op.kind != UNKNOWN:
             continue
@@ -218,7 +205,7 @@ def gaps_of(ops: Sequence[Op]) -> tuple[Gap, ...]:
         reason = op.note or "no rule"
         place = op.where or op.options.get("source", "")
         if old is None:
-            found[op.name] = Gap(op.name, op.repeat, moved, place, reason)
+            found[op.name] = UncountedOperation(op.name, op.repeat, moved, place, reason)
         else:
             found[op.name] = replace(old, count=old.count + op.repeat, bytes=old.bytes + moved)
     return tuple(found.values())

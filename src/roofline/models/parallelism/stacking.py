@@ -21,7 +21,7 @@ from roofline.models.parallelism.layout import OPTIONS
 from roofline.sizes import common_shape, is_array, is_symbol
 
 #: Options that are sequences by themselves.
-_LISTS = ("skew",)
+_LISTS = ("skew", "tile")
 
 
 def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -> Bound:

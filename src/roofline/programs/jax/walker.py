@@ -19,7 +19,7 @@ from roofline.ops.counting import count
 from roofline.programs.jax.registry import Call, Value, find
 from roofline.programs.jax.values import mesh_axes, value_of
 from roofline.programs.parts import apart, whole
-from roofline.programs.traced import Gap, gaps_of
+from roofline.programs.traced import UncountedOperation, gaps_of
 from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -52,7 +52,7 @@ class Walker:
     same: dict[str, str] = field(default_factory=dict)
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
-    sharded: list[Gap] = field(default_factory=list)
+    sharded: list[UncountedOperation] = field(default_factory=list)
     made: int = 0
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
@@ -163,15 +163,15 @@ class Walker:
         reason = f"automatic over {devices} devices: the compiler chooses what is sent between them"
         if moved:
             place = context.scope or context.source
-            self.sharded.append(Gap("sharding", context.repeat, sum(moved[1:], moved[0]), place, reason))
+            self.sharded.append(UncountedOperation("sharding", context.repeat, sum(moved[1:], moved[0]), place, reason))
         self.assume(
             f"automatic sharding over {devices} devices: everything is counted whole, as one device would do it; "
             "explicit shardings and shard_map count what each device does and sends"
         )
 
-    def gaps(self, ops: Sequence[Op]) -> tuple[Gap, ...]:
+    def gaps(self, ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
         """Operations without a rule, and shardings left to the compiler, those of one reason together."""
-        joined: dict[str, Gap] = {}
+        joined: dict[str, UncountedOperation] = {}
         for gap in self.sharded:
             old = joined.get(gap.reason)
             more = gap if old is None else replace(old, count=old.count + gap.count, bytes=old.bytes + gap.bytes)

@@ -1,0 +1,160 @@
+"""Case: operations on a machine under conventions; the only road from operations to a Bound.
+
+A line of notation, a step of a model, a traced program and a timed call all become a Case. So the same operations give
+the same answer whoever asks: times, what fits, figures that the caller set, warnings, estimates.
+
+>>> from roofline.bounds.conventions import Conventions
+>>> from roofline.hardware import chip
+>>> from roofline.ops.contraction import matmul
+>>> found = Case([matmul(8, 16, 32)], chip("h100", hbm="6.7e12"), Conventions(overlap=0.5)).answer()
+>>> found.bound_by, found.footprint.fits
+('hbm', True)
+>>> [said for said in found.assumptions if said.kind in ("given", "estimate")]
+['given by the caller: hbm at 6.7 TB/s', 'the estimate lets 50% of the shorter times overlap']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline import dtypes
+from roofline.bounds.bound import Bound, OpBound
+from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
+from roofline.bounds.evaluate import evaluate, price_op
+from roofline.bounds.footprint import Footprint, footprint
+from roofline.bounds.traffic import traffic
+from roofline.hardware.machine import Machine
+from roofline.hardware.overrides import describe_given
+from roofline.hardware.rate import data_level, rate
+from roofline.ops import tile_bytes
+from roofline.quantity import format_quantity
+from roofline.sizes import Size, is_symbol
+from roofline.statements import Assumption, assume, kind_of
+from roofline.work import Op, Work
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """Operations to price on a machine, in stated conventions.
+
+    ``memory`` holds bytes by part where they are not those of the operations' tensors. ``moved`` holds the bytes each
+    operation moves where they do not follow from its tensors under the policy. ``assumptions`` and ``gaps`` are those
+    of the front end; those of the machine and the conventions are added. ``request`` is what the caller asked other
+    than by default, the conventions' changes unless given.
+    """
+
+    ops: Sequence[Op]
+    machine: Machine
+    conventions: Conventions = DEFAULT
+    name: str = ""
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    memory: Mapping[str, Size] | None = None
+    moved: Sequence[Work] | None = None
+    assumptions: Sequence[str] = ()
+    gaps: Sequence[str] = ()
+    request: Mapping[str, Any] | None = None
+    question: Any = None
+
+    def answer(self, *, symbolic: bool | None = None) -> Bound:
+        """Price the operations. Rates are symbols (``P_bf16``, ``W_hbm``) where amounts are, or where ``symbolic``."""
+        rate_of: Any = rate
+        if symbolic or (symbolic is None and has_symbols(self.ops)):
+            from roofline.bounds.closed import symbolic_rate
+
+            rate_of = symbolic_rate
+        needed = self.footprint()
+        return evaluate(
+            self.ops,
+            self.loads(),
+            self.machine,
+            expression=self.name,
+            sizes=self.sizes,
+            footprint=needed,
+            overlap=self.conventions.overlap,
+            overhead=self.conventions.overhead,
+            assumptions=self._said(needed),
+            gaps=self.gaps,
+            request=self.conventions.changes() if self.request is None else self.request,
+            question=self.question,
+            rate_of=rate_of,
+        )
+
+    def loads(self) -> Sequence[Work]:
+        """The bytes each operation moves."""
+        return (
+            self.moved if self.moved is not None else traffic(self.ops, self.conventions.policy, self.conventions.tile)
+        )
+
+    def prices(self) -> list[OpBound]:
+        """Each operation with its times alone, without what is said about them; amounts without a rate are left out."""
+        pairs = zip(self.ops, self.loads(), strict=True)
+        return [price_op(op, (op.work + load) * op.repeat, self.machine, rate, {}) for op, load in pairs]
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the work was given in FLOPs and bytes, so that there are no tensors."""
+        return any(op.kind == "raw" for op in self.ops)
+
+    def footprint(self) -> Footprint | None:
+        """The memory needed at once, and what the level has that data starts in; None for raw work."""
+        if self.is_raw:
+            return None
+        where = data_level(self.machine)
+        parts = footprint(self.ops).parts if self.memory is None else self.memory
+        return Footprint(parts, where.name, where.capacity.value if where.capacity else None)
+
+    def _said(self, needed: Footprint | None) -> list[Assumption]:
+        """All assumptions in order: conventions, the front end's own, the machine's, the estimate's, what fits."""
+        own = assume("program", self.assumptions)
+        stated = {kind_of(line) for line in own}
+        said = [line for line in self.conventions.said(self.machine, raw=self.is_raw) if line.kind not in stated]
+        if any(dtypes.get(t.dtype).family == "complex" for op in self.ops for t in op.reads):
+            text = "8 real FLOPs per complex multiply-add, 4 where one factor is real"
+            said.insert(1, Assumption("counting", text))
+        if measured_of(self.machine) == "bandwidth":
+            said.append(Assumption("machine", f"the bandwidth of {data_level(self.machine).name} is a measured one"))
+        said += own
+        said += describe_given(self.machine)
+        said += self.machine.warnings
+        said += self.conventions.estimate_said()
+        said += [] if needed is None else _fit_said(needed)
+        said += self._tile_said()
+        return list(dict.fromkeys(said))
+
+    def _tile_said(self) -> list[Assumption]:
+        """Say where a tile is larger than the innermost memory of the core that works on it."""
+        inner = [m for m in self.machine.memories if m.capacity is not None and not m.link]
+        if self.conventions.tile is None or len(inner) < 2:
+            return []
+        memory = inner[-1]
+        holds = memory.per_core or memory.capacity
+        needed = [tile_bytes(op, *self.conventions.tile) for op in self.ops if op.kind == "contraction"]
+        plain = [amount for amount in needed if isinstance(amount, int | float)]
+        if holds is None or max(plain, default=0) <= holds.value:
+            return []
+        where = f"{memory.name} of one core" if memory.per_core else memory.name
+        need, capacity = format_quantity(max(plain), "B"), format_quantity(holds.value, "B")
+        return [Assumption("fit", f"does not fit: a tile needs {need}, {where} holds {capacity}")]
+
+
+def _fit_said(needed: Footprint) -> list[Assumption]:
+    if needed.fits is not False:
+        return []
+    total, capacity = float(needed.total), float(needed.capacity or 0)
+    need, over, holds = (format_quantity(amount, "B") for amount in (total, total - capacity, capacity))
+    return [Assumption("fit", f"does not fit: it needs {need}, {over} more than the {holds} of {needed.level}")]
+
+
+def has_symbols(ops: Sequence[Op]) -> bool:
+    """Whether any amount or size of the operations is a symbol."""
+    return any(
+        is_symbol(value)
+        for op in ops
+        for value in (
+            *(v for _, v in op.work.items()),
+            *op.dims.values(),
+            *(d for t in op.reads for d in t.dims),
+        )
+    )

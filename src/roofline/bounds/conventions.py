@@ -1,0 +1,246 @@
+"""Conventions: what may be taken one way or another in an answer, as one frozen value.
+
+Each field says how it is checked, how it is written on a command line and what it means. Keyword arguments, options of
+commands, the ``options`` of JSON and the table in ``docs/conventions.md`` follow from these fields.
+
+>>> Conventions(overlap=0.5, overhead="5us").changes()
+{'overlap': 0.5, 'overhead': 5e-06}
+>>> Conventions(tile=[128, 128, 64]).policy
+'tiled'
+>>> Conventions(overlap=2)
+Traceback (most recent call last):
+roofline.errors.InputError: overlap 2 is not a fraction; 0 is no overlap, 1 is all of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from roofline.bounds.traffic import POLICIES, Tile, check_policy
+from roofline.errors import InputError
+from roofline.hardware.machine import Machine
+from roofline.hardware.rate import WARM, data_level
+from roofline.quantity import format_quantity, parse
+from roofline.sizes import check
+from roofline.statements import Assumption
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a convention is set: what it means, which values it takes, how it stands on a command line.
+
+    ``group`` is where its option stands (``work``, ``network``, ``mesh`` or ``estimate``), ``form`` what the text of
+    the option is: text, flag, share, tile, axes, mesh, algorithms, choice. ``option`` is its name where that is not the
+    field's own. An option that is repeated is ``many``.
+    """
+
+    help: str
+    group: str
+    form: str = "text"
+    metavar: str = ""
+    option: str = ""
+    check: Callable[[Any], Any] | None = None
+    choices: tuple[str, ...] = ()
+
+
+def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
+    """Take a share from 0 to 1; anything else is an error."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"{what} {value!r} is not a fraction", hint=hint)
+    return float(value)
+
+
+def _overlap(value: float | None) -> float | None:
+    return None if value is None else fraction(value)
+
+
+def _overhead(value: float | str | None) -> float | None:
+    return None if value is None else parse(value, "s", zero=True)
+
+
+def _density(value: Any) -> Any:
+    return value if value == 1 else fraction(value, "density", "the share of an AllToAll that is sent")
+
+
+def _tile(tile: Sequence[int] | None) -> Tile | None:
+    if tile is None:
+        return None
+    if isinstance(tile, str) or not hasattr(tile, "__len__") or len(tile) != 3:
+        raise InputError(f"a tile is three sizes, not {tile!r}", hint="bm, bn, bk, as in tile=(128, 128, 64)")
+    bm, bn, bk = (check(name, value) for name, value in zip(("bm", "bn", "bk"), tile, strict=True))
+    return bm, bn, bk
+
+
+def named_axes(mesh: Any) -> dict[str, Any]:
+    """Take the axes that a caller gave by name; none is none."""
+    if mesh is not None and not isinstance(mesh, Mapping):
+        raise InputError(f"mesh is {mesh!r:.60}", hint="give axes by name, as in mesh={'X': 4, 'Y': 8}")
+    return dict(mesh or {})
+
+
+def _set(help: str, group: str, **rest: Any) -> dict[str, Setting]:
+    return {"setting": Setting(help, group, **rest)}
+
+
+_POLICY_HELP = f"Which bytes count: each-op (default), {', '.join(name for name in POLICIES if name != 'each-op')}."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conventions:
+    """What an answer counts and how: bytes, FLOPs, several chips, an estimate. Every field has a default."""
+
+    policy: str = field(default="", metadata=_set(_POLICY_HELP, "work", metavar="POLICY"))
+    tile: Tile | None = field(
+        default=None,
+        metadata=_set(
+            "Contractions load their operands again for every tile.", "work", form="tile", metavar="BM,BN,BK",
+            check=_tile,
+        ),
+    )  # fmt: skip
+    exact: bool = field(
+        default=False, metadata=_set("Count 2D-1 rather than 2D FLOPs for a sum over D.", "work", form="flag")
+    )
+    count_padding: bool = field(
+        default=True,
+        metadata=_set(
+            "Leave a convolution's padded positions out of the FLOPs.", "work", form="flag", option="valid-only"
+        ),
+    )
+    pad: bool = field(
+        default=False, metadata=_set("Round matrix sizes up to the matrix unit's tile.", "work", form="flag")
+    )
+    compute: str | None = field(
+        default=None,
+        metadata=_set("Arithmetic dtype, where the operands' wider one is not meant.", "work", metavar="DTYPE"),
+    )
+    mesh: Mapping[str, Any] = field(
+        default_factory=dict,
+        metadata=_set("Mesh axes: X=4,Y=8, or X=n.", "network", form="mesh", metavar="AXIS=SIZE,…", check=named_axes),
+    )
+    algorithm: str | Mapping[str, str] | None = field(
+        default=None, metadata=_set("Of collectives: auto, tree …", "network", form="algorithms", metavar="NAME")
+    )
+    wrap: bool | None = field(
+        default=None, metadata=_set("Whether the axes of a torus close.", "network", form="yes or no")
+    )
+    plan: str | int | None = field(
+        default=None,
+        metadata=_set("The plan of a sharded expression: its rank, or words of its name.", "mesh", metavar="PLAN"),
+    )
+    uneven: str = field(
+        default="error",
+        metadata=_set("Sizes that do not divide.", "mesh", form="choice", choices=("error", "pad")),
+    )
+    use: tuple[str, ...] = field(
+        default=(),
+        metadata=_set(
+            "Axes that plans may use though nothing is sharded over them.", "mesh", form="axes", metavar="AXES",
+            check=tuple,
+        ),
+    )  # fmt: skip
+    density: Any = field(
+        default=1,
+        metadata=_set(
+            "Share of an AllToAll that is sent (0 to 1).", "mesh", form="share", metavar="SHARE", check=_density
+        ),
+    )
+    overlap: float | None = field(
+        default=None,
+        metadata=_set(
+            "Estimate: this share of times overlaps.", "estimate", form="share", metavar="FRACTION", check=_overlap
+        ),
+    )
+    overhead: float | None = field(
+        default=None,
+        metadata=_set(
+            "Estimate with this time for every operation started (5us).", "estimate", metavar="TIME", check=_overhead
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        """Check every field; text with a unit becomes a number."""
+        for each in fields(self):
+            setting: Setting = each.metadata["setting"]
+            if setting.check is not None:
+                object.__setattr__(self, each.name, setting.check(getattr(self, each.name)))
+        if not self.policy:
+            object.__setattr__(self, "policy", "each-op" if self.tile is None else "tiled")
+        check_policy(self.policy)
+        if self.tile is not None and self.policy != "tiled":
+            raise InputError(f"tile= goes with policy='tiled', not {self.policy!r}", hint="give one of the two")
+        if self.tile is None and self.policy == "tiled":
+            raise InputError("the byte policy 'tiled' needs a tile", hint="say tile=(128, 128, 64)")
+
+    def changes(self) -> dict[str, Any]:
+        """The fields that are not at their default, by name."""
+        usual = {each.name: getattr(DEFAULT, each.name) for each in fields(self)}
+        given = {name: getattr(self, name) for name in usual}
+        return {name: value for name, value in given.items() if value is not usual[name] and value != usual[name]}
+
+    def said(self, machine: Machine, *, raw: bool = False) -> list[Assumption]:
+        """What every answer takes for granted: how FLOPs, rates and bytes are counted; raw work has no tensors."""
+        counting = "exact FLOPs: one add fewer than multiplies per output" if self.exact else "2 FLOPs per multiply-add"
+        found = [Assumption("counting", counting), rates_said(machine)]
+        if not raw:
+            where = "whichever level holds it all" if machine.over == WARM else data_level(machine).name
+            found.append(Assumption("bytes", f"{POLICIES[self.policy].text}; data starts in {where}"))
+        return found
+
+    def estimate_said(self) -> list[Assumption]:
+        """What an estimate was asked with."""
+        found = []
+        if self.overlap is not None:
+            found.append(f"the estimate lets {self.overlap:.0%} of the shorter times overlap")
+        if self.overhead is not None:
+            found.append(f"the estimate adds {format_quantity(self.overhead, 's')} for every operation started")
+        return [Assumption("estimate", text) for text in found]
+
+
+def rates_said(machine: Machine) -> Assumption:
+    """Which rates of a machine are taken: measured fractions, measured peaks, or those of the data sheet."""
+    if machine.use_achievable:
+        text = "measured fractions of the data-sheet rates where known"
+    elif measured_of(machine) == "peaks too":
+        text = "the highest rates measured on this machine, in registers and from each memory level"
+    else:
+        text = "dense data-sheet peaks and one-way bandwidths"
+    return Assumption("rates", text)
+
+
+def measured_of(machine: Machine) -> str:
+    """What of a machine was measured: the ``bandwidth`` data comes at, ``peaks too``, or nothing."""
+    bandwidth = data_level(machine).bandwidth
+    if bandwidth is None or bandwidth.basis != "measured":
+        return ""
+    peaks = any(figure.basis == "measured" for unit in machine.units for figure in unit.peaks.values())
+    return "peaks too" if peaks else "bandwidth"
+
+
+#: Conventions at their defaults.
+DEFAULT = Conventions()
+
+#: Names of the conventions.
+NAMES = tuple(each.name for each in fields(Conventions))
+
+#: Conventions of operations wherever they come from: a line, a model, a program.
+OF_OPERATIONS = ("policy", "tile", "overlap", "overhead")
+
+
+def taken_from(options: dict[str, Any], policy: str = "each-op") -> Conventions:
+    """Take the conventions of operations out of some options; ``policy`` is the default one.
+
+    >>> options = {"overlap": 1, "weights": "int8"}
+    >>> taken_from(options, "minimal").changes(), options
+    ({'policy': 'minimal', 'overlap': 1.0}, {'weights': 'int8'})
+    """
+    chosen = {name: options.pop(name) for name in OF_OPERATIONS if name in options}
+    if chosen.get("policy") is None and chosen.get("tile") is None:
+        chosen["policy"] = policy
+    return Conventions(**chosen)
+
+
+def settings() -> dict[str, Setting]:
+    """How each convention is set, by its name."""
+    return {each.name: each.metadata["setting"] for each in fields(Conventions)}
