@@ -33,14 +33,12 @@ from statistics import median
 from typing import NamedTuple
 
 from roofline.measurement import Measurement, read_machine_file
-from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
+from roofline.measurement.kernels import clock_kernel, compute_kernels, memory_kernels
 from roofline.measurement.machine_code import Compiler
-from roofline.measurement.memory_kernels import memory_kernels
-from roofline.measurement.probes import Bench, Probe
+from roofline.measurement.probes import Bench, Probe, sample
+from roofline.measurement.processor import allow_tiles
 from roofline.measurement.samples import quantile, summarise
-from roofline.measurement.schedule import sample
-from roofline.measurement.team import Team
-from roofline.measurement.tiles import allow_tiles
+from roofline.measurement.threads import ThreadTeam
 
 ENOUGH, ENOUGH_FIRST_LEVEL = 0.95, 0.9
 
@@ -236,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compiler = Compiler()
     if not tests_of_likwid():
         print("likwid-bench is not here: apt-get install likwid")
-    with tempfile.TemporaryDirectory() as folder, Team(compiler.processor.cores) as team:
+    with tempfile.TemporaryDirectory() as folder, ThreadTeam(compiler.processor.cores) as team:
         program = compiled_stream(Path(folder))
         if program is None:
             print("STREAM is not here: it needs a C compiler (cc) with OpenMP")

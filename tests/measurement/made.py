@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from roofline.measurement.library_shapes import ROWS, SIDES
-from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
+from roofline.measurement.library import SHAPE_ROWS, SHAPE_SIDES
+from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
 from roofline.measurement.samples import Summary
-from roofline.measurement.shape_table import ShapeTable
 
 #: What a call of a product costs in the made-up library, in seconds.
 CALL = 2e-6
@@ -23,8 +22,8 @@ def bandwidth(size, threads):
 def shapes(dtype, best, threads, clean=1.0):
     """Products that take a call and their FLOPs at the best rate."""
     points = []
-    for rows in ROWS:
-        for side in SIDES:
+    for rows in SHAPE_ROWS:
+        for side in SHAPE_SIDES:
             flops = 2.0 * rows * side**2
             points.append((float(rows), float(side), summary(flops / (CALL + flops / best), clean)))
     return ShapeTable("library", dtype, "torch matmul", threads, tuple(points))

@@ -12,10 +12,9 @@ from bisect import bisect_right
 from itertools import accumulate, pairwise
 
 from roofline.measurement.cpu import collect
-from roofline.measurement.probes import ROUND, WINDOW, Probe
+from roofline.measurement.probes import ROUND, WINDOW, Probe, sample
 from roofline.measurement.result import Conditions, Measurement
 from roofline.measurement.samples import Sample
-from roofline.measurement.schedule import sample
 
 #: What two threads of a core leave each other, and what the others of a busy host take of the main memory.
 BESIDE, TRAFFIC = 0.55, 0.3

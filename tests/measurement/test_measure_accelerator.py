@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from roofline.errors import InputError
 from roofline.measurement import all_reduce as all_reduces
 from roofline.measurement.accelerator import measure_device
-from roofline.measurement.accelerator_torch import TorchDevice
 from roofline.measurement.all_reduce import ROUNDS, WINDOWS, all_reduce, all_reduce_times
+from roofline.measurement.devices import TorchDevice
 from roofline.measurement.lines import fit_line
 
 
@@ -225,7 +225,7 @@ def test_jax_devices_reach_each_other():
     pytest.importorskip("jax")
     code = """
 from roofline.measurement import accelerator
-from roofline.measurement.accelerator_jax import JaxDevice
+from roofline.measurement.devices import JaxDevice
 accelerator.LARGEST, accelerator.COLD_BYTES, accelerator.QUICK_SHAPES = 2**20, 2**22, ((64, 64, 64),)
 accelerator.MESSAGES, accelerator.WARM_UP, accelerator.WINDOW = (2**10, 2**16, 2**22), 1e-3, 1e-4
 device = JaxDevice()

@@ -18,7 +18,7 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware.rate import with_choices
 from roofline.measurement import Measured, points_of, write_machine_file
-from roofline.measurement.export import rows
+from roofline.measurement.machine_file import csv_rows
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_the_table_holds_every_figure(measured, tmp_path):
     assert main(["measure", "--show", "--csv", str(tmp_path / "x.csv")]) == 0
     with open(tmp_path / "x.csv", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
-    assert len(found) == len(made().summaries()) == len(list(rows(made())))
+    assert len(found) == len(made().summaries()) == len(list(csv_rows(made())))
     assert {row["kind"] for row in found} == {"ceiling", "curve", "shape"}
     one = next(row for row in found if row["name"] == "register bf16" and row["threads"] == "2")
     assert (float(one["value"]), one["unit"], one["dtype"]) == (1024e9, "FLOP/s", "bf16")

@@ -123,7 +123,7 @@ def test_ctrl_c_writes_what_was_measured(home, little, capsys, monkeypatch):
     from roofline.measurement import probes
 
     taken = []
-    plain = probes.Team.windows
+    plain = probes.ThreadTeam.windows
 
     def windows(team, jobs, count):
         taken.append(count)
@@ -131,7 +131,7 @@ def test_ctrl_c_writes_what_was_measured(home, little, capsys, monkeypatch):
             raise KeyboardInterrupt
         return plain(team, jobs, count)
 
-    monkeypatch.setattr(probes.Team, "windows", windows)
+    monkeypatch.setattr(probes.ThreadTeam, "windows", windows)
     assert main(["measure", "--quick", "--no-library", "-o", str(home / "part.toml")]) == 0
     assert "stopped early" in capsys.readouterr().out
     assert main(["measure", "--show", "-o", str(home / "part.toml")]) == 0

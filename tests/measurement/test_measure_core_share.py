@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import MissingExtraError
-from roofline.measurement import core_watch
-from roofline.measurement.core_share import BATCH, HALF, OWN, CoreShare, clock
-from roofline.measurement.core_watch import watch
+from roofline.measurement import threads
 from roofline.measurement.processor import this_processor
+from roofline.measurement.samples import OWN
+from roofline.measurement.threads import BATCH, HALF, CoreShare, clock, core_watch
 
 
 @given(st.integers(0, 10**6), st.floats(0.0, 0.9))
@@ -67,7 +67,7 @@ def test_a_core_that_was_busy_at_first_is_known_later():
 def test_looks_on_this_machine_tell_what_part_is_its_own():
     """Whoever else is there: after a batch the core is known, the fastest look calls it its own, slow ones a part."""
     pytest.importorskip("llvmlite")
-    found = [look for [look] in (watch().look(1) for _ in range(4 * BATCH)) if look]
+    found = [look for [look] in (core_watch().look(1) for _ in range(4 * BATCH)) if look]
     if len(found) < 2 * BATCH:
         pytest.skip("few looks can tell: this machine's clock is too coarse, or changed all the while")
     core = CoreShare()
@@ -81,7 +81,7 @@ def test_looks_on_this_machine_tell_what_part_is_its_own():
 def test_the_clock_of_a_look_is_that_of_a_chain_of_additions():
     """Each waits for the one before, so none takes less than a cycle, and no processor has ten of them a nanosecond."""
     pytest.importorskip("llvmlite")
-    found = [hertz for _ in range(2000) if (hertz := clock(*watch().look(1))) is not None]
+    found = [hertz for _ in range(2000) if (hertz := clock(*core_watch().look(1))) is not None]
     if not found:
         pytest.skip("no look can tell: this machine's clock is too coarse, or changed all the while")
     assert min(found) > 0
@@ -90,20 +90,20 @@ def test_the_clock_of_a_look_is_that_of_a_chain_of_additions():
 
 def test_every_core_of_a_call_is_watched():
     pytest.importorskip("llvmlite")
-    watch.cache_clear()
-    cores = watch()
+    core_watch.cache_clear()
+    cores = core_watch()
     looks = [cores.look(2) for _ in range(2)]
     assert {len(one) for one in looks} == {min(2, len(this_processor({}).cores))}
     assert 0 <= cores.share(*looks) <= 1
-    assert len(cores.look(1)) == len(cores.look(core_watch.MOST_WATCHED + 1)) == 1
+    assert len(cores.look(1)) == len(cores.look(threads.MOST_WATCHED + 1)) == 1
 
 
 def test_without_llvmlite_every_core_is_its_own(monkeypatch):
     def missing():
         raise MissingExtraError("llvmlite", "measure")
 
-    monkeypatch.setattr(core_watch, "Compiler", missing)
-    cores = core_watch.Watch()
+    monkeypatch.setattr(threads, "Compiler", missing)
+    cores = threads.CoreWatch()
     assert cores.look(2) == ()
     assert cores.share((), ()) == 1.0
     assert cores.clock((), ()) is None

@@ -13,12 +13,10 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from roofline.measurement import probes
-from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
-from roofline.measurement.exp_kernel import exp_kernel
+from roofline.measurement.kernels import clock_kernel, compute_kernels, exp_kernel, fresh_kernel, memory_kernels
 from roofline.measurement.machine_code import Compiler
-from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
 from roofline.measurement.processor import Processor
-from roofline.measurement.team import Buffer, Job, Team, samples_of
+from roofline.measurement.threads import Buffer, Job, ThreadTeam, samples_of
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,7 @@ def compiler():
 
 @pytest.fixture(scope="module")
 def team(compiler):
-    with Team(compiler.processor.cores[:2]) as team:
+    with ThreadTeam(compiler.processor.cores[:2]) as team:
         yield team
 
 
@@ -123,7 +121,7 @@ def pressed_at(step, call):
 
     def trace(frame, event, _):
         nonlocal left
-        if frame.f_code is not Team.each.__code__:
+        if frame.f_code is not ThreadTeam.each.__code__:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
@@ -174,7 +172,7 @@ def test_threads_that_may_not_be_pinned_are_told(monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setaffinity", refuse, raising=False)
-    with Team((0,)) as team:
+    with ThreadTeam((0,)) as team:
         team.each([lambda: None])
         assert not team.pinned
 
@@ -192,6 +190,7 @@ def test_what_a_thread_raises_is_raised(team):
     ("features", "names"),
     [
         ({"avx", "fma"}, ["register fp64", "register fp32"]),
+        ({"avx", "fma", "avxvnni"}, ["register fp64", "register fp32", "register int8"]),
         ({"avx512f", "avx512vnni"}, ["register fp64", "register fp32", "register int8"]),
         (
             {"avx512f", "avx512fp16", "avx512bf16", "avx512vnni", "avxvnni", "amx-bf16", "amx-int8"},
@@ -222,6 +221,7 @@ def test_tiles_do_what_they_count(compiler):
         ("x86_64-unknown-linux-gnu", "sandybridge", "x86_64", {"avx"}, "vmulps"),
         ("x86_64-unknown-linux-gnu", "westmere", "x86_64", {"sse4.2"}, "mulps"),
         ("x86_64-unknown-linux-gnu", "sapphirerapids", "x86_64", {"avx512f", "amx-bf16", "amx-int8"}, "tdpbssd"),
+        ("x86_64-unknown-linux-gnu", "alderlake", "x86_64", {"avx", "fma", "avxvnni"}, "{vex} vpdpbusd"),
         ("aarch64-unknown-linux-gnu", "neoverse-v2", "aarch64", {"neon"}, "fmla"),
     ],
 )

@@ -9,20 +9,24 @@ import threading
 import pytest
 from made import summary
 
-from roofline.measurement import cpu, library_shapes, probes, processor
-from roofline.measurement.library import library_probes
-from roofline.measurement.library_functions import NUMPY_FUNCTIONS, TORCH_FUNCTIONS, torch_functions
-from roofline.measurement.library_shapes import Limit, torch_shapes
+from roofline.measurement import cpu, library, probes, processor
+from roofline.measurement.library import (
+    NUMPY_FUNCTIONS,
+    TORCH_FUNCTIONS,
+    Limit,
+    library_probes,
+    torch_functions,
+    torch_shapes,
+)
 from roofline.measurement.processor import cache_levels, one_thread_a_core, usable
-from roofline.measurement.result import Conditions
+from roofline.measurement.result import Conditions, ShapeTable
 from roofline.measurement.samples import Sample
-from roofline.measurement.shape_table import ShapeTable
-from roofline.measurement.workers import Workers
+from roofline.measurement.threads import LibraryThreads
 
 
 @pytest.fixture
 def workers():
-    found = Workers(one_thread_a_core(usable()))
+    found = LibraryThreads(one_thread_a_core(usable()))
     yield found
     found.free()
 
@@ -39,11 +43,11 @@ def test_without_torch_numpy_stands_in_and_says_what_is_missing(monkeypatch, wor
 
 def test_a_small_table_of_real_products(monkeypatch):
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(library_shapes, "QUICK_ROWS", (1, 8))
-    monkeypatch.setattr(library_shapes, "QUICK_SIDES", (16, 64))
-    monkeypatch.setattr(library_shapes, "QUICK_IMAGES", (6,))
-    monkeypatch.setattr(library_shapes, "QUICK_CHANNELS", (16, 32))
-    monkeypatch.setattr(library_shapes, "PATIENCE", float("inf"))
+    monkeypatch.setattr(library, "QUICK_SHAPE_ROWS", (1, 8))
+    monkeypatch.setattr(library, "QUICK_SHAPE_SIDES", (16, 64))
+    monkeypatch.setattr(library, "QUICK_IMAGES", (6,))
+    monkeypatch.setattr(library, "QUICK_CHANNELS", (16, 32))
+    monkeypatch.setattr(library, "SHAPE_PATIENCE", float("inf"))
     probes = list(torch_shapes(torch, 1, lambda: torch.set_num_threads(1), quick=True))
     assert {(p.name, p.dtype) for p in probes} == {
         (name, dtype) for name in ("library", "library convolution") for dtype in ("fp32", "bf16")
@@ -185,8 +189,7 @@ def test_caches_for_data_are_counted(tmp_path):
 
 def test_what_a_library_cannot_do_here_is_left_out_and_told():
     """A product that the library lacks, or has no memory for, ended the whole measurement in a traceback."""
-    from roofline.measurement.probes import timed
-    from roofline.measurement.schedule import sample
+    from roofline.measurement.probes import sample, timed
 
     def lacking():
         raise RuntimeError("could not create a primitive\nat gemm.cpp")
@@ -202,13 +205,13 @@ def test_what_a_library_cannot_do_here_is_left_out_and_told():
 def test_memory_that_is_not_given_is_one_line(monkeypatch):
     from roofline.errors import InputError
     from roofline.measurement import probes
-    from roofline.measurement.team import Team
+    from roofline.measurement.threads import ThreadTeam
 
     def full(*_, **__):
         raise OSError(12, "Cannot allocate memory")
 
     for name, instead in (("Buffer", full), ("memory_limit", lambda: 2.0**28)):
-        with monkeypatch.context() as patch, Team(usable()[:1]) as team:
+        with monkeypatch.context() as patch, ThreadTeam(usable()[:1]) as team:
             patch.setattr(probes, name, instead)
             with pytest.raises(InputError, match="measuring takes 384 MiB of memory, more than this process is given"):
                 probes.Bench(team, None, cpu.QUICK_MEMORY)

@@ -15,13 +15,13 @@ from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError
 from roofline.hardware.rate import with_choices
 from roofline.measurement import (
-    Here,
     Measured,
+    MeasuredMachine,
     points_of,
+    probes,
     read_measured,
     run,
     run_function,
-    schedule,
     timing,
     write_machine_file,
 )
@@ -191,7 +191,7 @@ def test_runs_are_written_and_read_back(tmp_path):
 def test_numpy_runs_what_it_can(machine):
     points = run(
         "fp32[64, 128] @ fp32[128, 32]", "x = fp32[64, 64] + fp32[64, 64]; exp(x)",
-        at=Here(made(), machine, machine), library=numpy_library(),
+        at=MeasuredMachine(made(), machine, machine), library=numpy_library(),
     )  # fmt: skip
     assert [point.run.name for point in points] == [
         "fp32[64, 128] * fp32[128, 32]", "fp32[64, 64] + fp32[64, 64]", "exp(fp32[64, 64])",
@@ -205,7 +205,7 @@ def test_numpy_runs_what_it_can(machine):
 
 def test_bytes_are_those_of_the_result_that_the_library_gives(machine):
     """It gives no fp64 for a sum of fp32, nor int8 for a product of int8; the bytes were those of the line."""
-    given = {"at": Here(made(), machine, machine), "library": numpy_library()}
+    given = {"at": MeasuredMachine(made(), machine, machine), "library": numpy_library()}
     [point] = run("fp32[8, 8] + fp32[8, 8] -> fp64[8, 8]", **given)
     assert point.run.bytes == 3 * 4 * 64
     assert "output allocated, result in fp32" in point.how
@@ -219,7 +219,7 @@ def test_threads_on_which_nothing_was_measured_are_told(machine):
     found = made()
     four = replace(found.conditions, cores=4)
     curves = tuple(replace(curve, threads=4) if curve.threads == 2 else curve for curve in found.curves)
-    here = Here(replace(found, conditions=four, curves=curves), machine, machine)
+    here = MeasuredMachine(replace(found, conditions=four, curves=curves), machine, machine)
     large = "fp32[512, 512] + fp32[512, 512]"
     [two], [one] = (run(large, at=here, library=numpy_library(), threads=threads) for threads in (2, 1))
     assert not two.effects
@@ -238,12 +238,12 @@ def test_threads_on_which_nothing_was_measured_are_told(machine):
 )
 def test_what_numpy_cannot_run_is_said(machine, line, said):
     with pytest.raises(InputError, match=said):
-        run(line, at=Here(made(), machine, machine), library=numpy_library())
+        run(line, at=MeasuredMachine(made(), machine, machine), library=numpy_library())
 
 
 def test_sizes_must_be_numbers(machine):
     with pytest.raises(SizeError, match="size M has no value; running needs numbers, as in M=64"):
-        run("fp32[M, N] @ fp32[N, 4]", at=Here(made(), machine, machine), library=numpy_library())
+        run("fp32[M, N] @ fp32[N, 4]", at=MeasuredMachine(made(), machine, machine), library=numpy_library())
 
 
 def test_what_is_stated_of_a_function_is_checked_before_it_is_timed(machine):
@@ -333,7 +333,7 @@ def test_attention_is_not_run_fused_where_the_line_says_unfused(machine):
     pytest.importorskip("torch")
     head = "fp32[1, 8, 2, 4]"
     with pytest.raises(InputError, match="torch's attention is fused; leave unfused out"):
-        run(f"attention({head}, {head}, {head}, unfused)", at=Here(made(), machine, machine))
+        run(f"attention({head}, {head}, {head}, unfused)", at=MeasuredMachine(made(), machine, machine))
 
 
 def test_several_threads_do_at_least_what_one_does(machine):
@@ -353,7 +353,7 @@ def test_several_threads_do_at_least_what_one_does(machine):
 def test_long_runs_with_cold_caches_keep_to_their_time(monkeypatch):
     """By a clock that only the call moves on: what else this machine does is not in it."""
     now, calls = [0.0], []
-    for module, name in ((timing, "perf_counter"), (timing, "process_time"), (schedule, "monotonic")):
+    for module, name in ((timing, "perf_counter"), (timing, "process_time"), (probes, "monotonic")):
         monkeypatch.setattr(module, name, lambda: now[0])
 
     def call():
@@ -387,7 +387,7 @@ def test_a_warm_function_is_under_the_roof_of_warm_data(machine):
 
 def test_lines_share_sizes_that_stand_in_one_of_them(machine):
     """A size of the first line was said to stand nowhere in the second."""
-    lines, here = ("fp32[M, K] @ fp32[K, 8]", "fp32[F] + fp32[F]"), Here(made(), machine, machine)
+    lines, here = ("fp32[M, K] @ fp32[K, 8]", "fp32[F] + fp32[F]"), MeasuredMachine(made(), machine, machine)
     points = run(*lines, at=here, sizes={"F": "4*K"}, M=4, K=8, library=numpy_library())
     assert [point.run.flops for point in points] == [2 * 4 * 8 * 8, 32]
     assert [point.run.name for point in points] == ["fp32[4, 8] * fp32[8, 8]", "fp32[32] + fp32[32]"]

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from made import made
 
-from roofline.measurement import priority, read_machine_file, write_machine_file
-from roofline.measurement.priority import NICENESS, Others, ahead
+from roofline.measurement import processor, read_machine_file, write_machine_file
+from roofline.measurement.processor import NICENESS, OtherLoad, raised_priority
 
 
 def niceness():
@@ -19,7 +19,7 @@ def niceness():
 
 def test_threads_begun_meanwhile_are_preferred_and_all_come_back():
     usual, seen = niceness(), []
-    with ahead() as preferred:
+    with raised_priority() as preferred:
         thread = threading.Thread(target=lambda: seen.append(niceness()))
         thread.start()
         thread.join()
@@ -32,9 +32,9 @@ def test_a_system_that_does_not_allow_it_changes_nothing(monkeypatch):
     def refuse(*_):
         raise PermissionError
 
-    monkeypatch.setattr(priority.os, "setpriority", refuse)
+    monkeypatch.setattr(processor.os, "setpriority", refuse)
     usual = niceness()
-    with ahead() as preferred:
+    with raised_priority() as preferred:
         assert not preferred
     assert niceness() == usual
 
@@ -43,10 +43,10 @@ def test_own_work_is_not_that_of_others(monkeypatch):
     busy = iter([100.0, 103.0])
     own = iter([10.0, 12.5])
     clock = iter([0.0, 2.0])
-    monkeypatch.setattr(priority, "_busy", lambda threads: next(busy))
-    monkeypatch.setattr(priority, "_own", lambda: next(own))
-    monkeypatch.setattr(priority, "monotonic", lambda: next(clock))
-    assert Others((0, 1)).used() == pytest.approx((3 - 2.5) / 4)
+    monkeypatch.setattr(processor, "_busy_time", lambda threads: next(busy))
+    monkeypatch.setattr(processor, "_own_time", lambda: next(own))
+    monkeypatch.setattr(processor, "monotonic", lambda: next(clock))
+    assert OtherLoad((0, 1)).used() == pytest.approx((3 - 2.5) / 4)
 
 
 def test_what_cores_did_is_read_but_for_idling_and_waiting(tmp_path, monkeypatch):
@@ -55,15 +55,15 @@ def test_what_cores_did_is_read_but_for_idling_and_waiting(tmp_path, monkeypatch
     A process held on one of many cores was told that others used more than all of its time.
     """
     counts = tmp_path / "stat"
-    monkeypatch.setattr(priority, "_COUNTS", str(counts))
-    monkeypatch.setattr(priority.os, "sysconf", {"SC_CLK_TCK": 100}.__getitem__)
+    monkeypatch.setattr(processor, "_CORE_TIMES", str(counts))
+    monkeypatch.setattr(processor.os, "sysconf", {"SC_CLK_TCK": 100}.__getitem__)
     counts.write_text("cpu 9 9 9 9 9 9 9 9\ncpu0 100 20 30 4000 500 6 7 80 9 0\ncpu1 0 0 100 7 7 0 0 100\nintr 3\n")
-    assert [priority._busy(threads) for threads in ((0,), (1,), (0, 1), (0, 2))] == [2.43, 2.0, 4.43, None]
+    assert [processor._busy_time(threads) for threads in ((0,), (1,), (0, 1), (0, 2))] == [2.43, 2.0, 4.43, None]
     for other in ("", "intr 1 2 3\n", "cpu0 none\n"):
         counts.write_text(other, encoding="ascii")
-        assert priority._busy((0,)) is None
+        assert processor._busy_time((0,)) is None
     counts.unlink()
-    assert priority._busy((0,)) is Others((0,)).used() is None
+    assert processor._busy_time((0,)) is OtherLoad((0,)).used() is None
 
 
 def test_a_busy_machine_is_called_contended(tmp_path):

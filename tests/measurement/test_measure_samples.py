@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.measurement import schedule
-from roofline.measurement.probes import Probe
+from roofline.measurement import probes
+from roofline.measurement.probes import Probe, sample
 from roofline.measurement.samples import ALONE, CLEAN, SHARED, Sample, quantile, standing, summarise, two_modes
-from roofline.measurement.schedule import sample
 
 
 def samples(values, share=1.0, threads=2):
@@ -130,8 +129,8 @@ def test_rounds_are_interleaved_over_probes():
 
 def test_a_probe_whose_windows_are_not_clean_is_tried_again_but_not_for_ever():
     probe = probe_of([1.0] * 1000, share=0.5)
-    sample([probe], rounds=3, windows=3, seconds=schedule.USUAL)
-    assert len(probe.rounds) == schedule.MOST_ROUNDS
+    sample([probe], rounds=3, windows=3, seconds=probes.USUAL)
+    assert len(probe.rounds) == probes.MOST_ROUNDS
 
 
 def on_shared_cores(values, core=0.6):
@@ -204,7 +203,7 @@ def test_others_on_the_same_cores_do_not_move_the_answer(seed, busy):
 def clock(monkeypatch):
     """The time that sampling goes by, which only the test moves on."""
     now = [0.0]
-    monkeypatch.setattr(schedule, "monotonic", lambda: now[0])
+    monkeypatch.setattr(probes, "monotonic", lambda: now[0])
     return now
 
 

@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 from simulated_host import Host
 
-from roofline.measurement import schedule
+from roofline.measurement import probes
 from roofline.measurement.samples import quantile
 
 #: Runs of one host, and seconds of sampling of its thirty kernels: as much for each as in a full measurement.
@@ -25,7 +25,7 @@ def measured():
                 kept[busy] = []
                 for seed in range(RUNS):
                     host = Host(busy, seed, seconds=SECONDS)
-                    patch.setattr(schedule, "monotonic", host.time)
+                    patch.setattr(probes, "monotonic", host.time)
                     kept[busy].append(host.measure(rounds=3, windows=15))
         return kept[busy]
 

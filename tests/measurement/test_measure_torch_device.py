@@ -9,8 +9,8 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.measurement.accelerator import SHAPES, SMALL_SHAPE, measure_device
-from roofline.measurement.accelerator_torch import TURNS, Replayed, TorchDevice
 from roofline.measurement.all_reduce import all_reduce
+from roofline.measurement.devices import TURNS, Replayed, TorchDevice
 
 #: Microseconds the host needs to enqueue a piece of work, and the device for one: the longer of them counts.
 HOST, PIECE = 5.0, 2.0

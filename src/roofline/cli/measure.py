@@ -145,9 +145,9 @@ def _written(
 
         measured_chart(measured, sheet=sheet).save(roofline)
     if csv_file is not None:
-        from roofline.measurement.export import write_table
+        from roofline.measurement.machine_file import write_csv
 
-        write_table(measured, csv_file)
+        write_csv(measured, csv_file)
     return [file for file in (chart, roofline, csv_file) if file is not None]
 
 
@@ -194,8 +194,7 @@ def _with_all_reduce(found: Measurement) -> Measurement:
 
 def _device(text: str) -> Device:
     """Read ``cuda``, ``cuda:1`` or ``jax:0``."""
-    from roofline.measurement.accelerator_jax import JaxDevice
-    from roofline.measurement.accelerator_torch import TorchDevice
+    from roofline.measurement.devices import JaxDevice, TorchDevice
 
     kinds: dict[str, Callable[[int], Device]] = {"cuda": TorchDevice, "jax": JaxDevice}
     name, _, index = text.partition(":")

@@ -41,7 +41,7 @@ def command(
     roofline run "fp32[M, K] * fp32[K, N]" M=64 K=4096 N=4096 --threads 1 --cold
     """
     from roofline.measurement import run
-    from roofline.measurement.here import this_machine
+    from roofline.measurement.machine_file import this_machine
     from roofline.measurement.points_show import table
 
     expressions, sizes = split_words(words)

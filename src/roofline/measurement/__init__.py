@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roofline.measurement.accelerator import measure_device
     from roofline.measurement.cpu import measure
-    from roofline.measurement.here import Here, this_machine
-    from roofline.measurement.machine_file import read_machine_file, to_toml, write_machine_file
+    from roofline.measurement.machine_file import (
+        MeasuredMachine,
+        read_machine_file,
+        this_machine,
+        to_toml,
+        write_machine_file,
+    )
     from roofline.measurement.points import Point, points_of
     from roofline.measurement.profile import read_profile
     from roofline.measurement.result import Ceiling, Curve, Measurement
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ceiling",
     "Curve",
-    "Here",
+    "MeasuredMachine",
     "Measured",
     "Measurement",
     "Point",
@@ -43,7 +48,7 @@ __all__ = [
 _HOME = {
     "Ceiling": "result",
     "Curve": "result",
-    "Here": "here",
+    "MeasuredMachine": "machine_file",
     "Measured": "runs",
     "Measurement": "result",
     "Point": "points",
@@ -55,7 +60,7 @@ _HOME = {
     "read_profile": "profile",
     "run": "timing",
     "run_function": "timing",
-    "this_machine": "here",
+    "this_machine": "machine_file",
     "to_toml": "machine_file",
     "write_machine_file": "machine_file",
 }

@@ -17,10 +17,9 @@ from typing import Protocol
 
 from roofline.errors import InputError
 from roofline.measurement.all_reduce import link_ceilings
-from roofline.measurement.probes import failures, reason
+from roofline.measurement.probes import Progress, failures, reason
 from roofline.measurement.result import COLD, Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import Sample, Summary, summarise
-from roofline.measurement.schedule import Progress
 
 #: Something to enqueue on a device.
 Enqueue = Callable[[], object]

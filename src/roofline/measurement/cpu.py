@@ -9,23 +9,23 @@ from statistics import fmean
 from time import monotonic
 
 from roofline.errors import InputError
-from roofline.measurement.compute_kernels import clock_kernel, compute_kernels
-from roofline.measurement.core_watch import watch
-from roofline.measurement.exp_kernel import exp_kernel
-from roofline.measurement.kernels import Kernel
+from roofline.measurement.kernels import Kernel, clock_kernel, compute_kernels, exp_kernel, fresh_kernel, memory_kernels
 from roofline.measurement.library import library_probes
 from roofline.measurement.machine_code import Compiler
-from roofline.measurement.memory_kernels import fresh_kernel, memory_kernels
-from roofline.measurement.priority import Others, ahead
-from roofline.measurement.probes import Bench, Probe, failures
-from roofline.measurement.processor import cache_levels, load_average, one_thread_a_core, quota, usable
-from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
+from roofline.measurement.probes import LATEST, USUAL, Bench, Probe, Progress, failures, sample
+from roofline.measurement.processor import (
+    OtherLoad,
+    allow_tiles,
+    cache_levels,
+    load_average,
+    one_thread_a_core,
+    quota,
+    raised_priority,
+    usable,
+)
+from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
 from roofline.measurement.samples import Summary, summarise
-from roofline.measurement.schedule import LATEST, USUAL, Progress, sample
-from roofline.measurement.shape_table import ShapeTable
-from roofline.measurement.team import Team
-from roofline.measurement.tiles import allow_tiles
-from roofline.measurement.workers import Workers
+from roofline.measurement.threads import LibraryThreads, ThreadTeam, core_watch
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
@@ -61,7 +61,7 @@ def measure(
         raise InputError(
             f"{seconds:g} seconds of sampling are too {'few' if seconds < 1 else 'many'}", hint=f"from 1 to {LONGEST:g}"
         )
-    with ahead() as preferred:
+    with raised_priority() as preferred:
         return _measure(quick, library, seconds, preferred, progress)
 
 
@@ -76,10 +76,10 @@ def _measure(
     given = quota()
     if given is not None and given < len(one_thread_a_core(allowed)):
         missing.append(f"more cores: this process is given the time of {given:g} of them (a quota)")
-    with Team(processor.cores) as team:
+    with ThreadTeam(processor.cores) as team:
         counts = tuple(sorted({1, len(processor.cores)}))
-        watch()
-        workers = Workers(processor.cores)
+        core_watch()
+        workers = LibraryThreads(processor.cores)
         bench = Bench(team, compiler, QUICK_MEMORY if quick else MEMORY)
         try:
             probes = list(_probes(bench, counts, missing, quick))
@@ -93,7 +93,7 @@ def _measure(
                 else (ROUNDS, WINDOWS, SECONDS, LIMIT)
             )
             left = seconds or _left(usual, limit, monotonic() - start)
-            used_before = Others(allowed)
+            used_before = OtherLoad(allowed)
             finished = sample(probes, rounds=rounds, windows=windows, seconds=left, progress=progress)
             used = used_before.used()
         finally:

@@ -16,8 +16,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import bandwidth_on_curve, rate
 from roofline.measurement.library import GRAIN
 from roofline.measurement.points import Effect
-from roofline.measurement.result import Measurement
-from roofline.measurement.shape_table import ShapeTable
+from roofline.measurement.result import Measurement, ShapeTable
 from roofline.work import Key, Op, Work
 
 #: Kinds of operations that a library runs as matrix products over shapes, and what its table of them is called.

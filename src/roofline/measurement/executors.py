@@ -11,10 +11,9 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, MissingExtraError
-from roofline.measurement.core_watch import watch
-from roofline.measurement.library import setter
+from roofline.measurement.library import thread_setter
 from roofline.measurement.processor import own_cores
-from roofline.measurement.workers import Workers
+from roofline.measurement.threads import LibraryThreads, core_watch
 from roofline.notation.structure import Step
 from roofline.ops.registry import family_of
 from roofline.quantity import format_quantity
@@ -82,11 +81,13 @@ def torch_library() -> Library:
             return torch.ones(*dims, dtype=kind)
         return torch.rand(*dims).to(kind)
 
-    watch()
-    workers = Workers(own_cores())
-    return Library(
-        f"torch {torch.__version__}", torch, TORCH, make, lambda count: setter(torch, count, workers)(), workers.free
-    )
+    core_watch()
+    threads = LibraryThreads(own_cores())
+
+    def set_threads(count: int) -> None:
+        thread_setter(torch, count, threads)()
+
+    return Library(f"torch {torch.__version__}", torch, TORCH, make, set_threads, threads.free)
 
 
 def numpy_library() -> Library:

@@ -4,7 +4,13 @@ Every kernel is compiled together with the same harness, which times windows of 
 read the clock and their own CPU time, run, and read both again. Python's lock plays no part. They meet in two steps:
 until all are there they nap, so that the scheduler does not charge them for waiting and lets them run when it matters;
 then they spin for the few microseconds until all are awake. Before and after every window each looks whether its core
-is its own (:mod:`roofline.measurement.core_share`).
+is its own.
+
+A look tells whether others use the same core, which no account of this system shows. Two threads of one core take turns
+at fetching instructions. A run of instructions that do nothing goes as fast as they are fetched; a chain of additions,
+each waiting for the one before, goes at the clock's own pace whoever else is there. The ratio of their times is a
+constant of the core while it is alone and nearly twice that while another thread is busy on it, be it another program
+or, on a rented machine, another customer. A look takes a few microseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +20,6 @@ import time
 from typing import Any
 
 from roofline.errors import MissingExtraError, RooflineError
-from roofline.measurement.core_share import FRONT_END
 from roofline.measurement.kernels import Kernel
 from roofline.measurement.processor import Processor, this_processor
 
@@ -54,6 +59,88 @@ define internal i64 @now(i32 %which) noinline {
   %all = add i64 %sn, %n
   ret i64 %all
 }
+"""
+
+#: Instructions of a turn of the run that does nothing, additions of a turn of the chain, and turns of each: about
+#: two microseconds on a core of today.
+IDLE_STEPS, IDLE_TURNS, CHAIN_STEPS, CHAIN_TURNS = 240, 120, 64, 84
+
+#: Where the upper half of a look begins, and its lower half.
+HALF = 32
+LOWER = 2**HALF - 1
+
+_CHAIN = "\n".join(f"  %x{n + 1} = {('add', 'xor')[n % 2]} i64 %x{n}, %first" for n in range(CHAIN_STEPS))
+_IDLE = "\\0A".join(["nop"] * IDLE_STEPS)
+
+#: Machine code that looks once: the time of the run as millionths of the chain's in the upper 32 bits, the chain's in
+#: nanoseconds in the lower ones. The chain is taken before and after the run. Where these two differ by more than one
+#: in so many, since the clock changed, an interrupt came or the code was in no cache, it looks once more, then tells
+#: 0. Needs ``@now``. There is one copy of it: where code lies changes how fast it is fetched.
+APART = 32
+FRONT_END = f"""
+@odd = internal global i64 3
+
+define internal i64 @chain() noinline {{{{
+entry:
+  %first = load volatile i64, i64* @odd
+  %before = call i64 @now(i32 {{wall}})
+  %begin = call i64 @now(i32 {{wall}})
+  br label %turn
+turn:
+  %x0 = phi i64 [ %first, %entry ], [ %x{CHAIN_STEPS}, %turn ]
+  %n = phi i64 [ 0, %entry ], [ %next, %turn ]
+{_CHAIN}
+  %next = add i64 %n, 1
+  %more = icmp ult i64 %next, {CHAIN_TURNS}
+  br i1 %more, label %turn, label %end
+end:
+  store volatile i64 %x{CHAIN_STEPS}, i64* @odd
+  %over = call i64 @now(i32 {{wall}})
+  %whole = sub i64 %over, %begin
+  %reading = sub i64 %begin, %before
+  %took = sub i64 %whole, %reading
+  ret i64 %took
+}}}}
+
+define i64 @front_end() noinline {{{{
+entry:
+  br label %look
+look:
+  %tried = phi i64 [ 0, %entry ], [ 1, %unknown ]
+  %one = call i64 @chain()
+  %begin = call i64 @now(i32 {{wall}})
+  br label %turn
+turn:
+  %n = phi i64 [ 0, %look ], [ %next, %turn ]
+  call void asm sideeffect "{_IDLE}", ""()
+  %next = add i64 %n, 1
+  %more = icmp ult i64 %next, {IDLE_TURNS}
+  br i1 %more, label %turn, label %end
+end:
+  %over = call i64 @now(i32 {{wall}})
+  %two = call i64 @chain()
+  %took = sub i64 %over, %begin
+  %less = icmp ult i64 %one, %two
+  %least = select i1 %less, i64 %one, i64 %two
+  %most = select i1 %less, i64 %two, i64 %one
+  %apart = sub i64 %most, %least
+  %part = mul i64 %apart, {APART}
+  %steady = icmp ult i64 %part, %least
+  br i1 %steady, label %known, label %unknown
+known:
+  %scaled = mul i64 %took, 1000000
+  %ratio = udiv i64 %scaled, %least
+  %high = shl i64 %ratio, 32
+  %packed = or i64 %high, %least
+  %fits = icmp ult i64 %ratio, {2 ** (HALF - 1)}
+  %told = select i1 %fits, i64 %packed, i64 0
+  ret i64 %told
+unknown:
+  %first = icmp eq i64 %tried, 0
+  br i1 %first, label %look, label %silent
+silent:
+  ret i64 0
+}}}}
 """
 
 HARNESS = """

@@ -1,24 +1,159 @@
-"""A measurement as a machine file: TOML that the catalog's loader reads, with every figure's kernel and spread.
+"""Files of a measurement: the machine file that the catalog's loader reads, and a table as CSV.
 
-The chips ``this`` (all threads) and ``this-core`` (one) hold what bounds need; ``[measurement]`` holds all that was
-sampled, so that charts can be drawn again without measuring.
+A machine file is TOML. The chips ``this`` (all threads) and ``this-core`` (one) hold what bounds need, every figure
+with its kernel and spread; an accelerator is the chip ``this-device``, beside its data sheet. ``[measurement]`` holds
+all that was sampled, so that charts can be drawn again without measuring.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from roofline.errors import HardwareError
-from roofline.measurement.machine_chips import ALL, ONE, device_chip, processor_chip
-from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement
+from roofline.errors import HardwareError, InputError
+from roofline.hardware import chip
+from roofline.hardware.catalog import user_file
+from roofline.hardware.machine import Machine
+from roofline.measurement.levels import Level
+from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement, ShapeTable
 from roofline.measurement.samples import Summary
-from roofline.measurement.shape_table import ShapeTable
-from roofline.measurement.toml_text import numbers_toml, text_toml, texts_toml
+from roofline.quantity import format_quantity
+
+#: The chip that stands for all threads, the one for a single thread, and the one for an accelerator.
+ALL, ONE, DEVICE = "this", "this-core", "this-device"
+
+#: What a ceiling of an accelerator's link is called, and the memory level data then comes over.
+HOST_LINK = "from host"
+
+
+def processor_chip(key: str, measured: Measurement, threads: int, memory_bytes: float | None) -> Iterator[str]:
+    """Write the chip of a processor on a number of threads."""
+    told = measured.conditions
+    yield f"[chip.{key}]"
+    yield f"name = {text_toml(f'{told.processor}, {threads_text(threads)}, as measured')}"
+    yield f"cores = {threads}"
+    yield f"notes = {texts_toml([f'measured {told.date}', *measured.warnings()[:4]])}"
+    yield ""
+    for unit, name in (("vector", "register"), ("amx", "tile")):
+        yield from _unit(key, unit, name, measured, threads)
+    levels = measured.levels(threads)
+    for number, level in enumerate(reversed(levels)):
+        yield f"[[chip.{key}.memory]]"
+        yield f"level = {text_toml(level.name)}"
+        source = _source_of_level(measured, level, threads)
+        yield f"bandwidth = {figure_toml(level.bandwidth, source, told.date)}"
+        capacity = memory_bytes if level.capacity is None else level.capacity
+        if capacity is not None:
+            said = "as the system reports it" if level.capacity is None else "the largest working set that keeps it"
+            yield f'capacity = {{ value = {capacity:.0f}, source = {text_toml(said)}, basis = "measured" }}'
+        if number == 0:
+            pairs = ", ".join(f"[{size:.0f}, {value:.4g}]" for size, value in measured.best_curve(threads))
+            yield f"curve = [{pairs}]"
+        yield ""
+
+
+def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -> Iterator[str]:
+    """Write a unit: register or tile ceilings as peaks, the library's products as achievable fractions of them."""
+    peaks = {c.dtype: c for c in measured.ceilings if c.name == f"{name} {c.dtype}" and c.threads == threads}
+    if not peaks:
+        return
+    tiled = {c.dtype for c in measured.ceilings if c.name == f"tile {c.dtype}"}
+    clock = measured.ceiling("clock")
+    yield f"[chip.{key}.unit.{unit}]"
+    if clock is not None:
+        yield f"clock = {ceiling_toml(clock, measured.conditions.date)}"
+    for dtype, ceiling in peaks.items():
+        yield f"peak.{dtype} = {ceiling_toml(ceiling, measured.conditions.date)}"
+        library = measured.reached("library", threads, dtype)
+        if library is not None and not (unit == "vector" and dtype in tiled):
+            share = min(1.0, library.value / ceiling.value)
+            figure = figure_toml(share, library.kernel, measured.conditions.date, spread(library.summary))
+            yield f"achievable.{dtype} = {figure}"
+    yield f"irregular = {texts_toml(list(peaks))}"
+    yield ""
+
+
+def device_chip(measured: Measurement) -> Iterator[str]:
+    """Write the chip of an accelerator: fractions of its data sheet where the catalog has one, else plain figures."""
+    from roofline.hardware.catalog import chip_of_device, shipped_chip
+
+    told = measured.conditions
+    known = chip_of_device(told.processor)
+    yield f"[chip.{DEVICE}]"
+    yield f"name = {text_toml(f'{told.processor}, as measured')}"
+    yield f"notes = {texts_toml([f'measured {told.date}', *measured.warnings()[:4]])}"
+    if known is not None:
+        yield f"inherits = {text_toml(known)}"
+        yield ""
+        yield from _fractions(measured, shipped_chip(known))
+    else:
+        yield ""
+        yield from _plain_device(measured)
+
+
+def _fractions(measured: Measurement, sheet: Machine) -> Iterator[str]:
+    """Put what was reached beside the data sheet: achievable fractions of the peaks and of the main bandwidth."""
+    from roofline.hardware.rate import choose_unit, main_level
+
+    date = measured.conditions.date
+    for ceiling in measured.ceilings:
+        choice = choose_unit(sheet, "matrix", ceiling.dtype) if ceiling.name == "library" else None
+        if choice is not None and choice.dtype == ceiling.dtype:
+            share = min(1.0, ceiling.value / choice.unit.peaks[choice.dtype].value)
+            yield f"[chip.{DEVICE}.unit.{choice.unit.name}.achievable]"
+            yield f"{ceiling.dtype} = {figure_toml(share, ceiling.kernel, date, spread(ceiling.summary))}"
+            yield ""
+    main, levels = main_level(sheet), measured.levels(1)
+    if levels and main.bandwidth is not None:
+        share = min(1.0, levels[-1].bandwidth / main.bandwidth.value)
+        yield f"[[chip.{DEVICE}.memory]]"
+        yield f"level = {text_toml(main.name)}"
+        yield f"achievable = {figure_toml(share, _source_of_level(measured, levels[-1], 1), date)}"
+        yield ""
+
+
+def _plain_device(measured: Measurement) -> Iterator[str]:
+    date = measured.conditions.date
+    products = [ceiling for ceiling in measured.ceilings if ceiling.name == "library"]
+    if products:
+        yield f"[chip.{DEVICE}.unit.matrix]"
+        for ceiling in products:
+            yield f"peak.{ceiling.dtype} = {ceiling_toml(ceiling, date)}"
+        yield f"irregular = {texts_toml([ceiling.dtype for ceiling in products])}"
+        yield ""
+    levels = measured.levels(1)
+    for number, level in enumerate(reversed(levels)):
+        yield f"[[chip.{DEVICE}.memory]]"
+        yield f"level = {text_toml(level.name)}"
+        yield f"bandwidth = {figure_toml(level.bandwidth, _source_of_level(measured, level, 1), date)}"
+        if level.capacity is not None:
+            yield f'capacity = {{ value = {level.capacity:.0f}, basis = "measured" }}'
+        if number == 0:
+            pairs = ", ".join(f"[{size:.0f}, {value:.4g}]" for size, value in measured.best_curve(1))
+            yield f"curve = [{pairs}]"
+        yield ""
+    host = measured.ceiling(HOST_LINK)
+    if host is not None:
+        yield f"[[chip.{DEVICE}.memory]]"
+        yield 'level = "pcie"'
+        yield f"bandwidth = {ceiling_toml(host, date)}"
+        yield ""
+
+
+def _source_of_level(measured: Measurement, level: Level, threads: int) -> str:
+    """Name the kernel and the working set a level's bandwidth stands on."""
+    for curve in measured.curves:
+        for size, summary in curve.points:
+            if curve.threads == threads and summary.value == level.bandwidth:
+                return f"{curve.name}, {threads_text(threads)}, {format_quantity(size, 'B')}; {spread(summary)}"
+    return threads_text(threads)
+
 
 _FIGURES = ("value", "low", "high", "samples", "clean")
 _POINT = ("bytes", *_FIGURES)
@@ -246,3 +381,113 @@ def _summary(figures: Sequence[Any], doubts: Sequence[str], clock: float | None 
     if not all(0 < float(figure) < math.inf for figure in (value, low, high)):
         raise ValueError(f"{value}, {low} and {high}: figures are above 0")
     return Summary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts), clock)
+
+
+class MeasuredMachine(NamedTuple):
+    """What was ``measured``, the roof ``on`` the threads asked for, and that of ``one_thread``."""
+
+    measured: Measurement
+    on: Machine
+    one_thread: Machine
+
+
+def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | None = None) -> MeasuredMachine:
+    """Load a machine file of ``roofline measure``, by default the one that ``--on this`` reads.
+
+    Raises :class:`~roofline.errors.InputError` where there is none.
+    """
+    path = os.fspath(machine) if machine is not None else user_file("this.toml")
+    if machine is not None and not os.path.isfile(path):
+        raise InputError(f"there is no file {path!r}", hint=f"make it with `roofline measure -o {path}`")
+    if not os.path.isfile(path):
+        raise InputError("no measurement of this machine is known", hint="make one with `roofline measure`")
+    measured = read_machine_file(path)
+    several = len(measured.thread_counts()) > 1
+    one = chip(f"{path}#{ONE if several else ALL}")
+    return MeasuredMachine(measured, one if threads == 1 else chip(f"{path}#{ALL}"), one)
+
+
+CSV_COLUMNS = (
+    "kind", "name", "dtype", "threads", "working_set", "rows", "side", "unit", "value", "low", "high", "samples",
+    "clean", "confirmed",
+)  # fmt: skip
+
+
+def write_csv(measured: Measurement, path: str | os.PathLike[str]) -> None:
+    """Write a measurement as CSV in SI units; a column that does not apply is empty."""
+    try:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, CSV_COLUMNS, restval="")
+            writer.writeheader()
+            writer.writerows(csv_rows(measured))
+    except OSError as error:
+        raise InputError(f"cannot write {os.fspath(path)}: {error.strerror}", hint="name another file") from None
+
+
+def csv_rows(measured: Measurement) -> Iterator[dict[str, Any]]:
+    """Give the lines of the table."""
+    for c in measured.ceilings:
+        told = {"kind": "ceiling", "name": c.name, "dtype": c.dtype, "threads": c.threads, "unit": c.unit}
+        yield {**told, "working_set": "" if c.working_set is None else c.working_set, **_figures(c.summary)}
+    for curve in measured.curves:
+        told = {"kind": "curve", "name": curve.name, "threads": curve.threads, "unit": "B/s"}
+        for size, summary in curve.points:
+            yield {**told, "working_set": size, **_figures(summary)}
+    for table in measured.shapes:
+        told = {"kind": "shape", "name": table.name, "dtype": table.dtype, "threads": table.threads, "unit": "FLOP/s"}
+        for count, side, summary in table.points:
+            yield {**told, "rows": count, "side": side, **_figures(summary)}
+
+
+def _figures(summary: Summary) -> dict[str, Any]:
+    return {name: getattr(summary, name) for name in CSV_COLUMNS[-6:]}
+
+
+def ceiling_toml(ceiling: Ceiling, date: str) -> str:
+    """Write a ceiling as a figure with its kernel, threads and spread."""
+    return figure_toml(
+        ceiling.value, f"{ceiling.kernel}, {threads_text(ceiling.threads)}", date, spread(ceiling.summary)
+    )
+
+
+def figure_toml(value: float, source: str, date: str, note: str = "") -> str:
+    """Write a measured figure as a table of TOML."""
+    said = f", note = {text_toml(note)}" if note else ""
+    return (
+        f'{{ value = {value:.5g}, source = {text_toml(source)}, basis = "measured", date = {text_toml(date)}{said} }}'
+    )
+
+
+def spread(summary: Summary) -> str:
+    """Say the quartiles, on how many windows they rest, and how fast the cores went."""
+    meanwhile = f", at {summary.clock / 1e9:.2f} GHz" if summary.clock else ""
+    windows = f"{summary.samples} windows, {summary.clean:.0%} clean"
+    return f"quartiles {summary.low:.4g} to {summary.high:.4g} of {windows}{meanwhile}"
+
+
+def numbers_toml(summary: Summary) -> str:
+    """Write what a summary found as a list: value, quartiles, samples, share of clean windows."""
+    return f"[{summary.value:.6g}, {summary.low:.6g}, {summary.high:.6g}, {summary.samples}, {summary.clean:.4f}]"
+
+
+def threads_text(count: int) -> str:
+    """Say a number of threads.
+
+    >>> threads_text(2)
+    '2 threads'
+    """
+    return f"{count} thread{'s' * (count > 1)}"
+
+
+def texts_toml(items: Sequence[str]) -> str:
+    """Write a list of strings.
+
+    >>> texts_toml(["a", 'say "b"'])
+    '["a", "say \\\\"b\\\\""]'
+    """
+    return f"[{', '.join(map(text_toml, items))}]"
+
+
+def text_toml(value: str) -> str:
+    """Write a basic string of TOML: its escapes are those of JSON."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
 """Statistics for a machine that others use too: which samples count, what they say, what makes them doubtful.
 
 A sample is one short window of work. It counts when every thread really ran: CPU time at least 97 % of the wall time,
-on a core that nobody else used (:mod:`roofline.measurement.core_share`). Several rounds are interleaved over all
+on a core that nobody else used (:mod:`roofline.measurement.threads`). Several rounds are interleaved over all
 kernels, so that a busy second spoils one round and not one kernel; the answer is the median of the best round, with
 that round's quartiles.
 
@@ -23,10 +23,11 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from roofline.measurement.core_share import OWN
-
 #: The least share of the wall time that every thread must have run for a window to count.
 CLEAN = 0.97
+
+#: The least share of its instruction fetching that a core must have to itself for a window to count.
+OWN = 0.9
 
 #: Two clusters of samples this far apart, each with at least this share of them, are two states of the machine.
 MODES_APART, MODE_SHARE = 0.15, 0.2

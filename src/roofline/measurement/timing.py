@@ -16,14 +16,13 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, with_choices
 from roofline.measurement.effects import Setting, effects, has_roof, threads_used
 from roofline.measurement.executors import Library, any_library, executor, result_format
-from roofline.measurement.here import Here, this_machine
+from roofline.measurement.machine_file import MeasuredMachine, this_machine
 from roofline.measurement.points import Point
-from roofline.measurement.priority import ahead
-from roofline.measurement.probes import Probe, timed
+from roofline.measurement.probes import Probe, sample, timed
+from roofline.measurement.processor import raised_priority
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import Measured, read_measured
 from roofline.measurement.samples import Sample, Summary, summarise
-from roofline.measurement.schedule import sample
 from roofline.notation import program
 from roofline.notation.canonical import step_text
 from roofline.notation.structure import Step
@@ -43,10 +42,10 @@ WARM_UP = 0.05
 FLUSH = 128 * 2**20
 
 
-@ahead()
+@raised_priority()
 def run(
     *expressions: str,
-    at: Here | None = None,
+    at: MeasuredMachine | None = None,
     sizes: Mapping[str, Any] | None = None,
     threads: int | None = None,
     cold: bool = False,
@@ -56,9 +55,9 @@ def run(
 ) -> list[Point]:
     """Time every operation of some lines here, and put it under the roof of this machine as it was measured.
 
-    ``at`` is that machine (:func:`~roofline.measurement.here.this_machine`), by default the one ``--on this`` reads.
-    ``cold`` empties the caches before every run. Sizes come by name too (``M=64``); one without a value is an error, as
-    is a machine nobody has measured.
+    ``at`` is that machine (:func:`~roofline.measurement.machine_file.this_machine`), by default the one ``--on this``
+    reads. ``cold`` empties the caches before every run. Sizes come by name too (``M=64``); one without a value is an
+    error, as is a machine nobody has measured.
     """
     measured, on, one_thread = at or this_machine(threads=threads)
     sizes = {**(sizes or {}), **more_sizes}

@@ -1,6 +1,7 @@
-"""Team: real threads, each pinned to a core, that run compiled windows together.
+"""Threads: pinned ones of ours that run compiled windows together, a library's own, and whether their cores are theirs.
 
-The compiled functions release Python's lock, so the threads run at once; they start together at the harness's barrier.
+The compiled functions release Python's lock, so the threads of a team run at once; they start together at the harness's
+barrier.
 """
 
 from __future__ import annotations
@@ -11,15 +12,72 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from queue import Empty, SimpleQueue
 from statistics import fmean
+from time import sleep
 from typing import Any
 
-from roofline.measurement.core_share import CoreShare, clock
+from roofline.errors import RooflineError
 from roofline.measurement.kernels import LINE
-from roofline.measurement.machine_code import BARRIER, FIELDS
+from roofline.measurement.machine_code import BARRIER, CHAIN_STEPS, CHAIN_TURNS, FIELDS, HALF, LOWER, Compiler
+from roofline.measurement.processor import tasks
 from roofline.measurement.samples import Sample
+
+#: Looks that are judged together, and the share of them that may be faster than a core can be: a clock that changed.
+BATCH, ODD = 2000, 0.003
+
+
+def clock(*looks: int) -> float | None:
+    """Tell the clock in Hz at some looks, None where none could tell.
+
+    >>> clock(1 << 32 | 2000, 0)
+    2688000000.0
+    """
+    found = [look & LOWER for look in looks if look]
+    return CHAIN_STEPS * CHAIN_TURNS * 1e9 * len(found) / sum(found) if found else None
+
+
+class CoreShare:
+    """Turns what looks at a core found into shares: the fastest of many looks is a core that is its own.
+
+    >>> alone, shared = 1000 << HALF, 2000 << HALF
+    >>> core = CoreShare()
+    >>> core.learn(lambda: alone)
+    >>> core.of(alone), core.of(alone, shared), core.of(0)
+    (1.0, 0.5, 0.0)
+    """
+
+    def __init__(self) -> None:
+        self._looks: list[int] = []
+        self._fastest = 0
+        self._told, self._silent = 0, 0
+
+    def of(self, *looks: int) -> float:
+        """The least share that some looks tell of; none where one could not tell, all before there were enough.
+
+        Where a machine's clock is so coarse that most looks tell nothing, those that do not are no sign.
+        """
+        ratios = [look >> HALF for look in looks]
+        silent = ratios.count(0)
+        self._silent += silent
+        self._told += len(ratios) - silent
+        self._looks += [ratio for ratio in ratios if ratio]
+        if len(self._looks) >= BATCH:
+            fast = sorted(self._looks)[int(ODD * len(self._looks))]
+            self._fastest = min(self._fastest or fast, fast)
+            self._looks.clear()
+        if not self._fastest:
+            return 1.0
+        if silent and self._silent < self._told:
+            return 0.0
+        return min(1.0, self._fastest / max(ratios)) if any(ratios) else 1.0
+
+    def learn(self, look: Callable[[], int]) -> None:
+        """Look as often as it takes to know what the core does alone."""
+        for _ in range(BATCH):
+            self.of(look())
+
 
 #: Arrays of one buffer do not start at the same place within a page, where stores would hold up loads.
 STAGGER = 17 * LINE
@@ -107,7 +165,7 @@ class _Batch:
             self.bell.put(None)
 
 
-class Team:
+class ThreadTeam:
     """Threads that wait for jobs; as a context manager it ends them."""
 
     def __init__(self, cores: Sequence[int]) -> None:
@@ -122,7 +180,7 @@ class Team:
         for thread in self._threads:
             thread.start()
 
-    def __enter__(self) -> Team:
+    def __enter__(self) -> ThreadTeam:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -221,3 +279,101 @@ def samples_of(readings: Sequence[Sequence[Reading]], amount: float) -> list[Sam
         known = [hertz for hertz in clocks if hertz is not None]
         found.append(Sample(amount / (max(wall, 1) * 1e-9), shares, min(cores), fmean(known) if known else None))
     return found
+
+
+#: With more threads than this only the calling one's core is looked at: having all look would take as long as a window.
+MOST_WATCHED = 8
+
+#: Seconds in which the threads that looked lie down again; else they would do so while the next call runs.
+YIELD = 1e-5
+
+
+class CoreWatch:
+    """Tells whether the cores of a call from Python are its own: that of the calling thread and those of a library's.
+
+    The calling thread looks at its own core. A library's threads cannot be made to look, so a thread of ours on each of
+    their cores does, between calls: it takes a few microseconds of a core whose thread waits for work. Without llvmlite
+    nothing is seen, and every core counts as its own.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._compiler: Compiler | None = Compiler()
+            self._look: Callable[[], int] = self._compiler.front_end()
+        except (RooflineError, OSError, RuntimeError):
+            self._compiler = None
+            return
+        cores = self._compiler.processor.cores[1:MOST_WATCHED]
+        self._own, self._team = CoreShare(), ThreadTeam(cores) if cores else None
+        self._own.learn(self._look)
+        if self._team is not None:
+            self._team.learn(self._look)
+
+    def look(self, threads: int) -> tuple[int, ...]:
+        """Look once at the cores of so many threads, the calling one's first."""
+        if self._compiler is None:
+            return ()
+        if self._team is None or not 1 < threads <= MOST_WATCHED:
+            return (self._look(),)
+        found = (self._look(), *self._team.look(self._look, threads - 1))
+        sleep(YIELD)
+        return found
+
+    def share(self, before: tuple[int, ...], after: tuple[int, ...]) -> float:
+        """The least share of a core that looks before and after a call tell of."""
+        if self._compiler is None:
+            return 1.0
+        (own, *others), (own_after, *others_after) = before, after
+        share = self._own.of(own, own_after)
+        return min(share, self._team.least_share(others, others_after)) if self._team and others else share
+
+    def clock(self, before: tuple[int, ...], after: tuple[int, ...]) -> float | None:
+        """The Hz of the calling thread's core, None where it is not known."""
+        return clock(*before[:1], *after[:1])
+
+
+@cache
+def core_watch() -> CoreWatch:
+    """The watch of this process, which gets to know its cores.
+
+    It is to be made before any thread is held on one core, and before a library's own threads are told from others:
+    the cores are those the caller may use at the first call.
+    """
+    return CoreWatch()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=core_watch.cache_clear)
+
+
+class LibraryThreads:
+    """Holds the calling thread on the first core and a library's own threads on the others, where the system can.
+
+    Left alone, a scheduler may put two of them on one core beside an idle one, or move them as soon as others want to
+    run. A library's threads are those begun after this was made.
+    ``free`` lets all of them run anywhere again.
+    """
+
+    def __init__(self, cores: Sequence[int]) -> None:
+        self.cores = tuple(cores)
+        self._known = tasks()
+        self._anywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+    def hold(self) -> None:
+        """Place the calling thread and the workers begun until now."""
+        if self._anywhere:
+            _pin(0, {self.cores[0]})
+            others = self.cores[1:] or self.cores
+            for number, task in enumerate(sorted(tasks() - self._known)):
+                _pin(task, {others[number % len(others)]})
+
+    def free(self) -> None:
+        """Let the calling thread and the workers run on every core again."""
+        if self._anywhere:
+            for task in (0, *(tasks() - self._known)):
+                _pin(task, self._anywhere)
+
+
+def _pin(task: int, cores: set[int]) -> None:
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(task, cores)

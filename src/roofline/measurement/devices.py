@@ -1,22 +1,27 @@
-"""An accelerator through PyTorch: CUDA and ROCm, which PyTorch drives by the same names.
+"""Accelerators as libraries drive them: CUDA and ROCm through PyTorch, TPUs and whatever else JAX finds.
 
-Copies within a cache take less time than the host needs to enqueue one, so that their bandwidth would be the host's:
-they are captured once as a graph, which the device repeats by itself.
+PyTorch drives CUDA and ROCm by the same names. Copies within a cache take less time than the host needs to enqueue one,
+so that their bandwidth would be the host's: they are captured once as a graph, which the device repeats by itself.
+
+JAX tells no device times: work is enqueued, the last result waited for, and the wall time shared out, so that only a
+long run of work says something. On a machine without an accelerator it finds the processor.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
 from math import ceil
+from time import perf_counter
 from typing import Any
 
 from roofline.errors import InputError, MissingExtraError
 from roofline.measurement.accelerator import COLD_BYTES, Enqueue
 
 #: Formats tried, by PyTorch's names; one the device cannot multiply is left out.
-FORMATS = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+TORCH_FORMATS = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 
 #: The 8-bit format whose product PyTorch scales by factors beside it: its name, and that on AMD's CDNA 3.
 SCALED = {"fp8_e4m3": ("float8_e4m3fn", "float8_e4m3fnuz")}
@@ -96,7 +101,7 @@ class TorchDevice:
     def dtypes(self) -> Sequence[str]:
         """Formats whose product runs."""
         tf32 = ("tf32",) if self._has_tf32() else ()
-        return [dtype for dtype in (*FORMATS, *tf32, *SCALED) if self._runs(dtype)]
+        return [dtype for dtype in (*TORCH_FORMATS, *tf32, *SCALED) if self._runs(dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
         """A product into memory that is there already."""
@@ -109,7 +114,7 @@ class TorchDevice:
             a, b = (torch.randn(s, device=self.place).to(narrow) for s in ((m, k), (n, k)))
             one = torch.ones((), device=self.place)
             return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
-        kind = getattr(torch, FORMATS["fp32" if dtype == "tf32" else dtype])
+        kind = getattr(torch, TORCH_FORMATS["fp32" if dtype == "tf32" else dtype])
         a, b = (torch.randn(s, device=self.place).to(kind) for s in ((m, k), (k, n)))
         out = torch.empty(m, n, dtype=kind, device=self.place)
 
@@ -207,3 +212,136 @@ class TorchDevice:
         except LACKING:
             return False
         return True
+
+
+#: Formats tried, by NumPy's names; one the device cannot multiply is left out.
+JAX_FORMATS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+
+#: Bytes of memory assumed where the device does not tell: enough for sizes beyond any cache.
+ASSUMED_MEMORY = 8.0 * 2**30
+
+
+class JaxDevice:
+    """A device of this process, of ``jax.local_devices()``: those of other hosts it cannot reach.
+
+    fp32 products run in fp32, not in the TF32 or bfloat16 that JAX takes for them by itself.
+    """
+
+    def __init__(self, index: int = 0) -> None:
+        try:
+            import jax
+            import jax.numpy as jnp
+        except ImportError:
+            raise MissingExtraError("jax", "jax") from None
+        found = jax.local_devices()
+        if index >= len(found):
+            raise InputError(f"there is no device {index}", hint=f"JAX sees {len(found)}")
+        self.jax: Any = jax
+        self.jnp: Any = jnp
+        self.device = found[index]
+        self._last: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name JAX reports."""
+        return str(self.device.device_kind)
+
+    @property
+    def memory(self) -> float:
+        """Bytes of its memory, where it tells."""
+        told = self.device.memory_stats() or {}
+        return float(told.get("bytes_limit", ASSUMED_MEMORY))
+
+    def dtypes(self) -> Sequence[str]:
+        """Formats whose product runs."""
+        return [dtype for dtype in JAX_FORMATS if self._runs(dtype)]
+
+    def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
+        """A product whose result is accumulated as the format's hardware does."""
+        wide = self.jnp.int32 if dtype == "int8" else None
+        precision = self.jax.lax.Precision.HIGHEST if dtype == "fp32" else None
+        a, b = self._any((m, k), JAX_FORMATS[dtype]), self._any((k, n), JAX_FORMATS[dtype])
+        call = self.jax.jit(lambda x, y: self.jnp.matmul(x, y, precision=precision, preferred_element_type=wide))
+        return self._enqueue(call, a, b)
+
+    def copy(self, size: int, cold: bool = False) -> Enqueue:
+        """A copy within its memory; adding one keeps the compiler from leaving it out. Cold ones write anew too."""
+        call = self.jax.jit(lambda x: x + self.jnp.uint8(1))
+        arrays = max(1, COLD_BYTES // (2 * size)) if cold else 1
+        turns = cycle([self._ones((size,), "uint8") for _ in range(arrays)])
+        written: deque[Any] = deque(maxlen=arrays)
+
+        def enqueue() -> None:
+            self._last = call(next(turns))
+            written.append(self._last)
+
+        return enqueue
+
+    def triad(self, size: int) -> Enqueue:
+        """b + s·c."""
+        b, c = self._ones((size // 4,), "float32"), self._ones((size // 4,), "float32")
+        return self._enqueue(self.jax.jit(lambda x, y: x + 3.0 * y), b, c)
+
+    def nothing(self) -> Enqueue:
+        """One addition."""
+        return self._enqueue(self.jax.jit(lambda x: x + 1.0), self._ones((), "float32"))
+
+    def links(self) -> dict[str, Callable[[int], Enqueue]]:
+        """The host, every other device, and an all-reduce among all of them."""
+        found: dict[str, Callable[[int], Enqueue]] = {"from host": self._from_host}
+        devices = self.jax.local_devices()
+        others = [(number, other) for number, other in enumerate(devices) if other != self.device]
+        found |= {f"peer {number}": partial(self._to_peer, other) for number, other in others}
+        return found | ({"all-reduce": self._all_reduce} if others else {})
+
+    def seconds(self, work: Enqueue, times: int) -> float:
+        """Wall time from the first piece of work to the last result."""
+        start = perf_counter()
+        for _ in range(times):
+            work()
+        self.jax.block_until_ready(self._last)
+        return perf_counter() - start
+
+    def _enqueue(self, call: Callable[..., Any], *operands: Any) -> Enqueue:
+        def enqueue() -> None:
+            self._last = call(*operands)
+
+        return enqueue
+
+    def _ones(self, dims: tuple[int, ...], kind: str) -> Any:
+        return self.jax.device_put(self.jnp.ones(dims, kind), self.device)
+
+    def _any(self, dims: tuple[int, ...], kind: str) -> Any:
+        """Numbers made up: all alike, they would take less power than any real ones."""
+        random = self.jax.random
+        if kind == "int8":
+            made = random.randint(random.key(0), dims, -128, 128, self.jnp.int8)
+        else:
+            made = random.normal(random.key(0), dims, self.jnp.float32).astype(kind)
+        return self.jax.device_put(made, self.device)
+
+    def _runs(self, dtype: str) -> bool:
+        try:
+            self.seconds(self.product(dtype, 64, 64, 64), 1)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            return False
+        return True
+
+    def _to_peer(self, other: Any, size: int) -> Enqueue:
+        return self._enqueue(lambda x: self.jax.device_put(x, other), self._ones((size,), "uint8"))
+
+    def _all_reduce(self, size: int) -> Enqueue:
+        """One array on every device, summed over all of them."""
+        count = len(self.jax.local_devices())
+        call = self.jax.pmap(lambda x: self.jax.lax.psum(x, "all"), axis_name="all")
+        return self._enqueue(call, call(self.jnp.zeros((count, max(1, size // 4)), "float32")))
+
+    def _from_host(self, size: int) -> Enqueue:
+        import numpy as np
+
+        here = np.ones(size, np.uint8)
+
+        def enqueue() -> None:
+            self._last = self.jax.device_put(here, self.device)
+
+        return enqueue
