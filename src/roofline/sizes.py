@@ -40,16 +40,26 @@ def is_symbol(value: Any) -> bool:
     return sympy is not None and isinstance(value, sympy.Basic)
 
 
+def is_number(value: Any) -> bool:
+    """Say whether ``value`` is one plain number: no array, no symbol."""
+    return isinstance(value, int | float)
+
+
+def is_zero(value: Any) -> bool:
+    """Say whether ``value`` is the number 0."""
+    return is_number(value) and bool(value == 0)
+
+
 def is_one(value: Any) -> bool:
-    """Say whether ``value`` is the whole number 1, or an array of nothing else.
+    """Say whether ``value`` is the number 1, or an array of nothing else.
 
     >>> import numpy as np
-    >>> is_one(1), is_one(np.array([1, 1])), is_one(np.array([1, 2])), is_one(None)
-    (True, True, False, False)
+    >>> is_one(1), is_one(np.array([1, 1])), is_one(np.array([1, 2])), is_one(symbol("n")), is_one(None)
+    (True, True, False, False, False)
     """
     if is_array(value):
         return bool((value == 1).all())
-    return isinstance(value, int) and value == 1
+    return is_number(value) and bool(value == 1)
 
 
 def symbol(name: str) -> Any:

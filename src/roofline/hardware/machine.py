@@ -12,7 +12,7 @@ from typing import Any
 
 from roofline.errors import HardwareError
 from roofline.frozen import Frozen
-from roofline.sizes import Size, is_array, is_symbol, maximum, minimum, product
+from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, minimum, product
 from roofline.statements import Assumption
 
 #: The kind of the units people name; any other name needs ``kind``.
@@ -236,7 +236,7 @@ class Mesh:
     @property
     def single(self) -> frozenset[str]:
         """Names of the axes of one chip, over which nothing is sent; an array of sizes is never one."""
-        return frozenset(axis.name for axis in self.axes if isinstance(axis.size, int) and axis.size == 1)
+        return frozenset(axis.name for axis in self.axes if not is_array(axis.size) and is_one(axis.size))
 
     def __iter__(self) -> Iterator[MeshAxis]:
         return iter(self.axes)

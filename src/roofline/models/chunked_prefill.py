@@ -24,7 +24,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.generating import form_of, single, timed
 from roofline.models.serving import serve_bound
-from roofline.models.step import is_zero
+from roofline.sizes import is_zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from roofline import dtypes
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.quantisation import Quantisation
-from roofline.models.step import divided, is_zero
+from roofline.models.step import divided
 from roofline.models.weights import Storage, Weight
-from roofline.sizes import Size, ceil_div, check, is_array, is_symbol
+from roofline.sizes import Size, ceil_div, check, is_array, is_symbol, is_zero
 from roofline.work import Tensor
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.sizes import Size, is_array, is_symbol
+from roofline.sizes import Size
 
 #: Options of a prefill that a decode step does not take.
 PREFILL_ONLY = ("past", "logits", "images", "image_size")
@@ -69,8 +69,3 @@ def divided(size: Size, ways: Size) -> Size:
     if isinstance(size, int) and isinstance(ways, int) and size % ways == 0:
         return size // ways
     return size / ways
-
-
-def is_zero(size: Size) -> bool:
-    """Say whether a size is plainly nothing (an array or a symbol never is)."""
-    return not is_array(size) and not is_symbol(size) and size == 0

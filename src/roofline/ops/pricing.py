@@ -25,7 +25,7 @@ from roofline.ops.elementwise import COMPLEX, PER_ELEMENT, PerElement
 from roofline.ops.norm import COSTS as NORM_COSTS
 from roofline.ops.reduction import PER_RESULT, TRANSCENDENTALS
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
-from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product
+from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_one, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
 Tensors = Sequence[Tensor]
@@ -85,7 +85,7 @@ def matmul(
     """
     multiply, add = real_flops(reads[0].dtype, reads[1].dtype)
     dtype = compute or arithmetic(reads[:2])
-    unit = "vector" if _is_one(m) and _is_one(n) else "matrix"
+    unit = "vector" if is_one(m) and is_one(n) else "matrix"
     work = Work.flops(unit, dtype, batch * m * n * k * (multiply + add))
     if len(reads) > 2:
         work += Work.flops("vector", arithmetic(writes), batch * m * n)
@@ -181,7 +181,7 @@ def convolution(
     macs = batch * positions * kernel * channels
     dtype = compute or arithmetic(reads[:2])
     work = Work.flops("matrix", dtype, 2 * macs)
-    if not _is_zero(bias):
+    if not is_zero(bias):
         work += Work.flops("vector", dtype, bias)
     dims = {"m": batch * positions, "n": out_per_group, "k": in_per_group * kernel, "batch": groups}
     options = {"macs": macs}
@@ -243,7 +243,7 @@ def vector(
 ) -> Op:
     """Anything on the vector unit: stated FLOPs over the tensors that move."""
     dtype = compute or arithmetic([*reads, *writes])
-    work = Work() if _is_zero(flops) else Work.flops("vector", dtype, flops)
+    work = Work() if is_zero(flops) else Work.flops("vector", dtype, flops)
     options: dict[str, Any] = {} if one_each is None else {"one_each": one_each}
     op = Op(name, kind, work, tuple(reads), tuple(writes), options=options, note=note)
     facts = {"elements": written(op) if elements is None else elements, "transcendentals": transcendentals}
@@ -293,7 +293,7 @@ def fourier(name: str, reads: Tensors, writes: Tensors, *, rows: Size, n: Size, 
     Half of it where one side is ``real``. The count is the customary one of the radix-2 algorithm (Van Loan,
     Computational Frameworks for the FFT, 1992, section 1.4; as FFTW's benchmarks use it), for any n.
     """
-    flops = rows * 5 * n * levels if not _is_one(n) else 0
+    flops = rows * 5 * n * levels if not is_one(n) else 0
     flops = exact_div(flops, 2) if real else flops
     amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
     return vector(name, "fft", reads, writes, flops=amount, elements=rows * n, dims={"n": n})
@@ -374,7 +374,7 @@ def collective(
     devices take part, where that is known (:mod:`roofline.programs.network`).
     """
     sent = ring(does, nbytes, devices)
-    if _is_zero(sent):
+    if is_zero(sent):
         return Op(name, "collective", Work(), tuple(reads), tuple(writes), {"devices": devices})
     dims = {"devices": devices, "bytes": nbytes}
     options = {"collective": does, "groups": tuple(groups)}
@@ -386,11 +386,3 @@ def collective(
 def unknown(name: str, reads: Tensors, writes: Tensors, reason: str = "no rule") -> Op:
     """An operation without a rule: its tensors are known, its arithmetic is not; it is listed as a gap."""
     return Op(name, UNKNOWN, Work(), tuple(reads), tuple(writes), note=reason)
-
-
-def _is_zero(value: Size) -> bool:
-    return isinstance(value, int | float) and value == 0
-
-
-def _is_one(value: Size) -> bool:
-    return isinstance(value, int | float) and value == 1
