@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from roofline import dtypes
 from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import is_zero
 from roofline.models.weights import Weight
 from roofline.ops.attention import visible_pairs
-from roofline.sizes import Size, check
+from roofline.sizes import Size, check, is_zero
 from roofline.work import Op, Tensor, Work
 
 

@@ -23,10 +23,10 @@ from roofline.models.blocks.vision import PoolPatches
 from roofline.models.config import load
 from roofline.models.description import WHOLE_BATCH, Block, ImageSize, Model
 from roofline.models.operation_builder import OperationBuilder, StorageOf
-from roofline.models.step import Step, is_zero
+from roofline.models.step import Step
 from roofline.models.weights import Weight
 from roofline.ops.embedding import embedding
-from roofline.sizes import Size, check, is_array, is_symbol, maximum
+from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum
 from roofline.work import Op, Tensor
 
 

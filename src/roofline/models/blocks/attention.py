@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from roofline import dtypes
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import is_zero
 from roofline.models.weights import Weight
 from roofline.ops.attention import visible_pairs
 from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_PAIR
-from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum
+from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_zero, maximum, minimum
 from roofline.work import Op, Tensor, Work
 
 

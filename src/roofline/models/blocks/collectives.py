@@ -21,12 +21,12 @@ from roofline import dtypes
 from roofline.hardware.machine import MeshAxis
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import divided, is_zero
+from roofline.models.step import divided
 from roofline.models.weights import Weight
 from roofline.ops.collective import cost
 from roofline.ops.collective_choice import Chooser
 from roofline.ops.collective_picks import Density
-from roofline.sizes import Size, product
+from roofline.sizes import Size, is_zero, product
 from roofline.work import Op, Tensor
 
 #: How collectives go: by a named algorithm, as a chooser says, or as is usual.

@@ -21,11 +21,10 @@ from dataclasses import dataclass, replace
 from roofline.models.blocks.attention import attention_core, compressed_pairs, rotate, selected_pairs
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import is_zero
 from roofline.models.weights import Weight
 from roofline.ops.attention import visible_pairs
 from roofline.ops.contraction import contraction
-from roofline.sizes import Size, floor_div, minimum
+from roofline.sizes import Size, floor_div, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
 

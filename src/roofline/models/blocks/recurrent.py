@@ -30,9 +30,8 @@ from dataclasses import dataclass
 
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import is_zero
 from roofline.models.weights import Weight
-from roofline.sizes import Size
+from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work
 
 
