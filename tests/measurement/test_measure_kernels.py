@@ -221,7 +221,7 @@ def test_tiles_do_what_they_count(compiler):
         ("x86_64-unknown-linux-gnu", "sandybridge", "x86_64", {"avx"}, "vmulps"),
         ("x86_64-unknown-linux-gnu", "westmere", "x86_64", {"sse4.2"}, "mulps"),
         ("x86_64-unknown-linux-gnu", "sapphirerapids", "x86_64", {"avx512f", "amx-bf16", "amx-int8"}, "tdpbssd"),
-        ("x86_64-unknown-linux-gnu", "alderlake", "x86_64", {"avx", "fma", "avxvnni"}, "{vex} vpdpbusd"),
+        ("x86_64-unknown-linux-gnu", "alderlake", "x86_64", {"avx", "fma", "avxvnni"}, "{vex}\tvpdpbusd"),
         ("aarch64-unknown-linux-gnu", "neoverse-v2", "aarch64", {"neon"}, "fmla"),
     ],
 )
