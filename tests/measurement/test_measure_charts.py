@@ -140,7 +140,7 @@ def test_the_table_shows_what_the_levels_stand_on():
     lifted = replace(found, value=levels[0].bandwidth * 0.9)
     points = (*curve.points[:first], (size, lifted), *curve.points[first + 1 :])
     for level, inner in zip(levels, (None, *levels), strict=False):
-        told = level.told_by(replace(curve, points=points).values(), inner and inner.capacity)
+        told = level.points_within(replace(curve, points=points).values(), inner and inner.capacity)
         cell = max(value for _, value in told)
         assert cell <= level.bandwidth * 1.001
 

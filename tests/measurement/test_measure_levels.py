@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made import made, summary
 
-from roofline.measurement.levels import find_levels, typical
+from roofline.measurement.levels import agreed_curve, find_levels
 from roofline.measurement.result import Curve
 
 
@@ -63,7 +63,7 @@ def two_states(points, share, seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_kernels_that_are_disturbed_one_by_one_agree_on_the_levels(seed):
     kernels = [two_states(curve(SERVER, noise=0.03, blur=2.0, seed=seed + n), 0.77, 3 * seed + n) for n in range(3)]
-    found = find_levels(typical(kernels), most=4)
+    found = find_levels(agreed_curve(kernels), most=4)
     assert [level.name for level in found] == ["l1", "l2", "l3", "dram"]
     for level, (capacity, _) in zip(found[:-1], SERVER, strict=False):
         assert capacity / 3 <= level.capacity <= capacity * 2
@@ -121,7 +121,7 @@ def test_no_point_of_the_innermost_level_is_too_fast_for_it():
     """Where others held up most of the smallest working sets, those left alone tell what the level can do."""
     [first, *_] = find_levels(curve(SERVER))
     triad = list(zip((13e3, 17e3, 24e3, 28e3, 34e3), (728e9, 640e9, 915e9, 913e9, 600e9), strict=True))
-    assert max(v for _, v in first.told_by(triad, None)) == 915e9
+    assert max(v for _, v in first.points_within(triad, None)) == 915e9
 
 
 def test_a_kernel_that_still_runs_at_the_level_before_does_not_lift_a_level():

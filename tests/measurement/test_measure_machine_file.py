@@ -17,7 +17,6 @@ from roofline.measurement import read_machine_file, to_toml, write_machine_file
 from roofline.measurement.machine_file import check_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import ALONE, SHARED
-from roofline.measurement.show import record, table
 
 
 @pytest.fixture
@@ -124,8 +123,8 @@ def test_figures_that_nothing_confirms_make_a_machine_contended():
     few = replace(found, ceilings=(replace(found.ceilings[0], summary=lonely), *found.ceilings[1:]))
     assert 0 < few.unconfirmed < 0.05
     assert not few.contended
-    assert record(few)["ceilings"][0]["confirmed"] is False
-    assert sum(line["confirmed"] for line in record(few)["ceilings"]) == len(few.ceilings) - 1
+    assert few.to_dict()["ceilings"][0]["confirmed"] is False
+    assert sum(line["confirmed"] for line in few.to_dict()["ceilings"]) == len(few.ceilings) - 1
     [load, *others] = found.curves
     many = replace(found, curves=(replace(load, points=tuple((size, lonely) for size, _ in load.points)), *others))
     assert many.contended
@@ -134,7 +133,7 @@ def test_figures_that_nothing_confirms_make_a_machine_contended():
 
 def test_a_figure_in_doubt_is_marked(capsys):
     def shown(measured):
-        Console(width=140).print(table(measured))
+        Console(width=140).print(measured)
         return capsys.readouterr().out
 
     found = made()

@@ -97,12 +97,10 @@ def command(
 
 def _show(measured: Measurement, as_json: bool) -> None:
     """Print what was measured."""
-    from roofline.measurement.show import record, table
-
     if as_json:
-        show_json(record(measured))
+        show_json(measured.to_dict())
     else:
-        show(table(measured))
+        show(measured)
 
 
 def _sheet(against: str | None, roofline: str | None) -> Machine | None:

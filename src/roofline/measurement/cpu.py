@@ -24,7 +24,7 @@ from roofline.measurement.processor import (
     usable,
 )
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
-from roofline.measurement.samples import Summary, summarise
+from roofline.measurement.samples import SHARED_UNIT, Summary, summarise
 from roofline.measurement.threads import LibraryThreads, ThreadTeam, core_watch
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
@@ -186,7 +186,7 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
         if went and probe.per_cycle and probe.name.startswith(TILE):
             of_theory = summary.value / (probe.per_cycle * went)
             if of_theory < SHARED:
-                said = f"shared core: {of_theory:.2f} of clock x width"
+                said = f"{SHARED_UNIT}: {of_theory:.2f} of clock x width"
                 summary = replace(summary, doubts=(*summary.doubts, said))
         name = probe.name
         one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)

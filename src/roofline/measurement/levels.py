@@ -51,8 +51,8 @@ class Level:
     capacity: float | None
     first: float
 
-    def told_by(self, points: Sequence[tuple[float, float]], inner: float | None) -> list[tuple[float, float]]:
-        """Keep the points of one kernel that tell of this level; the level before holds ``inner`` bytes."""
+    def points_within(self, points: Sequence[tuple[float, float]], inner: float | None) -> list[tuple[float, float]]:
+        """Keep the points of one kernel that lie within this level; the level before holds ``inner`` bytes."""
         end = self.capacity or math.inf
         inside = [point for point in points if self.first <= point[0] <= end]
         if self.capacity is None:
@@ -161,13 +161,13 @@ def _merged(groups: list[tuple[int, int]], logs: Sequence[float]) -> list[tuple[
     return joined
 
 
-def held(loads: Sequence[tuple[float, float]], level: Level, following: float) -> float:
+def extended_capacity(loads: Sequence[tuple[float, float]], level: Level, following: float) -> float:
     """Find the largest working set below the ``following`` level's that a kernel still loads at a level's bandwidth.
 
     A kernel of several arrays stands in a cache with gaps between them, and so ends before one that only loads.
 
     >>> level = Level("l1", 9.0, 2.0, 1.0)
-    >>> held([(1, 9.0), (2, 9.0), (4, 8.5), (8, 3.0), (16, 3.0)], level, 16.0)
+    >>> extended_capacity([(1, 9.0), (2, 9.0), (4, 8.5), (8, 3.0), (16, 3.0)], level, 16.0)
     4
     """
     end = level.capacity or level.first
@@ -189,14 +189,14 @@ def _without_smallest_step(groups: Runs, ends: Runs, logs: Sequence[float]) -> t
     return joined, [*ends[:at], *ends[at + 1 :]]
 
 
-def typical(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+def agreed_curve(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
     """Combine curves of several kernels into one on the working sets of the first: what most of them agree on.
 
     Each is taken relative to its own best, in logarithms; the median over the kernels counts, so that a disturbance
     of one kernel is no level.
 
     >>> load, disturbed = [(1, 8.0), (2, 8.0), (4, 2.0)], [(1, 4.0), (2, 2.0), (4, 1.0)]
-    >>> typical([load, disturbed, [(1, 6.0), (2, 6.0), (4, 1.5)]])
+    >>> agreed_curve([load, disturbed, [(1, 6.0), (2, 6.0), (4, 1.5)]])
     [(1, 8.0), (2, 8.0), (4, 2.0)]
     """
     if not curves:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from roofline.measurement.levels import Level, find_levels, held, typical
-from roofline.measurement.samples import ALONE, SHARED, Summary
+from roofline.answers import Answer
+from roofline.measurement.levels import Level, agreed_curve, extended_capacity, find_levels
+from roofline.measurement.samples import CHANGED, CONFIRMED, Summary, kind_of_doubt
+from roofline.quantity import format_number, format_quantity
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
+
+#: Before a figure in doubt.
+MARK = "? "
+
+#: How ceilings of a library's functions begin: their rate, and the time of a call.
+LIBRARY, CALL = "library ", "call "
 
 #: Version of the ``[measurement]`` part of a machine file.
 VERSION = 1
@@ -147,8 +157,8 @@ class Conditions:
     ran: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+@dataclass(frozen=True, slots=True, repr=False)
+class Measurement(Answer):
     """All that was measured."""
 
     conditions: Conditions
@@ -193,8 +203,8 @@ class Measurement:
         better = []
         for number, level in enumerate(found):
             inner = found[number - 1].capacity if number else None
-            inside = [value for points in kernels for _, value in level.told_by(points, inner)]
-            end = None if level.capacity is None else held(loads, level, found[number + 1].first)
+            inside = [value for points in kernels for _, value in level.points_within(points, inner)]
+            end = None if level.capacity is None else extended_capacity(loads, level, found[number + 1].first)
             name = self._name(level, number)
             better.append(replace(level, name=name, bandwidth=max([level.bandwidth, *inside]), capacity=end))
         return better
@@ -216,7 +226,7 @@ class Measurement:
         kept = [c for c in self.curves if c.threads == threads and c.name != PAST_CACHES and not c.cold]
         curves = [curve.values() for curve in sorted(kept, key=lambda curve: curve.name != LOAD)]
         caches = self.conditions.caches
-        return find_levels(typical(curves), None if caches is None else caches + 1)
+        return find_levels(agreed_curve(curves), None if caches is None else caches + 1)
 
     def _loads(self, threads: int) -> list[tuple[float, float]]:
         """The curve levels are read off: that of the loads, or of the first kernel where there is none."""
@@ -280,6 +290,69 @@ class Measurement:
             *(summary for table in self.shapes for *_, summary in table.points),
         ]
 
+    def sections(self) -> Iterator[Section]:
+        """The ceilings, the memory levels, the library's functions, and how far to trust them."""
+        told = self.conditions
+        yield Headline(told.processor, f"{told.cores} core{'s' * (told.cores != 1)}, {told.date}")
+        yield from (BLANK, _ceiling_table(self))
+        for threads in self.thread_counts():
+            yield from (BLANK, _level_table(self, threads))
+        if any(_is_function(ceiling) for ceiling in self.ceilings):
+            yield from (BLANK, _function_table(self))
+        yield BLANK
+        trust = [f"{self.clean:.0%} of the windows were clean, {told.seconds:g} s in all"]
+        if any(not ceiling.summary.confirmed for ceiling in self.ceilings):
+            trust.insert(0, f"{MARK}no second round on cores of its own came within {CONFIRMED:.0%} of it")
+        yield Sentences(trust, "quiet")
+        yield Sentences(self.warnings(), "warning")
+
+    def one_line(self) -> str:
+        """What was measured, and when."""
+        told = self.conditions
+        return f"Measurement of {told.processor}, {told.date}: {len(self.ceilings)} ceilings, {len(self.curves)} curves"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data under stable keys in SI units (schema ``roofline/measurement/1``)."""
+        told = self.conditions
+        return {
+            "schema": "roofline/measurement/1",
+            **_named_data(told, "processor", "date", "cores", "seconds", "quick", "interrupted"),
+            "contended": self.contended,
+            "others": told.others,
+            "ahead": told.ahead,
+            "ran": self.ran,
+            "clean": self.clean,
+            "ceilings": [
+                {
+                    **_named_data(c, "name", "dtype", "unit", "threads", "working_set", "kernel"),
+                    **_summary_data(c.summary),
+                }
+                for c in self.ceilings
+            ],
+            "curves": [
+                {
+                    **_named_data(curve, "name", "kernel", "threads"),
+                    "points": [{"bytes": size, **_summary_data(summary)} for size, summary in curve.points],
+                }
+                for curve in self.curves
+            ],
+            "shapes": [
+                {
+                    **_named_data(table, "name", "dtype", "threads", "kernel"),
+                    "points": [{"rows": rows, "side": side, **_summary_data(s)} for rows, side, s in table.points],
+                }
+                for table in self.shapes
+            ],
+            "levels": {
+                str(threads): [
+                    {"name": level.name, "bandwidth": level.bandwidth, "capacity": level.capacity}
+                    for level in self.levels(threads)
+                ]
+                for threads in self.thread_counts()
+            },
+            "warnings": list(self.warnings()),
+        }
+
     def warnings(self) -> tuple[str, ...]:
         """Say what a reader must know before trusting the figures."""
         said = []
@@ -322,8 +395,8 @@ class Measurement:
             doubtful: dict[str, list[float]] = {}
             for size, summary in curve.points:
                 for doubt in summary.doubts:
-                    if not doubt.startswith(CHANGED):
-                        doubtful.setdefault(doubt.partition(":")[0], []).append(size)
+                    if kind_of_doubt(doubt) not in CHANGED:
+                        doubtful.setdefault(kind_of_doubt(doubt), []).append(size)
             where = f"{curve.name} on {curve.threads} thread{'s' * (curve.threads > 1)}"
             said += [f"{where}: {doubt} at {_sizes(sizes)}" for doubt, sizes in doubtful.items()]
         summaries = self.summaries()
@@ -345,9 +418,6 @@ COLD = "cold"
 #: Kernels that nothing but their core can slow down, and the share of them in doubt that makes a machine unsteady.
 STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
 
-#: How doubts begin that tell of a machine that changed, or is not all there.
-CHANGED = ("two states", "rounds apart", "shared core", SHARED, ALONE)
-
 #: The largest share of figures no second round confirms, of a machine that was left alone.
 UNCONFIRMED = 0.05
 
@@ -368,8 +438,8 @@ def _doubts(ceilings: Sequence[Ceiling]) -> list[str]:
     """Say what is doubtful about which ceilings: each doubt once, its particulars where it is one ceiling's alone."""
     doubtful: dict[str, list[tuple[Ceiling, str]]] = {}
     for ceiling in ceilings:
-        for doubt in (one for one in ceiling.summary.doubts if not one.startswith(CHANGED)):
-            doubtful.setdefault(doubt.partition(":")[0], []).append((ceiling, doubt))
+        for doubt in (one for one in ceiling.summary.doubts if kind_of_doubt(one) not in CHANGED):
+            doubtful.setdefault(kind_of_doubt(doubt), []).append((ceiling, doubt))
     return [
         f"{_named([found[0][0]])}: {found[0][1]}" if len(found) == 1 else f"{head}: {_named([c for c, _ in found])}"
         for head, found in doubtful.items()
@@ -383,8 +453,109 @@ def _named(ceilings: Sequence[Ceiling]) -> str:
 
 
 def _sizes(sizes: Sequence[float]) -> str:
-    from roofline.quantity import format_quantity
-
     if len(sizes) > 3:
         return f"{len(sizes)} sizes"
     return ", ".join(format_quantity(size, "B") for size in sizes)
+
+
+def _named_data(value: Any, *names: str) -> dict[str, Any]:
+    """Fields of a value by name; an empty text is null."""
+    return {name: None if (field := getattr(value, name)) == "" else field for name in names}
+
+
+def _summary_data(summary: Summary) -> dict[str, Any]:
+    names = ("value", "low", "high", "samples", "clean", "confirmed")
+    return {**_named_data(summary, *names), "doubts": list(summary.doubts)}
+
+
+def _ceiling_table(measured: Measurement) -> Table:
+    """A row a ceiling, one thread beside all."""
+    counts = sorted({c.threads for c in measured.ceilings})
+    on = [f"{count} thread{'s' * (count > 1)}" for count in counts]
+    rows = []
+    for name, dtype in dict.fromkeys((c.name, c.dtype) for c in measured.ceilings if not _is_function(c)):
+        found = {c.threads: c for c in measured.ceilings if (c.name, c.dtype) == (name, dtype)}
+        most = found[max(found)]
+        quartiles = _quartiles(most.summary, most.unit)
+        rows.append(Row((most.label, *(_cell(found.get(count)) for count in counts), quartiles, _share(most.summary))))
+    columns = (Column("ceiling"), *figures(*on, "quartiles"), Column("clean", "right", tone="quiet"))
+    return Table(columns, rows, "ceilings")
+
+
+def _function_table(measured: Measurement) -> Table:
+    """A row a function of the library: its rate in a cache by format and threads, and what a call costs."""
+    found = {(c.name, c.dtype, c.threads): c for c in measured.ceilings if _is_function(c)}
+    rated = {(dtype, threads) for name, dtype, threads in found if name.startswith(LIBRARY)}
+    columns = sorted(rated, key=lambda column: (column[0] != "fp32", *column))
+    rows = []
+    for name in dict.fromkeys(name.partition(" ")[2] for name, _, _ in found):
+        rates = [found.get((f"{LIBRARY}{name}", *column)) for column in columns]
+        calls = [c for (called, _, _), c in found.items() if called == f"{CALL}{name}"]
+        fastest = min(calls, key=lambda call: call.value, default=None)
+        rows.append(Row((name, *map(_cell, rates), _cell(fastest))))
+    on = [f"{dtype} x {threads}" for dtype, threads in columns]
+    return Table((Column("elements/s in a cache"), *figures(*on, "a call")), rows, "functions", gap=4)
+
+
+def _level_table(measured: Measurement, threads: int) -> Table:
+    """A row a memory level: what it holds, its best bandwidth, and that of each kernel."""
+    curves = [curve for curve in measured.curves if curve.threads == threads]
+    levels = measured.levels(threads)
+    rows = []
+    for number, level in enumerate(levels):
+        inner = levels[number - 1].capacity if number else None
+        best = [
+            max((value for _, value in level.points_within(curve.values(), inner)), default=0.0) for curve in curves
+        ]
+        holds = "" if level.capacity is None else Amount(level.capacity, "B", _binary(level.capacity))
+        rows.append(
+            Row((level.name, holds, *(_bandwidth(value) if value else "" for value in (level.bandwidth, *best))))
+        )
+    name = f"memory, {threads} thread{'s' * (threads > 1)}"
+    return Table(
+        (Column(name), *figures("holds", "best", *(c.name for c in curves), wrap="words")), rows, "levels", gap=4
+    )
+
+
+def _is_function(ceiling: Ceiling) -> bool:
+    return ceiling.name.startswith((LIBRARY, CALL)) and ceiling.unit in ("element/s", "s")
+
+
+def _cell(ceiling: Ceiling | None) -> Amount | str:
+    """A figure, with a mark where no second round on its own cores confirms it; nothing where there is none."""
+    if ceiling is None:
+        return ""
+    mark = "" if ceiling.summary.confirmed else MARK
+    return Amount(ceiling.value, ceiling.unit, f"{mark}{_compact(ceiling.value, ceiling.unit)}")
+
+
+def _bandwidth(value: float) -> Amount:
+    return Amount(value, "B/s", format_quantity(value, "B/s"))
+
+
+def _share(summary: Summary) -> str:
+    return f"{summary.clean:.0%}"
+
+
+def _quartiles(summary: Summary, unit: str) -> str:
+    """The quartiles, with their unit once where it is that of both.
+
+    >>> _quartiles(Summary(1.7e11, 1.59e11, 1.78e11, 9, 1.0), "FLOP/s")
+    '159 … 178 GFLOP/s'
+    >>> _quartiles(Summary(9.9e11, 9.9e11, 1e15, 9, 1.0), "FLOP/s")
+    '990 GFLOP/s … 1 PFLOP/s'
+    """
+    low, high = (_compact(value, unit) for value in (summary.low, summary.high))
+    number, _, written = low.partition(" ")
+    return f"{number if high.endswith(f' {written}') else low} … {high}"
+
+
+def _compact(value: float, unit: str) -> str:
+    return f"{format_number(value / 1e9, 3)} G/s" if unit == "element/s" else format_quantity(value, unit)
+
+
+def _binary(size: float) -> str:
+    for name, factor in (("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{format_number(size / factor, 3)} {name}"
+    return f"{size:.0f} B"

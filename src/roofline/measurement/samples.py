@@ -17,7 +17,7 @@ that round's quartiles.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -44,11 +44,13 @@ SETTLED, SETTLED_SHARE = 5, 0.5
 #: Clean windows that make a round count, or half of the most a round has where these are few.
 ENOUGH = 3
 
-#: How the doubts begin of a figure that was never taken on cores of its own, and of one whose threads never all ran.
-SHARED, HELD_UP = "shared cores", "no window in which every thread ran"
+#: Kinds of doubts: the figure was never taken on cores of its own, its threads never all ran, no other round confirms
+#: its best one, its samples fall into two states, its rounds differ, others used its unit within the core.
+SHARED, HELD_UP, ALONE = "shared cores", "no window in which every thread ran", "one round alone"
+TWO_STATES, ROUNDS_DIFFER, SHARED_UNIT = "two states", "rounds apart", "shared core"
 
-#: How the doubt begins of a figure whose best round no other confirms.
-ALONE = "one round alone"
+#: Kinds of doubts that tell of a machine that changed, or is not all there.
+CHANGED = frozenset({SHARED, ALONE, TWO_STATES, ROUNDS_DIFFER, SHARED_UNIT})
 
 #: A value may stand this far above what theory allows before it is doubted: clocks drift between two windows.
 ABOVE_THEORY = 1.05
@@ -105,11 +107,20 @@ class Summary:
     @property
     def confirmed(self) -> bool:
         """Whether a second round on cores of their own came near the best: what other runs find again."""
-        return not self.doubted((ALONE, SHARED, HELD_UP))
+        return not self.doubted({ALONE, SHARED, HELD_UP})
 
-    def doubted(self, beginnings: str | tuple[str, ...]) -> bool:
-        """Whether a doubt begins with one of these words."""
-        return any(doubt.startswith(beginnings) for doubt in self.doubts)
+    def doubted(self, kinds: Collection[str]) -> bool:
+        """Whether a doubt is of one of these kinds."""
+        return any(kind_of_doubt(doubt) in kinds for doubt in self.doubts)
+
+
+def kind_of_doubt(doubt: str) -> str:
+    """The kind of a doubt, which stands before a colon and its particulars.
+
+    >>> kind_of_doubt("two states: around 10 and 20")
+    'two states'
+    """
+    return doubt.partition(":")[0]
 
 
 def summarise(
@@ -156,7 +167,7 @@ def summarise(
         doubts.append(f"{ALONE}: no other came within {CONFIRMED:.0%} of the best")
     usual = quantile(medians, 0.75 if smaller_is_better else 0.25)
     if max(usual, value) > ROUNDS_APART * min(usual, value):
-        doubts.append(f"rounds apart: from {value:.3g}, a quarter of them beyond {usual:.3g}")
+        doubts.append(f"{ROUNDS_DIFFER}: from {value:.3g}, a quarter of them beyond {usual:.3g}")
     clean = sum(sample.clean for sample in everything) / len(everything)
     return Summary(value, low, high, len(best), clean, tuple(doubts), alike[0].clock)
 
@@ -230,7 +241,7 @@ def _doubts(everything: Sequence[Sample], kept: Sequence[float]) -> list[str]:
     said = []
     modes = two_modes(kept)
     if modes is not None:
-        said.append(f"two states: around {modes[0]:.3g} and {modes[1]:.3g}")
+        said.append(f"{TWO_STATES}: around {modes[0]:.3g} and {modes[1]:.3g}")
     for thread in range(len(everything[0].shares)):
         if median(sample.shares[thread] for sample in everything) < IDLE:
             said.append(f"thread {thread} was idle or taken away most of the time")
