@@ -9,7 +9,7 @@ import pytest
 
 from roofline import Bound, bound, chip, comm, layout, scaling
 from roofline.errors import SizeError
-from roofline.hardware.machine import Mesh
+from roofline.hardware.axes import Mesh
 from roofline.hardware.rate import ridge
 from roofline.models.training_memory import kept_bytes, states
 from tests.cases.many_chips_scaling import mixed

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from roofline.errors import NotationError
@@ -116,7 +114,7 @@ def test_clauses_close_the_text():
 
 def test_structure_is_immutable():
     node = parse("softmax_T(bf16[B, T])")
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         node.text = ""
     with pytest.raises(TypeError):
         first("conv(x, w, stride=2)").options["stride"] = 1

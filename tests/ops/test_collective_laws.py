@@ -13,7 +13,7 @@ from simulate_networks import Network, dcn, inside, one, tiered, torus
 
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
-from roofline.hardware.machine import MeshAxis
+from roofline.hardware.axes import MeshAxis
 from roofline.hardware.mesh import with_mesh
 from roofline.ops.collective import KINDS, algorithms, cost, default_algorithm, limit
 from roofline.ops.collective_choice import Chooser, fastest, possible, regimes

@@ -30,7 +30,7 @@ from simulate_spread import (
 
 from roofline.errors import HardwareError
 from roofline.hardware import catalog, chip
-from roofline.hardware.machine import MeshAxis
+from roofline.hardware.axes import MeshAxis
 from roofline.ops.collective import KINDS, algorithms, cost, limit
 from roofline.ops.collective_algorithms import ALGORITHMS, algorithm
 from roofline.ops.collective_groups import groups

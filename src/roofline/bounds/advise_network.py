@@ -24,7 +24,7 @@ from roofline.bounds.question_mesh import mesh_of
 from roofline.bounds.variants import Idea, reshard, retype_result
 from roofline.errors import InputError
 from roofline.hardware import override
-from roofline.hardware.machine import Mesh
+from roofline.hardware.axes import Mesh
 from roofline.hardware.rate import find_link
 from roofline.notation import program
 from roofline.notation.scope import is_number

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -32,7 +31,7 @@ def symbolic_rate(machine: Machine, key: Key, op: Op | None) -> Rate | None:
     units = {unit.name: unit.kind for unit in machine.units}
     if key.quantity == "flops" and units.get(found.resource) != "matrix":
         name += f"_{found.resource}"
-    return replace(found, value=rate_symbol(name), plain=found.value)
+    return found._replace(value=rate_symbol(name), plain=found.value)
 
 
 def _resource(machine: Machine, key: Key, found: Rate) -> str:

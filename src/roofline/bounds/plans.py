@@ -36,7 +36,7 @@ from roofline.work import Op
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
     from roofline.bounds.question import Question
-    from roofline.hardware.machine import Mesh
+    from roofline.hardware.axes import Mesh
     from roofline.ops.sharded.local import Place
     from roofline.ops.sharded.plans import Costs, Found, Plan
 

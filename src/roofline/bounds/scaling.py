@@ -37,7 +37,7 @@ from roofline.bounds.scaling_answer import Scaling, more_than_joined, out_of_rea
 from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named, picks_of
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
-from roofline.hardware.machine import SLICE_AXIS
+from roofline.hardware.axes import SLICE_AXIS
 from roofline.notation import program
 from roofline.sizes import check, is_array, product, symbol
 from roofline.statements import without

@@ -10,9 +10,8 @@ from roofline.answers import Answer, plain_data
 from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
 from roofline.bounds.question import Question
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import domain_of, links_inside_out
-from roofline.hardware.torus import TORUS_DIMENSIONS
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import Section, named, word_pairs
 from roofline.sizes import Size, is_array, symbol

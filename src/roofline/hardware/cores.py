@@ -95,14 +95,14 @@ def _with_peaks(unit: Unit, before: Unit | None, cores: int, more: bool) -> Unit
     faster = before is not None and before.clock is not None and before.clock.value != unit.clock.value
     open_ = [name for name in unit.per_clock if unit.peaks.get(name) == (old.get(name) if more or faster else None)]
     made = {name: peak_at(cores, unit.per_clock[name], unit.clock) for name in open_}
-    return replace(unit, peaks=Frozen({**unit.peaks, **made})) if made else unit
+    return unit._replace(peaks=Frozen({**unit.peaks, **made})) if made else unit
 
 
 def _with_capacity(memory: Memory, before: Memory | None, cores: int, more: bool) -> Memory:
     each = memory.per_core
     if each is None or memory.capacity != (before.capacity if before and more else None):
         return memory
-    return replace(memory, capacity=capacity_of(cores, each))
+    return memory._replace(capacity=capacity_of(cores, each))
 
 
 def _unit(machine: Machine, name: str) -> Unit:

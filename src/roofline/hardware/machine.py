@@ -6,14 +6,16 @@ neutral words of Work (``matrix``, ``vector``, ``main``) into its own units and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roofline.errors import HardwareError
 from roofline.frozen import Frozen
-from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, minimum, product
+from roofline.sizes import Size, is_symbol
 from roofline.statements import Assumption
+
+if TYPE_CHECKING:
+    from roofline.hardware.axes import Mesh
 
 #: The kind of the units people name; any other name needs ``kind``.
 UNIT_KINDS = {
@@ -30,17 +32,13 @@ LEVEL_NAMES = (
 LINK_LEVELS = frozenset({"pcie", "c2c", "host"})
 
 
-#: Names of the axes of a target's shape, in order; more than one slice adds an axis of slices.
-AXIS_NAMES = ("X", "Y", "Z", "W", "V", "U")
-SLICE_AXIS = "S"
+#: Axes of each kind of torus.
+TORUS_DIMENSIONS = {"ring": 1, "torus2d": 2, "torus3d": 3}
+
+_EMPTY: Mapping[str, Any] = Frozen({})
 
 
-def _empty() -> Mapping[str, Any]:
-    return Frozen({})
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(NamedTuple):
     """One number with where it comes from.
 
     ``basis`` is spec, derived, measured, table or given (by the caller); ``value`` is in SI base units.
@@ -53,8 +51,7 @@ class Figure:
     date: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """A compute unit: ``name`` is the machine's word (mxu, vpu, tensor, cuda, amx), ``kind`` matrix or vector.
 
     ``peaks`` maps an arithmetic dtype (``bf16``, ``fp8``, ``fp16_acc16``) to FLOP/s, dense. ``tile`` is the size
@@ -69,15 +66,14 @@ class Unit:
     peaks: Mapping[str, Figure]
     clock: Figure | None = None
     tile: tuple[int, int] | None = None
-    achievable: Mapping[str, Figure] = field(default_factory=_empty)
-    per_clock: Mapping[str, Figure] = field(default_factory=_empty)
+    achievable: Mapping[str, Figure] = _EMPTY
+    per_clock: Mapping[str, Figure] = _EMPTY
     irregular: tuple[str, ...] = ()
     note: str = ""
     per_core: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """A memory level, or a link data can come over (``pcie``).
 
     ``bandwidth`` is one-way bytes/s of the whole device, ``capacity`` bytes of the whole device; ``per_core`` is
@@ -96,8 +92,7 @@ class Memory:
     curve: tuple[tuple[float, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A way to other chips.
 
     ``bandwidth`` is one-way bytes/s of one of the ``links`` (of all together where ``links`` is None), ``latency``
@@ -125,8 +120,40 @@ class Link:
     port_bandwidth: Figure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Alternate:
+def _full_axis(link: Link, sizes: Sequence[Size]) -> list[Any]:
+    full = max(link.axes, default=0)
+    return [True if is_symbol(n) else n == full for n in sizes]
+
+
+def _cubes(link: Link, sizes: Sequence[Size]) -> list[Any]:
+    """Optical switches close the axes of whole cubes: all of them, or none."""
+    if any(is_symbol(n) for n in sizes):
+        return [True for _ in sizes]
+    closed: Any = len(sizes) == TORUS_DIMENSIONS[link.topology]
+    for n in sizes:
+        closed = closed & (n % _CUBE == 0)
+    return [closed for _ in sizes]
+
+
+_CUBE = 4
+
+#: When the axes of a slice close, by the ``wrap`` of its link; axes of a symbolic size are taken to close.
+WRAP_RULES: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {
+    "full axis": _full_axis,
+    "cubes of 4": _cubes,
+    "always": lambda link, sizes: [True for _ in sizes],
+    "never": lambda link, sizes: [False for _ in sizes],
+}
+
+#: Which sizes the axes of a slice may have, by the ``slices`` of its link: the rule, and how it reads.
+SLICE_RULES: Mapping[str, tuple[Callable[[int], bool], str]] = {
+    "powers of 2": (lambda n: n & (n - 1) == 0, "its axes are powers of 2"),
+    "cubes of 4": (lambda n: n <= 2 or n % _CUBE == 0, "its axes are 1, 2 or a multiple of 4"),
+    "": (lambda n: True, ""),
+}
+
+
+class Alternate(NamedTuple):
     """A figure another source gives for the same thing: ``of`` is its path (``hbm.bandwidth``, ``tensor.bf16``).
 
     ``rejected`` marks one that is known to be wrong or to mean something else (a sparse peak, a rounding).
@@ -137,8 +164,7 @@ class Alternate:
     rejected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """The answer to "how fast": the resource's name, amount per second, and what had to be said about it.
 
     ``value`` may be a symbol in a closed form; ``plain`` is then the number it stands for.
@@ -150,124 +176,6 @@ class Rate:
     figure: Figure | None = None
     note: str = ""
     plain: float | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AxisSegment:
-    """The part of a mesh axis that runs over one link.
-
-    ``place`` is the key of Work its bytes and hops stand under, ``resource`` the name of what is busy; ``link`` names
-    the link in ``Machine.links`` and ``tier`` counts it from the inside. ``topology`` is torus (a ring where ``wrap``
-    holds, else a line), switch, or mesh (a link between every two). ``size`` counts the members, ``below`` the chips
-    of the axis under each. ``nested`` says that what leaves an outer unit has crossed this link too (a fat tree),
-    ``reduces`` that the switches add up what passes them; a chip has ``lanes`` links at once. ``cut`` holds the size of
-    the axis of a slice that this is a part of, and whether that axis closes.
-    """
-
-    place: str
-    resource: str
-    link: str
-    tier: int
-    topology: str
-    size: Size
-    wrap: Any = False
-    below: Size = 1
-    nested: bool = False
-    reduces: bool = False
-    lanes: int = 1
-    cut: tuple[int, bool] | None = None
-
-    @classmethod
-    def over(cls, link: Link, tier: int, place: str, size: Size, **facts: Any) -> AxisSegment:
-        """Make the part of an axis that runs over ``link``; what the link says of itself comes along."""
-        return cls(place, facts.pop("resource", link.name), link.name, tier, size=size, reduces=link.reduces, **facts)
-
-    @property
-    def directions(self) -> Size:
-        """Ways round a ring: two with wrap-around, one on a line, and one for two chips, whose ways are one link.
-
-        A symbolic ring has two: it is taken to have more than two chips.
-        """
-        if is_symbol(self.size):
-            return 2 if self.wrap else 1
-        return maximum(1, minimum(1 + self.wrap, self.size - 1))
-
-    @property
-    def shape(self) -> str:
-        """``ring``, ``line``, ``torus`` (rings and lines, for arrays), ``switch`` or ``mesh``."""
-        if self.topology != "torus":
-            return self.topology
-        if is_array(self.wrap):
-            return "torus"
-        return "ring" if self.wrap else "line"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MeshAxis:
-    """A named axis of the mesh: its size, and the links it runs over, the innermost first; size 1 runs over none."""
-
-    name: str
-    size: Size
-    segments: tuple[AxisSegment, ...] = ()
-
-    def __str__(self) -> str:
-        several = len(self.segments) > 1 or is_array(self.size)
-        parts = [f"{x.link} {x.shape}" + (f" {_show(x.size)}" if several else "") for x in self.segments]
-        return f"{self.name}={_show(self.size)}" + (f" {', '.join(parts)}" if parts else "")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Mesh:
-    """The axes of a target's chips, and what had to be assumed about them."""
-
-    axes: tuple[MeshAxis, ...]
-    notes: tuple[Assumption, ...] = ()
-
-    @property
-    def chips(self) -> Size:
-        """Chips in the mesh."""
-        return product(axis.size for axis in self.axes)
-
-    @property
-    def sizes(self) -> Mapping[str, Size]:
-        """Sizes of the axes by name."""
-        return {axis.name: axis.size for axis in self.axes}
-
-    @property
-    def single(self) -> frozenset[str]:
-        """Names of the axes of one chip, over which nothing is sent; an array of sizes is never one."""
-        return frozenset(axis.name for axis in self.axes if not is_array(axis.size) and is_one(axis.size))
-
-    def __iter__(self) -> Iterator[MeshAxis]:
-        return iter(self.axes)
-
-    def __getitem__(self, name: str) -> MeshAxis:
-        found = next((axis for axis in self.axes if axis.name == name), None)
-        if found is None:
-            names = ", ".join(axis.name for axis in self.axes) or "none"
-            hint = f"declare it, as in mesh {name}=4, or write a target with a shape, as in v5e:4x4"
-            raise HardwareError(f"mesh axis {name!r} is not declared; the axes are: {names}", hint=hint)
-        return found
-
-    def select(self, names: Iterable[str]) -> tuple[MeshAxis, ...]:
-        """Return the axes of these names; one named twice is an error.
-
-        >>> from roofline.hardware import chip
-        >>> [str(axis) for axis in chip("v4:4x4x4").mesh.select(["X", "Z"])]
-        ['X=4 ici ring', 'Z=4 ici ring']
-        """
-        listed = list(names)
-        twice = next((name for name in listed if listed.count(name) > 1), None)
-        if twice is not None:
-            raise HardwareError(f"mesh axis {twice!r} is named twice", hint="name each axis once")
-        return tuple(self[name] for name in listed)
-
-    def segment(self, place: str) -> AxisSegment | None:
-        """Return the segment whose bytes stand under ``place`` in Work, or None."""
-        return next((part for axis in self.axes for part in axis.segments if part.place == place), None)
-
-    def __repr__(self) -> str:
-        return f"Mesh({', '.join(map(str, self.axes))})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -297,7 +205,7 @@ class Machine:
     given: tuple[str, ...] = ()
     warnings: tuple[Assumption, ...] = ()
     shape: tuple[int, ...] = ()
-    prices: Mapping[str, Figure] = field(default_factory=_empty)
+    prices: Mapping[str, Figure] = _EMPTY
     family: str = ""
     vendor: str = ""
     core: str = ""
@@ -320,7 +228,3 @@ class Machine:
     def __repr__(self) -> str:
         given = f", given: {', '.join(self.given)}" if self.given else ""
         return f"Machine({self.target}{given})"
-
-
-def _show(size: Size) -> str:
-    return "[…]" if is_array(size) else str(size)

@@ -27,9 +27,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from roofline.errors import HardwareError
-from roofline.hardware.machine import AXIS_NAMES, SLICE_AXIS, Machine, Mesh
+from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, Mesh
+from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out, switch_axes
-from roofline.hardware.torus import TORUS_DIMENSIONS, slice_shapes, torus_axes
+from roofline.hardware.torus import slice_shapes, torus_axes
 from roofline.sizes import Size, check, product
 from roofline.statements import assume
 

@@ -25,9 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from roofline.errors import HardwareError
-from roofline.hardware.machine import AxisSegment, Link, Machine, MeshAxis
+from roofline.hardware.axes import AxisSegment, MeshAxis
+from roofline.hardware.machine import Link, Machine
 from roofline.sizes import Size, ceil_div, floor_div, is_array, is_one, is_symbol, maximum, product
 
 
@@ -188,7 +190,7 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
             outer, here = left, 1
         if not is_one(here):
             segments.append(
-                AxisSegment.over(
+                segment_over(
                     link,
                     tier,
                     f"{name}.{link.name}",
@@ -245,3 +247,10 @@ def _about(link: Link) -> list[str]:
     if link.topology == "mesh" and link.links is None:
         said.append(f"{link.name}: only the bandwidth of all links together is known, which is what is counted")
     return said
+
+
+def segment_over(link: Link, tier: int, place: str, size: Size, **facts: Any) -> AxisSegment:
+    """Make the part of an axis that runs over ``link``; what the link says of itself comes along."""
+    return AxisSegment(
+        place, facts.pop("resource", link.name), link.name, tier, size=size, reduces=link.reduces, **facts
+    )

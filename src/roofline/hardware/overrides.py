@@ -102,9 +102,9 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
         )
     level = found or Memory(head, link=head in LINK_LEVELS)
     figure = _given(key, value, _LEVEL_PARTS[part])
-    changed = replace(level, **{part: figure})  # type: ignore[arg-type]
+    changed = level._replace(**{part: figure})  # type: ignore[arg-type]
     if part == "per_core" and machine.cores is not None:
-        changed = replace(changed, capacity=capacity_of(machine.cores, figure))
+        changed = changed._replace(capacity=capacity_of(machine.cores, figure))
     if found is None and head in _OUTERMOST:
         memories: tuple[Memory, ...] = (changed, *machine.memories)
     else:
@@ -125,7 +125,7 @@ def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> M
     link = found or Link(head, topology="network" if head in _NETWORKS else "")
     wants_other = isinstance(value, str) and value.strip().lower() == _OTHER
     figure = _other_figure(machine, f"{link.name}.{part}") if wants_other else _given(key, value, _LINK_PARTS[part])
-    links = _put(machine.links, link, replace(link, **{part: figure}))  # type: ignore[arg-type]
+    links = _put(machine.links, link, link._replace(**{part: figure}))  # type: ignore[arg-type]
     return _noted(replace(machine, links=links), f"{link.name}.{part}", getattr(link, part), figure)
 
 
@@ -183,7 +183,7 @@ def _set_unit(machine: Machine, head: str, part: str, key: str, value: Any) -> M
 def _set_peak(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) -> Machine:
     name = _peak_name(unit, dtype)
     figure = _given(key, value, "FLOP/s")
-    changed = replace(unit, peaks=Frozen({**unit.peaks, name: figure}))
+    changed = unit._replace(peaks=Frozen({**unit.peaks, name: figure}))
     units = _put(machine.units, unit, changed)
     return _noted(replace(machine, units=units), f"{unit.name}.{name}", unit.peaks.get(name), figure)
 
@@ -192,7 +192,7 @@ def _set_fraction(machine: Machine, unit: Unit, dtype: str, key: str, value: Any
     """Set the fraction of a peak that is reached, or of all peaks of a unit where no dtype is said."""
     names = [_peak_name(unit, dtype)] if dtype else list(unit.peaks)
     figure = _given(key, value, "")
-    changed = replace(unit, achievable=Frozen({**unit.achievable, **dict.fromkeys(names, figure)}))
+    changed = unit._replace(achievable=Frozen({**unit.achievable, **dict.fromkeys(names, figure)}))
     units = _put(machine.units, unit, changed)
     path = f"{unit.name}.achievable.{dtype}" if dtype else f"{unit.name}.achievable"
     return _noted(replace(machine, units=units), path, None, figure)
@@ -214,7 +214,7 @@ def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
         else:
             message = f"the peak {unit.name}.{name} of {machine.name} goes with no known clock"
             raise HardwareError(message, hint=f"give the peak: {unit.name}.{name}='… TFLOP/s'")
-    changed = replace(unit, clock=clock, peaks=Frozen(peaks))
+    changed = unit._replace(clock=clock, peaks=Frozen(peaks))
     units = _put(machine.units, unit, changed)
     return _noted(replace(machine, units=units), f"{unit.name}.clock", None, clock)
 

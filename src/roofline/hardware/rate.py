@@ -106,7 +106,7 @@ def _wire_rate(machine: Machine, place: str) -> Rate | None:
     if level is None:
         return _rate(machine, link.name, link.bandwidth, link.achievable, link.name)
     found = _rate(machine, level.resource, link.bandwidth, link.achievable, link.name)
-    return replace(found, value=found.value * level.lanes)
+    return found._replace(value=found.value * level.lanes)
 
 
 def _hop_rate(machine: Machine, place: str) -> Rate | None:

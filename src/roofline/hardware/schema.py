@@ -29,14 +29,25 @@ Mesh(X=64 nvlink switch 8, ib switch 8)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from roofline import dtypes
 from roofline.errors import suggest
 from roofline.frozen import Frozen
 from roofline.hardware.cores import with_products
-from roofline.hardware.machine import LINK_LEVELS, UNIT_KINDS, Alternate, Figure, Link, Machine, Memory, Unit
+from roofline.hardware.machine import (
+    LINK_LEVELS,
+    SLICE_RULES,
+    UNIT_KINDS,
+    WRAP_RULES,
+    Alternate,
+    Figure,
+    Link,
+    Machine,
+    Memory,
+    Unit,
+)  # fmt: skip
 from roofline.hardware.toml_fields import (
     FIGURE_KEYS,
     Place,
@@ -58,7 +69,6 @@ from roofline.hardware.toml_fields import (
     text_of,
     texts_of,
 )
-from roofline.hardware.torus import SLICE_RULES, WRAP_RULES
 from roofline.statements import assume
 
 SCHEMA = 1
@@ -369,8 +379,7 @@ def _merge_named(below: tuple[Any, ...], above: tuple[Any, ...], join: Any) -> t
 
 
 def _merge_units(below: Unit, above: Unit) -> Unit:
-    return replace(
-        fill_missing(below, above),
+    return fill_missing(below, above)._replace(
         peaks=Frozen({**below.peaks, **above.peaks}),
         achievable=Frozen({**below.achievable, **above.achievable}),
         per_clock=Frozen({**below.per_clock, **above.per_clock}),
@@ -379,5 +388,5 @@ def _merge_units(below: Unit, above: Unit) -> Unit:
 
 def fill_missing(below: _Part, above: _Part) -> _Part:
     """Take what ``above`` leaves unsaid from ``below``."""
-    missing = {f.name: getattr(below, f.name) for f in fields(above) if not getattr(above, f.name)}
-    return replace(above, **missing)
+    missing = {name: getattr(below, name) for name in above._fields if not getattr(above, name)}
+    return above._replace(**missing)

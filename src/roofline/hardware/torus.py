@@ -29,12 +29,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roofline.errors import HardwareError
-from roofline.hardware.machine import AXIS_NAMES, SLICE_AXIS, AxisSegment, Link, Machine, MeshAxis
-from roofline.hardware.network import links_inside_out
+from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, AxisSegment, MeshAxis
+from roofline.hardware.machine import SLICE_RULES, TORUS_DIMENSIONS, WRAP_RULES, Link, Machine
+from roofline.hardware.network import links_inside_out, segment_over
 from roofline.sizes import Size, is_array, is_one, is_symbol, product
-
-#: Axes of each kind of torus.
-TORUS_DIMENSIONS = {"ring": 1, "torus2d": 2, "torus3d": 3}
 
 
 class SliceAxis(NamedTuple):
@@ -51,39 +49,6 @@ class SliceAxis(NamedTuple):
     closed: Any
     whole: Size
     ring: Any
-
-
-def _full_axis(link: Link, sizes: Sequence[Size]) -> list[Any]:
-    full = max(link.axes, default=0)
-    return [True if is_symbol(n) else n == full for n in sizes]
-
-
-def _cubes(link: Link, sizes: Sequence[Size]) -> list[Any]:
-    """Optical switches close the axes of whole cubes: all of them, or none."""
-    if any(is_symbol(n) for n in sizes):
-        return [True for _ in sizes]
-    closed: Any = len(sizes) == TORUS_DIMENSIONS[link.topology]
-    for n in sizes:
-        closed = closed & (n % _CUBE == 0)
-    return [closed for _ in sizes]
-
-
-_CUBE = 4
-
-#: When the axes of a slice close, by the ``wrap`` of its link; axes of a symbolic size are taken to close.
-WRAP_RULES: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {
-    "full axis": _full_axis,
-    "cubes of 4": _cubes,
-    "always": lambda link, sizes: [True for _ in sizes],
-    "never": lambda link, sizes: [False for _ in sizes],
-}
-
-#: Which sizes the axes of a slice may have, by the ``slices`` of its link: the rule, and how it reads.
-SLICE_RULES: Mapping[str, tuple[Callable[[int], bool], str]] = {
-    "powers of 2": (lambda n: n & (n - 1) == 0, "its axes are powers of 2"),
-    "cubes of 4": (lambda n: n <= 2 or n % _CUBE == 0, "its axes are 1, 2 or a multiple of 4"),
-    "": (lambda n: True, ""),
-}
 
 
 def torus_axes(
@@ -129,7 +94,7 @@ def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[SliceAxis]])
         parts = [axis for axis in taken[name] if not is_one(axis.size)]
         places = [name] if len(parts) == 1 else [f"{name}.{count}" for count in range(1, len(parts) + 1)]
         segments = tuple(
-            AxisSegment.over(
+            segment_over(
                 axis.link, axis.tier, place, axis.size, topology="torus", wrap=axis.closed,
                 resource=f"{axis.link.name} {names.setdefault(axis.number, place)}",
                 cut=None if _is_whole(axis) else (axis.whole, bool(axis.ring)),
@@ -199,7 +164,7 @@ def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> 
         raise HardwareError(
             f"no network between slices of {machine.name} is known", hint="give one, as in dcn='6 GB/s'"
         )
-    return AxisSegment.over(links[tier], tier, name, size, topology="switch")
+    return segment_over(links[tier], tier, name, size, topology="switch")
 
 
 def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size]) -> None:

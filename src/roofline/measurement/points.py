@@ -147,6 +147,6 @@ def _warm(machine: Machine, moved: float) -> Machine:
     if main.bandwidth is None or at.bandwidth is None:
         return machine
     speed = bandwidth_on_curve(main.curve, moved) if main.curve else at.bandwidth.value
-    figure = replace(at.bandwidth, value=max(speed, main.bandwidth.value))
-    levels = tuple(replace(m, bandwidth=figure) if m.name == at.name else m for m in machine.memories)
+    figure = at.bandwidth._replace(value=max(speed, main.bandwidth.value))
+    levels = tuple(m._replace(bandwidth=figure) if m.name == at.name else m for m in machine.memories)
     return with_choices(replace(machine, memories=levels), over=at.name)

@@ -24,9 +24,8 @@ from typing import Any
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.hardware import chip
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out
-from roofline.hardware.torus import TORUS_DIMENSIONS
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.config import load
 from roofline.models.description import Model

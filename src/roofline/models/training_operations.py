@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from roofline import dtypes
 from roofline.errors import InputError, suggest
-from roofline.hardware.machine import Mesh
+from roofline.hardware.axes import Mesh
 from roofline.models.blocks.collectives import collective_operation
 from roofline.ops.collective_picks import Picks
 from roofline.sizes import LARGEST, Size

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.notation.functions import FUNCTIONS, usual_over
@@ -85,20 +84,27 @@ def _clauses(program: Program) -> str:
     return text
 
 
-@dataclass(slots=True)
 class _Writer:
     """Writes steps: ``seen`` tensors by name, steps that stand ``inside`` others in their place.
 
     In a ``sharded`` program a result whose dimensions were not written takes any layout, so none is written.
     """
 
-    sizes: Mapping[str, Any]
-    put_in: frozenset[str]
-    whole: bool = False
-    exact: bool = False
-    sharded: bool = False
-    seen: set[str] = field(default_factory=set)
-    inside: dict[str, Step] = field(default_factory=dict)
+    def __init__(
+        self,
+        sizes: Mapping[str, Any],
+        put_in: frozenset[str],
+        whole: bool = False,
+        exact: bool = False,
+        sharded: bool = False,
+    ) -> None:
+        self.sizes = sizes
+        self.put_in = put_in
+        self.whole = whole
+        self.exact = exact
+        self.sharded = sharded
+        self.seen: set[str] = set()
+        self.inside: dict[str, Step] = {}
 
     def statement(self, step: Step) -> str:
         """Write one step and its result."""

@@ -22,7 +22,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.errors import NotationError
 from roofline.notation.result import broadcast, match
@@ -30,8 +30,7 @@ from roofline.notation.scope import Scope, Wanted, is_number, rename
 from roofline.notation.structure import Axis, BinaryNode, Shape, TensorNode
 
 
-@dataclass(frozen=True, slots=True)
-class _Paired:
+class _Paired(NamedTuple):
     """Two operands whose numbers are paired: ``inner`` is the contracted number's label, ``outer`` batch numbers."""
 
     left: Shape

@@ -11,13 +11,12 @@ two agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from roofline.errors import did_you_mean
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """A callable name of the notation.
 
     ``suffix`` says what ``_…`` after the name lists: ``labels`` of dimensions, mesh ``axes``, or nothing (``""``).
@@ -32,7 +31,7 @@ class Function:
     flags: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     help: str = ""
-    aliases: tuple[str, ...] = field(default=())
+    aliases: tuple[str, ...] = ()
 
 
 UNARY = (

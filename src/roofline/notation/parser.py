@@ -22,7 +22,6 @@ Raises :class:`~roofline.errors.NotationError`, which shows the line and a caret
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import lru_cache
 
 from roofline import dtypes
@@ -185,7 +184,7 @@ def _typed_afterwards(cursor: Cursor, value: BinaryNode) -> Node:
         at = types[-1].span.start
         raise cursor.fail(f"{len(names)} operands and {len(types)} types", at=at, hint="one type for each operand")
     typed = [
-        replace(leaf, dtype=kind.dtype, dims=kind.dims, unreduced=kind.unreduced, span=kind.span)
+        leaf._replace(dtype=kind.dtype, dims=kind.dims, unreduced=kind.unreduced, span=kind.span)
         for leaf, kind in zip([*bare, last], types, strict=True)
     ]
     return _with_leaves(value, typed)
@@ -200,7 +199,7 @@ def _leaves(node: Node) -> list[Node]:
 def _with_leaves(node: Node, leaves: list[TensorNode]) -> Node:
     if isinstance(node, BinaryNode):
         left = _with_leaves(node.left, leaves)
-        return replace(node, left=left, right=_with_leaves(node.right, leaves))
+        return node._replace(left=left, right=_with_leaves(node.right, leaves))
     return leaves.pop(0)
 
 

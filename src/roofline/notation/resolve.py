@@ -150,7 +150,7 @@ def _declaration(scope: Scope, statement: StatementNode, value: TensorNode) -> N
     elif statement.target and value.name and statement.target != value.name:
         raise scope.fail(f"this tensor has two names, {name} and {value.name}", value.span)
     else:
-        scope.declared[name] = replace(value, name=name)
+        scope.declared[name] = value._replace(name=name)
 
 
 def _operation(scope: Scope, node: Node, wanted: Wanted, previous: Shape | None) -> Shape:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from roofline import dtypes
 from roofline.errors import DTypeError, NotationError
@@ -14,8 +14,7 @@ from roofline.notation.structure import Axis, Dim, Shape, Span, Step, TensorNode
 DEFAULT_DTYPE = "bf16"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What a statement says about the result of its last operation: its name and what stands after ``->``.
 
     ``inside`` is a result that only another operation of the statement uses: its layout is free.

@@ -8,51 +8,44 @@ label classified as contracted, batch or kept. Costs are built from steps alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from roofline.frozen import Frozen
 
-
-def nothing() -> Mapping[str, Any]:
-    """Make the empty read-only mapping that fields default to."""
-    return Frozen({})
+_NO_OPTIONS: Mapping[str, Any] = Frozen({})
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Start and end of a piece of the text."""
 
     start: int
     end: int
 
 
-# ---------------------------------------------------------------------------------------- as written
+_NO_SPAN = Span(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Dim:
+class Dim(NamedTuple):
     """One written dimension: a name or a number, and the mesh axes it is sharded over (``B_XY``)."""
 
     name: str | None
     size: int | None
     axes: tuple[str, ...] = ()
-    span: Span = Span(0, 0)
+    span: Span = _NO_SPAN
 
 
-@dataclass(frozen=True, slots=True)
-class TensorNode:
+class TensorNode(NamedTuple):
     """``dtype[dims]``, ``name[dims]``, ``name:dtype[dims] {U_X}`` or a bare name; ``dims`` is None when bare."""
 
     name: str | None
     dtype: str | None
     dims: tuple[Dim, ...] | None
     unreduced: tuple[str, ...] = ()
-    span: Span = Span(0, 0)
+    span: Span = _NO_SPAN
 
 
-@dataclass(frozen=True, slots=True)
-class BinaryNode:
+class BinaryNode(NamedTuple):
     """Two expressions joined by an operator.
 
     ``operator`` is ``contract`` (``* @ . · • ×``) or ``add``, ``subtract``, ``divide``; ``matmul`` marks ``@``.
@@ -64,12 +57,11 @@ class BinaryNode:
     right: Node
     over: tuple[str, ...] | None = None
     symbol: str = "*"
-    span: Span = Span(0, 0)
+    span: Span = _NO_SPAN
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CallNode:
+class CallNode(NamedTuple):
     """A function applied to arguments: ``softmax_T(x)``, ``conv(x, w, stride=2)``, ``AllGather_X(x)``.
 
     ``places`` says where each option stands in the text.
@@ -78,9 +70,9 @@ class CallNode:
     function: str
     arguments: tuple[Node, ...]
     over: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=nothing)
-    span: Span = Span(0, 0)
-    places: Mapping[str, Span] = field(default_factory=nothing)
+    options: Mapping[str, Any] = _NO_OPTIONS
+    span: Span = _NO_SPAN
+    places: Mapping[str, Span] = _NO_OPTIONS
 
     def place(self, *options: str) -> Span:
         """Where the last of these options stands, or the call where none is written."""
@@ -91,28 +83,23 @@ class CallNode:
 Node = TensorNode | BinaryNode | CallNode
 
 
-@dataclass(frozen=True, slots=True)
-class StatementNode:
+class StatementNode(NamedTuple):
     """``h = expression -> output``; the name and the output may be absent."""
 
     value: Node
     target: str | None = None
     output: TensorNode | None = None
-    span: Span = Span(0, 0)
+    span: Span = _NO_SPAN
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramNode:
+class ProgramNode(NamedTuple):
     """Statements joined by ``;`` and what may close the text: ``mesh X=2``, ``on v5e:4x4``, ``over vmem``."""
 
     statements: tuple[StatementNode, ...]
     text: str
-    mesh: Mapping[str, int | str] = field(default_factory=nothing)
+    mesh: Mapping[str, int | str] = _NO_OPTIONS
     on: str | None = None
     over: str | None = None
-
-
-# ---------------------------------------------------------------------------------------- resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +160,9 @@ class Step:
     batch: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
     compute: str = "bf16"
-    options: Mapping[str, Any] = field(default_factory=nothing)
+    options: Mapping[str, Any] = _NO_OPTIONS
     text: str = ""
-    span: Span = Span(0, 0)
+    span: Span = _NO_SPAN
     laid_out: bool = False
     spelt: bool = False
 
@@ -193,7 +180,7 @@ class Program:
     labels: tuple[str, ...]
     text: str
     axes: tuple[str, ...] = ()
-    mesh: Mapping[str, int | str] = field(default_factory=nothing)
+    mesh: Mapping[str, int | str] = _NO_OPTIONS
     on: str | None = None
     over: str | None = None
     assumptions: tuple[str, ...] = ()

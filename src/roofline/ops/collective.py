@@ -33,7 +33,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline.errors import InputError, suggest
-from roofline.hardware.machine import Machine, MeshAxis
+from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.ops import (  # noqa: F401  (each registers its algorithms)
     collective_book,

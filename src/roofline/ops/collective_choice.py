@@ -30,7 +30,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from roofline.errors import InputError, suggest
-from roofline.hardware.machine import Machine, MeshAxis
+from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.ops.collective import KINDS, Cost, algorithms, cost, default_algorithm, limit
 from roofline.ops.collective_algorithms import named

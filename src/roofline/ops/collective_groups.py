@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from roofline.hardware.machine import AxisSegment, MeshAxis
+from roofline.hardware.axes import AxisSegment, MeshAxis
 from roofline.sizes import Size, ceil_div, floor_div, is_array, is_symbol, log2, maximum, minimum, product
 
 

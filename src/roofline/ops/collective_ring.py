@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofline.hardware.machine import AxisSegment
+from roofline.hardware.axes import AxisSegment
 from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, all_close, passes, several_links, some_torus
 from roofline.ops.collective_groups import Group, closed_or_open, doublings, half, present, ring_distances, used
 from roofline.ops.collective_multicast import carried

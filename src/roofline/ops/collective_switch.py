@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.hardware.machine import AxisSegment
+from roofline.hardware.axes import AxisSegment
 from roofline.ops.collective_algorithms import GATHERING, Call, algorithm, one_link, only_switches
 from roofline.ops.collective_groups import Group, doublings, halvings, present
 from roofline.ops.collective_ring import natural_hops, passing, spread

@@ -27,7 +27,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from roofline.errors import HardwareError
-from roofline.hardware.machine import AXIS_NAMES, SLICE_AXIS, Machine, MeshAxis
+from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, MeshAxis
+from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.ops.pricing import RING, Group
 from roofline.sizes import Size, product

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.hardware.machine import MeshAxis
+from roofline.hardware.axes import MeshAxis
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import divided

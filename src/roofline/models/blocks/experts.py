@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from roofline import dtypes
 from roofline.errors import SizeError
-from roofline.hardware.machine import MeshAxis
+from roofline.hardware.axes import MeshAxis
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block, join_path

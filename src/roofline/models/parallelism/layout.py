@@ -336,14 +336,14 @@ def pool(machine: Machine, chips: int) -> Machine:
     def all_of(figure: Figure | None) -> Figure | None:
         if figure is None:
             return None
-        return replace(figure, value=figure.value * chips, note=f"{chips} times one chip's")
+        return figure._replace(value=figure.value * chips, note=f"{chips} times one chip's")
 
     units = tuple(
-        replace(unit, peaks={name: replace(f, value=f.value * chips) for name, f in unit.peaks.items()})
+        unit._replace(peaks={name: f._replace(value=f.value * chips) for name, f in unit.peaks.items()})
         for unit in machine.units
     )
     memories = tuple(
-        replace(m, bandwidth=all_of(m.bandwidth), capacity=all_of(m.capacity), curve=()) for m in machine.memories
+        m._replace(bandwidth=all_of(m.bandwidth), capacity=all_of(m.capacity), curve=()) for m in machine.memories
     )
     tdp = all_of(machine.tdp)
     note = Assumption("machine", f"{chips} chips share everything evenly, and what joins them costs nothing")

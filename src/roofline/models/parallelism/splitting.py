@@ -34,7 +34,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.errors import InputError, SizeError
-from roofline.hardware.machine import Machine, MeshAxis
+from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.collectives import (
     Algorithm,

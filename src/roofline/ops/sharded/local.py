@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from roofline.hardware.machine import Mesh
+from roofline.hardware.axes import Mesh
 from roofline.notation.scope import is_number
 from roofline.notation.structure import Shape, Step
 from roofline.ops.collective import collective

@@ -1,0 +1,138 @@
+"""Mesh axes: the chips of a target by named axes, and the links that each axis runs over.
+
+>>> from roofline.hardware import chip
+>>> mesh = chip("v5e:16x4").mesh
+>>> mesh, mesh.chips, mesh["Y"].segments[0].shape
+(Mesh(X=16 ici ring, Y=4 ici line), 64, 'line')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.errors import HardwareError
+from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, minimum, product
+from roofline.statements import Assumption
+
+#: Names of the axes of a target's shape, in order; more than one slice adds an axis of slices.
+AXIS_NAMES = ("X", "Y", "Z", "W", "V", "U")
+SLICE_AXIS = "S"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisSegment:
+    """The part of a mesh axis that runs over one link.
+
+    ``place`` is the key of Work its bytes and hops stand under, ``resource`` the name of what is busy; ``link`` names
+    the link in ``Machine.links`` and ``tier`` counts it from the inside. ``topology`` is torus (a ring where ``wrap``
+    holds, else a line), switch, or mesh (a link between every two). ``size`` counts the members, ``below`` the chips
+    of the axis under each. ``nested`` says that what leaves an outer unit has crossed this link too (a fat tree),
+    ``reduces`` that the switches add up what passes them; a chip has ``lanes`` links at once. ``cut`` holds the size of
+    the axis of a slice that this is a part of, and whether that axis closes.
+    """
+
+    place: str
+    resource: str
+    link: str
+    tier: int
+    topology: str
+    size: Size
+    wrap: Any = False
+    below: Size = 1
+    nested: bool = False
+    reduces: bool = False
+    lanes: int = 1
+    cut: tuple[int, bool] | None = None
+
+    @property
+    def directions(self) -> Size:
+        """Ways round a ring: two with wrap-around, one on a line, and one for two chips, whose ways are one link.
+
+        A symbolic ring has two: it is taken to have more than two chips.
+        """
+        if is_symbol(self.size):
+            return 2 if self.wrap else 1
+        return maximum(1, minimum(1 + self.wrap, self.size - 1))
+
+    @property
+    def shape(self) -> str:
+        """``ring``, ``line``, ``torus`` (rings and lines, for arrays), ``switch`` or ``mesh``."""
+        if self.topology != "torus":
+            return self.topology
+        if is_array(self.wrap):
+            return "torus"
+        return "ring" if self.wrap else "line"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeshAxis:
+    """A named axis of the mesh: its size, and the links it runs over, the innermost first; size 1 runs over none."""
+
+    name: str
+    size: Size
+    segments: tuple[AxisSegment, ...] = ()
+
+    def __str__(self) -> str:
+        several = len(self.segments) > 1 or is_array(self.size)
+        parts = [f"{x.link} {x.shape}" + (f" {_show(x.size)}" if several else "") for x in self.segments]
+        return f"{self.name}={_show(self.size)}" + (f" {', '.join(parts)}" if parts else "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mesh:
+    """The axes of a target's chips, and what had to be assumed about them."""
+
+    axes: tuple[MeshAxis, ...]
+    notes: tuple[Assumption, ...] = ()
+
+    @property
+    def chips(self) -> Size:
+        """Chips in the mesh."""
+        return product(axis.size for axis in self.axes)
+
+    @property
+    def sizes(self) -> Mapping[str, Size]:
+        """Sizes of the axes by name."""
+        return {axis.name: axis.size for axis in self.axes}
+
+    @property
+    def single(self) -> frozenset[str]:
+        """Names of the axes of one chip, over which nothing is sent; an array of sizes is never one."""
+        return frozenset(axis.name for axis in self.axes if not is_array(axis.size) and is_one(axis.size))
+
+    def __iter__(self) -> Iterator[MeshAxis]:
+        return iter(self.axes)
+
+    def __getitem__(self, name: str) -> MeshAxis:
+        found = next((axis for axis in self.axes if axis.name == name), None)
+        if found is None:
+            names = ", ".join(axis.name for axis in self.axes) or "none"
+            hint = f"declare it, as in mesh {name}=4, or write a target with a shape, as in v5e:4x4"
+            raise HardwareError(f"mesh axis {name!r} is not declared; the axes are: {names}", hint=hint)
+        return found
+
+    def select(self, names: Iterable[str]) -> tuple[MeshAxis, ...]:
+        """Return the axes of these names; one named twice is an error.
+
+        >>> from roofline.hardware import chip
+        >>> [str(axis) for axis in chip("v4:4x4x4").mesh.select(["X", "Z"])]
+        ['X=4 ici ring', 'Z=4 ici ring']
+        """
+        listed = list(names)
+        twice = next((name for name in listed if listed.count(name) > 1), None)
+        if twice is not None:
+            raise HardwareError(f"mesh axis {twice!r} is named twice", hint="name each axis once")
+        return tuple(self[name] for name in listed)
+
+    def segment(self, place: str) -> AxisSegment | None:
+        """Return the segment whose bytes stand under ``place`` in Work, or None."""
+        return next((part for axis in self.axes for part in axis.segments if part.place == place), None)
+
+    def __repr__(self) -> str:
+        return f"Mesh({', '.join(map(str, self.axes))})"
+
+
+def _show(size: Size) -> str:
+    return "[…]" if is_array(size) else str(size)
