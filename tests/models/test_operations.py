@@ -11,11 +11,10 @@ import pytest
 
 from roofline.errors import InputError, RooflineError
 from roofline.models import decode, load, names, prefill
-from roofline.models.blocks.attention import chunked_pairs, compressed_pairs, selected_pairs
 from roofline.models.blocks.experts import touched_experts
 from roofline.models.blocks.residual import IdleBlocks
 from roofline.models.description import block_parameters
-from roofline.ops.attention import visible_pairs
+from roofline.ops.masks import CAUSAL, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
 from roofline.sizes import symbol
 from roofline.work import Op
 from tests.models.tiny import TINY
@@ -134,9 +133,9 @@ def test_small_models_equal_what_torch_counts(name: str) -> None:
 @pytest.mark.parametrize("new", [1, 2, 7, 16])
 def test_pairs_by_loops(new: int, past: int) -> None:
     positions = range(past, past + new)
-    assert visible_pairs(new, past + new, causal=True) == sum(p + 1 for p in positions)
+    assert CAUSAL.pairs(new, past + new) == sum(p + 1 for p in positions)
     for width in (1, 3, 8, 50):
-        assert visible_pairs(new, past + new, causal=True, window=width) == sum(min(p + 1, width) for p in positions)
+        assert sliding_window(width).pairs(new, past + new) == sum(min(p + 1, width) for p in positions)
         assert selected_pairs(new, past, width) == sum(min(p + 1, width) for p in positions)
         assert chunked_pairs(new, past, width) == sum(p % width + 1 for p in positions)
         assert compressed_pairs(new, past, width) == sum((p + 1) // width for p in positions)

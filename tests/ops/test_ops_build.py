@@ -13,8 +13,8 @@ from roofline.notation import program
 from roofline.notation.functions import canonical_functions
 from roofline.notation.structure import Axis, Program, Shape, Span, Step
 from roofline.ops import build
-from roofline.ops.embedding import embedding
-from roofline.ops.registry import has_rule
+from roofline.ops.movement import embedding
+from roofline.ops.rules import has_rule
 from roofline.sizes import symbol
 from roofline.work import Key, Op, Tensor
 
@@ -260,11 +260,11 @@ def test_a_result_that_contradicts_what_was_known_is_an_error() -> None:
 
 def test_a_lookup_touches_the_rows_its_indices_name() -> None:
     table = Tensor("t", (1000, 64), "bf16", "weight")
-    op = embedding(table, Tensor("i", (4, 8), "int32", "index"))
+    op = embedding("rows", (table, Tensor("i", (4, 8), "int32", "index")), (Tensor("x", (4, 8, 64), "bf16"),))
     assert len(op.work) == 0
     assert [t.traffic_bytes for t in (*op.reads, *op.writes)] == [32 * 64 * 2, 32 * 4, 32 * 64 * 2]
     assert op.reads[0].capacity_bytes == 128000
-    many = embedding(table, Tensor("i", (4000,), "int32", "index"))
+    many = embedding("rows", (table, Tensor("i", (4000,), "int32", "index")), (Tensor("x", (4000, 64), "bf16"),))
     assert many.reads[0].traffic_bytes == many.reads[0].capacity_bytes
     assert [t.role for t in build(program("embedding(bf16[V, D], int32[B])"), {})[0].reads] == ["weight", "index"]
 

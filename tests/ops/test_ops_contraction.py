@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build, padded, tile_bytes, tiled_traffic
-from roofline.ops.attention import attention, visible_pairs
+from roofline.ops.attention import attend
 from roofline.ops.contraction import dot, matmul
 from roofline.work import Key, Op, Tensor
 
@@ -163,19 +163,6 @@ def sees(i: int, j: int, S: int, T: int, causal: bool, window: int | None) -> bo
 lengths = st.integers(1, 8)
 
 
-@given(S=lengths, T=lengths, window=st.none() | st.integers(1, 10))
-@settings(max_examples=100, deadline=None)
-def test_causal_pairs(S: int, T: int, window: int | None) -> None:
-    expected = sum(sees(i, j, S, T, True, window) for i in range(S) for j in range(T))
-    assert visible_pairs(S, T, causal=True, window=window) == expected
-
-
-@given(S=lengths, T=lengths, window=st.integers(1, 10))
-@settings(max_examples=30, deadline=None)
-def test_a_window_without_a_mask_gives_every_query_as_many_keys(S: int, T: int, window: int) -> None:
-    assert visible_pairs(S, T, window=window) == sum(min(window, T) for _ in range(S))
-
-
 @given(
     B=st.integers(1, 2), K=st.integers(1, 2), G=st.integers(1, 3), S=lengths, T=lengths, H=small, V=small,
     causal=st.booleans(), window=st.none() | st.integers(1, 9),
@@ -197,10 +184,10 @@ def test_attention(B: int, K: int, G: int, S: int, T: int, H: int, V: int, causa
             adds += V * (len(seen) - 1)
     q = Tensor("q", (B, S, K * G, H), "bf16")
     k, v = Tensor("k", (B, T, K, H), "int8", "kv"), Tensor("v", (B, T, K, V), "int8", "kv")
-    exact = attention(q, k, v, causal=causal, window=window, exact=True)
+    exact = attend(q, k, v, causal=causal, window=window, exact=True)
     assert exact.work.total("flops", "matrix") == multiplies + adds
     assert exact.work.total("flops", "vector") == softmax
-    assert attention(q, k, v, causal=causal, window=window).work.total("flops", "matrix") == 2 * multiplies
+    assert attend(q, k, v, causal=causal, window=window).work.total("flops", "matrix") == 2 * multiplies
     seen_keys = len(touched) // K
     assert seen_keys == T or window is not None
     assert moved(exact) == [2 * B * S * K * G * H, B * seen_keys * K * H, B * seen_keys * K * V, 2 * B * S * K * G * V]
@@ -209,11 +196,11 @@ def test_attention(B: int, K: int, G: int, S: int, T: int, H: int, V: int, causa
 def test_unfused_attention_moves_every_score_twice_and_every_probability_twice() -> None:
     q = Tensor("q", (2, 4, 6, 8), "bf16")
     k, v = (Tensor(name, (2, 5, 3, 8), "bf16", "kv") for name in "kv")
-    fused, unfused = attention(q, k, v), attention(q, k, v, unfused=True)
+    fused, unfused = attend(q, k, v), attend(q, k, v, unfused=True)
     assert sum(moved(unfused)) - sum(moved(fused)) == 4 * (2 * 6 * 4 * 5) * 2
     assert unfused.work == fused.work
-    masked = attention(q, k, v, unfused=True, causal=True, exact=True)
-    assert masked.work == attention(q, k, v, exact=True).work
+    masked = attend(q, k, v, unfused=True, causal=True, exact=True)
+    assert masked.work == attend(q, k, v, exact=True).work
     assert "unfused: every score" in masked.note
 
 
@@ -227,7 +214,7 @@ def test_attention_intensity_of_the_book(S: int, T: int, G: int) -> None:
 def test_heads_are_shared_evenly() -> None:
     q, k = Tensor("q", (1, 4, 6, 8), "bf16"), Tensor("k", (1, 4, 4, 8), "bf16")
     with pytest.raises(SizeError, match="6 query heads do not share 4 key heads evenly"):
-        attention(q, k, k)
+        attend(q, k, k)
 
 
 def test_attention_with_more_heads_than_keys_says_in_which_order_dimensions_are_read() -> None:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
-from roofline.ops.convolution import conv_transpose, convolution
-from roofline.ops.pooling import pool
+from roofline.ops.convolution import convolve, convolve_transposed
 from roofline.ops.windows import MOST_TAPS, Window, windows
 from roofline.work import Op, Tensor
 
@@ -69,13 +68,13 @@ def test_convolution(dims: list, B: int, groups: int, cin: int, cout: int) -> No
     }
 
     def flops(**more: bool) -> int:
-        return int(convolution(x, w, bias, **options, **more).work.total("flops", "matrix"))
+        return int(convolve(x, w, bias, **options, **more).work.total("flops", "matrix"))
 
     assert flops() == 2 * multiplies
     assert flops(exact=True) == multiplies + adds
     assert flops(count_padding=False) == 2 * valid
     assert flops(count_padding=False, exact=True) == valid + valid_adds
-    op = convolution(x, w, bias, **options)
+    op = convolve(x, w, bias, **options)
     results = [len(found) for found in every]
     assert op.writes[0].dims == (B, *results, groups * cout)
     size = B * int(np.prod(results)) * groups * cout
@@ -107,7 +106,9 @@ def test_transposed_convolution(dims: list, extra: int, B: int, groups: int, cin
     w = Tensor("w", (*kernel, groups * cin, cout), "bf16", "weight")
 
     def flops(**more: bool) -> int:
-        op = conv_transpose(x, w, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=extra, **more)
+        op = convolve_transposed(
+            x, w, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=extra, **more
+        )
         assert op.writes[0].dims == (B, *results, groups * cout)
         return int(op.work.total("flops", "matrix"))
 
@@ -133,16 +134,23 @@ def test_pooling(dims: list, B: int, C: int) -> None:
         counted += len(list(product(*result))) - 1
         valid += max(0, met - 1)
     lengths, window, stride, pad, dilation = zip(*dims, strict=True)
-    x = Tensor("x", (B, *lengths, C), "bf16")
-    op = pool(x, window=window, stride=stride, pad=pad, dilation=dilation)
+    options = (
+        f"window={_written(window)}, stride={_written(stride)}, pad={_written(pad)}, dilation={_written(dilation)}"
+    )
+    text = f"pool(bf16[{B}, {', '.join(map(str, lengths))}, {C}], {options})"
+    op = build_one(text)
     assert op.work.total("flops", "vector") == B * C * counted
     assert op.writes[0].dims == (B, *(len(found) for found in every), C)
-    only = pool(x, window=window, stride=stride, pad=pad, dilation=dilation, count_padding=False)
+    only = build_one(text, count_padding=False)
     assert only.work.total("flops", "vector") == B * C * valid
 
 
+def _written(sizes: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, sizes))})" if len(sizes) > 1 else str(sizes[0])
+
+
 def test_the_stride_of_a_pool_is_its_window() -> None:
-    assert pool(Tensor("x", (1, 9, 9, 1), "bf16"), window=3).writes[0].dims == (1, 3, 3, 1)
+    assert build_one("pool(bf16[1, 9, 9, 1], window=3)").writes[0].dims == (1, 3, 3, 1)
 
 
 @given(dim=one_dim)
@@ -173,7 +181,7 @@ def test_uncounted_padding_needs_a_plain_kernel() -> None:
     )
     wide = Tensor("w", (MOST_TAPS + 1, 1, 1), "bf16")
     with pytest.raises(SizeError, match="taps of a window of 10001 are not told apart"):
-        convolution(Tensor("x", (1, 10**6, 1), "bf16"), wide, pad=1, count_padding=False)
+        convolve(Tensor("x", (1, 10**6, 1), "bf16"), wide, pad=1, count_padding=False)
 
 
 def x_of(*dims: int) -> Tensor:
@@ -183,16 +191,15 @@ def x_of(*dims: int) -> Tensor:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: convolution(x_of(1, 3, 4), x_of(5, 4, 8)), "a window of 5 does not fit a size of 3; pad more"),
-        (lambda: convolution(x_of(1, 9, 6), x_of(3, 2, 8), groups=4), "6 channels do not fall into 4 groups"),
-        (lambda: convolution(x_of(1, 9, 8), x_of(3, 2, 6), groups=4), "6 output channels do not fall into 4 groups"),
-        (lambda: convolution(x_of(1, 9, 8), x_of(3, 4, 8)), "x has 8 channels, the kernel is for 4"),
-        (lambda: convolution(x_of(1, 9, 8), x_of(3, 8, 8), stride=(2, 2)), "stride has 2 numbers for 1 spatial"),
-        (lambda: convolution(x_of(1, 9, 8), x_of(3, 8, 8), stride=0), "size stride is 0"),
-        (lambda: convolution(x_of(1, 9, 8), x_of(3, 8, 8), pad=-1), "size pad is -1"),
-        (lambda: conv_transpose(x_of(1, 1, 8), x_of(1, 8, 8), pad=2), "nothing is left of a size of 1; pad less"),
-        (lambda: conv_transpose(x_of(1, 9, 8), x_of(3, 4, 8)), "x has 8 channels, the kernel is for 4"),
-        (lambda: pool(x_of(1, 3, 4), window=5), "a window of 5 does not fit a size of 3"),
+        (lambda: convolve(x_of(1, 3, 4), x_of(5, 4, 8)), "a window of 5 does not fit a size of 3; pad more"),
+        (lambda: convolve(x_of(1, 9, 6), x_of(3, 2, 8), groups=4), "6 channels do not fall into 4 groups"),
+        (lambda: convolve(x_of(1, 9, 8), x_of(3, 2, 6), groups=4), "6 output channels do not fall into 4 groups"),
+        (lambda: convolve(x_of(1, 9, 8), x_of(3, 4, 8)), "x has 8 channels, the kernel is for 4"),
+        (lambda: convolve(x_of(1, 9, 8), x_of(3, 8, 8), stride=(2, 2)), "stride has 2 numbers for 1 spatial"),
+        (lambda: convolve(x_of(1, 9, 8), x_of(3, 8, 8), stride=0), "size stride is 0"),
+        (lambda: convolve(x_of(1, 9, 8), x_of(3, 8, 8), pad=-1), "size pad is -1"),
+        (lambda: convolve_transposed(x_of(1, 1, 8), x_of(1, 8, 8), pad=2), "nothing is left of a size of 1; pad less"),
+        (lambda: convolve_transposed(x_of(1, 9, 8), x_of(3, 4, 8)), "x has 8 channels, the kernel is for 4"),
     ],
 )
 def test_messages(call: object, message: str) -> None:
@@ -203,7 +210,7 @@ def test_messages(call: object, message: str) -> None:
 def test_an_array_with_one_size_too_small_is_an_error() -> None:
     x = Tensor("x", (1, np.array([8.0, 3.0]), 4), "bf16")
     with pytest.raises(SizeError, match="a window of 5 does not fit a size of 3…8"):
-        convolution(x, Tensor("w", (5, 4, 8), "bf16"))
+        convolve(x, Tensor("w", (5, 4, 8), "bf16"))
 
 
 def test_one_number_stands_for_each_dimension() -> None:

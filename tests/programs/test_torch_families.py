@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from roofline.ops import factorizations
+from roofline.ops import linear_algebra
 from roofline.programs import trace
 
 COUNTS = st.integers(1, 12)
@@ -160,15 +160,15 @@ def _elimination(n):
 
 
 @pytest.mark.parametrize(("call", "inputs", "flops"), [
-    (torch.linalg.cholesky, [SQUARE], 3 * factorizations.cholesky(16)),
-    (torch.linalg.lu_factor, [SQUARE], 3 * factorizations.lu(16, 16)),
-    (torch.linalg.det, [SQUARE], 3 * (factorizations.lu(16, 16) + 16)),
-    (torch.linalg.inv, [SQUARE], 3 * factorizations.inverse(16)),
-    (torch.linalg.solve, [SQUARE, "fp32[3, 16, 5]"], 3 * factorizations.solve(16, 5)),
+    (torch.linalg.cholesky, [SQUARE], 3 * linear_algebra.cholesky(16)),
+    (torch.linalg.lu_factor, [SQUARE], 3 * linear_algebra.lu(16, 16)),
+    (torch.linalg.det, [SQUARE], 3 * (linear_algebra.lu(16, 16) + 16)),
+    (torch.linalg.inv, [SQUARE], 3 * linear_algebra.inverse(16)),
+    (torch.linalg.solve, [SQUARE, "fp32[3, 16, 5]"], 3 * linear_algebra.solve(16, 5)),
     (lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), [SQUARE, "fp32[3, 16, 5]"], 3 * 16 * 16 * 5),
     (lambda b, a: torch.cholesky_solve(b, a), ["fp32[3, 16, 5]", SQUARE], 3 * 2 * 16 * 16 * 5),
-    (torch.linalg.qr, ["fp32[30, 20]"], 2 * factorizations.qr(30, 20)),
-    (lambda a: torch.linalg.qr(a, mode="r"), ["fp32[30, 20]"], factorizations.qr(30, 20)),
+    (torch.linalg.qr, ["fp32[30, 20]"], 2 * linear_algebra.qr(30, 20)),
+    (lambda a: torch.linalg.qr(a, mode="r"), ["fp32[30, 20]"], linear_algebra.qr(30, 20)),
 ])  # fmt: skip
 def test_factorisations_and_solves(call, inputs, flops):
     found = trace(call, *inputs)
@@ -179,13 +179,13 @@ def test_factorisations_and_solves(call, inputs, flops):
 def test_the_leading_terms_against_loops():
     """What is left out is of the order below: its share falls as 1/n."""
     for n in (50, 100, 200):
-        assert factorizations.lu(n, n) == pytest.approx(_elimination(n), rel=2 / n)
+        assert linear_algebra.lu(n, n) == pytest.approx(_elimination(n), rel=2 / n)
         halves = sum(1 + (n - k - 1) + (n - k - 1) * (n - k) for k in range(n))
-        assert factorizations.cholesky(n) == pytest.approx(halves, rel=4 / n)
+        assert linear_algebra.cholesky(n) == pytest.approx(halves, rel=4 / n)
         reflected = sum(4 * (n - k) ** 2 for k in range(n))
-        assert factorizations.qr(n, n) == pytest.approx(reflected, rel=4 / n)
-        assert factorizations.triangular_solve(n, 3) == 3 * sum(1 + 2 * i for i in range(n))
-        assert factorizations.solve(n, n) > factorizations.inverse(n)
+        assert linear_algebra.qr(n, n) == pytest.approx(reflected, rel=4 / n)
+        assert linear_algebra.triangular_solve(n, 3) == 3 * sum(1 + 2 * i for i in range(n))
+        assert linear_algebra.solve(n, n) > linear_algebra.inverse(n)
 
 
 @pytest.mark.parametrize(("call", "name"), [

@@ -15,7 +15,7 @@ from roofline.measurement.library import thread_setter
 from roofline.measurement.processor import own_cores
 from roofline.measurement.threads import LibraryThreads, core_watch
 from roofline.notation.structure import Step
-from roofline.ops.registry import family_of
+from roofline.ops.rules import family_of
 from roofline.quantity import format_quantity
 from roofline.work import Op
 

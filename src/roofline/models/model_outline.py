@@ -21,7 +21,7 @@ from roofline import dtypes
 from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.attention import visible_pairs
+from roofline.ops.masks import CAUSAL, FULL
 from roofline.sizes import Size, check, is_zero
 from roofline.work import Op, Tensor, Work
 
@@ -69,7 +69,7 @@ class Cache(Block):
         if not is_zero(step.past):
             read.append(Tensor(builder.path("cache"), (step.batch, step.past, self.kept), step.kv, "kv"))
         new = Tensor(builder.path("new"), (step.tokens, self.kept), step.kv, "kv")
-        pairs = visible_pairs(step.new, step.length, causal=not step.full)
+        pairs = (FULL if step.full else CAUSAL).pairs(step.new, step.length)
         work = Work.flops("matrix", step.activations, 2 * step.batch * pairs * self.kept * (self.queries or 0))
         builder.add(Op("", "attention", work, (x, *read), (new,), {"pairs": pairs}), "")
         return x

@@ -103,7 +103,8 @@ class OperationBuilder:
         n, k = weight.shape[-2:]
         out = self.output(weight.name, rows, n, dtype=dtype, role=role)
         arithmetic = compute or own or dtypes.arithmetic([x.dtype, matrix.dtype])
-        op = contraction(x, matrix, out, m=rows, n=n // copies, k=k, batch=copies, compute=arithmetic)
+        sizes = {"m": rows, "n": n // copies, "k": k, "batch": copies}
+        op = contraction("", (x, matrix), (out,), **sizes, unit="matrix", compute=arithmetic)
         op = replace(op, reads=(x, matrix, *beside))
         if bias is not None:
             added, _ = self.read_weight(bias)
@@ -123,7 +124,7 @@ class OperationBuilder:
         """Apply a function element by element; the result has the shape of ``like``, or of the first input."""
         dims = (like or inputs[0]).dims
         out = self.output(part, *dims, dtype=dtype, role=role)
-        self.add(elementwise(function, list(inputs), out, compute=self._vector(inputs[0])), part)
+        self.add(elementwise(function, inputs, (out,), compute=self._vector(inputs[0])), part)
         return out
 
     def norm(self, function: str, x: Tensor, scales: Sequence[Weight], part: str, rows: Size, width: int) -> Tensor:
@@ -131,8 +132,8 @@ class OperationBuilder:
         affine = [self.read_weight(weight)[0][0] for weight in scales]
         seen = Tensor(x.ident, (rows, width), x.dtype, x.role)
         out = self.output(part, rows, width)
-        op = norm(function, seen, *affine, out=out, compute=self._vector(x))
-        self.add(op, part)
+        facts = {"elements": rows * width, "rows": rows, "affine": len(affine)}
+        self.add(norm(function, (seen, *affine), (out,), **facts, compute=self._vector(x)), part)
         return out
 
     def write_to_cache(self, tensor: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from roofline.models.description import WHOLE_BATCH, Block, ImageSize, Model
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.step import Step
 from roofline.models.weights import Weight
-from roofline.ops.embedding import embedding
+from roofline.ops.movement import embedding
 from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum
 from roofline.work import Op, Tensor
 
@@ -191,7 +191,7 @@ def _gather(model: Model, step: Step, out: Tensor) -> Op:
     """Look up the new tokens: only their rows of the table move."""
     table = Tensor(f"{model.embedding_name}.weight", (model.vocabulary, model.width), model.dtype, "weight")
     tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
-    return replace(embedding(table, tokens, out, name=model.embedding_name), where=model.embedding_name)
+    return replace(embedding(model.embedding_name, (table, tokens), (out,)), where=model.embedding_name)
 
 
 def _head(model: Model, step: Step, of: StorageOf, x: Tensor) -> Op:

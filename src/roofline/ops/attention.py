@@ -2,55 +2,104 @@
 
 >>> q = Tensor("q", (1, 4096, 32, 128), "bf16")
 >>> k, v = (Tensor(name, (1, 4096, 8, 128), "bf16", "kv") for name in "kv")
->>> op = attention(q, k, v, causal=True)
+>>> op = attend(q, k, v, causal=True)
 >>> op.dims["pairs"] == 4096 * 4097 // 2
 True
 >>> op.work.total("flops", "matrix") == 4 * 32 * 128 * op.dims["pairs"]
 True
->>> decode = attention(Tensor("q", (1, 1, 32, 128), "bf16"), k, v, causal=True, window=1024)
+>>> decode = attend(Tensor("q", (1, 1, 32, 128), "bf16"), k, v, causal=True, window=1024)
 >>> [t.traffic_bytes for t in decode.reads]                    # the window's keys and values, not all
 [8192, 2097152, 2097152]
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from roofline import dtypes
 from roofline.notation.structure import Shape, Step
-from roofline.ops.checks import require_multiple, show
-from roofline.ops.context import Context, like
-from roofline.ops.registry import register
-from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_PAIR
-from roofline.sizes import Size, exact_div, minimum
+from roofline.ops.basic import arithmetic
+from roofline.ops.masks import CAUSAL, FULL, any_window_pairs, sliding_window
+from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
+from roofline.ops.rules import Context, register, require_multiple, show
+from roofline.sizes import Size, exact_div, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
 
-def visible_pairs(S: Size, T: Size, *, causal: bool = False, window: Size | None = None) -> Size:
-    """Count the (query, key) pairs of S queries and T keys.
+def attention(
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    batch: Size,
+    heads: Size,
+    kv_heads: Size,
+    q_length: Size,
+    kv_length: Size,
+    head_size: Size,
+    v_head_size: Size,
+    pairs: Size,
+    keys: Size | None = None,
+    queries: Size | None = None,
+    matmuls: Size = 2,
+    compute: str | None = None,
+    vector_compute: str | None = None,
+    exact: bool = False,
+    note: str = "",
+) -> Op:
+    """Attend from ``reads``: q, k, v, then anything else.
 
     ::
 
-        full               S·T
-        causal             △(min(S, T), T),  △(s, t) = t + (t − 1) + … = s·(2t − s + 1)/2, s terms
-        causal, window w   △(min(S, T), T) − △(min(S, T − w), T − w), w cut to T
-        window w alone     S·w, w cut to T: every query sees w keys, wherever they lie
+        matrix FLOPs = matmuls·pairs·(H + V)              forward: 2 matmuls (q·kᵀ and p·v), 2 FLOPs a product
+                     − pairs − V·queries·batch·heads      exact: one add fewer for each score and each result
+        vector FLOPs = 5/2·matmuls·pairs                  softmax: max, subtract, exp, sum, divide
+                     − 2·queries·batch·heads              exact: max and sum take one step fewer
+        bytes        = q, k, v read once, the result written once; of k and v only the keys that some query sees
 
-    The causal mask is aligned at the bottom right: the last query sees every key, and where S > T the first S − T
-    queries see none. With a window each query sees the last w of those keys, itself included.
+    ``pairs`` of a query and a key see each other, over all heads of the whole batch; H is ``head_size``, V
+    ``v_head_size``. A backward pass has 4 matmuls, or 5 where q·kᵀ is computed again. In one head, ``keys`` are
+    those that some query sees and ``queries`` those that see a key (:mod:`roofline.ops.masks` counts all three).
+    ``vector_compute`` is the arithmetic of the softmax where it is not that of the matmuls. 1/√H is folded into q.
 
-    >>> visible_pairs(3, 3, causal=True), visible_pairs(1, 5, causal=True), visible_pairs(5, 2, causal=True)
-    (6, 5, 3)
-    >>> visible_pairs(4, 4, causal=True, window=2)             # 1 + 2 + 2 + 2
-    7
+    Sources: Vaswani et al., arXiv:1706.03762; Dao et al., FlashAttention, arXiv:2205.14135, section 3 (each operand
+    moves once); Ainslie et al., GQA, arXiv:2305.13245 (k and v have fewer heads, shared by the query heads).
     """
-    if not causal:
-        return S * (T if window is None else minimum(window, T))
-    pairs = _triangle(S, T)
-    return pairs if window is None else pairs - _triangle(S, T - minimum(window, T))
+    each = head_size + v_head_size
+    macs = exact_div(matmuls * pairs * each, 2)
+    matrix, vector = 2 * macs, exact_div(matmuls * SOFTMAX_PER_ELEMENT * pairs, 2)
+    if exact:
+        seeing = batch * heads * (q_length if queries is None else queries)
+        matrix, vector = matrix - pairs - v_head_size * seeing, vector - 2 * seeing
+    dtype = compute or arithmetic(reads[:3])
+    dims = {
+        "batch": batch,
+        "q_length": q_length,
+        "kv_length": kv_length,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_size": head_size,
+        "v_head_size": v_head_size,
+        "pairs": exact_div(pairs, batch * heads),
+        "transcendentals": pairs,
+    }
+    unmasked = exact_div(matmuls * batch * heads * q_length * kv_length * each, 2)
+    if keys is not None:
+        q, k, v, *rest = reads
+        reads = (q, _seen(k, keys, kv_length), _seen(v, keys, kv_length), *rest)
+    return Op(
+        name=name,
+        kind="attention",
+        work=Work.flops("matrix", dtype, matrix) + Work.flops("vector", vector_compute or dtype, vector),
+        reads=tuple(reads),
+        writes=tuple(writes),
+        dims=dims,
+        note=note,
+        options={"macs": macs, "unmasked_macs": unmasked},
+    )
 
 
-def attention(
+def attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -65,50 +114,44 @@ def attention(
 ) -> Op:
     """Attend from q [B, S, N, H] to k [B, T, K, H] and v [B, T, K, V]; B may be left out of all three.
 
-    ::
-
-        matrix FLOPs = 2·B·N·pairs·(H + V)             q·kᵀ, then the weighted sum of v
-                     = B·N·(pairs·(2H − 1) + V·(2·pairs − queries))      exact, queries: those that see a key
-        vector FLOPs = 5·B·N·pairs                     softmax: max, subtract, exp, sum, divide
-                     = B·N·(5·pairs − 2·queries)       exact
-        bytes        = q, k, v read once, the result written once; k and v have K heads, shared by N/K query heads each
-
-    Where a window hides keys from every query, they are not read: min(T, S + w − 1) stay. 1/√H is folded into q.
+    The causal mask is aligned at the bottom right, as in FlashAttention 2.1: the last query sees every key. With a
+    window each query sees the last of those keys, itself included; a window alone gives every query as many keys,
+    wherever they lie.
 
     ``unfused`` computes, writes and reads the whole S×T matrix of scores, masked or not, and then that of
     probabilities, in the format of the result: pairs = S·T, and 4·B·N·S·T elements more to move.
-
-    Sources: Vaswani et al., arXiv:1706.03762; Dao et al., FlashAttention, arXiv:2205.14135 (each operand moves once);
-    Ainslie et al., GQA, arXiv:2305.13245; causal alignment as in FlashAttention 2.1.
     """
     B, S, N, H = q.dims if len(q.dims) == 4 else (1, *q.dims)
     T, K, V = k.dims[-3], k.dims[-2], v.dims[-1]
     require_multiple(N, K, f"{show(N)} query heads do not share {show(K)} key heads evenly")
-    pairs = S * T if unfused else visible_pairs(S, T, causal=causal, window=window)
-    queries = minimum(S, T) if causal and not unfused else S
-    matrix, vector = 2 * pairs * (H + V), SOFTMAX_PER_PAIR * pairs
-    if exact:
-        matrix, vector = matrix - pairs - V * queries, vector - 2 * queries
-    dtype = compute or dtypes.arithmetic([q.dtype, k.dtype, v.dtype])
-    result = out or like(q, "attention", (*q.dims[:-1], V))
-    reads, writes = _moved(q, k, v, result, (B, N, S, T), window, unfused)
-    return Op(
-        name=name,
-        kind="attention",
-        work=Work.flops("matrix", dtype, B * N * matrix) + Work.flops("vector", dtype, B * N * vector),
-        reads=reads,
-        writes=writes,
-        dims={
-            "batch": B,
-            "q_length": S,
-            "kv_length": T,
-            "heads": N,
-            "kv_heads": K,
-            "head_size": H,
-            "v_head_size": V,
-            "pairs": pairs,
-            "transcendentals": B * N * pairs,
-        },
+    mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
+    pairs, keys, queries = mask.pairs(S, T), T, mask.queries(S, T)
+    if unfused:
+        pairs, queries = S * T, S
+    elif window is not None:
+        pairs = pairs if causal else any_window_pairs(S, T, window)
+        keys = minimum(T, S + window - 1)
+    result = out or Tensor(f"attention({q.ident})", (*q.dims[:-1], V), q.dtype)
+    between: tuple[Tensor, ...] = ()
+    if unfused:
+        parts = ("scores", "probabilities")
+        between = tuple(Tensor(f"{result.ident}.{part}", (B, N, S, T), result.dtype) for part in parts)
+    return attention(
+        name,
+        (q, k, v, *between),
+        (result, *between),
+        batch=B,
+        heads=N,
+        kv_heads=K,
+        q_length=S,
+        kv_length=T,
+        head_size=H,
+        v_head_size=V,
+        pairs=B * N * pairs,
+        keys=keys,
+        queries=queries,
+        compute=compute,
+        exact=exact,
         note=_note(causal, window, unfused) + _order(N, T),
     )
 
@@ -117,7 +160,7 @@ def attention(
 def rule(step: Step, context: Context) -> Op:
     """Price an attention step; k and v are KV whether read from memory or just made."""
     q, k, v = step.inputs
-    return attention(
+    return attend(
         context.tensor(q),
         _kv(context, k),
         _kv(context, v),
@@ -135,30 +178,12 @@ def _kv(context: Context, shape: Shape) -> Tensor:
     return context.tensor(shape, "kv")
 
 
-def _triangle(S: Size, t: Size) -> Size:
-    """t + (t − 1) + … over min(S, t) terms."""
-    s = minimum(S, t)
-    return exact_div(s * (2 * t - s + 1), 2)
-
-
-def _moved(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    result: Tensor,
-    scores: tuple[Size, ...],
-    window: Size | None,
-    unfused: bool,
-) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """What is read and what is written."""
-    if unfused:
-        between = tuple(Tensor(f"{result.ident}.{part}", scores, result.dtype) for part in ("scores", "probabilities"))
-        return (q, k, v, *between), (result, *between)
-    if window is not None:
-        B, _, S, T = scores
-        seen = B * minimum(T, S + window - 1) * k.dims[-2]
-        k, v = replace(k, touched=seen * k.dims[-1]), replace(v, touched=seen * v.dims[-1])
-    return (q, k, v), (result,)
+def _seen(x: Tensor, keys: Size, length: Size) -> Tensor:
+    """Keys or values of which only some are read."""
+    if is_zero(length - keys):
+        return x
+    seen = exact_div(x.elements * keys, length)
+    return replace(x, touched=seen if x.touched is None else minimum(x.touched, seen))
 
 
 def _order(N: Size, T: Size) -> str:

@@ -19,9 +19,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, NotationError, SizeError, suggest
 from roofline.notation.structure import Program, Shape, Step
-from roofline.ops.checks import show
-from roofline.ops.context import Context
-from roofline.ops.registry import family_of, rule_for
+from roofline.ops.rules import Context, family_of, rule_for, show
 from roofline.sizes import Size, check, is_array, is_symbol, symbol
 from roofline.work import Op
 

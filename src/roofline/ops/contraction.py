@@ -16,29 +16,31 @@ Work(flops/vector/bf16: 2047)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from roofline import dtypes
 from roofline.notation.structure import Step
-from roofline.ops.context import Context, weight_or_activation
-from roofline.ops.registry import register
-from roofline.sizes import Size, product
+from roofline.ops.basic import arithmetic
+from roofline.ops.rules import Context, register
+from roofline.sizes import Size, is_one, product
 from roofline.work import Op, Tensor, Work
 
 
 def contraction(
-    left: Tensor,
-    right: Tensor,
-    out: Tensor,
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
     *,
     m: Size,
     n: Size,
     k: Size,
     batch: Size = 1,
+    unit: str | None = None,
     compute: str | None = None,
     exact: bool = False,
-    unit: str = "matrix",
-    name: str = "matmul",
+    note: str = "",
 ) -> Op:
-    """Contract ``left`` [batch, m, k] with ``right`` [batch, k, n] into ``out`` [batch, m, n].
+    """Contract the first two of ``reads``, [batch, m, k] and [batch, k, n], into [batch, m, n].
 
     ::
 
@@ -46,23 +48,26 @@ def contraction(
               = batch·m·n·(2k − 1)        exact: k products need k − 1 adds
         bytes = each operand read once, the result written once
 
-    ``m``, ``n``, ``k`` and ``batch`` are products of sizes, whatever the order of the tensors' dimensions. A complex
-    product is 6 real FLOPs and a complex add 2 (2 and 2 where one operand is real). ``unit`` is ``vector`` for dot
-    products, which leave a matrix unit nothing to reuse.
+    ``m``, ``n``, ``k`` and ``batch`` are products of sizes, whatever the order of the tensors' dimensions. Further
+    ``reads`` (a bias) are added, 1 FLOP a result. A complex product is 6 real FLOPs and a complex add 2 (2 and 2 where
+    one operand is real). Dot products (m = n = 1) run on the vector unit, as they leave a matrix unit nothing to reuse.
 
     Source: "How To Scale Your Model", chapter 1; Golub and Van Loan, Matrix Computations, section 1.1.
+
+    >>> x, y = Tensor("x", (64, 8192), "bf16"), Tensor("y", (64, 8192), "bf16")
+    >>> w = Tensor("w", (8192, 8192), "int8", "weight")
+    >>> contraction("linear", (x, w), (y,), m=64, n=8192, k=8192).work
+    Work(flops/matrix/bf16: 8589934592)
     """
-    multiply, add = real_flops(left.dtype, right.dtype)
+    multiply, add = real_flops(reads[0].dtype, reads[1].dtype)
     each = (multiply + add) * k
     flops = product((m, n, each - add if exact else each, batch))
-    return Op(
-        name=name,
-        kind="contraction",
-        work=Work.flops(unit, compute or dtypes.arithmetic([left.dtype, right.dtype]), flops),
-        reads=(left, right),
-        writes=(out,),
-        dims={"m": m, "n": n, "k": k, "batch": batch},
-    )
+    unit = unit or ("vector" if is_one(m) and is_one(n) else "matrix")
+    work = Work.flops(unit, compute or arithmetic(reads[:2]), flops)
+    if len(reads) > 2:
+        work += Work.flops("vector", arithmetic(writes), product((m, n, batch)))
+    dims = {"m": m, "n": n, "k": k, "batch": batch}
+    return Op(name, "contraction", work, tuple(reads), tuple(writes), dims, note=note)
 
 
 def matmul(
@@ -86,16 +91,16 @@ def matmul(
     {'m': 8, 'n': 16, 'k': 32, 'batch': 2}
     """
     return contraction(
-        Tensor("a", (batch, m, k), a),
-        Tensor("b", (batch, k, n), b, "weight"),
-        Tensor("out", (batch, m, n), out or dtypes.storage([a, b])),
+        name,
+        (Tensor("a", (batch, m, k), a), Tensor("b", (batch, k, n), b, "weight")),
+        (Tensor("out", (batch, m, n), out or dtypes.storage([a, b])),),
         m=m,
         n=n,
         k=k,
         batch=batch,
+        unit="matrix",
         compute=compute,
         exact=exact,
-        name=name,
     )
 
 
@@ -117,17 +122,16 @@ def dot(
     (2048, 4098)
     """
     return contraction(
-        Tensor("a", (batch, k), a),
-        Tensor("b", (batch, k), b),
-        Tensor("out", (batch,), out or dtypes.storage([a, b])),
+        name,
+        (Tensor("a", (batch, k), a), Tensor("b", (batch, k), b)),
+        (Tensor("out", (batch,), out or dtypes.storage([a, b])),),
         m=1,
         n=1,
         k=k,
         batch=batch,
+        unit="vector",
         compute=compute,
         exact=exact,
-        unit="vector",
-        name=name,
     )
 
 
@@ -139,9 +143,9 @@ def rule(step: Step, context: Context) -> Op:
     is_dot = not any(kept)
     is_weight = not is_dot and not step.batch and left.ident != right.ident
     return contraction(
-        context.tensor(left),
-        context.tensor(right, weight_or_activation(right) if is_weight else "activation"),
-        context.tensor(step.output),
+        step.text or "matmul",
+        (context.tensor(left), context.operand(right) if is_weight else context.tensor(right)),
+        (context.tensor(step.output),),
         m=context.size(label for label in left.labels if label in kept[0]),
         n=context.size(label for label in right.labels if label in kept[1]),
         k=context.size(step.contracted),
@@ -149,7 +153,6 @@ def rule(step: Step, context: Context) -> Op:
         compute=context.arithmetic(step),
         exact=context.exact,
         unit="vector" if is_dot else "matrix",
-        name=step.text or "matmul",
     )
 
 

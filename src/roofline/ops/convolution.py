@@ -1,12 +1,12 @@
 """Convolutions in one to three dimensions, grouped, depthwise and transposed.
 
 >>> x = Tensor("x", (1, 224, 224, 3), "fp32")
->>> stem = convolution(x, Tensor("w", (7, 7, 3, 64), "fp32", "weight"), stride=2, pad=3)
+>>> stem = convolve(x, Tensor("w", (7, 7, 3, 64), "fp32", "weight"), stride=2, pad=3)
 >>> stem.writes[0].dims, stem.work.total("flops")
 ((1, 112, 112, 64), 236027904)
->>> convolution(x, Tensor("w", (7, 7, 3, 64), "fp32"), stride=2, pad=3, count_padding=False).work.total("flops")
+>>> convolve(x, Tensor("w", (7, 7, 3, 64), "fp32"), stride=2, pad=3, count_padding=False).work.total("flops")
 232429056
->>> up = conv_transpose(Tensor("x", (1, 8, 8, 16), "bf16"), Tensor("w", (4, 4, 16, 32), "bf16"), stride=2, pad=1)
+>>> up = convolve_transposed(Tensor("x", (1, 8, 8, 16), "bf16"), Tensor("w", (4, 4, 16, 32), "bf16"), stride=2, pad=1)
 >>> up.writes[0].dims, up.work.total("flops") == 2 * 8 * 8 * 16 * 4 * 4 * 32
 ((1, 16, 16, 32), True)
 """
@@ -16,21 +16,69 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline import dtypes
 from roofline.notation.structure import Step
-from roofline.ops.checks import require_equal, require_multiple, show
-from roofline.ops.context import Context, like, weight_or_activation
-from roofline.ops.registry import register
+from roofline.ops.basic import arithmetic
+from roofline.ops.rules import Context, register, require_equal, require_multiple, show
 from roofline.ops.windows import Padding, Window, each, windows
-from roofline.sizes import Size, exact_div, product
+from roofline.sizes import Size, exact_div, is_zero, product
 from roofline.work import Op, Tensor, Work
 
 
 def convolution(
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    batch: Size,
+    positions: Size,
+    out_per_group: Size,
+    in_per_group: Size,
+    kernel: Size,
+    groups: Size = 1,
+    transposed: bool = False,
+    valid_taps: Size | None = None,
+    only_valid: bool = False,
+    fewer_adds: Size = 0,
+    bias: Size = 0,
+    compute: str | None = None,
+    note: str = "",
+) -> Op:
+    """Convolve: every one of ``positions`` results sees ``kernel`` taps; of a transposed one, every input does.
+
+    ::
+
+        channels      = groups·out_per_group·in_per_group
+        multiply-adds = batch·positions·kernel·channels
+        valid         = batch·valid_taps·channels            taps that meet an element, padding left out
+        FLOPs         = 2·multiply-adds − fewer_adds         2·valid − fewer_adds with only_valid
+        m, n, k       = batch·positions, out_per_group, in_per_group·kernel
+                        batch·positions, out_per_group·kernel, in_per_group            transposed
+        bytes         = each operand read once, the result written once
+
+    ``bias`` adds that many FLOPs on the vector unit. A depthwise convolution is counted on the matrix unit like the
+    rest, where n is then 1 or little more.
+
+    Source: Dumoulin and Visin, arXiv:1603.07285.
+    """
+    channels = groups * out_per_group * in_per_group
+    macs = batch * positions * kernel * channels
+    options = {"macs": macs}
+    if valid_taps is not None:
+        options["valid_macs"] = batch * valid_taps * channels
+    dtype = compute or arithmetic(reads[:2])
+    counted = options["valid_macs"] if only_valid else macs
+    work = Work.flops("matrix", dtype, 2 * counted - fewer_adds)
+    if not is_zero(bias):
+        work += Work.flops("vector", dtype, bias)
+    n, k = (out_per_group * kernel, in_per_group) if transposed else (out_per_group, in_per_group * kernel)
+    dims = {"m": batch * positions, "n": n, "k": k, "batch": groups}
+    return Op(name, "convolution", work, tuple(reads), tuple(writes), dims, note=note, options=options)
+
+
+def convolve(
     x: Tensor,
     kernel: Tensor,
     bias: Tensor | None = None,
-    out: Tensor | None = None,
     *,
     stride: int | Sequence[int] = 1,
     pad: Padding | Sequence[int] = 0,
@@ -43,45 +91,44 @@ def convolution(
 ) -> Op:
     """Convolve x [B, spatial…, C] with kernel [taps…, C/groups, O] into [B, results…, O].
 
-    ::
-
-        multiply-adds = B·O·C/groups·Π taps             over spatial dimensions; taps = results·k
-        FLOPs         = 2·multiply-adds
-                      = 2·multiply-adds − B·O·Π results     exact: one add fewer for each result
-        m, n, k, batch = B·Π results, O/groups, C/groups·Π k, groups
-        bytes         = x, kernel and bias read once, the result written once
-
     Positions in the padding count, as is usual; with ``count_padding=False`` only taps that meet an element do, and
-    results that meet none. A bias adds 1 FLOP for each result on the vector unit. A depthwise convolution (groups =
-    C) is counted on the matrix unit like the rest, where n = O/groups is then 1 or little more.
+    results that meet none. ``exact`` counts one add fewer for each result. A bias adds 1 FLOP for each result.
 
-    Source: shapes as in the PyTorch documentation of ConvNd; counts as in Dumoulin and Visin, arXiv:1603.07285.
+    Source: shapes as in the PyTorch documentation of ConvNd.
     """
     own = windows(kernel.dims[:-2], stride, pad, dilation)
     B, *spatial, C = x.dims
     per_group, O = kernel.dims[-2:]  # noqa: E741
-    _channels(C, per_group * groups, O, groups)
+    _check_channels(C, per_group * groups, O, groups)
     results = [window.results(L) for window, L in zip(own, spatial, strict=True)]
     places = list(zip(own, spatial, results, strict=True))
-    products = product(w.taps(L, r) if not count_padding else r * w.k for w, L, r in places)
-    flops = 2 * B * O * per_group * products
+    out = Tensor(f"conv({x.ident})", (B, *results, O), x.dtype)
+    fewer: Size = 0
     if exact:
-        flops = flops - B * O * product(r if count_padding else w.reached(L, r) for w, L, r in places)
-    result = out or like(x, "conv", (B, *results, O))
-    dims = {
-        "m": B * product(results),
-        "n": exact_div(O, groups),
-        "k": per_group * product(kernel.dims[:-2]),
-        "batch": groups,
-    }
-    return _op(name, x, kernel, bias, result, flops, dims, compute, _note(own, count_padding))
+        fewer = B * O * product(r if count_padding else w.reached(L, r) for w, L, r in places)
+    return convolution(
+        name,
+        (x, kernel) if bias is None else (x, kernel, bias),
+        (out,),
+        batch=B,
+        positions=product(results),
+        out_per_group=exact_div(O, groups),
+        in_per_group=per_group,
+        kernel=product(kernel.dims[:-2]),
+        groups=groups,
+        valid_taps=None if count_padding else product(w.taps(L, r) for w, L, r in places),
+        only_valid=not count_padding,
+        fewer_adds=fewer,
+        bias=0 if bias is None else out.elements,
+        compute=compute or arithmetic([tensor for tensor in (x, kernel, bias) if tensor is not None]),
+        note=_note(own, count_padding),
+    )
 
 
-def conv_transpose(
+def convolve_transposed(
     x: Tensor,
     kernel: Tensor,
     bias: Tensor | None = None,
-    out: Tensor | None = None,
     *,
     stride: int | Sequence[int] = 1,
     pad: int | Sequence[int] = 0,
@@ -95,41 +142,41 @@ def conv_transpose(
 ) -> Op:
     """Spread x [B, spatial…, C] through kernel [taps…, C, O/groups] into [B, results…, O].
 
-    ::
+    Products that ``pad`` crops away count, as is usual; with ``count_padding=False`` they do not. ``exact`` counts one
+    add fewer for each result that gets a product at all. The rest is as in :func:`convolve`.
 
-        multiply-adds = B·C·O/groups·Π taps             over spatial dimensions; taps = L·k
-        FLOPs         = 2·multiply-adds
-                      = 2·multiply-adds − B·O·Π results     exact, over results that get a product at all
-        m, n, k, batch = B·Π L, O/groups·Π k, C/groups, groups
-
-    Products that ``pad`` crops away count, as is usual; with ``count_padding=False`` they do not. The rest is as in
-    :func:`convolution`.
-
-    Source: shapes as in the PyTorch documentation of ConvTransposeNd; Dumoulin and Visin, arXiv:1603.07285.
+    Source: shapes as in the PyTorch documentation of ConvTransposeNd.
     """
     own = windows(kernel.dims[:-2], stride, pad, dilation)
     B, *spatial, C = x.dims
     per_group = kernel.dims[-1]
     O = per_group * groups  # noqa: E741
-    _channels(C, kernel.dims[-2], O, groups)
+    _check_channels(C, kernel.dims[-2], O, groups)
     extra = each("output_pad", output_pad, len(own), least=0)
     results = [window.spread(L, more) for window, L, more in zip(own, spatial, extra, strict=True)]
+    places = list(zip(own, results, spatial, strict=True))
     if count_padding:
         uncropped = [window._replace(pad=0) for window in own]
         places = [(window, window.spread(L), L) for window, L in zip(uncropped, spatial, strict=True)]
-    else:
-        places = list(zip(own, results, spatial, strict=True))
-    flops = 2 * B * C * per_group * product(window.taps(r, L) for window, r, L in places)
-    if exact:
-        flops = flops - B * O * product(window.covered(r, L) for window, r, L in places)
-    result = out or like(x, "conv_transpose", (B, *results, O))
-    dims = {
-        "m": B * product(spatial),
-        "n": per_group * product(kernel.dims[:-2]),
-        "k": exact_div(C, groups),
-        "batch": groups,
-    }
-    return _op(name, x, kernel, bias, result, flops, dims, compute, _note(own, count_padding, "cropped"))
+    out = Tensor(f"conv_transpose({x.ident})", (B, *results, O), x.dtype)
+    return convolution(
+        name,
+        (x, kernel) if bias is None else (x, kernel, bias),
+        (out,),
+        batch=B,
+        positions=product(spatial),
+        out_per_group=per_group,
+        in_per_group=exact_div(C, groups),
+        kernel=product(kernel.dims[:-2]),
+        groups=groups,
+        transposed=True,
+        valid_taps=None if count_padding else product(window.taps(r, L) for window, r, L in places),
+        only_valid=not count_padding,
+        fewer_adds=B * O * product(window.covered(r, L) for window, r, L in places) if exact else 0,
+        bias=0 if bias is None else out.elements,
+        compute=compute or arithmetic([tensor for tensor in (x, kernel, bias) if tensor is not None]),
+        note=_note(own, count_padding, "cropped"),
+    )
 
 
 @register("convolution")
@@ -139,11 +186,11 @@ def rule(step: Step, context: Context) -> Op:
     options: dict[str, Any] = {key: value for key, value in step.options.items() if key in _OPTIONS}
     groups = options.get("groups", 1)
     options["groups"] = context.sizes[groups] if isinstance(groups, str) else groups
-    function = conv_transpose if step.function == "conv_transpose" else convolution
+    function = convolve_transposed if step.function == "conv_transpose" else convolve
     op = function(
         context.tensor(x),
-        context.tensor(kernel, weight_or_activation(kernel)),
-        context.tensor(rest[0], weight_or_activation(rest[0])) if rest else None,
+        context.operand(kernel),
+        context.operand(rest[0]) if rest else None,
         compute=context.arithmetic(step),
         exact=context.exact,
         count_padding=context.count_padding,
@@ -156,29 +203,10 @@ def rule(step: Step, context: Context) -> Op:
 _OPTIONS = ("stride", "pad", "dilation", "groups", "output_pad")
 
 
-def _channels(C: Size, expected: Size, O: Size, groups: Size) -> None:  # noqa: E741
+def _check_channels(C: Size, expected: Size, O: Size, groups: Size) -> None:  # noqa: E741
     require_multiple(C, groups, f"{show(C)} channels do not fall into {show(groups)} groups")
     require_multiple(O, groups, f"{show(O)} output channels do not fall into {show(groups)} groups")
     require_equal(C, expected, f"x has {show(C)} channels, the kernel is for {show(expected)}")
-
-
-def _op(
-    name: str,
-    x: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None,
-    result: Tensor,
-    flops: Size,
-    dims: dict[str, Size],
-    compute: str | None,
-    note: str,
-) -> Op:
-    reads = (x, kernel) if bias is None else (x, kernel, bias)
-    dtype = compute or dtypes.arithmetic([tensor.dtype for tensor in reads])
-    work = Work.flops("matrix", dtype, flops)
-    if bias is not None:
-        work += Work.flops("vector", dtype, result.elements)
-    return Op(name, "convolution", work, reads, (result,), dims, note=note)
 
 
 def _note(own: Sequence[Window], count_padding: bool, what: str = "padded") -> str:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from roofline.errors import InputError, suggest
+from roofline.ops.basic import written
 from roofline.sizes import Size, product
 from roofline.work import Op
 
@@ -52,12 +53,6 @@ def unmasked_macs(op: Op) -> Size:
 def valid_macs(op: Op) -> Size:
     """Multiply-adds of taps that meet an element: a convolution's padding left out (``options["valid_macs"]``)."""
     return op.options.get("valid_macs", macs(op))
-
-
-def written(op: Op) -> Size:
-    """Elements of the results."""
-    amounts = [tensor.elements if tensor.touched is None else tensor.touched for tensor in op.writes]
-    return sum(amounts[1:], amounts[0]) if amounts else 0
 
 
 def one_each(op: Op) -> Size:

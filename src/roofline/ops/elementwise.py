@@ -1,12 +1,11 @@
 """Elementwise operations: FLOPs for every element of the result, all on the vector unit.
 
->>> x = Tensor("x", (64, 4096), "bf16")
->>> op = elementwise("add", [x, Tensor("y", (64, 4096), "bf16")])
->>> op.work
+>>> x, y = (Tensor(name, (64, 4096), "bf16") for name in "xy")
+>>> elementwise("add", [x, y], [x]).work
 Work(flops/vector/bf16: 262144)
->>> elementwise("gelu", [x]).dims
+>>> elementwise("gelu", [x], [y]).dims
 {'elements': 262144, 'transcendentals': 262144}
->>> len(elementwise("copy", [x]).work)                # moves bytes, computes nothing
+>>> len(elementwise("copy", [x], [y]).work)           # moves bytes, computes nothing
 0
 
 A composite counts its primitive operations. Multiplying, adding, dividing, comparing, selecting and rounding count
@@ -22,10 +21,10 @@ from typing import NamedTuple
 from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.notation.structure import Step
-from roofline.ops.context import Context, like
-from roofline.ops.registry import register
-from roofline.sizes import product
-from roofline.work import Op, Tensor, Work
+from roofline.ops.basic import vector
+from roofline.ops.rules import Context, register
+from roofline.sizes import Size, product
+from roofline.work import Op, Tensor
 
 
 class PerElement(NamedTuple):
@@ -98,58 +97,85 @@ COMPLEX: dict[str, PerElement] = {
 
 def elementwise(
     function: str,
-    inputs: Sequence[Tensor],
-    out: Tensor | None = None,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
     *,
-    compute: str | None = None,
     name: str | None = None,
+    elements: Size | None = None,
+    compute: str | None = None,
 ) -> Op:
     """Apply a function element by element; operands that broadcast are read once, at their own size.
 
     ::
 
-        FLOPs = elements·(arithmetic + transcendentals)        per element, from :data:`PER_ELEMENT`
+        FLOPs = elements·(arithmetic + transcendentals)        per element of the result, from :data:`PER_ELEMENT`
 
-    ``out`` is the result, by default shaped as the operand with the most dimensions. An unknown function is an error:
+    A function that the table does not list counts 1 an element. Complex numbers cost what :data:`COMPLEX` says; one
+    times a real number is two products.
+    """
+    cost = _of_complex(function, reads) or PER_ELEMENT.get(function, PerElement(1))
+    size = product(writes[0].dims) if elements is None and writes else elements or 0
+    each = cost.arithmetic + cost.transcendentals
+    return vector(
+        name or function,
+        "elementwise",
+        reads,
+        writes,
+        flops=each * size if each else 0,
+        elements=size,
+        transcendentals=cost.transcendentals * size,
+        one_each=size if each else 0,
+        compute=compute,
+    )
 
-    >>> elementwise("gelo", [Tensor("x", (8,), "bf16")])
+
+def scaled_sum(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, compute: str | None = None) -> Op:
+    """a + α·b: a product and a sum for each element of the result, twice that for complex numbers.
+
+    >>> x = Tensor("x", (8,), "bf16")
+    >>> scaled_sum("add", [x, x], [x]).work.total("flops")
+    16
+    """
+    size = product(writes[0].dims)
+    each = 4 if _is_complex(writes) else 2
+    return vector(name, "elementwise", reads, writes, flops=each * size, elements=size, one_each=size, compute=compute)
+
+
+def known_function(function: str, reads: Sequence[Tensor]) -> str:
+    """Return a function that has a price of its own for these operands, or say which ones have.
+
+    >>> known_function("gelo", [Tensor("x", (8,), "bf16")])
     Traceback (most recent call last):
     roofline.errors.InputError: unknown elementwise function 'gelo'; did you mean 'gelu'?
     """
-    cost = _cost(function, inputs)
-    largest = max(inputs, key=lambda tensor: len(tensor.dims))
-    result = out or like(largest, function)
-    elements = product(result.dims)
-    each = cost.arithmetic + cost.transcendentals
-    dtype = compute or dtypes.arithmetic([tensor.dtype for tensor in inputs])
-    return Op(
-        name=name or function,
-        kind="elementwise",
-        work=Work.flops("vector", dtype, elements * each) if each else Work(),
-        reads=tuple(inputs),
-        writes=(result,),
-        dims={"elements": elements, "transcendentals": elements * cost.transcendentals},
-    )
+    if function not in PER_ELEMENT:
+        hint = suggest(function, PER_ELEMENT, what="elementwise functions")
+        raise InputError(f"unknown elementwise function {function!r}", hint=hint)
+    if _is_complex(reads) and function not in COMPLEX:
+        raise InputError(f"{function} of complex numbers has no cost rule", hint="cast to a real format first")
+    return function
+
+
+def _is_complex(tensors: Sequence[Tensor]) -> bool:
+    return any(dtypes.get(tensor.dtype).family == "complex" for tensor in tensors)
+
+
+def _of_complex(function: str, reads: Sequence[Tensor]) -> PerElement | None:
+    """The cost of a function where its operands are complex, None where they are not."""
+    if not _is_complex(reads):
+        return None
+    mixed = any(dtypes.get(tensor.dtype).family != "complex" for tensor in reads)
+    return PerElement(2) if function in ("multiply", "divide") and mixed else COMPLEX.get(function)
 
 
 @register("elementwise")
 def rule(step: Step, context: Context) -> Op:
     """Price an elementwise step."""
+    reads = [context.tensor(shape) for shape in step.inputs]
     return elementwise(
-        step.function,
-        [context.tensor(shape) for shape in step.inputs],
-        context.tensor(step.output),
+        known_function(step.function, reads),
+        reads,
+        [context.tensor(step.output)],
         compute=context.arithmetic(step),
         name=step.text,
     )
-
-
-def _cost(function: str, inputs: Sequence[Tensor]) -> PerElement:
-    if function not in PER_ELEMENT:
-        hint = suggest(function, PER_ELEMENT, what="elementwise functions")
-        raise InputError(f"unknown elementwise function {function!r}", hint=hint)
-    if not any(dtypes.get(tensor.dtype).family == "complex" for tensor in inputs):
-        return PER_ELEMENT[function]
-    if function not in COMPLEX:
-        raise InputError(f"{function} of complex numbers has no cost rule", hint="cast to a real format first")
-    return COMPLEX[function]

@@ -2,9 +2,10 @@
 
 >>> x = Tensor("x", (32, 4096), "bf16")
 >>> scale, shift = Tensor("g", (4096,), "bf16", "weight"), Tensor("b", (4096,), "bf16", "weight")
->>> norm("rms_norm", x, scale).work.total("flops") == 4 * 32 * 4096 + 2 * 32
+>>> sizes = {"elements": 32 * 4096, "rows": 32}
+>>> norm("rms_norm", [x, scale], [x], **sizes, affine=1).work.total("flops") == 4 * 32 * 4096 + 2 * 32
 True
->>> norm("layer_norm", x, scale, shift).work.total("flops") == 7 * 32 * 4096 + 2 * 32
+>>> norm("layer_norm", [x, scale, shift], [x], **sizes, affine=2).work.total("flops") == 7 * 32 * 4096 + 2 * 32
 True
 """
 
@@ -13,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.notation.structure import Step
-from roofline.ops.checks import require_multiple, show
-from roofline.ops.context import Context, like, positions, weight_or_activation
-from roofline.ops.registry import register
-from roofline.sizes import Size, product
-from roofline.work import Op, Tensor, Work
+from roofline.ops.basic import vector
+from roofline.ops.rules import Context, register, require_multiple, show
+from roofline.sizes import Size
+from roofline.work import Op, Tensor
 
 
 class Cost(NamedTuple):
@@ -30,6 +29,9 @@ class Cost(NamedTuple):
     group: int
     roots: int
 
+
+#: FLOPs for each element of the gradient of a norm: Σ g·x̂, Σ g, the gradient of x (5), of scale and shift (2).
+BACKWARD_PER_ELEMENT = 9
 
 COSTS: dict[str, Cost] = {
     "layer_norm": Cost(5, 2, 1),
@@ -41,15 +43,17 @@ COSTS: dict[str, Cost] = {
 
 def norm(
     function: str,
-    x: Tensor,
-    *affine: Tensor,
-    out: Tensor | None = None,
-    axes: Sequence[int] = (-1,),
-    groups: Size = 1,
-    compute: str | None = None,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    elements: Size,
+    rows: Size,
+    affine: int,
+    added: int = 0,
     name: str | None = None,
+    compute: str | None = None,
 ) -> Op:
-    """Normalise ``x`` over ``axes``; ``affine`` is the scale, then the shift, each adding 1 FLOP an element.
+    """Normalise ``elements`` in ``rows``; ``affine`` counts scale and shift, each adding 1 FLOP an element.
 
     ::
 
@@ -59,40 +63,54 @@ def norm(
         batch_norm               2·elements             inference: statistics, scale and shift fold into one multiply
                                                         and one add
 
-    rows is elements/n, where n elements are normalised together: the product of ``axes``, split into ``groups``.
+    A row is the n = elements/rows elements that are normalised together; ``added`` FLOPs more are done to each element.
+    A batch norm that takes the statistics of the batch costs what a layer norm does.
+
     Sources: Ba et al., arXiv:1607.06450; Zhang and Sennrich, arXiv:1910.07467; Ioffe and Szegedy, arXiv:1502.03167;
     Wu and He, arXiv:1803.08494.
+
+    >>> norm("rmsnorm", [], [], elements=8, rows=1, affine=0)
+    Traceback (most recent call last):
+    roofline.errors.InputError: unknown norm 'rmsnorm'; did you mean 'rms_norm'?
     """
     if function not in COSTS:
         raise InputError(f"unknown norm {function!r}", hint=suggest(function, COSTS, what="norms"))
     cost = COSTS[function]
-    require_multiple(x.dims[-1], groups, f"{show(x.dims[-1])} channels do not fall into {show(groups)} groups")
-    along = {axis % len(x.dims) for axis in axes}
-    rows = product(size for axis, size in enumerate(x.dims) if axis not in along) * groups
-    each = cost.element + (0 if function == "batch_norm" else len(affine))
-    dtype = compute or dtypes.arithmetic([tensor.dtype for tensor in (x, *affine)])
-    elements = x.elements
-    return Op(
-        name=name or function,
-        kind="norm",
-        work=Work.flops("vector", dtype, elements * each + cost.group * rows),
-        reads=(x, *affine),
-        writes=(out or like(x, function),),
-        dims={"elements": elements, "rows": rows, "transcendentals": cost.roots * rows},
+    stored = function == "batch_norm"
+    return vector(
+        name or function,
+        "norm",
+        reads,
+        writes,
+        flops=elements * (cost.element + added + (0 if stored else affine)) + cost.group * rows,
+        elements=elements,
+        transcendentals=cost.roots * rows,
+        one_each=elements,
+        dims={"rows": rows, "affine": affine, "statistics": int(not stored)},
+        compute=compute,
     )
+
+
+def norm_backward(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size) -> Op:
+    """The gradient of a norm, of its scale and of its shift: :data:`BACKWARD_PER_ELEMENT` FLOPs an element."""
+    flops = BACKWARD_PER_ELEMENT * elements
+    return vector(name, "norm", reads, writes, flops=flops, elements=elements, one_each=elements)
 
 
 @register("norm")
 def rule(step: Step, context: Context) -> Op:
     """Price a norm over the labels in ``over``; a scale and a shift from outside are weights."""
     x, *affine = step.inputs
+    groups, channels = step.options.get("groups", 1), context.sizes[x.labels[-1]]
+    require_multiple(channels, groups, f"{show(channels)} channels do not fall into {show(groups)} groups")
+    read = context.tensor(x)
     return norm(
         step.function,
-        context.tensor(x),
-        *(context.tensor(shape, weight_or_activation(shape)) for shape in affine),
-        out=context.tensor(step.output),
-        axes=positions(step),
-        groups=step.options.get("groups", 1),
+        (read, *(context.operand(shape) for shape in affine)),
+        [context.tensor(step.output)],
+        elements=read.elements,
+        rows=context.rows(step) * groups,
+        affine=len(affine),
         compute=context.arithmetic(step),
         name=step.text,
     )

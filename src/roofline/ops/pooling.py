@@ -1,72 +1,115 @@
-"""Pooling: the largest element or the sum of each window, on the vector unit.
+"""Pooling and resampling: the largest or the sum of each window, neighbours mixed; on the vector unit.
 
->>> op = pool(Tensor("x", (1, 112, 112, 64), "bf16"), window=3, stride=2, pad=1)
->>> op.writes[0].dims, op.work
-((1, 56, 56, 64), Work(flops/vector/bf16: 1605632))
+>>> x, y = Tensor("x", (1, 112, 112, 64), "bf16"), Tensor("y", (1, 56, 56, 64), "bf16")
+>>> pool("max_pool", [x], [y], results=y.elements, window=9).work
+Work(flops/vector/bf16: 1605632)
+>>> resample("bilinear", [y], [x], taps=4, elements=x.elements).work.total("flops") == 8 * x.elements
+True
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline import dtypes
 from roofline.notation.structure import Step
-from roofline.ops.context import Context, like
-from roofline.ops.registry import register
-from roofline.ops.windows import Padding, each, windows
-from roofline.sizes import product
-from roofline.work import Op, Tensor, Work
+from roofline.ops.basic import vector
+from roofline.ops.rules import Context, register
+from roofline.ops.windows import each, windows
+from roofline.sizes import Size, product
+from roofline.work import Op, Tensor
 
 
 def pool(
-    x: Tensor,
-    out: Tensor | None = None,
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
     *,
-    window: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    pad: Padding | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
+    results: Size,
+    window: Size,
+    taps: Size | None = None,
+    reached: Size | None = None,
     compute: str | None = None,
-    count_padding: bool = True,
-    name: str = "pool",
 ) -> Op:
-    """Pool x [B, spatial…, C]; the stride is the window unless given.
+    """Pool windows of ``window`` elements into ``results``, over all channels of the batch.
 
     ::
 
-        FLOPs = B·C·Π results·(Π window − 1)            comparisons, or adds
-              = B·C·(Π taps − Π results)                padding not counted: taps and results that meet an element
+        FLOPs = results·(window − 1)            comparisons, or adds: one for every element of a window but the first
+              = taps − reached                  taps that are counted, and the results that they reach
 
+    ``taps`` are given where not all of a window counts (padding left out), or where windows differ (adaptive pooling).
     Averaging divides once more for each result, which is not counted: one operation for each window element but the
-    first serves both.
+    first serves both. An index beside each maximum costs bytes, no FLOPs.
     """
-    B, *spatial, C = x.dims
-    size = each("window", window, len(spatial))
-    own = windows(size, size if stride is None else stride, pad, dilation)
-    results = [w.results(L) for w, L in zip(own, spatial, strict=True)]
-    places = list(zip(own, spatial, results, strict=True))
-    outcomes = product(r if count_padding else w.reached(L, r) for w, L, r in places)
-    taps = product(r * w.k if count_padding else w.taps(L, r) for w, L, r in places)
-    dtype = compute or dtypes.arithmetic([x.dtype])
-    return Op(
-        name=name,
-        kind="pooling",
-        work=Work.flops("vector", dtype, B * C * (taps - outcomes)),
-        reads=(x,),
-        writes=(out or like(x, "pool", (B, *results, C)),),
-        dims={"results": B * C * product(results), "window": product(size)},
+    taken = results * window if taps is None else taps
+    return vector(
+        name,
+        "pooling",
+        reads,
+        writes,
+        flops=taken - (results if reached is None else reached),
+        elements=results,
+        dims={"results": results, "window": window},
+        one_each=reads[0].elements,
+        compute=compute,
     )
+
+
+def pool_backward(
+    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size, taps: Size | None = None
+) -> Op:
+    """The gradient of a pooling: added to the ``elements`` that were pooled, once for each of the ``taps`` if given."""
+    flops = elements if taps is None else taps
+    return vector(name, "pooling", reads, writes, flops=flops, elements=elements, one_each=elements)
+
+
+def resample(
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    taps: Size,
+    elements: Size,
+    backward: bool = False,
+) -> Op:
+    """Mix ``elements`` from ``taps`` neighbours each: a multiply and an add for every neighbour.
+
+    ::
+
+        FLOPs = 2·taps·elements        linear 2, bilinear 4, trilinear 8, bicubic 16 taps
+              = 0                      nearest; its gradient adds once an element
+    """
+    flops = 2 * taps * elements if taps > 1 else elements if backward else 0
+    return vector(name, "resample", reads, writes, flops=flops, elements=elements, one_each=elements)
 
 
 @register("pooling")
 def rule(step: Step, context: Context) -> Op:
-    """Price a pooling step; the sizes of its result are worked out here."""
-    options = {key: step.options[key] for key in ("window", "stride", "pad", "dilation") if key in step.options}
-    op = pool(
-        context.tensor(step.inputs[0]),
+    """Price a pooling of x [B, spatial…, C]; the stride is the window unless given.
+
+    Padding counts as is usual, or with ``count_padding=False`` only taps and results that meet an element do.
+    """
+    x = context.tensor(step.inputs[0])
+    B, *spatial, C = x.dims
+    size = each("window", step.options["window"], len(spatial))
+    usual = {"stride": size, "pad": 0, "dilation": 1}
+    stride, pad, dilation = (step.options.get(key, value) for key, value in usual.items())
+    own = windows(size, stride, pad, dilation)
+    results = [w.results(L) for w, L in zip(own, spatial, strict=True)]
+    places = list(zip(own, spatial, results, strict=True))
+    counted = {}
+    if not context.count_padding:
+        counted = {
+            "taps": B * C * product(w.taps(L, r) for w, L, r in places),
+            "reached": B * C * product(w.reached(L, r) for w, L, r in places),
+        }
+    out = Tensor(step.output.ident, (B, *results, C), step.output.dtype, label=step.output.written)
+    return pool(
+        step.text or step.function,
+        [x],
+        [out],
+        results=out.elements,
+        window=product(size),
         compute=context.arithmetic(step),
-        count_padding=context.count_padding,
-        name=step.text or step.function,
-        **options,
+        **counted,
     )
-    return context.written_to(op, step.output)

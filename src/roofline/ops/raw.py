@@ -12,7 +12,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
-from roofline.ops.checks import show
+from roofline.ops.rules import show
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.work import Op, Work
 

@@ -1,12 +1,14 @@
-"""Reductions: sum, mean, max and the like over some dimensions, on the vector unit.
+"""Reductions, softmax and running values along some dimensions, on the vector unit.
 
->>> x = Tensor("x", (4, 1024), "fp32")
->>> reduction("sum", x, axes=(1,)).work
+>>> x, y = Tensor("x", (4, 1024), "fp32"), Tensor("y", (4,), "fp32")
+>>> reduction("sum", [x], [y], elements=4096, results=4).work
 Work(flops/vector/fp32: 4092)
->>> reduction("mean", x, axes=(0, 1)).work
-Work(flops/vector/fp32: 4096)
->>> reduction("max", x, axes=(1,)).writes[0].dims
-(4,)
+>>> softmax("softmax", [x], [x], elements=4096, rows=4).work
+Work(flops/vector/fp32: 20480)
+>>> softmax("log_softmax", [x], [x], elements=4096, rows=4, log=True, exact=True).work
+Work(flops/vector/fp32: 20476)
+>>> scan("cumsum", [x], [x], elements=4096, rows=4).work
+Work(flops/vector/fp32: 4092)
 """
 
 from __future__ import annotations
@@ -14,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from roofline import dtypes
-from roofline.errors import InputError, suggest
 from roofline.notation.structure import Step
-from roofline.ops.context import Context, like, positions
-from roofline.ops.registry import register
-from roofline.sizes import Size, product
-from roofline.work import Op, Tensor, Work
+from roofline.ops.basic import vector
+from roofline.ops.rules import Context, register
+from roofline.sizes import Size, exact_div
+from roofline.work import Op, Tensor
 
-#: FLOPs of one result over n elements.
+#: FLOPs of one result over n elements; :func:`reduction` has the list of steps.
 PER_RESULT: dict[str, Callable[[Size], Size]] = {
     "sum": lambda n: n - 1,
     "prod": lambda n: n - 1,
@@ -38,19 +39,24 @@ PER_RESULT: dict[str, Callable[[Size], Size]] = {
 #: Transcendentals among them.
 TRANSCENDENTALS: dict[str, Callable[[Size], Size]] = {"norm": lambda n: 1, "logsumexp": lambda n: n + 1}
 
-_INDEX_DTYPES = {"argmax": "int32", "argmin": "int32"}
+#: Softmax FLOPs for each element: max, subtract, exp, sum, divide.
+SOFTMAX_PER_ELEMENT = 5
+
+#: FLOPs for each element of the gradient of a softmax, y·(g − Σ g·y): two products, an add, a subtraction.
+SOFTMAX_BACKWARD_PER_ELEMENT = 4
 
 
 def reduction(
     function: str,
-    x: Tensor,
-    out: Tensor | None = None,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
     *,
-    axes: Sequence[int],
-    compute: str | None = None,
+    elements: Size,
+    results: Size,
     name: str | None = None,
+    compute: str | None = None,
 ) -> Op:
-    """Reduce ``x`` over ``axes``; each result comes from n elements.
+    """Reduce ``elements`` to ``results``; each result comes from n = elements/results.
 
     ::
 
@@ -60,42 +66,168 @@ def reduction(
         variance    Σ(x − mean)²/n            4n         mean n, n subtracts, n squares, n − 1 adds, 1 divide
         logsumexp   max + log Σ exp(x − max)  4n         2·(n − 1) for max and sum, n subtracts, n exps, 1 log, 1 add
 
-    These are exact counts; there is no rounder form.
-
-    >>> reduction("median", Tensor("x", (8,), "bf16"), axes=(0,))
-    Traceback (most recent call last):
-    roofline.errors.InputError: unknown reduction 'median'; did you mean 'mean'?
+    These are exact counts; there is no rounder form. A complex sum is two real ones. What :data:`PER_RESULT` does not
+    list counts as a sum.
     """
-    if function not in PER_RESULT:
-        raise InputError(f"unknown reduction {function!r}", hint=suggest(function, PER_RESULT, what="reductions"))
-    along = {axis % len(x.dims) for axis in axes}
-    n = product(x.dims[axis] for axis in along)
-    kept = [size for axis, size in enumerate(x.dims) if axis not in along]
-    results = product(kept)
-    special = TRANSCENDENTALS.get(function, _none)
-    dtype = compute or dtypes.arithmetic([x.dtype])
-    return Op(
-        name=name or function,
-        kind="reduction",
-        work=Work.flops("vector", dtype, results * PER_RESULT[function](n)),
-        reads=(x,),
-        writes=(out or like(x, function, kept, _INDEX_DTYPES.get(function)),),
-        dims={"elements": results * n, "results": results, "transcendentals": results * special(n)},
+    n = exact_div(elements, results)
+    special = TRANSCENDENTALS.get(function)
+    parts = 2 if any(dtypes.get(tensor.dtype).family == "complex" for tensor in reads) else 1
+    return vector(
+        name or function,
+        "reduction",
+        reads,
+        writes,
+        flops=parts * results * PER_RESULT.get(function, PER_RESULT["sum"])(n),
+        elements=elements,
+        transcendentals=0 if special is None else results * special(n),
+        dims={"results": results},
+        one_each=elements - results,
+        compute=compute,
     )
 
 
-def _none(n: Size) -> Size:
-    return 0
+def softmax(
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    elements: Size,
+    rows: Size,
+    log: bool = False,
+    exact: bool = False,
+    compute: str | None = None,
+) -> Op:
+    """exp(x − max x) / Σ exp(x − max x) along ``rows`` of elements/rows each.
+
+    ::
+
+        FLOPs = 5·elements                    max, subtract, exp, sum, divide
+              = 5·elements − 2·rows           exact: max and sum of n elements take n − 1
+        log   : x − max x − log Σ exp(x − max x), that is 5·elements + rows; exact 5·elements − rows
+
+    Source: the stable three-pass form, as in Milakov and Gimelshein, "Online normalizer calculation for softmax",
+    2018, section 2.
+    """
+    logs = rows if log else 0
+    return vector(
+        name,
+        "softmax",
+        reads,
+        writes,
+        flops=SOFTMAX_PER_ELEMENT * elements + logs - (2 * rows if exact else 0),
+        elements=elements,
+        transcendentals=elements + logs,
+        dims={"rows": rows},
+        one_each=elements,
+        compute=compute,
+    )
+
+
+def softmax_backward(
+    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size, log: bool = False
+) -> Op:
+    """The gradient of a softmax from its result y: y·(g − Σ g·y); of a log-softmax g − exp(y)·Σ g.
+
+    ::
+
+        FLOPs = 4·elements         n products, n adds, n subtractions, n products
+        log   : 4·elements         n adds, n exponentials, n products, n subtractions
+
+    >>> y = Tensor("y", (4, 1024), "fp32")
+    >>> softmax_backward("softmax_backward", [y, y], [y], elements=4096).work.total("flops")
+    16384
+    """
+    return vector(
+        name,
+        "softmax",
+        reads,
+        writes,
+        flops=SOFTMAX_BACKWARD_PER_ELEMENT * elements,
+        elements=elements,
+        transcendentals=elements if log else 0,
+        one_each=elements,
+    )
+
+
+def scan(
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    elements: Size,
+    rows: Size,
+    each: Size = 1,
+    compute: str | None = None,
+) -> Op:
+    """A running value along ``rows`` of n elements: n − 1 steps for each row, of ``each`` FLOPs.
+
+    That is the work of the sequential scan, the least there is; parallel scans do up to twice as much (G. Blelloch,
+    "Prefix sums and their applications", 1990). A running log-sum-exp has 4 FLOPs a step.
+    """
+    flops = each * (elements - rows)
+    dims = {"rows": rows}
+    return vector(
+        name, "scan", reads, writes, flops=flops, elements=elements, dims=dims, one_each=flops, compute=compute
+    )
+
+
+def distances(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, pairs: Size, columns: Size) -> Op:
+    """Distances of ``pairs`` of rows with ``columns`` each: subtract, square (or the like) and add for every column.
+
+    ::
+
+        FLOPs = 3·pairs·columns
+
+    A gradient does as much: subtract, multiply by what the distance adds, add.
+
+    >>> x, d = Tensor("x", (8, 64), "fp32"), Tensor("d", (8, 8), "fp32")
+    >>> distances("cdist", [x, x], [d], pairs=64, columns=64).work.total("flops")
+    12288
+    """
+    size = pairs * columns
+    return vector(name, "reduction", reads, writes, flops=3 * size, elements=size, one_each=size)
 
 
 @register("reduction")
-def rule(step: Step, context: Context) -> Op:
+def reduction_rule(step: Step, context: Context) -> Op:
     """Price a reduction over the labels in ``over``."""
+    x = context.tensor(step.inputs[0])
     return reduction(
         step.function,
-        context.tensor(step.inputs[0]),
-        context.tensor(step.output),
-        axes=positions(step),
+        [x],
+        [context.tensor(step.output)],
+        elements=x.elements,
+        results=context.rows(step),
         compute=context.arithmetic(step),
         name=step.text,
+    )
+
+
+@register("softmax")
+def softmax_rule(step: Step, context: Context) -> Op:
+    """Price a softmax along the labels in ``over``."""
+    x = context.tensor(step.inputs[0])
+    return softmax(
+        step.text or step.function,
+        [x],
+        [context.tensor(step.output)],
+        elements=x.elements,
+        rows=context.rows(step),
+        log=step.function == "log_softmax",
+        exact=context.exact,
+        compute=context.arithmetic(step),
+    )
+
+
+@register("scan")
+def scan_rule(step: Step, context: Context) -> Op:
+    """Price a scan along the label in ``over``."""
+    x = context.tensor(step.inputs[0])
+    return scan(
+        step.text or step.function,
+        [x],
+        [context.tensor(step.output)],
+        elements=x.elements,
+        rows=context.rows(step),
+        compute=context.arithmetic(step),
     )

@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError
-from roofline.ops.checks import show
 from roofline.ops.contraction import real_flops
+from roofline.ops.rules import show
 from roofline.sizes import Size, ceil_div, check, minimum, round_up
 from roofline.work import Op, Tensor, Work
 

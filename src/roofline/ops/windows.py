@@ -8,10 +8,11 @@ positions on each side, R results. Tap t of result o lies at position o·s − p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import Literal, NamedTuple, TypeAlias
 
 from roofline.errors import InputError, SizeError
-from roofline.ops.checks import require, show
+from roofline.ops.rules import require, show
 from roofline.sizes import Size, ceil_div, check, floor_div, maximum, minimum
 
 #: Padded positions on each side, or ``same``: as many as give ⌈L/s⌉ results.
@@ -73,11 +74,7 @@ class Window(NamedTuple):
             )
         if self.k > MOST_TAPS:
             raise SizeError(f"taps of a window of {self.k} are not told apart", hint="count padded positions")
-        low = self._low(L, R)
-        total: Size = 0
-        for offset in range(0, self.dilation * self.k, self.dilation):
-            total = total + _between(low - offset, L - 1 + low - offset, self.stride, R)
-        return total
+        return valid_taps(L, R, self.k, stride=self.stride, low=self._low(L, R), dilation=self.dilation)
 
     def reached(self, L: Size, R: Size) -> Size:
         """Count results with at least one tap on an element.
@@ -111,6 +108,43 @@ class Window(NamedTuple):
         if self.pad != "same":
             return self.pad
         return floor_div(maximum(0, (R - 1) * self.stride + self.dilation * (self.k - 1) + 1 - L), 2)
+
+
+def valid_taps(
+    length: Size, results: Size, taps: int, *, stride: int = 1, low: Size = 0, dilation: int = 1, base: int = 1
+) -> Size:
+    """Count the taps of ``results`` windows that meet one of ``length`` elements.
+
+    Tap t of result o lies at o·stride − low + t·dilation; elements lie at 0, base, 2·base … (``base`` > 1: a
+    transposed convolution seen as a plain one).
+
+    >>> valid_taps(3, 3, 3, low=1), valid_taps(1, 524288, 524288, low=524287)
+    (7, 524288)
+    """
+    end = (length - 1) * base
+    total: Size = 0
+    for t in range(taps):
+        shift = t * dilation - low
+        first = maximum(0, ceil_div(-shift, stride))
+        last = minimum(results - 1, floor_div(end - shift, stride))
+        if base == 1:
+            total = total + maximum(0, last - first + 1)
+        else:
+            total = total + sum((o * stride + shift) % base == 0 for o in range(first, last + 1))
+    return total
+
+
+def adaptive_windows(length: Size, results: Size) -> Size:
+    """Elements of ``results`` windows over ``length``, window i from ⌊i·length/results⌋ to ⌈(i + 1)·length/results⌉.
+
+    Together length + results − gcd(length, results), since only edges at whole numbers do not overlap by one.
+
+    >>> adaptive_windows(9, 2), adaptive_windows(8, 16), adaptive_windows(7, 1)
+    (10, 16, 7)
+    """
+    if isinstance(length, int) and isinstance(results, int):
+        return length + results - gcd(length, results)
+    return length
 
 
 def windows(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
-from roofline.ops.attention import attention
+from roofline.ops.attention import attend
 from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
 from roofline.work import Op, Tensor
 
@@ -70,7 +70,7 @@ def _attention(seen: Seen, first: int, causal_at: int) -> Op:
     causal = seen.stated(causal_at) is True
     if causal and q.dims[-3] != k.dims[-3]:
         q, k, v = _upper_left(q, k, v)
-    return attention(q, k, v, causal=causal, name=seen.name)
+    return attend(q, k, v, causal=causal, name=seen.name)
 
 
 def _upper_left(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,8 +6,7 @@ from typing import Any
 
 from roofline.measurement.aten import Seen, like, rule, together
 from roofline.ops import pricing
-from roofline.ops.convolution import conv_transpose
-from roofline.ops.convolution import convolution as convolve
+from roofline.ops.convolution import convolve, convolve_transposed
 from roofline.work import Op, Tensor
 
 #: Where convolutions have their options: stride, pad, dilation, groups, padding of the output, and whether transposed.
@@ -57,6 +56,6 @@ def _convolution(
     options: dict[str, Any] = {"stride": stride, "pad": pad, "dilation": dilation, "groups": groups, "name": seen.name}
     if transposed is True or turned:
         kernel = Tensor(w.ident, (*w.dims[2:], *w.dims[:2]), w.dtype, "weight")
-        return conv_transpose(last, kernel, bias, output_pad=more or 0, **options)
+        return convolve_transposed(last, kernel, bias, output_pad=more or 0, **options)
     kernel = Tensor(w.ident, (*w.dims[2:], w.dims[1], w.dims[0]), w.dtype, "weight")
     return convolve(last, kernel, bias, **options)

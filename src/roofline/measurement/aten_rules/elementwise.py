@@ -7,7 +7,6 @@ from math import prod
 from roofline.errors import InputError
 from roofline.measurement.aten import Seen, broadcast, like, rule, widest
 from roofline.ops import pricing
-from roofline.ops.elementwise import elementwise
 from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, OTHERS, each_of_list
 from roofline.work import Op, Tensor
 
@@ -34,13 +33,13 @@ def known(seen: Seen) -> Op:
         kinds = kinds[:1]
     dtype = tensors[0].dtype if seen.plain.endswith("_") else "bool" if ours == "compare" else widest(kinds)
     out = Tensor("out", broadcast([t.dims for t in tensors]), dtype)
-    return elementwise(ours, tensors, out, compute=widest(kinds), name=seen.name)
+    return pricing.elementwise(ours, tensors, (out,), compute=widest(kinds), name=seen.name)
 
 
 @rule("copy_", "copy")
 def copied(seen: Seen) -> Op:
     """Write a tensor into another."""
-    return elementwise("copy", [seen.tensor(1)], like(seen.tensor(0)), name=seen.name)
+    return pricing.elementwise("copy", [seen.tensor(1)], [like(seen.tensor(0))], name=seen.name)
 
 
 #: Updates of an element by others, as optimizers do them: a + f·b·c, a + f·b/c and a + f·(b − a).
@@ -50,8 +49,7 @@ UPDATES = ("addcmul", "addcdiv", "lerp")
 GRADIENTS = (
     "gelu_backward", "silu_backward", "sigmoid_backward", "tanh_backward", "threshold_backward", "hardtanh_backward",
     "leaky_relu_backward", "elu_backward", "hardswish_backward", "softplus_backward", "mish_backward",
-    "log_sigmoid_backward", "hardsigmoid_backward", "native_dropout_backward", "_softmax_backward_data",
-    "_log_softmax_backward_data", "_masked_scale", "_add_relu",
+    "log_sigmoid_backward", "hardsigmoid_backward", "native_dropout_backward", "_masked_scale", "_add_relu",
 )  # fmt: skip
 
 
@@ -68,7 +66,7 @@ def of_all(seen: Seen) -> Op:
 def split_heads(seen: Seen) -> Op:
     """Add the bias of queries, keys and values, and lay them out by heads."""
     x, bias = seen.tensor(0), seen.tensor(1)
-    return elementwise("add", [x, bias], like(x), name=seen.name)
+    return pricing.elementwise("add", [x, bias], [like(x)], name=seen.name)
 
 
 @rule("native_dropout")

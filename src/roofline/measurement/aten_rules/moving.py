@@ -7,7 +7,6 @@ from math import prod
 
 from roofline.measurement.aten import Seen, like, rule, widest
 from roofline.ops import pricing
-from roofline.ops.embedding import embedding as lookup
 from roofline.work import Op
 
 
@@ -52,7 +51,9 @@ def padded(seen: Seen) -> Op:
 @rule("embedding")
 def embedding(seen: Seen) -> Op:
     """Gather one row of a table for every index."""
-    return lookup(seen.tensor(0), seen.tensor(1), name=seen.name)
+    table, indices = seen.tensor(0), seen.tensor(1)
+    out = like(table, (*indices.dims, table.dims[1]), ident=f"embedding({table.ident})")
+    return pricing.embedding(seen.name, (table, indices), (out,))
 
 
 @rule("embedding_dense_backward")

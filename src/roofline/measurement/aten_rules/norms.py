@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
-from roofline.ops.norm import norm
-from roofline.programs.pytorch.price_tables import NORM_BACKWARD
 from roofline.work import Op, Tensor
 
 
@@ -16,7 +16,9 @@ def layer_norm(seen: Seen) -> Op:
     shape = seen.value(1, None)
     last = len(shape) if isinstance(shape, list | tuple) else len(affine[0].dims) if affine else 1
     function = "rms_norm" if "rms" in seen.name else "layer_norm"
-    return norm(function, x, *affine, axes=tuple(range(-max(last, 1), 0)), name=seen.name)
+    rows = prod(x.dims[: -max(last, 1)])
+    facts = {"elements": x.elements, "rows": rows, "affine": len(affine)}
+    return pricing.norm(function, (x, *affine), (like(x),), **facts, name=seen.name)
 
 
 @rule("native_group_norm")
@@ -26,7 +28,7 @@ def group_norm(seen: Seen) -> Op:
     rows = x.dims[0] * seen.stated(6)
     statistics = [like(x, (rows,), ident=name) for name in ("mean", "rstd")]
     reads, writes = (x, *affine), (like(x), *statistics)
-    return pricing.norm("group_norm", seen.name, reads, writes, size=x.elements, rows=rows, affine=len(affine))
+    return pricing.norm("group_norm", reads, writes, elements=x.elements, rows=rows, affine=len(affine), name=seen.name)
 
 
 #: Whether batch norms take the statistics of the batch: the place that says so, or what their name does.
@@ -45,7 +47,7 @@ def batch_norm(seen: Seen) -> Op:
     statistics = [Tensor(name, (channels,), "fp32") for name in ("mean", "rstd")] if training else []
     function = "layer_norm" if training else "batch_norm"
     reads, writes = (x, *affine, *seen.some(3, 4)), (like(x), *statistics)
-    return pricing.norm(function, seen.name, reads, writes, size=x.elements, rows=channels, affine=len(affine))
+    return pricing.norm(function, reads, writes, elements=x.elements, rows=channels, affine=len(affine), name=seen.name)
 
 
 #: The first argument that is a scale or a shift of what a gradient is of: theirs has their shape.
@@ -61,5 +63,4 @@ def backward(seen: Seen) -> Op:
     """The gradients of what was normalised, of its scale and of its shift; the first two arguments are alike."""
     x, scales = seen.tensor(1), seen.some(*SCALES[seen.plain])
     writes = [like(x), *(like(scale, ident=f"grad {n}") for n, scale in enumerate(scales))]
-    size = x.elements
-    return pricing.vector(seen.name, "norm", seen.every(), writes, flops=NORM_BACKWARD * size, elements=size)
+    return pricing.norm_backward(seen.name, seen.every(), writes, elements=x.elements)

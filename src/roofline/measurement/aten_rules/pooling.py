@@ -10,7 +10,7 @@ from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
 from roofline.ops.windows import Window
-from roofline.programs.pytorch.price_tables import resampling
+from roofline.programs.pytorch.price_tables import TAPS
 from roofline.sizes import ceil_div
 from roofline.work import Op
 
@@ -36,8 +36,7 @@ def pool(seen: Seen) -> Op:
     results = [_results(*parts, more=more) for parts in each]
     out = like(x, (*x.dims[:-spatial], *results))
     places = [like(out, dtype="int64", ident="indices")] if seen.plain.endswith("indices") else []
-    flops = out.elements * (prod(size) - 1)
-    return pricing.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
+    return pricing.pool(seen.name, (x,), (out, *places), results=out.elements, window=prod(size))
 
 
 def _results(k: int, stride: int, pad: int, dilation: int, length: int, *, more: bool) -> int:
@@ -59,8 +58,9 @@ def adaptive_pool(seen: Seen) -> Op:
     x, sizes = seen.tensor(0), seen.stated(1)
     out = like(x, (*x.dims[: -len(sizes)], *sizes))
     places = [like(out, dtype="int64", ident="indices")] if "max" in seen.plain else []
-    flops = _taken(x.dims, out.dims) - out.elements
-    return pricing.vector(seen.name, "pooling", (x,), (out, *places), flops=flops, elements=out.elements)
+    window = max(1, x.elements // max(1, out.elements))
+    taps = _taken(x.dims, out.dims)
+    return pricing.pool(seen.name, (x,), (out, *places), results=out.elements, window=window, taps=taps)
 
 
 @rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
@@ -69,10 +69,8 @@ def adaptive_pool(seen: Seen) -> Op:
 def pool_backward(seen: Seen) -> Op:
     """Every gradient is added to the elements of its window: what was pooled is not read, only its shape."""
     grad, x = seen.tensor(0), seen.tensor(1)
-    size = x.elements
-    flops = _taken(x.dims, grad.dims) if seen.plain.startswith("_adaptive") else size
-    reads = (grad, *seen.every(2))
-    return pricing.vector(seen.name, "pooling", reads, (like(x),), flops=flops, elements=size)
+    taps = _taken(x.dims, grad.dims) if seen.plain.startswith("_adaptive") else None
+    return pricing.pool_backward(seen.name, (grad, *seen.every(2)), (like(x),), elements=x.elements, taps=taps)
 
 
 def _taken(dims: Sequence[int], results: Sequence[int]) -> int:
@@ -93,8 +91,8 @@ def resampled(seen: Seen) -> Op:
     x, sizes = seen.tensor(0), seen.stated(2 if back else 1)
     out = like(x, sizes if back else (*x.dims[:2], *sizes))
     size = x.elements if back else out.elements
-    flops = resampling(kind[:-2].removesuffix("_exact"), int(kind[-2]), size, forward=not back)
-    return pricing.vector(seen.name, "resample", (x,), (out,), flops=flops, elements=size)
+    taps = TAPS[kind[:-2].removesuffix("_exact")] ** int(kind[-2])
+    return pricing.resample(seen.name, (x,), (out,), taps=taps, elements=size, backward=back)
 
 
 def _each(value: Any, spatial: int) -> tuple[int, ...]:

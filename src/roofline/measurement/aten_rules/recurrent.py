@@ -7,8 +7,8 @@ from math import prod
 
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
-from roofline.programs.pytorch.price_tables import CELLS
-from roofline.work import Op, Tensor, Work
+from roofline.ops.recurrent import CELLS
+from roofline.work import Op, Tensor
 
 #: Kinds of layers by the number that libraries give them.
 MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
@@ -46,11 +46,16 @@ def _layers(
     passes: int = 1,
 ) -> Op:
     """A product of every step with every matrix, and the gates of every hidden element."""
-    gates, each = CELLS[MODES[mode]]
-    steps = prod(x.dims[:-1])
+    cell = MODES[mode]
     matrices = [w.dims for w in weights if len(w.dims) == 2]
-    macs = passes * steps * sum(map(prod, matrices))
-    hidden = sum(rows for rows, _ in matrices[::2]) // gates
-    dtype = pricing.arithmetic([x])
-    work = Work.flops("matrix", dtype, 2 * macs) + Work.flops("vector", dtype, passes * each * steps * hidden)
-    return Op(seen.name, "contraction", work, (x, *weights, *states), tuple(writes))
+    return pricing.recurrent(
+        cell,
+        seen.name,
+        (x, *weights, *states),
+        writes,
+        steps=prod(x.dims[:-1]),
+        hidden=sum(rows for rows, _ in matrices[::2]) // CELLS[cell].gates,
+        macs=passes * sum(map(prod, matrices)),
+        inner=sum(columns for _, columns in matrices[:2]),
+        passes=passes,
+    )

@@ -8,7 +8,6 @@ from math import prod
 from roofline.errors import InputError
 from roofline.measurement.aten import Seen, like, rule
 from roofline.ops import pricing
-from roofline.ops.softmax import softmax as softened
 from roofline.programs.pytorch.price_tables import ELEMENT_OF_LOSS, REDUCTIONS
 from roofline.work import Op, Tensor
 
@@ -17,7 +16,17 @@ from roofline.work import Op, Tensor
 def softmax(seen: Seen) -> Op:
     """max, subtract, exp, sum, divide."""
     x = seen.tensor(0)
-    return softened(x, axes=(int(seen.value(1, -1)),), log="log" in seen.name, name=seen.name)
+    rows = x.elements // (x.dims[int(seen.value(1, -1))] if x.dims else 1)
+    facts = {"elements": x.elements, "rows": rows, "log": "log" in seen.name}
+    return pricing.softmax(seen.name, (x,), (like(x),), **facts)
+
+
+@rule("_softmax_backward_data", "_log_softmax_backward_data")
+def softmax_gradient(seen: Seen) -> Op:
+    """The gradient of the result and the result."""
+    reads = tuple(tensor for tensor in seen.every() if tensor.dims)
+    out = like(reads[0])
+    return pricing.softmax_backward(seen.name, reads, (out,), elements=out.elements, log="log" in seen.name)
 
 
 #: Where a reduction has its dimensions: after the tensor, or after the order of a norm.

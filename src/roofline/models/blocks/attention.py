@@ -5,10 +5,6 @@
 [('q_proj', (4096, 4096)), ('k_proj', (1024, 4096))]
 >>> block.kv_per_token()
 2048
->>> chunked_pairs(2, 3, 4)                                     # queries 3 and 4 in chunks of 4: 4 keys, then 1
-5
->>> compressed_pairs(8, 0, 4), compressed_pairs(8, 0, 4, most=1)        # one entry for every 4 tokens before it
-(6, 5)
 """
 
 from __future__ import annotations
@@ -20,9 +16,9 @@ from roofline import dtypes
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.attention import visible_pairs
-from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_PAIR
-from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_zero, maximum, minimum
+from roofline.ops.attention import attention
+from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, selected_pairs, sliding_window
+from roofline.sizes import Size, ceil_div, floor_div, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
 
@@ -211,13 +207,14 @@ class Attention(Block):
         if step.full or not (self.causal or self.window):
             return step.new * step.length
         if not self.causal and self.window:
-            # half the window to each side; the token itself is in both halves
-            return 2 * visible_pairs(step.new, step.new, causal=True, window=self.window // 2 + 1) - step.new
+            half = self.window // 2
+            return BandMask(before=half, after=half).pairs(step.new, step.new)
         if self.selector is not None:
             return selected_pairs(step.new, step.past, self.selector.block * self.selector.most)
         if self.chunk is not None:
             return chunked_pairs(step.new, step.past, self.chunk)
-        return visible_pairs(step.new, step.length, causal=True, window=self.window)
+        mask = CAUSAL if self.window is None else sliding_window(self.window)
+        return mask.pairs(step.new, step.length)
 
     def _seen(self, past: Size, new: Size) -> Size:
         """How many cached tokens of a sequence the new ones read."""
@@ -246,7 +243,7 @@ class Attention(Block):
             read.append(
                 Tensor(builder.path("cache", "index keys"), (step.attended, step.past, selector.width), step.kv, "kv")
             )
-        pairs = step.attended * selector.heads * visible_pairs(step.new, step.length, causal=not step.full)
+        pairs = step.attended * selector.heads * (FULL if step.full else CAUSAL).pairs(step.new, step.length)
         best = builder.output("indexer.scores", tokens, selector.heads, ceil_div(step.length, selector.block))
         work = Work.flops("matrix", step.activations, 2 * pairs * selector.width) + Work.flops(
             "vector", step.activations, pairs
@@ -278,13 +275,7 @@ def attention_core(
     length: Size,
     part: str = "attention",
 ) -> Tensor:
-    """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence.
-
-    ::
-
-        matrix FLOPs = 2·batch·heads·pairs·(key + value)
-        vector FLOPs = 5·batch·heads·pairs                  softmax: max, subtract, exp, sum, divide
-    """
+    """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence in one head."""
     step = builder.step
     count = step.attended * heads * pairs
     # keys in a narrower format are widened on the way in: the arithmetic is that of the queries
@@ -297,61 +288,20 @@ def attention_core(
         between = tuple(builder.output(f"{part}.{name}", *square) for name in ("scores", "probabilities"))
         count = step.attended * heads * step.new * length
         reads, writes = (*reads, *between), (out, *between)
-    builder.add(
-        Op(
-            name="",
-            kind="attention",
-            work=Work.flops("matrix", dtype, 2 * count * (key + value))
-            + Work.flops("vector", "bf16" if dtypes.get(q.dtype).bits < 16 else dtype, SOFTMAX_PER_PAIR * count),
-            reads=reads,
-            writes=writes,
-            dims={
-                "batch": step.attended,
-                "q_length": step.new,
-                "kv_length": length,
-                "heads": heads,
-                "kv_heads": kv_heads,
-                "head_size": key,
-                "v_head_size": value,
-                "pairs": pairs,
-                "transcendentals": count,
-            },
-        ),
-        part,
+    op = attention(
+        "",
+        reads,
+        writes,
+        batch=step.attended,
+        heads=heads,
+        kv_heads=kv_heads,
+        q_length=step.new,
+        kv_length=length,
+        head_size=key,
+        v_head_size=value,
+        pairs=count,
+        compute=dtype,
+        vector_compute="bf16" if dtypes.get(q.dtype).bits < 16 else dtype,
     )
+    builder.add(op, part)
     return out
-
-
-def selected_pairs(new: Size, past: Size, most: Size) -> Size:
-    """Pairs where each query attends to ``most`` of the keys it may see: as many as a window of that width leaves."""
-    return visible_pairs(new, past + new, causal=True, window=most)
-
-
-def chunked_pairs(new: Size, past: Size, chunk: int) -> Size:
-    """Pairs where a query sees the keys of its own chunk up to itself.
-
-    Position p sees p mod c + 1 keys, so t positions see F(t) = ⌊t/c⌋·c·(c + 1)/2 + r·(r + 1)/2 with r = t mod c.
-    """
-
-    def total(t: Size) -> Size:
-        full = floor_div(t, chunk)
-        rest = t - full * chunk
-        return full * (chunk * (chunk + 1) // 2) + exact_div(rest * (rest + 1), 2)
-
-    return total(past + new) - total(past)
-
-
-def compressed_pairs(new: Size, past: Size, rate: int, most: int | None = None) -> Size:
-    """Pairs of queries and compressed entries: position p sees ⌊(p + 1)/m⌋ entries, at most ``most`` of them.
-
-    Σ ⌊i/m⌋ for i ≤ t is G(t) = m·q·(q − 1)/2 + q·(t − m·q + 1) with q = ⌊t/m⌋; what exceeds K is G(t − K·m).
-    """
-
-    def total(t: Size) -> Size:
-        q = floor_div(t, rate)
-        return exact_div(rate * q * (q - 1), 2) + q * (t - rate * q + 1)
-
-    def capped(t: Size) -> Size:
-        return total(t) if most is None else total(t) - total(maximum(t - most * rate, 0))
-
-    return capped(past + new) - capped(past)

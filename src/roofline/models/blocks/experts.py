@@ -27,7 +27,7 @@ from roofline.ops.collective_groups import groups
 from roofline.ops.collective_picks import Density, Picks
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
-from roofline.ops.softmax import PER_ELEMENT as SOFTMAX_PER_ELEMENT
+from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.sizes import Size, minimum, product
 from roofline.work import Op, Tensor, Work
 
@@ -331,7 +331,7 @@ class MixtureOfExperts(Block):
         _, n, k = weight.shape
         out = builder.output(name, rows, n)
         arithmetic = compute or dtypes.arithmetic([builder.step.activations, matrix.dtype])
-        op = contraction(x, matrix, out, m=rows, n=n, k=k, compute=arithmetic)
+        op = contraction("", (x, matrix), (out,), m=rows, n=n, k=k, unit="matrix", compute=arithmetic)
         op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched})
         bias = weights.get(f"{name}.bias")
         if bias is not None:

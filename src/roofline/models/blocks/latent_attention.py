@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from roofline.models.blocks.attention import attention_core, compressed_pairs, rotate, selected_pairs
+from roofline.models.blocks.attention import attention_core, rotate
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.attention import visible_pairs
 from roofline.ops.contraction import contraction
+from roofline.ops.masks import CAUSAL, FULL, compressed_pairs, selected_pairs, sliding_window
 from roofline.sizes import Size, floor_div, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
@@ -155,7 +155,7 @@ class LatentAttention(Block):
             return step.new * step.length
         if self.selector is not None:
             return selected_pairs(step.new, step.past, self.selector.most)
-        return visible_pairs(step.new, step.length, causal=True)
+        return CAUSAL.pairs(step.new, step.length)
 
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
         step = builder.step
@@ -187,7 +187,8 @@ class LatentAttention(Block):
         (matrix, *beside), compute = builder.read_weight(half)
         tokens = builder.step.tokens
         out = builder.output(part, tokens, self.heads * n)
-        op = contraction(x, matrix, out, m=tokens, n=n, k=k, batch=self.heads, compute=compute or None)
+        sizes = {"m": tokens, "n": n, "k": k, "batch": self.heads}
+        op = contraction("", (x, matrix), (out,), **sizes, unit="matrix", compute=compute or None)
         builder.add(replace(op, reads=(x, matrix, *beside)), part)
         return out
 
@@ -206,7 +207,7 @@ class LatentAttention(Block):
         if not is_zero(step.past):
             dims = (step.attended, step.past, selector.width)
             read.append(Tensor(builder.path("cache", "index keys"), dims, step.kv, "kv"))
-        pairs = visible_pairs(step.new, step.length, causal=not step.full)
+        pairs = (FULL if step.full else CAUSAL).pairs(step.new, step.length)
         builder.add(
             index_scores(builder, tuple(read), pairs, selector.heads, selector.width, selector.most), "indexer.scores"
         )
@@ -305,7 +306,7 @@ class CompressedAttention(Block):
         kv = builder.linear(weights[kv_name], x, tokens)
         kv = builder.norm("rms_norm", kv, (weights[kv_norm],), kv_norm, tokens, self.width)
         kv = builder.write_to_cache(rotate(builder, kv, "k_rope", tokens, 1, self.rotary))
-        read, pairs = [kv], visible_pairs(step.new, step.length, causal=True, window=self.window)
+        read, pairs = [kv], sliding_window(self.window).pairs(step.new, step.length)
         if step.full:
             pairs = step.new * step.length
         if not is_zero(step.past):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from roofline.models.description import Block, Cached, join_path
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.embedding import embedding
+from roofline.ops.movement import embedding
 from roofline.sizes import Size
 from roofline.work import Tensor
 
@@ -115,7 +115,7 @@ class PositionEmbedding(Block):
         new = builder.step.new
         index = Tensor(builder.path("index"), (new,), "int32", "index")
         rows = builder.output("rows", new, self.width)
-        builder.add(embedding(table, index, rows), "gather")
+        builder.add(embedding("", (table, index), (rows,)), "gather")
         builder.stream = builder.elementwise("add", (x, rows), "add", like=x)
         return builder.stream
 

@@ -28,7 +28,7 @@ from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.embedding import embedding
+from roofline.ops.movement import embedding
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
@@ -277,7 +277,7 @@ class PerLayerEmbedding(Block):
         step, count = builder.step, x.dims[0]
         tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
         found = builder.output("rows", count, self.layers * self.each)
-        builder.add(embedding(builder.read_weight(table)[0][0], tokens, found), table.name)
+        builder.add(embedding("", (builder.read_weight(table)[0][0], tokens), (found,)), table.name)
         made = builder.linear(projection, x, count)
         made = builder.norm("rms_norm", made, (scale,), scale.name, count * self.layers, self.each)
         builder.kept[_HANDED] = [builder.elementwise("add", (made, found), "per_layer_inputs", like=found)]

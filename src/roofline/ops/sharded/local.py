@@ -23,8 +23,7 @@ from roofline.notation.scope import is_number
 from roofline.notation.structure import Shape, Step
 from roofline.ops.collective import collective
 from roofline.ops.collective_choice import Chooser
-from roofline.ops.context import Context
-from roofline.ops.registry import family_of, rule_for
+from roofline.ops.rules import Context, family_of, rule_for
 from roofline.ops.sharded.choices import Choice, describe, moved
 from roofline.ops.sharded.layout import Layout, layout_of, local_size
 from roofline.ops.sharded.loops import STATISTICS

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from roofline.ops.masks import BandMask
 from roofline.programs.jax.values import scanned, size_of, value_of
 from roofline.sizes import Size, exact_div, is_symbol, product
 
@@ -57,17 +58,10 @@ class Scores(NamedTuple):
 Fact: TypeAlias = "Positions | Mask | Held | Scores | None"
 
 
-def pairs(rows: Size, columns: Size, band: Band) -> Size | None:
-    """Pairs of a band; of symbolic sizes only the causal half of a square is known."""
-    if is_symbol(rows) or is_symbol(columns):
-        half = rows == columns and band in (Band(0, None), Band(None, 0))
-        return exact_div(rows * (rows + 1), 2) if half else None
-    total = 0
-    for i in range(int(rows)):
-        first = 0 if band.high is None else max(0, i - band.high)
-        last = int(columns) - 1 if band.low is None else min(int(columns) - 1, i - band.low)
-        total += max(0, last - first + 1)
-    return total
+def pairs(rows: Size, columns: Size, band: Band) -> Size:
+    """Pairs of a band."""
+    after = None if band.low is None else -band.low
+    return BandMask(offset=0, before=band.high, after=after).pairs(rows, columns)
 
 
 def constant(value: Any) -> Fact:
@@ -102,7 +96,7 @@ class Masks:
         for number, mask in self.hidden.items():
             source, flops = self.matmuls[number]
             seen = pairs(mask.rows, mask.columns, mask.band)
-            if seen is not None and seen != mask.rows * mask.columns:
+            if seen != mask.rows * mask.columns:
                 total, hidden = found.get(source, (0, 0))
                 unseen = mask.rows * mask.columns - seen
                 found[source] = total + flops, hidden + exact_div(flops * unseen, mask.rows * mask.columns)

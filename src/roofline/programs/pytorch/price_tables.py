@@ -2,13 +2,11 @@
 
 >>> NAMES["clamp_min"], OTHERS["tanh_backward"]
 ('maximum', (3, 0, 'g·(1 − y²)'))
->>> each_of_list("_foreach_addcmul"), resampling("bilinear", 2, 100, forward=True)
-(3, 800)
+>>> each_of_list("_foreach_addcmul")
+3
 """
 
 from __future__ import annotations
-
-from roofline.sizes import Size
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by PyTorch's name.
 NAMES = {
@@ -83,8 +81,6 @@ OTHERS: dict[str, tuple[int, int, str]] = {
     "polar": (2, 2, "a·cos, a·sin"),
     "native_dropout": (2, 0, "select(mask, x·1/(1 − p), 0); the random numbers are not counted"),
     "native_dropout_backward": (2, 0, "g·mask·scale"),
-    "_softmax_backward_data": (4, 0, "y·(g − Σ g·y)"),
-    "_log_softmax_backward_data": (4, 1, "g − exp(y)·Σ g"),
 }
 
 #: FLOPs and roots a parameter of a whole optimizer step in one kernel.
@@ -106,33 +102,17 @@ REDUCTIONS = {
     "_is_all_true": "sum", "_is_any_true": "sum",
 }  # fmt: skip
 
-#: FLOPs an element of the gradient of a norm: Σ g·x̂, Σ g, then the gradient of x (5); scale and shift (2).
-NORM_BACKWARD = 9
-
 #: FLOPs an element of a loss over all elements and of its gradient: subtract, square (or the like), add.
 ELEMENT_OF_LOSS = 3
 
 #: Matmuls of the gradient of an attention kernel, which works the scores out again.
 ATTENTION_BACKWARD = 5
 
-#: Gates, and FLOPs a hidden element beside the matmuls. LSTM: 3 sigmoids of 4, 2 tanh, 3 products, 1 sum, 4 added
-#: pre-activations. GRU: 2 sigmoids, 1 tanh, 3 products, 2 sums, 3 added. Plain: 1 function, 1 added.
-CELLS = {"lstm": (4, 22), "gru": (3, 17), "rnn_tanh": (1, 2), "rnn_relu": (1, 2)}
-
 #: Elements of the input that one element of the result is mixed from, by dimension.
-_TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "trilinear": 2, "bicubic": 4}
+TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "trilinear": 2, "bicubic": 4}
 
 
 def each_of_list(name: str) -> int:
     """FLOPs an element of a function over a list of tensors (``_foreach_add``)."""
     plain = name.removeprefix("_foreach_")
     return OTHERS[plain][0] if plain in OTHERS else 2 if plain == "norm" else 1
-
-
-def resampling(kind: str, spatial: int, size: Size, *, forward: bool) -> Size:
-    """FLOPs of ``size`` elements mixed from neighbours: a multiply and an add for each.
-
-    The nearest costs nothing, and its gradient one add for each element.
-    """
-    taps = _TAPS[kind] ** spatial
-    return 2 * taps * size if taps > 1 else 0 if forward else size

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from roofline.ops.attention import visible_pairs
+from roofline.ops.masks import FULL, TOP_LEFT, BandMask
 from roofline.programs.jax.registry import Call, Priced, pricing, rule
-from roofline.sizes import Size, maximum
 
 _NOTES = {
     "CAUSAL": "causal attention",
@@ -36,12 +35,12 @@ def _attend(call: Call, matmuls: int, more: str) -> Priced:
     """q is [B, T, heads, H], or [B, heads, T, H] in the layout of number 1."""
     long, heads = (2, 1) if call.params.get("layout") == 1 else (1, 2)
     q, k, v = (value.shape for value in call.ins[:3])
-    mask = call.params.get("mask_type")
+    kind = call.params.get("mask_type")
     word = (
-        str(getattr(mask, "name", mask)) if mask is not None else "CAUSAL" if call.params.get("use_causal_mask") else ""
+        str(getattr(kind, "name", kind)) if kind is not None else "CAUSAL" if call.params.get("use_causal_mask") else ""
     )
     note = "; ".join(filter(None, (_NOTES.get(word, ""), more)))
-    seen = _pairs(q[long], k[long], "CAUSAL" in word, call.params.get("sliding_window_length"))
+    mask = _mask("CAUSAL" in word, call.params.get("sliding_window_length"))
     return pricing.attention(
         call.name,
         call.reads,
@@ -53,26 +52,20 @@ def _attend(call: Call, matmuls: int, more: str) -> Priced:
         kv_length=k[long],
         head_size=q[3],
         v_head_size=v[3],
-        pairs=q[0] * q[heads] * seen,
+        pairs=q[0] * q[heads] * mask.pairs(q[long], k[long]),
+        keys=mask.keys(q[long], k[long]),
         matmuls=matmuls,
         note=note,
     )
 
 
-def _pairs(queries: Size, keys: Size, causal: bool, window: int | None) -> Size:
-    """Pairs of one head; query i sees keys up to the one of its number, of which the last ``window``.
+def _mask(causal: bool, window: int | None) -> BandMask:
+    """Query i sees keys up to the one of its number, of which the last ``window``.
 
-    >>> _pairs(3, 3, True, None), _pairs(4, 2, True, None), _pairs(3, 5, False, None), _pairs(4, 4, True, 2)
-    (6, 7, 15, 7)
-    >>> _pairs(5, 3, True, 2)                                  # 1 + 2 + 2 + 1 + 0
-    6
+    >>> _mask(True, None).pairs(4, 2), _mask(False, None).pairs(3, 5), _mask(True, 2).pairs(5, 3)
+    (7, 15, 6)
     """
-    if not causal and not window:
-        return queries * keys
-    if queries == keys:
-        return visible_pairs(queries, keys, causal=True, window=window)
-    hidden = pricing.top_left_pairs(maximum(queries - window, 0), keys) if window else 0
-    return pricing.top_left_pairs(queries, keys) - hidden
+    return TOP_LEFT._replace(before=window - 1) if window else TOP_LEFT if causal else FULL
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.ops import factorizations as counts
+from roofline.ops import linear_algebra as counts
 from roofline.programs.jax.registry import Call, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
 

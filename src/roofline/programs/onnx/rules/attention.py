@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from roofline.ops.attention import visible_pairs
+from roofline.ops.masks import FULL, BandMask
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
-from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
+from roofline.sizes import Size, exact_div, floor_div, is_zero, product
 from roofline.work import Op, Tensor
 
 
@@ -27,27 +27,26 @@ class Heads(NamedTuple):
     kept: Size = 0
 
 
-def pairs(sizes: Heads, causal: bool, window: int | None = None) -> Size:
-    """Pairs of one head: query i sees the cache and keys up to its own (or the last ``window`` of them).
+def mask_of(sizes: Heads, causal: bool, window: int | None = None) -> BandMask:
+    """Query i sees the cache and keys up to its own (or the last ``window`` of them).
 
-    >>> pairs(Heads(1, 1, 1, 3, 3, 8, 8, kept=4), True), pairs(Heads(1, 1, 1, 2, 5, 8, 8), True)
-    (18, 3)
-    >>> pairs(Heads(1, 1, 1, 4, 3, 8, 8, kept=2), True, window=4)      # 3 + 4 + 4 + 4
-    15
+    >>> for sizes in (Heads(1, 1, 1, 3, 3, 8, 8, kept=4), Heads(1, 1, 1, 2, 5, 8, 8)):
+    ...     print(mask_of(sizes, True).pairs(sizes.S, sizes.kept + sizes.T))
+    18
+    3
+    >>> mask_of(Heads(1, 1, 1, 4, 3, 8, 8, kept=2), True, window=4).pairs(4, 5)      # 3 + 4 + 4 + 3
+    14
     """
     if not causal:
-        return sizes.S * (sizes.kept + sizes.T)
-    if sizes.S == sizes.T:
-        return visible_pairs(sizes.S, sizes.kept + sizes.T, causal=True, window=window)
-    kept, new = sizes.kept, sizes.T
-    if window is not None:
-        kept, new = minimum(kept, window), minimum(new, maximum(window - kept, 0))
-    return sizes.S * kept + pricing.top_left_pairs(sizes.S, new)
+        return FULL
+    offset = None if sizes.S == sizes.T else sizes.kept
+    return BandMask(offset, None if window is None else window - 1)
 
 
 def _attend(call: Call, sizes: Heads, reads: tuple[Tensor, ...], causal: bool, window: int | None = None) -> Op:
-    seen = pairs(sizes, causal, window)
-    op = pricing.attention(
+    mask, length = mask_of(sizes, causal, window), sizes.kept + sizes.T
+    apart = call.name == "Attention" and is_zero(sizes.kept) and len(call.read(0, 1, 2)) == 3  # q, k, v as they are
+    return pricing.attention(
         call.name,
         reads,
         call.writes,
@@ -55,12 +54,12 @@ def _attend(call: Call, sizes: Heads, reads: tuple[Tensor, ...], causal: bool, w
         heads=sizes.heads,
         kv_heads=sizes.kv_heads,
         q_length=sizes.S,
-        kv_length=sizes.kept + sizes.T,
+        kv_length=length,
         head_size=sizes.H,
         v_head_size=sizes.V,
-        pairs=sizes.batch * sizes.heads * seen,
+        pairs=sizes.batch * sizes.heads * mask.pairs(sizes.S, length),
+        keys=mask.keys(sizes.S, length) if apart else None,
     )
-    return op
 
 
 @rule("Attention")

@@ -46,6 +46,7 @@ def _convolved(call: Call) -> Op:
         in_per_group=first // groups if transposed else second,
         kernel=product(weight[2:]),
         groups=groups,
+        transposed=transposed,
         valid_taps=taps,
         bias=call.writes[0].elements if bias else 0,
         note="padded positions of a convolution are counted" if any(low) else "",
@@ -97,19 +98,9 @@ def resized(call: Call) -> Priced:
     changed = sum(bool(a != b) for a, b in zip(call.shape(0), call.writes[0].dims, strict=True))
     taps = {"nearest": 1, "linear": 2, "cubic": 4}.get(word, 1) ** changed
     size = call.writes[0].elements
-    flops = 0 if taps == 1 else 2 * taps * size
-    return pricing.vector(call.name, "resample", call.read(0), call.writes, flops=flops, elements=size, one_each=size)
+    return pricing.resample(call.name, call.read(0), call.writes, taps=taps, elements=size)
 
 
 def _pooled(call: Call, window: Any) -> Priced:
     results = call.writes[0].elements
-    return pricing.vector(
-        call.name,
-        "pooling",
-        call.reads,
-        call.writes,
-        flops=results * (window - 1),
-        elements=results,
-        dims={"results": results, "window": window},
-        one_each=product(call.shape(0)),
-    )
+    return pricing.pool(call.name, call.reads, call.writes, results=results, window=window)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.ops import factorizations
-from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
+from roofline.ops import linear_algebra
+from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.sizes import exact_div, product
 from roofline.work import Op
@@ -61,9 +61,8 @@ def layer_norm_with(call: Call, *, affine: int, added: int = 0) -> Op:
     out = call.writes[0]
     axis = call.get("axis", -1)
     rows = product(out.dims[: axis if axis >= 0 else len(out.dims) + axis])
-    return pricing.norm(
-        function, call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=affine, added=added
-    )
+    facts = {"elements": out.elements, "rows": rows, "affine": affine, "added": added}
+    return pricing.norm(function, call.reads, call.writes, **facts, name=call.name)
 
 
 @rule("GroupNormalization", "InstanceNormalization", "MeanVarianceNormalization")
@@ -76,7 +75,8 @@ def group_norm(call: Call) -> Priced:
     else:
         rows = out.dims[0] * (call.get("num_groups") or out.dims[1])
     affine = call.has(1) + call.has(2)
-    return pricing.norm("group_norm", call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=affine)
+    facts = {"elements": out.elements, "rows": rows, "affine": affine}
+    return pricing.norm("group_norm", call.reads, call.writes, **facts, name=call.name)
 
 
 @rule("BatchNormalization")
@@ -85,7 +85,8 @@ def batch_norm(call: Call) -> Priced:
     function = "layer_norm" if call.get("training_mode") else "batch_norm"
     out = call.writes[0]
     rows = out.dims[1] if len(out.dims) > 1 else 1
-    return pricing.norm(function, call.name, call.reads, call.writes, size=out.elements, rows=rows, affine=2)
+    facts = {"elements": out.elements, "rows": rows, "affine": 2}
+    return pricing.norm(function, call.reads, call.writes, **facts, name=call.name)
 
 
 #: FLOPs an element of x/‖x‖: a square, a sum, a quotient; and of x/(k + α·Σ x²)^β, whose window is added as it moves.
@@ -126,7 +127,7 @@ def loss(call: Call) -> Priced:
 def determinant(call: Call) -> Priced:
     """An LU factorisation of each matrix, and the product of its diagonal."""
     *batch, n, _ = call.shape(0)
-    flops = product(batch) * (factorizations.lu(n, n) + n)
+    flops = product(batch) * (linear_algebra.lu(n, n) + n)
     return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.writes[0].elements)
 
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import _disable_current_modes
 
+from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
 from roofline.programs.pytorch.recorder import Recorder
 from roofline.programs.pytorch.registry import function
@@ -19,8 +20,6 @@ from roofline.programs.pytorch.rules.attention import (
     AttentionSizes,
     attention_sizes,
     operation,
-    packed_pairs,
-    seen_keys,
 )
 from roofline.programs.pytorch.whole import Whole, run_whole
 from roofline.sizes import Size, exact_div
@@ -37,21 +36,19 @@ def attend(
     sizes: AttentionSizes,
     outs: Any,
     mask: Any = None,
-    causal: bool = False,
 ) -> Any:
     """Run one attention whole, its gradient too: 4 matmuls, 5 where the scores are worked out again."""
     extra = [recorder.read(mask)] if mask is not None else []
 
     def forward(made: Sequence[Any]) -> Op:
         q, k, v = tensors[:3]
-        reads = [recorder.read(q), recorder.read(k, "kv"), recorder.read(v, "kv")]
-        written = [recorder.wrote(out) for out in made]
-        return operation(name, (*seen_keys(reads, sizes, causal), *extra), written, sizes)
+        reads = (recorder.read(q), recorder.read(k, "kv"), recorder.read(v, "kv"), *extra)
+        return operation(name, reads, [recorder.wrote(out) for out in made], sizes)
 
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         grad, q, k, v, *rest = [recorder.read(t) for t in (*grads, *saved)]
         matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else 4
-        reads = (*seen_keys((q, k, v), sizes, causal), grad, *rest, *extra)
+        reads = (q, k, v, grad, *rest, *extra)
         return operation(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
 
     return run_whole(recorder, Whole(outs, forward, backward), tensors)
@@ -72,13 +69,12 @@ def sdpa(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
         looked_at = None if mask is None else recorder.operand(mask)
         sizes = attention_sizes([recorder.shape(item) for item in (q, k, v)], looked_at, causal)
     if bias is not None and not causal:
-        pairs = packed_pairs([q.shape[-2]], [k.shape[-2]], True, (-1, -1))
-        note = "causal attention, the last query at the last key"
-        sizes = sizes._replace(pairs=sizes.batch * sizes.heads * pairs, note=note)
+        pairs = sizes.batch * sizes.heads * CAUSAL.pairs(sizes.q_length, sizes.kv_length)
+        sizes = sizes._replace(pairs=pairs, note="causal attention, the last query at the last key")
     shape = (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), *q.shape[-3:-1], v.shape[-1])
     shape = shape if q.dim() > 2 else (q.shape[0], v.shape[-1])
     outs = [(shape, q.dtype)]
-    return attend(recorder, "scaled_dot_product_attention", (q, k, v), sizes, outs, mask, causal)[0]
+    return attend(recorder, "scaled_dot_product_attention", (q, k, v), sizes, outs, mask)[0]
 
 
 @function(torch.ops.higher_order.flex_attention)

@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.ops import pricing
 from roofline.ops.einsum import letters, steps
-from roofline.programs.pytorch.price_tables import NORM_BACKWARD
 from roofline.programs.pytorch.recorder import Recorder
 from roofline.programs.pytorch.registry import function, price
 from roofline.programs.pytorch.rules.recurrent import forward as recurrent_forward
@@ -107,8 +106,7 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in (*grads, *saved)]
         writes = [recorder.wrote(t) for t in made]
-        size = x.numel()
-        return pricing.vector("rms_norm_backward", "norm", reads, writes, flops=NORM_BACKWARD * size, elements=size)
+        return pricing.norm_backward("rms_norm_backward", reads, writes, elements=x.numel())
 
     return run_whole(recorder, Whole([(x.shape, dtype)], forward, backward), tensors)[0]
 

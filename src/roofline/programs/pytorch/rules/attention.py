@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from roofline.ops.pricing import top_left_pairs
+from roofline.ops.masks import TOP_LEFT, BandMask, packed_pairs
 from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
 from roofline.programs.pytorch.registry import Call, Operand, Priced, pricing, rule
-from roofline.sizes import Size, exact_div, is_symbol, minimum, product
+from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
 #: A mask that is added hides a score from here down.
@@ -27,6 +26,7 @@ class AttentionSizes(NamedTuple):
     head_size: Size
     v_head_size: Size
     pairs: Size
+    keys: Size
     note: str
 
 
@@ -40,19 +40,19 @@ def attention_sizes(
     lead = broadcast(q[:-3], k[:-3])
     heads = q[-3] if len(q) > 2 else 1
     batch = product(lead)
-    pairs, note = batch * heads * S * T, ""
+    pairs, keys, note = batch * heads * S * T, T, ""
     if causal:
-        pairs, note = batch * heads * top_left_pairs(S, T), "causal attention"
+        pairs, keys, note = batch * heads * TOP_LEFT.pairs(S, T), TOP_LEFT.keys(S, T), "causal attention"
     elif mask is not None:
-        found = visible_pairs(mask, pairs)
+        found = pairs_let_through(mask, pairs)
         if found is None:
             note = "the values of an attention mask are not known: every score is counted"
         elif found != pairs:
             pairs, note = found, "attention masks are looked at: only scores they let through are counted"
-    return AttentionSizes(batch, heads, k[-3] if len(k) > 2 else 1, S, T, H, V, pairs, note)
+    return AttentionSizes(batch, heads, k[-3] if len(k) > 2 else 1, S, T, H, V, pairs, keys, note)
 
 
-def visible_pairs(mask: Operand, pairs: Size) -> Size | None:
+def pairs_let_through(mask: Operand, pairs: Size) -> Size | None:
     """Count the scores a mask lets through, None where its values are not known."""
     if mask.values is None:
         return None
@@ -69,19 +69,6 @@ def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
     rank = max(map(len, shapes))
     columns = zip(*[(*[1] * (rank - len(shape)), *shape) for shape in shapes], strict=True)
     return tuple(next((size for size in column if is_symbol(size) or size != 1), 1) for column in columns)
-
-
-def seen_keys(reads: Sequence[Tensor], sizes: AttentionSizes, causal: bool) -> list[Tensor]:
-    """Queries, keys and values as they are read: under a causal mask no query sees a key behind the last query."""
-    q, k, v, *rest = reads
-    if not causal or sizes.q_length == sizes.kv_length:
-        return list(reads)
-    seen = minimum(sizes.q_length, sizes.kv_length)
-    k, v = (
-        replace(x, touched=minimum(x.elements if x.touched is None else x.touched, each * seen))
-        for x, each in ((k, exact_div(k.elements, sizes.kv_length)), (v, exact_div(v.elements, sizes.kv_length)))
-    )
-    return [q, k, v, *rest]
 
 
 def operation(
@@ -115,7 +102,7 @@ def _kernel(call: Call, operands: Sequence[Operand], more: Sequence[Tensor], mat
     mask = call.operand("attn_bias") or call.operand("attn_mask")
     causal = bool(call.stated("is_causal", False))
     sizes = attention_sizes((q.shape, k.shape, v.shape), mask, causal)
-    reads = (*seen_keys(call.read(q, k, v), sizes, causal), *more, *call.read(mask))
+    reads = (*call.read(q, k, v), *more, *call.read(mask))
     writes = call.writes[:1] if matmuls == 2 else call.writes
     return operation(call.name.strip("_"), reads, writes, sizes, matmuls=matmuls)
 
@@ -136,29 +123,11 @@ def packed(call: Call) -> Priced:
             return pricing.unknown(call.full_name, call.reads, call.writes, reason)
         lengths = starts.values.diff().tolist(), ends.values.diff().tolist()
         note = "sequences packed into one see only themselves"
-        pairs = sizes.heads * packed_pairs(*lengths, causal, _window(call))
-        sizes = sizes._replace(batch=1, pairs=pairs, note=note)
+        pairs = sizes.heads * packed_pairs(_mask(call, causal), *lengths)
+        sizes = sizes._replace(batch=1, pairs=pairs, keys=sizes.kv_length, note=note)
     reads = (*call.read(q, k, v), *call.read_without(q, k, v))
     matmuls = ATTENTION_BACKWARD if backward else 2
     return operation(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], sizes, matmuls=matmuls)
-
-
-def packed_pairs(q: Sequence[int], k: Sequence[int], causal: bool, window: tuple[int, int]) -> int:
-    """Pairs within sequences of lengths ``q`` and ``k``; the last query stands at the last key, -1 is no window.
-
-    >>> packed_pairs([3, 5], [3, 5], False, (-1, -1)), packed_pairs([3, 1], [3, 5], True, (-1, -1))
-    (34, 11)
-    >>> packed_pairs([4], [4], True, (1, -1))
-    7
-    """
-    left, right = window[0], 0 if causal else window[1]
-    total = 0
-    for S, T in zip(q, k, strict=True):
-        for place in range(T - S, T):
-            first = 0 if left < 0 else max(0, place - left)
-            last = T - 1 if right < 0 else min(T - 1, place + right)
-            total += max(0, last - first + 1)
-    return total
 
 
 def _first(call: Call, *names: str) -> Operand | None:
@@ -170,10 +139,9 @@ def _heads_first(shape: Sequence[Size]) -> tuple[Size, ...]:
     return (*batch, heads, length, size)
 
 
-def _window(call: Call) -> tuple[int, int]:
+def _mask(call: Call, causal: bool) -> BandMask:
+    """The mask within each sequence, whose last query stands at its last key; −1 is no limit."""
     both: Any = call.get("window_size")
-    if both is not None:
-        return int(both[0]), int(both[1])
-    sides = call.get("window_size_left"), call.get("window_size_right")
-    left, right = (-1 if side is None else int(side) for side in sides)
-    return left, right
+    sides = (call.get("window_size_left"), call.get("window_size_right")) if both is None else both
+    before, after = (None if side is None or int(side) < 0 else int(side) for side in sides)
+    return BandMask(before=before, after=0 if causal else after)

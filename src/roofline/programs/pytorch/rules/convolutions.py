@@ -99,6 +99,7 @@ def _convolution(
         in_per_group=exact_div(first, groups) if transposed else second,
         kernel=product(weight.shape[2:]),
         groups=groups,
+        transposed=transposed,
         valid_taps=taps,
         bias=out.elements if bias else 0,
         note="padded positions of a convolution are counted" if any(pad) else "",

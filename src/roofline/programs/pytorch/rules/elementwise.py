@@ -29,7 +29,7 @@ def known(call: Call) -> Priced:
     if function in ("multiply", "divide") and call.results[0].is_complex and is_number:
         return counted(call, 2, 0)
     if call.name in ("add", "sub", "rsub") and call.get("alpha", 1) != 1:
-        return counted(call, 4 if call.results[0].is_complex else 2, 0)
+        return pricing.scaled_sum(call.name, call.reads, call.writes)
     return pricing.elementwise(function, call.reads, call.writes, name=call.name)
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofline.ops import factorizations
+from roofline.ops import linear_algebra
 from roofline.programs.pytorch.registry import Call, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, is_symbol, log2, maximum, minimum, product
 
 #: FLOPs by operation, from the rows and columns of its first operand.
 _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
-    "linalg_cholesky_ex": lambda m, n: factorizations.cholesky(n),
-    "cholesky": lambda m, n: factorizations.cholesky(n),
-    "linalg_ldl_factor_ex": lambda m, n: factorizations.cholesky(n),
-    "linalg_lu_factor_ex": lambda m, n: factorizations.lu(maximum(m, n), minimum(m, n)),
-    "linalg_lu": lambda m, n: factorizations.lu(maximum(m, n), minimum(m, n)),
-    "_linalg_det": lambda m, n: factorizations.lu(n, n) + n,
-    "_linalg_slogdet": lambda m, n: factorizations.lu(n, n) + 2 * n,
-    "linalg_inv_ex": lambda m, n: factorizations.inverse(n),
-    "cholesky_inverse": lambda m, n: factorizations.inverse(n) - 2 * factorizations.lu(n, n),
-    "geqrf": lambda m, n: factorizations.qr(maximum(m, n), minimum(m, n)),
+    "linalg_cholesky_ex": lambda m, n: linear_algebra.cholesky(n),
+    "cholesky": lambda m, n: linear_algebra.cholesky(n),
+    "linalg_ldl_factor_ex": lambda m, n: linear_algebra.cholesky(n),
+    "linalg_lu_factor_ex": lambda m, n: linear_algebra.lu(maximum(m, n), minimum(m, n)),
+    "linalg_lu": lambda m, n: linear_algebra.lu(maximum(m, n), minimum(m, n)),
+    "_linalg_det": lambda m, n: linear_algebra.lu(n, n) + n,
+    "_linalg_slogdet": lambda m, n: linear_algebra.lu(n, n) + 2 * n,
+    "linalg_inv_ex": lambda m, n: linear_algebra.inverse(n),
+    "cholesky_inverse": lambda m, n: linear_algebra.inverse(n) - 2 * linear_algebra.lu(n, n),
+    "geqrf": lambda m, n: linear_algebra.qr(maximum(m, n), minimum(m, n)),
 }
 
 
@@ -35,16 +35,16 @@ def qr(call: Call) -> Priced:
     """The triangle, then the orthogonal columns that are wanted."""
     *batch, m, n = call.args[0].shape
     tall, short = maximum(m, n), minimum(m, n)
-    columns = {"r": 0, "complete": factorizations.square_q(m, short)}
-    wanted = columns.get(call.get("mode", "reduced"), factorizations.qr(m, short))
-    return _counted(call, product(batch) * (factorizations.qr(tall, short) + wanted))
+    columns = {"r": 0, "complete": linear_algebra.square_q(m, short)}
+    wanted = columns.get(call.get("mode", "reduced"), linear_algebra.qr(m, short))
+    return _counted(call, product(batch) * (linear_algebra.qr(tall, short) + wanted))
 
 
 @rule("linalg_householder_product", "ormqr")
 def reflected(call: Call) -> Priced:
     """As many columns as there are reflections."""
     *batch, m, n = call.args[0].shape
-    return _counted(call, product(batch) * factorizations.qr(m, n))
+    return _counted(call, product(batch) * linear_algebra.qr(m, n))
 
 
 @rule("_linalg_solve_ex", "linalg_lu_solve", "cholesky_solve", "linalg_solve_triangular", "triangular_solve",
@@ -56,7 +56,7 @@ def solved(call: Call) -> Priced:
     if "triangular" in call.name:
         return _counted(call, each)
     matrix = call.args[0].shape
-    first = product(matrix[:-2]) * factorizations.solve(matrix[-1], 0) if call.name == "_linalg_solve_ex" else 0
+    first = product(matrix[:-2]) * linear_algebra.solve(matrix[-1], 0) if call.name == "_linalg_solve_ex" else 0
     return _counted(call, first + 2 * each)
 
 
@@ -64,7 +64,7 @@ def solved(call: Call) -> Priced:
       "linalg_matrix_exp")  # fmt: skip
 def iterated(call: Call) -> Priced:
     """Worked out until it converges."""
-    return pricing.unknown(call.full_name, call.reads, call.writes, factorizations.ITERATES)
+    return pricing.unknown(call.full_name, call.reads, call.writes, linear_algebra.ITERATES)
 
 
 def _counted(call: Call, flops: Size) -> Priced:

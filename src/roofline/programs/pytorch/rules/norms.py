@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.programs.pytorch.price_tables import NORM_BACKWARD
 from roofline.programs.pytorch.registry import Call, Priced, is_operand, pricing, rule
 from roofline.sizes import Size, exact_div, product
 from roofline.work import Op
@@ -48,10 +47,7 @@ def batch_norm_stored(call: Call) -> Priced:
       "_fused_rms_norm_backward", "rms_norm_backward")  # fmt: skip
 def norm_backward(call: Call) -> Priced:
     """The gradient of a norm."""
-    size = call.operands(0)[0].elements
-    return pricing.vector(
-        call.name, "norm", call.reads, call.writes, flops=NORM_BACKWARD * size, elements=size, one_each=size
-    )
+    return pricing.norm_backward(call.name, call.reads, call.writes, elements=call.operands(0)[0].elements)
 
 
 def _batch_norm(function: str, call: Call) -> Op:
@@ -61,7 +57,7 @@ def _batch_norm(function: str, call: Call) -> Op:
 
 def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:
     writes = call.writes[:1] if function == "batch_norm" else call.writes  # with stored statistics there are no others
-    return pricing.norm(function, name or function, call.reads, writes, size=size, rows=rows, affine=affine)
+    return pricing.norm(function, call.reads, writes, elements=size, rows=rows, affine=affine, name=name)
 
 
 def _given(values: Any) -> int:

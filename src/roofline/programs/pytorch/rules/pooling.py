@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.ops.pricing import adaptive_windows
-from roofline.programs.pytorch.price_tables import resampling
+from roofline.programs.pytorch.price_tables import TAPS
 from roofline.programs.pytorch.registry import Call, Operand, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, product
 from roofline.work import Op
@@ -18,7 +18,7 @@ def pool(call: Call) -> Priced:
     spatial = int(call.name[call.name.index("pool") + 4])
     window = product(size) if len(size) == spatial else size[0] ** spatial
     results = call.results[0].elements
-    return _pooled(call, results, window, results * (window - 1))
+    return _pooled(call, results, window)
 
 
 @rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
@@ -28,7 +28,7 @@ def adaptive_pool(call: Call) -> Priced:
     (x,), out = call.operands(0), call.results[0]
     results = out.elements
     window = maximum(1, floor_div(x.elements, maximum(1, results)))
-    return _pooled(call, results, window, window_elements(x, out) - results)
+    return _pooled(call, results, window, window_elements(x, out))
 
 
 @rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
@@ -39,9 +39,8 @@ def pool_backward(call: Call) -> Priced:
     """Every gradient is added to the elements of its window: of what was pooled only the shape is needed."""
     grad, pooled = call.operands(0, 1)
     size = call.results[0].elements
-    flops = window_elements(call.results[0], grad) if call.name.startswith("_adaptive") else size
-    reads = call.read_without(pooled)
-    return pricing.vector(call.name, "pooling", reads, call.writes, flops=flops, elements=size, one_each=size)
+    taps = window_elements(call.results[0], grad) if call.name.startswith("_adaptive") else None
+    return pricing.pool_backward(call.name, call.read_without(pooled), call.writes, elements=size, taps=taps)
 
 
 def window_elements(x: Operand, out: Operand) -> Size:
@@ -59,8 +58,8 @@ def resampled(call: Call) -> Priced:
     size = (call.results[0] if forward else call.operands(0)[0]).elements
     kind = call.name.split("upsample_")[1].split("_")[0]
     spatial = int(next(letter for letter in call.name if letter.isdigit()))
-    flops = resampling(kind.rstrip("123d"), spatial, size, forward=forward)
-    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    taps = TAPS[kind.rstrip("123d")] ** spatial
+    return pricing.resample(call.name, call.reads, call.writes, taps=taps, elements=size, backward=not forward)
 
 
 #: Elements mixed by a grid sample in one dimension, in the order of its modes: linear, nearest, cubic.
@@ -94,14 +93,6 @@ def affine_grid(call: Call) -> Priced:
     return pricing.matmul(call.name, 2 * call.read(theta), call.writes, m=m, n=n, k=k, batch=batch)
 
 
-def _pooled(call: Call, results: Size, window: Size, flops: Size) -> Op:
-    return pricing.vector(
-        call.name.removesuffix("_with_indices").strip("_"),
-        "pooling",
-        call.reads,
-        call.writes,
-        flops=flops,
-        elements=results,
-        dims={"results": results, "window": window},
-        one_each=call.operands(0)[0].elements,
-    )
+def _pooled(call: Call, results: Size, window: Size, taps: Size | None = None) -> Op:
+    name = call.name.removesuffix("_with_indices").strip("_")
+    return pricing.pool(name, call.reads, call.writes, results=results, window=window, taps=taps)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from roofline.programs.pytorch.price_tables import CELLS
-from roofline.programs.pytorch.registry import Call, Operand, Priced, operands_in, rule
+from roofline.ops.recurrent import CELLS
+from roofline.programs.pytorch.registry import Call, Operand, Priced, operands_in, pricing, rule
 from roofline.sizes import Size, exact_div, product
-from roofline.work import Op, Tensor, Work
+from roofline.work import Op, Tensor
 
 #: Kinds of layers by the number that libraries give them.
 MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
@@ -79,12 +79,18 @@ class Recurrence:
 
     def cell(self, label: str, own: Sequence[Operand], macs: Size, passes: int = 1) -> Op:
         """One layer in one direction over all steps of all sequences, ``macs`` multiply-adds a step."""
-        gates, each = CELLS[self.kind]
-        rows, dtype = own[0].shape[0], own[0].dtype
-        work = Work.flops("matrix", dtype, 2 * self.steps * macs)
-        work += Work.flops("vector", dtype, passes * each * self.steps * exact_div(rows, gates))
-        dims = {"m": self.steps, "n": rows, "k": own[0].shape[1] + own[1].shape[1], "batch": 1}
-        return Op(label, "contraction", work, dims=dims, options={"macs": self.steps * macs})
+        return pricing.recurrent(
+            self.kind,
+            label,
+            (),
+            (),
+            steps=self.steps,
+            hidden=exact_div(own[0].shape[0], CELLS[self.kind].gates),
+            macs=macs,
+            inner=own[0].shape[1] + own[1].shape[1],
+            passes=passes,
+            compute=own[0].dtype,
+        )
 
 
 def recurrence_of(call: Call) -> Recurrence:

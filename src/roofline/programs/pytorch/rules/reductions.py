@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.ops.softmax import PER_ELEMENT as SOFTMAX
 from roofline.programs.pytorch.price_tables import ELEMENT_OF_LOSS, REDUCTIONS
-from roofline.programs.pytorch.registry import Call, Priced, is_operand, operands_in, pricing, rule
+from roofline.programs.pytorch.registry import Call, Operand, Priced, is_operand, operands_in, pricing, rule
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Work
 
@@ -28,31 +27,30 @@ def reduced(call: Call) -> Priced:
 def scanned(call: Call) -> Priced:
     """A running value: n − 1 operations for each row of n."""
     (x,) = call.operands(0)
-    dim = call.stated("dim", -1)
-    rows = exact_div(x.elements, maximum(1, x.shape[dim])) if x.rank else 1
     each = 4 if call.name == "logcumsumexp" else 1
-    flops = each * (x.elements - rows)
-    return pricing.vector(call.name, "scan", call.reads, call.writes, flops=flops, elements=x.elements, one_each=flops)
+    rows = _rows(x, call.stated("dim", -1))
+    return pricing.scan(call.name, call.reads, call.writes, elements=x.elements, rows=rows, each=each)
+
+
+def _rows(x: Operand, dim: int) -> Size:
+    """Rows along one dimension."""
+    return exact_div(x.elements, maximum(1, x.shape[dim])) if x.rank else 1
 
 
 @rule("_softmax", "_log_softmax", "_safe_softmax", "softmax", "log_softmax", "_masked_softmax")
 def softmaxed(call: Call) -> Priced:
-    """max, subtract, exp, sum, divide; of a logarithm one FLOP a row more: x − max x − log Σ exp(x − max x)."""
+    """Softmax or its logarithm."""
+    out, log = call.results[0], "log" in call.name
+    dim = call.get("dim", -1)
+    rows = _rows(out, dim if isinstance(dim, int) else -1)
+    return pricing.softmax(call.name.strip("_"), call.reads, call.writes, elements=out.elements, rows=rows, log=log)
+
+
+@rule("_softmax_backward_data", "_log_softmax_backward_data")
+def softmax_gradient(call: Call) -> Priced:
+    """The gradient, from the result."""
     size = call.results[0].elements
-    logs: Size = 0
-    if "log" in call.name:
-        dim = call.get("dim", -1)
-        logs = exact_div(size, maximum(1, call.results[0].shape[dim])) if call.results[0].rank else 1
-    return pricing.vector(
-        call.name.strip("_"),
-        "softmax",
-        call.reads,
-        call.writes,
-        flops=SOFTMAX * size + logs,
-        elements=size,
-        transcendentals=size + logs,
-        one_each=size,
-    )
+    return pricing.softmax_backward(call.name, call.reads, call.writes, elements=size, log="log" in call.name)
 
 
 @rule("nll_loss_forward", "nll_loss2d_forward", "nll_loss_backward", "nll_loss2d_backward")
@@ -94,7 +92,8 @@ def distances(call: Call) -> Priced:
     """Subtract, square (or the like) and add for every pair of rows and every column; its gradient likewise."""
     backward = call.name.endswith("backward")
     pairs = call.args[-1] if backward else call.results[0]
-    return _counted(call, "reduction", 3, pairs.elements * call.args[1 if backward else 0].shape[-1])
+    columns = call.args[1 if backward else 0].shape[-1]
+    return pricing.distances(call.name, call.reads, call.writes, pairs=pairs.elements, columns=columns)
 
 
 @rule("_euclidean_dist")

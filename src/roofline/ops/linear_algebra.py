@@ -1,0 +1,71 @@
+"""Dense factorisations and solves by the leading terms of their textbook counts, and Fourier transforms.
+
+Source of the factorisations: Golub & Van Loan, Matrix Computations, 4th edition, sections 3.1, 3.2, 4.2, 5.2.
+
+>>> cholesky(30), lu(30, 30), inverse(30), qr(30, 30), solve(30, 1)
+(9000, 18000, 54000, 36000, 19800)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofline.ops.basic import vector
+from roofline.sizes import Size, exact_div, is_one
+from roofline.work import Op, Tensor
+
+#: Why an eigenvalue or singular value problem has no count.
+ITERATES = "iterates until it converges"
+
+
+def cholesky(n: Size) -> Size:
+    """n³/3."""
+    return exact_div(n * n * n, 3)
+
+
+def lu(m: Size, n: Size) -> Size:
+    """m·n² − n³/3 for m ≥ n; 2n³/3 for a square matrix."""
+    return exact_div(3 * m * n * n - n * n * n, 3)
+
+
+def qr(m: Size, n: Size) -> Size:
+    """2·n²·(m − n/3) for the triangle, by Householder reflections; as much again for m by n orthogonal columns."""
+    return exact_div(6 * m * n * n - 2 * n * n * n, 3)
+
+
+def square_q(m: Size, n: Size) -> Size:
+    """4·(m²·n − m·n² + n³/3) for all m orthogonal columns."""
+    return exact_div(12 * (m * m * n - m * n * n) + 4 * n * n * n, 3)
+
+
+def triangular_solve(n: Size, k: Size) -> Size:
+    """n² for each of k right-hand sides."""
+    return n * n * k
+
+
+def solve(n: Size, k: Size) -> Size:
+    """2n³/3 + 2·n²·k: a factorisation and two triangular solves for each right-hand side."""
+    return exact_div(2 * n * n * n + 6 * n * n * k, 3)
+
+
+def inverse(n: Size) -> Size:
+    """2n³."""
+    return 2 * n * n * n
+
+
+def fourier(
+    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, rows: Size, n: Size, levels: Size, real: bool
+) -> Op:
+    """Transform ``rows`` of ``n`` complex points, of ``levels`` = log₂ n: 5·n·log₂ n FLOPs.
+
+    Half of it where one side is ``real``. The count is the customary one of the radix-2 algorithm (Van Loan,
+    Computational Frameworks for the FFT, 1992, section 1.4; as FFTW's benchmarks use it), for any n.
+
+    >>> x = Tensor("x", (4, 1024), "complex64")
+    >>> fourier("fft", [x], [x], rows=4, n=1024, levels=10, real=False).work.total("flops")
+    204800
+    """
+    flops = rows * 5 * n * levels if not is_one(n) else 0
+    flops = exact_div(flops, 2) if real else flops
+    amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
+    return vector(name, "fft", reads, writes, flops=amount, elements=rows * n, dims={"n": n})
