@@ -17,7 +17,10 @@ from roofline.sizes import is_array, is_symbol
 
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
-    "advise": "roofline.bounds.advise:advise",
+    "Bound.advise": "roofline.bounds.advise:advise",
+    "Training.advise": "roofline.models.training_advice:advise",
+    "Training.best_mix": "roofline.models.training_limits:best_mix",
+    "Training.limits": "roofline.models.training_limits:limits",
 }
 
 
@@ -54,7 +57,7 @@ class Answer(ABC):
 def capability(name: str) -> Callable[..., Any]:
     """Find what an answer offers from a room above it.
 
-    >>> capability("advise").__name__
+    >>> capability("Bound.advise").__name__
     'advise'
     """
     module, _, function = CAPABILITIES[name].partition(":")

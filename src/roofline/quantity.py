@@ -337,6 +337,18 @@ def format_percent(fraction: Any) -> str:
     return f"{float(fraction):.0%}" if fraction >= 0.1 else f"{100 * float(fraction):.2g}%"
 
 
+def format_count(number: int) -> str:
+    """Write a large count as people say it.
+
+    >>> format_count(6738415616), format_count(124439808), format_count(768)
+    ('6.74B', '124M', '768')
+    """
+    for factor, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if number >= factor:
+            return f"{number / factor:.3g}{letter}"
+    return str(number)
+
+
 def typed(amount: Any) -> str:
     """Write an amount as one would type it.
 

@@ -166,6 +166,11 @@ def word_pairs(subject: str, target: str, pairs: Sequence[tuple[str, str]]) -> t
     return Headline(subject, f"on {target}"), BLANK, Pairs(pairs)
 
 
+def paragraph(name: str, lines: Sequence[str]) -> tuple[Section, ...]:
+    """A part of an answer with a name and sentences."""
+    return BLANK, Headline(name, level=2), Sentences(lines, indent=4)
+
+
 def named(name: str, items: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of several sentences under one word, which stands before the first.
 
@@ -173,6 +178,17 @@ def named(name: str, items: Sequence[str]) -> list[tuple[str, str]]:
     [('assumes', 'dense peaks'), ('', 'one-way links')]
     """
     return [(name if index == 0 else "", item) for index, item in enumerate(items)]
+
+
+def spread(count: int, most: int) -> list[int]:
+    """The positions of as many rows as are shown, spread evenly, with the first and the last.
+
+    >>> spread(3, 40), spread(9, 3)
+    ([0, 1, 2], [0, 4, 8])
+    """
+    if count <= most:
+        return list(range(count))
+    return sorted({round(index * (count - 1) / (most - 1)) for index in range(most)})
 
 
 def cell_text(cell: Cell) -> str:

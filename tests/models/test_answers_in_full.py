@@ -12,11 +12,11 @@ import pytest
 from roofline.cli import main
 from roofline.errors import SizeError
 from roofline.models import advise_step, latency_throughput, load, serve, serve_bound, serve_table
-from roofline.models.show import operations, serving_table, summary_table
-from roofline.models.summary import summary
+from roofline.models.operations_table import longest_operations
+from roofline.models.summary import summary, summary_sections
 from roofline.models.training import train
 from roofline.models.training_limits import best_mix
-from roofline.models.training_show import training_table
+from roofline.rendering.terminal import terminal
 
 Capture = pytest.CaptureFixture[str]
 
@@ -82,12 +82,13 @@ def test_training_takes_one_layout() -> None:
         train("llama-3-8b", on="h100:8", batch_tokens=65536, tensor=[2, 4])  # type: ignore[arg-type]
 
 
-def drawn(table: Any, width: int) -> str:
+def drawn(answer: Any, width: int) -> str:
+    """What a terminal shows of an answer, or of sections of one."""
     from rich.console import Console
 
     console = Console(width=width, highlight=False, markup=False)
     with console.capture() as captured:
-        console.print(table)
+        console.print(answer if hasattr(answer, "__rich__") else terminal(answer))
     return captured.get()
 
 
@@ -96,13 +97,15 @@ def test_tables_are_not_cut_in_a_narrow_terminal() -> None:
     step = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=2**22, tensor=8, checkpoint="full")
     many = serve("llama-3-8b", on="h200", prompt=1024, batch=[16, 256], context=[4096, 5000])
     models = [summary(load(name), batch=1, prompt=1024) for name in ("llama-2-7b", "mixtral-8x7b", "gpt-3")]
-    tables = [serving_table(experts), training_table(step), serving_table(many), summary_table(models)]
+    tables = [experts, step, many, list(summary_sections(models))]
     for table in tables:
         text = drawn(table, 80)
         assert "…" not in text.replace(" … ", "")
         assert all(len(line) <= 80 for line in text.splitlines())
     assert experts.decode
-    for wide, narrow in zip(*(drawn(operations(experts.decode), width).split() for width in (200, 70)), strict=False):
+    for wide, narrow in zip(
+        *(drawn([longest_operations(experts.decode)], width).split() for width in (200, 70)), strict=False
+    ):
         assert wide.startswith(narrow)
         if wide != narrow:  # the first name that is broken is broken after a dot
             assert narrow.endswith(".")
@@ -142,12 +145,12 @@ def test_the_best_mix_is_the_best_of_fresh_answers() -> None:
     assert mix is not None
     assert mix.lower == min(fresh.values()) == fresh[mix.tensor]
     assert mix.lower < mix.now == found.lower
-    assert f"best mix fsdp {mix.fsdp:,}, tensor {mix.tensor}" in drawn(training_table(found), 120)
+    assert f"best mix fsdp {mix.fsdp:,}, tensor {mix.tensor}" in drawn(found, 120)
     assert best_mix(train("llama-3-8b", on="h100:8", batch_tokens=65536)) is None
 
 
 def test_what_is_not_worked_out_over_stages_is_said() -> None:
-    text = drawn(serving_table(serve("llama-3-70b", on="a100:2", pipeline=2, batch=64, context=8000)), 120)
+    text = drawn(serve("llama-3-70b", on="a100:2", pipeline=2, batch=64, context=8000), 120)
     assert "where it becomes compute-bound or network-bound is not worked out over stages" in text
     assert "the nearest that fits is not worked out over stages" in text
 
@@ -215,15 +218,15 @@ def test_an_estimate_is_shown() -> None:
     found = serve("llama-3-8b", on="a100", context=10, overlap=0.5, overhead="5us")
     assert found.decode
     assert found.decode.estimate is not None
-    text = drawn(serving_table(found), 120)
+    text = drawn(found, 120)
     assert f"{found.decode.estimate * 1e3:.3g} ms by the stated overlap and overhead, an estimate" in text
 
 
 def test_models_side_by_side_say_each_prompt_where_they_differ() -> None:
     models = [summary(load(name), batch=8, prompt=n) for name, n in (("gpt-3", 1024), ("bert-base-uncased", 512))]
-    text = drawn(summary_table(models), 100)
+    text = drawn(summary_sections(models), 100)
     assert "prefill of 8 x prompt tokens" in text
     gpt, bert = (next(line.split() for line in text.splitlines() if line.startswith(name)) for name in ("gpt", "bert"))
     assert (gpt[2], bert[2]) == ("1,024", "512")
     assert models[1].kv_per_token == 0  # an encoder keeps no keys and values
-    assert "prefill of 8 x 512 tokens" in drawn(summary_table(models[1:]), 100)
+    assert "prefill of 8 x 512 tokens" in drawn(summary_sections(models[1:]), 100)

@@ -18,7 +18,7 @@ from roofline.models import decode, load, prefill, serve_bound, serve_table
 from roofline.models.description import Block, Layer, Model
 from roofline.models.parallelism.layout import name_axes
 from roofline.models.parallelism.splitting import local_model, split_over_axes
-from roofline.models.report import serve
+from roofline.models.serving_answer import serve
 from tests.models.tiny import TINY
 
 A100: dict[str, Any] = {"on": "a100:8", "set": {"bf16": 312e12, "hbm": 2.039e12}}

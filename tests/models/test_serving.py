@@ -16,9 +16,9 @@ from roofline.models import load, names, serve_bound
 from roofline.models.config import _index
 from roofline.models.description import Model
 from roofline.models.fit import largest_batch, longest_context
-from roofline.models.flip import flip
-from roofline.models.report import serve
+from roofline.models.limits import compute_bound_batch
 from roofline.models.serving import needs
+from roofline.models.serving_answer import serve
 from tests.models.tiny import TINY
 
 A100 = {"on": "a100", "set": {"bf16": 312e12, "hbm": 2.039e12}}
@@ -240,7 +240,7 @@ def test_what_does_not_fit_is_said_with_what_would() -> None:
 @pytest.mark.parametrize(("context", "attention"), [(64, True), (64, False), (4000, False)])
 def test_the_batch_where_decode_flips(name: str, context: int, attention: bool) -> None:
     model, machine = load(name), chip("h100")
-    found = flip(model, machine, context=context, attention=attention)
+    found = compute_bound_batch(model, machine, context=context, attention=attention)
 
     def computing(batch: int) -> bool:
         answer = serve_bound(model, "decode", on="h100", batch=batch, context=context, policy="streamed")
@@ -254,7 +254,7 @@ def test_the_batch_where_decode_flips(name: str, context: int, attention: bool) 
 
 
 def test_decode_of_many_keys_never_flips() -> None:
-    assert flip(load("llama-2-7b"), chip("h100"), context=1024) is None
+    assert compute_bound_batch(load("llama-2-7b"), chip("h100"), context=1024) is None
     assert serve("llama-2-7b", on="h100", context=1024).compute_bound_from() == {"whole": None, "matrices": 300}
 
 

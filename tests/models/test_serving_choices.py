@@ -22,7 +22,7 @@ from roofline.models import (
     serve,
     serve_bound,
 )
-from roofline.models.fewest_chips import footprint
+from roofline.models.fit import footprint
 from roofline.models.parallelism.splitting import local_model
 
 # ---- latency against throughput

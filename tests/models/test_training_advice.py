@@ -105,7 +105,6 @@ def test_kinds_of_advice() -> None:
 
 
 def test_a_stated_utilisation_above_the_floor_is_said() -> None:
-    from roofline.models.training_show import training_table
     from tests.models.test_answers_in_full import drawn
 
     few = {"on": "h100:8", "batch_tokens": 8192, "sequence": 1024}
@@ -113,12 +112,11 @@ def test_a_stated_utilisation_above_the_floor_is_said() -> None:
     assert floor.most_mfu == floor.mfu < 0.6
     high, low = (train("llama-3-70b", mfu=mfu, **few) for mfu in (0.6, floor.mfu / 2))
     assert high.most_mfu == floor.mfu
-    assert f"(it cannot be: the floor allows {floor.mfu:.1%})" in drawn(training_table(high), 200)
-    assert "it cannot be" not in drawn(training_table(low), 200)
+    assert f"(it cannot be: the floor allows {floor.mfu:.1%})" in drawn(high, 200)
+    assert "it cannot be" not in drawn(low, 200)
 
 
 def test_a_measured_step_says_what_it_reached_and_how_far_it_is_from_the_floor() -> None:
-    from roofline.models.training_show import training_table
     from tests.models.test_answers_in_full import drawn
 
     asked: dict[str, Any] = {"on": "h100:8", "batch_tokens": 65536, "sequence": 8192}
@@ -137,7 +135,7 @@ def test_a_measured_step_says_what_it_reached_and_how_far_it_is_from_the_floor()
         (floor.upper + 1, "times the floor, and 1 s more than where nothing overlaps"),
         (floor.lower / 2, "it cannot be: the floor is"),
     ):
-        assert said in drawn(training_table(train("llama-3-8b", **asked, measured=f"{measured} s")), 200)
+        assert said in drawn(train("llama-3-8b", **asked, measured=f"{measured} s"), 200)
     with pytest.raises(InputError, match="a measured time is of one step"):
         train("llama-3-8b", on="h100:8", batch_tokens=np.array([65536, 131072]), measured=1.0)
     with pytest.raises(InputError, match="mfu and measured both say how long a step takes"):

@@ -12,8 +12,8 @@ import pytest
 from roofline.cli import main
 from roofline.errors import InputError, SizeError
 from roofline.models import load, prefill, serve, serve_bound, train
-from roofline.models.chunked_prefill import chunked
 from roofline.models.description import Model, Vision
+from roofline.models.generation_answer import chunked
 from roofline.work import Op
 from tests.models.tiny_vision import IMAGES, TINY_VISION
 

@@ -254,7 +254,7 @@ class Bound(Answer):
 
     def advise(self) -> Any:
         """What would move this bound and by how much, best first."""
-        return capability("advise")(self)
+        return capability("Bound.advise")(self)
 
     def sections(self, advice: Sequence[Section] = ()) -> Iterator[Section]:
         """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""

@@ -23,9 +23,9 @@ from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_chart import gathered_roofline
 from roofline.charts.specification import Line, Mark, Point, Role
 from roofline.errors import InputError
-from roofline.models.front import Choice, Front
-from roofline.models.report import Serving
-from roofline.models.serving_show import FORM_TEXT
+from roofline.models.generation_answer import FORM_TEXT
+from roofline.models.pareto import ParetoFront, ServingChoice
+from roofline.models.serving_answer import Serving
 from roofline.quantity import format_quantity
 from roofline.sizes import is_array
 
@@ -171,10 +171,10 @@ def _last_words(members: Sequence[OpBound]) -> str:
 
 
 @draws("serving", "front")
-def front_chart(found: Front, *, title: str = "", theme: str = "light") -> Chart:
+def front_chart(found: ParetoFront, *, title: str = "", theme: str = "light") -> Chart:
     """Tokens a second of each chip over those of each user: a line for each number of chips, the front as a pale band.
 
-    >>> from roofline.models.front import latency_throughput
+    >>> from roofline.models.pareto import latency_throughput
     >>> found = latency_throughput("llama-3-8b", on="h100", batch=[1, 4, 16, 64], context=4096)
     >>> chart = front_chart(found)
     >>> chart
@@ -184,7 +184,7 @@ def front_chart(found: Front, *, title: str = "", theme: str = "light") -> Chart
     """
     if not found.fitting:
         raise InputError("no choice fits, so there is nothing to draw", hint="; ".join(found.said))
-    curves: dict[tuple[int, int, int], list[Choice]] = {}
+    curves: dict[tuple[int, int, int], list[ServingChoice]] = {}
     for choice in found.fitting:
         curves.setdefault((choice.chips, choice.context, choice.tensor), []).append(choice)
     several = {name: len({key[at] for key in curves}) > 1 for at, name in enumerate(("chips", "context", "tensor"))}
@@ -212,13 +212,13 @@ def front_chart(found: Front, *, title: str = "", theme: str = "light") -> Chart
     )
 
 
-def _choices_line(choices: Sequence[Choice], label: str, role: Role, series: int, text: str) -> Line:
+def _choices_line(choices: Sequence[ServingChoice], label: str, role: Role, series: int, text: str) -> Line:
     x = tuple(choice.tokens_per_second_per_user for choice in choices)
     y = tuple(choice.tokens_per_second_per_chip for choice in choices)
     return Line(label, x, y, role, series, series, text)
 
 
-def _front_band(found: Front) -> list[Line]:
+def _front_band(found: ParetoFront) -> list[Line]:
     """The front of each context."""
     best = [choice for choice in found.best if choice.fits is not False]
     contexts = dict.fromkeys(choice.context for choice in best)
@@ -226,7 +226,7 @@ def _front_band(found: Front) -> list[Line]:
     return [_choices_line(band, "front", "lower", 5, "") for band in bands if len(band) > 1]
 
 
-def _choice_points(choices: Sequence[Choice], series: int, *, detailed: bool) -> list[Point]:
+def _choice_points(choices: Sequence[ServingChoice], series: int, *, detailed: bool) -> list[Point]:
     """Markers with the batch: the first and the last in words, powers of two between them."""
     powers = [choice for choice in choices[1:-1] if choice.batch & (choice.batch - 1) == 0]
     every = -(-len(powers) // (MOST_NAMED - 2)) if powers else 1

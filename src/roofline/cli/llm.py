@@ -14,7 +14,7 @@ from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 if TYPE_CHECKING:
-    from roofline.models.front import Front
+    from roofline.models.pareto import ParetoFront
 
 
 @click.command("llm")
@@ -74,14 +74,8 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         extra = {} if front is None else {"front": front.to_dict()}
         show_json({**({} if found is None else found.to_dict()), **extra, **{each.key: each.data for each in more}})
         return
-    if front is not None:
-        from roofline.models.serving_show import front_table
-
-        show(front_table(front))
-    elif found is not None:
-        from roofline.models.show import serving_table
-
-        show(serving_table(found))
+    if front is not None or found is not None:
+        show(front or found)
     for each in more:
         show(each.shown())
 
@@ -128,13 +122,13 @@ def _is_only_fit(asked: Question) -> bool:
 
 
 def _serve(asked: Question) -> Any:
-    from roofline.models.report import serve
+    from roofline.models.serving_answer import serve
 
     return serve(asked.model, **asked.sizes, **_beside(asked.arguments, asked.sizes))
 
 
-def _front(asked: Question) -> Front:
-    from roofline.models.front import latency_throughput
+def _front(asked: Question) -> ParetoFront:
+    from roofline.models.pareto import latency_throughput
 
     if asked.context is None:
         raise InputError("a front needs a context to decode after", hint="for instance --context 8192")
@@ -143,7 +137,7 @@ def _front(asked: Question) -> Front:
     return latency_throughput(asked.model, **sizes, **asked.decoding)
 
 
-def _draw(found: Any, front: Front | None, picture: dict[str, Any]) -> None:
+def _draw(found: Any, front: ParetoFront | None, picture: dict[str, Any]) -> None:
     """Draw the view asked for: into a file, or the terminal."""
     from roofline.cli.output import show_chart
 

@@ -76,7 +76,7 @@ def _answer(key: str, answer: Any) -> Section:
 
 
 def _generation(asked: Question, found: Any) -> Section:
-    from roofline.models.generating import generation
+    from roofline.models.generation_answer import generation
 
     batch, prompt = asked.need("--output", "batch", "prompt")
     sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
@@ -85,7 +85,7 @@ def _generation(asked: Question, found: Any) -> Section:
 
 
 def _chunked(asked: Question, found: Any) -> Section:
-    from roofline.models.chunked_prefill import chunked
+    from roofline.models.generation_answer import chunked
 
     (prompt,) = asked.need("--chunk", "prompt")
     beside: dict[str, Any] = {}
@@ -146,7 +146,7 @@ def _disaggregation(asked: Question, found: Any) -> Section:
 
 
 def _fewest(asked: Question, found: Any) -> Section:
-    from roofline.models.fewest_chips import fewest
+    from roofline.models.fit import fewest
 
     sizes: dict[str, Any] = {}
     if asked.context is not None:
@@ -163,16 +163,15 @@ _WHERE = ("on", "set", *OPTIONS)
 
 
 def _cost(asked: Question, found: Any) -> Section:
-    from roofline.models.cost import chip_power, token_cost
-    from roofline.models.generating import form_of, timed
-    from roofline.models.serving_show import FORM_TEXT, cost_lines, section
+    from roofline.models.cost import chip_power, cost_section, token_cost
+    from roofline.models.generation_answer import FORM_TEXT, check_form, time_in_form
     from roofline.quantity import parse
 
     if found is None:
         raise InputError("--price and --power need a step to price", hint="give --prompt or --context")
     price, text = asked.wanted["price"], asked.wanted["power"]
     machine = (found.decode or found.prefill).machine
-    form = form_of(asked.wanted["form"], asked.arguments)
+    form = check_form(asked.wanted["form"], asked.arguments)
     floor = "at the floor: a real run takes longer and costs as many times more"
     said = [floor if form == "lower" else FORM_TEXT[form]]
     power = None
@@ -189,19 +188,18 @@ def _cost(asked: Question, found: Any) -> Section:
     ):
         if phase is not None:
             made = phase.sizes["batch"] * tokens
-            time = timed(phase, form)
+            time = time_in_form(phase, form)
             costs[name] = token_cost(time=time, tokens=made, chips=found.chips, price=price, power=power)
     for name, cost in costs.items():
         if hasattr(cost.chip_hours, "shape"):
             costs[name], among = cost.least(found.memory)
             said.append(f"{name}: the least of the configurations{among}")
     data = {name: cost.to_dict() for name, cost in costs.items()}
-    return Section("cost", data, lambda: section("cost", cost_lines(costs, said)))
+    return Section("cost", data, lambda: cost_section(costs, said))
 
 
 def _advice(asked: Question, found: Any) -> Section:
-    from roofline.models.advice import advise_step
-    from roofline.models.serving_show import advice_rows
+    from roofline.models.advice import advice_sections, advise_step
 
     lists = []
     if found is not None and found.prefill is not None:
@@ -212,7 +210,8 @@ def _advice(asked: Question, found: Any) -> Section:
         lists.append(advise_step(asked.model, "decode", batch=batch, context=context, **asked.decoding))
     if not lists:
         raise InputError("--advise needs a step to move", hint="give --prompt or --context")
-    return Section("advice", [each.to_dict() for found in lists for each in found], lambda: advice_rows(lists))
+    lines = [each.to_dict() for found in lists for each in found]
+    return Section("advice", lines, lambda: [part for found in lists for part in advice_sections(found)])
 
 
 #: Options that ask for more, and what works it out.

@@ -10,6 +10,7 @@ from roofline.cli.model_options import FORMATS, formats
 from roofline.cli.options import conventions_of_operations, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
+from roofline.sections import Amount, Column, Row, Table, figures
 
 if TYPE_CHECKING:
     from roofline.models.description import Model
@@ -43,7 +44,7 @@ def command(
     if modules:
         _show_modules(models, as_json)
         return
-    from roofline.models.summary import summary
+    from roofline.models.summary import summary, summary_sections
 
     conventions = conventions_of_operations(options)
     asked = formats(options)
@@ -60,9 +61,7 @@ def command(
     if as_json:
         show_json({"schema": "roofline/model/1", "models": [each.to_dict() for each in found]})
     else:
-        from roofline.models.show import summary_table
-
-        show(summary_table(found))
+        show(summary_sections(found))
 
 
 def _by_module(model: Model) -> dict[str, int]:
@@ -84,11 +83,5 @@ def _show_modules(models: list[Model], as_json: bool) -> None:
     if as_json:
         show_json(counts)
         return
-    from rich.table import Table
-
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(no_wrap=True)
-    rows.add_column(justify="right")
-    for name, count in counts.items():
-        rows.add_row(name, f"{count:,}")
-    show(rows)
+    rows = [Row((name, Amount(count, "", f"{count:,}"))) for name, count in counts.items()]
+    show([Table((Column("module"), *figures("parameters")), rows, "modules", indent=0, headed=False)])

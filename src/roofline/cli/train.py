@@ -109,9 +109,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
             {**found.to_dict(), "limits": scales, "mix": None if mix is None else mix.to_dict(), "advice": faster}
         )
         return
-    from roofline.models.training_show import training_table
-
-    show(training_table(found))
+    show(found)
 
 
 def _count(name: str, text: str | None) -> int | None:

@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roofline.models.advice import advise_step
-    from roofline.models.chunked_prefill import chunked
     from roofline.models.config import load, names
     from roofline.models.cost import token_cost
     from roofline.models.description import Model
     from roofline.models.disaggregation import answer_rate, disaggregate, servers_ratio
-    from roofline.models.fewest_chips import fewest
-    from roofline.models.fit import largest_batch, longest_context
-    from roofline.models.front import latency_throughput
-    from roofline.models.generating import generation
+    from roofline.models.fit import fewest, largest_batch, longest_context, nearest
+    from roofline.models.generation_answer import chunked, generation
     from roofline.models.limits import network_limit
     from roofline.models.mixed_step import mixed
     from roofline.models.model_outline import outline
-    from roofline.models.nearest_fit import nearest
     from roofline.models.operations import decode, prefill
     from roofline.models.parallelism.layout import Parallelism, pool
-    from roofline.models.report import serve
+    from roofline.models.pareto import latency_throughput
     from roofline.models.serving import serve_bound
+    from roofline.models.serving_answer import serve
     from roofline.models.speculation import expected_tokens, speculate
     from roofline.models.table import serve_table
     from roofline.models.training import train
@@ -37,24 +34,24 @@ _WHERE = {
     "Parallelism": "parallelism.layout",
     "advise_step": "advice",
     "answer_rate": "disaggregation",
-    "chunked": "chunked_prefill",
+    "chunked": "generation_answer",
     "decode": "operations",
     "disaggregate": "disaggregation",
     "expected_tokens": "speculation",
-    "fewest": "fewest_chips",
-    "generation": "generating",
+    "fewest": "fit",
+    "generation": "generation_answer",
     "largest_batch": "fit",
-    "latency_throughput": "front",
+    "latency_throughput": "pareto",
     "load": "config",
     "longest_context": "fit",
     "mixed": "mixed_step",
     "names": "config",
-    "nearest": "nearest_fit",
+    "nearest": "fit",
     "network_limit": "limits",
     "outline": "model_outline",
     "pool": "parallelism.layout",
     "prefill": "operations",
-    "serve": "report",
+    "serve": "serving_answer",
     "serve_bound": "serving",
     "serve_table": "table",
     "servers_ratio": "disaggregation",

@@ -28,6 +28,8 @@ from roofline.models.config import load
 from roofline.models.description import Layer, Model
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
+from roofline.quantity import format_amount
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, paragraph
 
 #: Chips another one is compared with when no others are named.
 OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
@@ -129,6 +131,20 @@ def ranked(
             )
         )  # fmt: skip
     return tuple(sorted(found, key=lambda each: -each.gain))
+
+
+def advice_sections(found: Sequence[StepAdvice], most: int = 12) -> tuple[Section, ...]:
+    """What to change in a phase, the gain, and why; the largest gain first."""
+    if not found:
+        return paragraph("faster", ["nothing that was tried helps"])
+    rows = []
+    for each in found[:most]:
+        before, after = format_amount(each.before.lower, "s"), format_amount(each.after.lower, "s")
+        step = Amount(each.after.lower, "s", f"{before} → {after}")
+        rows.append(Row((each.change, Amount(each.gain, "", f"{each.gain:.2f}x"), step, each.reason)))
+    columns = (Column("change"), *figures("gain", "step"), Column("why", wrap="words"))
+    head = Headline("faster", f"{found[0].phase}, for the same tokens", level=2)
+    return BLANK, head, Table(columns, rows, "advice", indent=4, gap=4)
 
 
 def _share(before: Bound, role: str) -> float:

@@ -9,12 +9,16 @@ Time at the floor makes this the least cost at this price, and the least energy 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.answers import plain_data
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
+from roofline.quantity import format_number, format_quantity
+from roofline.sections import Section, paragraph
 from roofline.sizes import Size
 
 #: Seconds of an hour, tokens that prices are given for, and joules of a kilowatt-hour.
@@ -69,7 +73,21 @@ class TokenCost:
             "joules_per_token": self.joules_per_token,
             "kilowatt_hours": self.kilowatt_hours,
         }
-        return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()}
+        return {name: plain_data(value) for name, value in found.items()}
+
+
+def cost_section(costs: Mapping[str, TokenCost], said: Sequence[str]) -> tuple[Section, ...]:
+    """Dollars and energy of a million tokens, those that are read and those that are made."""
+    lines = []
+    for name, cost in costs.items():
+        parts = [f"{format_number(float(cost.chip_hours))} chip-hours"]
+        if cost.dollars is not None:
+            parts.append(f"${format_number(float(cost.dollars))}")
+        if cost.kilowatt_hours is not None and cost.joules_per_token is not None:
+            energy = f"{format_number(float(cost.kilowatt_hours))} kWh"
+            parts.append(f"{energy} ({format_quantity(float(cost.joules_per_token), 'J')} a token)")
+        lines.append(f"a million {name} tokens: {', '.join(parts)}")
+    return paragraph("cost", [*lines, *said])
 
 
 def token_cost(

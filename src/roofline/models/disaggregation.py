@@ -22,22 +22,25 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from roofline.bounds.shown import Shown
+from roofline.answers import Answer
+from roofline.bounds.api import target
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generating import form_of, single, timed
+from roofline.models.generation_answer import check_form, single_size, time_in_form
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
+from roofline.quantity import format_amount, format_number, parse
+from roofline.sections import Section, paragraph
 from roofline.sizes import Size
 
 #: The most decode servers in a ratio of whole numbers.
 MOST_SERVERS = 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Disaggregation(Shown):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Disaggregation(Answer):
     """Servers that only prefill and servers that only decode.
 
     Attributes
@@ -119,14 +122,32 @@ class Disaggregation(Shown):
         """Whether the link carries what prefill makes; None where no link is known."""
         return None if self.link is None else self.transfer_rate <= self.link * self.links
 
-    def __repr__(self) -> str:
+    def one_line(self) -> str:
+        """How many servers of each kind."""
         first, other = self.rounded
-        return f"<Disaggregation: {first} prefill on {self.prefill_target} to {other} decode on {self.decode_target}>"
+        return f"Disaggregation: {first} prefill on {self.prefill_target} to {other} decode on {self.decode_target}"
 
-    def __rich__(self) -> Any:
-        from roofline.models.serving_show import disaggregation_lines, section
-
-        return section("prefill and decode apart", disaggregation_lines(self))
+    def sections(self) -> tuple[Section, ...]:
+        """How many servers of each kind, and what goes between them."""
+        first, other = self.rounded
+        rate = format_number(self.answers_per_second_per_chip)
+        lines = [
+            f"prefill on {_server(self.prefill_chips, self.prefill_target)}: {self.prefill_batch} x {self.prompt:,} "
+            f"tokens in {format_amount(self.prefill_time, 's')}",
+            f"decode on {_server(self.decode_chips, self.decode_target)}: {self.batch:,} at once, {self.steps:,} steps "
+            f"of {format_amount(self.step_time, 's')}",
+            f"{format_number(self.ratio)} prefill servers for each that decodes, as {first} and {other}; "
+            f"{format_number(self.chips_ratio)} chips for each; {rate} answers a second for each chip",
+        ]
+        moved = f"a prompt hands over {format_amount(self.cache_bytes, 'B')} of keys and values"
+        if self.link is None or self.transfer_time is None:
+            lines.append(f"{moved}; no link is known: say how fast it is")
+        else:
+            pace = "it keeps pace" if self.keeps_pace else "it does not keep pace"
+            time, link = format_amount(self.transfer_time, "s"), format_amount(self.link, "B/s")
+            rate = format_amount(self.transfer_rate, "B/s")
+            lines.append(f"{moved}: {time} over {self.links} x {link}; prefill makes {rate}, {pace}")
+        return paragraph("prefill and decode apart", lines)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
@@ -156,6 +177,10 @@ class Disaggregation(Shown):
             "transfer_rate": self.transfer_rate,
             "keeps_pace": self.keeps_pace,
         }
+
+
+def _server(chips: int, name: str) -> str:
+    return name if chips == 1 or name.startswith(f"{chips} x") else f"{chips} x {name}"
 
 
 def servers_ratio(
@@ -193,13 +218,10 @@ def disaggregate(
     and so on; ``options`` are those they share. A decode step is the mean over the answer's growing context. ``link``
     is the one-way bandwidth from one prefill chip to the decode servers; by default the outermost link of its machine.
     """
-    from roofline.bounds.api import target
-    from roofline.quantity import parse
-
     described = load(model)
-    prompt, output, batch = single("prompt", prompt), single("output", output), single("batch", batch)
-    prefill_batch = single("prefill batch", prefill_batch)
-    form = form_of(form, {**options, **prefill, **decode})
+    prompt, output, batch = single_size("prompt", prompt), single_size("output", output), single_size("batch", batch)
+    prefill_batch = single_size("prefill batch", prefill_batch)
+    form = check_form(form, {**options, **prefill, **decode})
     if output < 2:
         raise InputError("an answer of one token takes no decode step", hint="ask for an output of 2 tokens or more")
     first = serve_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
@@ -207,7 +229,7 @@ def disaggregate(
 
     contexts = np.arange(prompt, prompt + output - 1, dtype=np.float64)
     later = serve_bound(described, "decode", context=contexts, batch=batch, **{**options, **decode})
-    step = float(np.broadcast_to(timed(later, form), contexts.shape).mean())
+    step = float(np.broadcast_to(time_in_form(later, form), contexts.shape).mean())
     sender = target(first.machine)
     rate = _link(sender) if link is None else float(parse(link, "B/s"))
     chips = _chips(first.machine, {**options, **prefill})
@@ -215,7 +237,7 @@ def disaggregate(
     return Disaggregation(
         prompt=prompt,
         output=output,
-        prefill_time=float(timed(first, form)),
+        prefill_time=float(time_in_form(first, form)),
         step_time=step,
         prefill_batch=prefill_batch,
         batch=batch,

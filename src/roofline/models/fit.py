@@ -1,24 +1,62 @@
-"""What fits: the largest batch, the longest context.
+"""What fits: the largest batch and context, the nearest that fits where this does not, the fewest chips that hold it.
 
+>>> from roofline.hardware import chip
 >>> from roofline.models import load
 >>> model = load("llama-2-7b")
 >>> largest_batch(model, 80e9, context=4095), longest_context(model, 80e9, batch=16)
 (30, 4095)
+
+Where a model and its sequences do not fit, each of these changes is enough by itself:
+
+>>> found = nearest(load("llama-3-70b"), chip("h100"), batch=8, context=8191)
+>>> found.said
+('int4 weights', '2 such chips by memory, 2 that split it', 'one NVIDIA B200 SXM')
+>>> nearest(load("llama-3-8b"), chip("h100"), batch=100, context=8191).said[0]
+'batch 64 at this context'
+
+The fewest chips by memory alone, as a slice one can have, and when each has its share of heads and columns:
+
+>>> found = fewest("llama-3-70b", on="h100", batch=32, context=8192)
+>>> found.chips, round(found.ratio, 2), found.slice.target, found.split, round(found.left / 1e9, 1)
+(3, 2.67, 'h100:3', 4, 113.7)
+
+Source of the method for the fewest chips: "How To Scale Your Model", chapter 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.errors import InputError
+from roofline import dtypes
+from roofline.answers import Answer
+from roofline.bounds.api import target
+from roofline.bounds.footprint import Footprint
+from roofline.errors import HardwareError, InputError, SizeError
+from roofline.hardware import chip, chips
+from roofline.hardware.machine import Machine
+from roofline.hardware.mesh import Slice, smallest_slice, with_chips
+from roofline.hardware.rate import data_level
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.operations import decode
+from roofline.models.generation_answer import single_size
+from roofline.models.operations import check_known, decode
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving import needs
+from roofline.quantity import format_amount, format_number
+from roofline.sections import Section, paragraph
 
-#: The search stops here; no chip holds as much.
+#: The search for a batch or context stops here; no chip holds as much.
 _MOST = 1 << 40
+
+#: Ways to split a model that are tried.
+MOST_WAYS = 1024
+
+#: Narrower formats to try, for weights and for keys and values.
+FORMATS = ("fp8", "int4")
 
 
 def largest_batch(model: Model | str, capacity: float, *, context: int, **options: Any) -> int:
@@ -56,3 +94,270 @@ def _largest(fits: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+@dataclass(frozen=True, slots=True)
+class NearestFit:
+    """What would fit, each alone; None or empty where nothing of the kind does.
+
+    ``batch`` at this context, ``context`` at this batch; ``formats`` are arguments of a step; ``chips`` hold it by
+    memory alone and ``split`` when each has its share of heads and columns; ``chip`` is the name of another that does,
+    the one with the least room of those that have enough, of the same maker where it has one; there are ``have`` of it.
+    """
+
+    batch: int | None
+    context: int | None
+    formats: tuple[tuple[str, str], ...]
+    chips: int | None
+    split: int | None
+    chip: str | None
+    have: int = 1
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """One phrase for each."""
+        return tuple(self._phrases())
+
+    def _phrases(self) -> Iterator[str]:
+        if self.batch:
+            yield f"batch {self.batch:,} at this context"
+        elif self.context:
+            yield f"a context of {self.context:,} at this batch"
+        words = {"weights": "weights", "kv": "keys and values"}
+        yield from (f"{name} {words[part]}" for part, name in self.formats)
+        if self.chips is not None:
+            yield f"{self.chips} such chips by memory" + (f", {self.split} that split it" if self.split else "")
+        if self.chip is not None:
+            yield f"one {self.chip}" if self.have == 1 else f"{self.have} x {self.chip}"
+
+
+def nearest(
+    model: Model | str,
+    machine: Machine | str,
+    *,
+    batch: int,
+    context: int,
+    ways: Parallelism | None = None,
+    **options: Any,
+) -> NearestFit:
+    """Find what fits in place of ``batch`` sequences with ``context`` tokens in the cache, laid out as ``ways`` says.
+
+    ``options`` are those of :func:`roofline.models.decode`.
+    """
+    model, machine = load(model), chip(machine)
+    ways = ways or Parallelism.on(machine)
+    local, capacity, tokens = local_model(model, machine, ways)[0], room(machine), context + 1
+    most = largest_batch(local, capacity, context=context, **options)
+    longest = None if most else longest_context(local, capacity, batch=batch, **options)
+    formats = [
+        (part, name)
+        for part in ("weights", "kv")
+        for name in FORMATS
+        if _narrower(local, options, part, name)
+        and float(footprint(local, batch, tokens, {**options, part: name}).total) <= capacity
+    ]
+    first = {part: (part, name) for part, name in reversed(formats)}
+    alone = plain_chip(machine)
+    whole = float(footprint(model, batch, tokens, options).total)
+    split, _ = split_ways(model, alone, room(alone), batch, tokens, ways.expert > 1, options)
+    return NearestFit(
+        most or None,
+        longest or None,
+        tuple(first[part] for part in ("weights", "kv") if part in first),
+        -int(-whole // room(alone)),
+        split,
+        _roomier(machine, float(footprint(local, batch, tokens, options).total) / machine.pooled),
+        ways.chips * machine.pooled,
+    )
+
+
+def _narrower(model: Model, options: Any, part: str, name: str) -> bool:
+    """Whether a format has fewer bits than the one in use; a checkpoint's own section is not compared."""
+    now = options.get(part) or ("" if part == "weights" and model.quantisation else model.dtype)
+    return bool(now) and dtypes.get(name).bits < dtypes.get(now).bits
+
+
+def _roomier(machine: Machine, needed: float) -> str | None:
+    """Of the catalog's chips with memory of this kind, the one with the least room that is enough; its maker first."""
+    kind = data_level(machine).name
+    found: Sequence[tuple[bool, float, str]] = [
+        (other.vendor != machine.vendor, memory.capacity.value, other.name)
+        for other in chips()
+        if "announced" not in other.name
+        for memory in other.memories
+        if memory.name == kind and memory.capacity is not None and memory.capacity.value >= needed
+    ]
+    return min(found)[2] if found else None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FewestChips(Answer):
+    """How many chips hold a model.
+
+    Attributes
+        ``needed``     bytes of all chips together, by part
+        ``capacity``   bytes of one chip
+        ``ratio``      ``needed`` over ``capacity``; ``chips`` is the next whole number
+        ``slice``      the least slice, or whole nodes, of so many chips; None where no links are known
+        ``left``       bytes of that slice (or of ``chips``) that weights leave
+        ``sequences``  how many sequences of this context the slice holds beside the weights
+        ``split``      the fewest chips that hold it when each has its share of heads and columns, or with experts over
+                       all chips its own sequences; None: none of those tried can
+        ``each``       what one of those chips needs, by part
+    """
+
+    model: Model
+    machine: Machine
+    needed: Footprint
+    capacity: float
+    slice: Slice | None
+    sequences: int
+    split: int | None
+    each: Footprint | None
+
+    @property
+    def ratio(self) -> float:
+        """Chips by memory alone, not rounded."""
+        return float(self.needed.total) / self.capacity
+
+    @property
+    def chips(self) -> int:
+        """Chips by memory alone."""
+        return max(1, math.ceil(self.ratio))
+
+    @property
+    def have(self) -> int:
+        """Chips of the slice."""
+        return self.chips if self.slice is None else self.slice.chips
+
+    @property
+    def left(self) -> float:
+        """Bytes of the slice that weights leave."""
+        return self.have * self.capacity - float(self.needed.parts["weights"])
+
+    def one_line(self) -> str:
+        """Chips by memory, and split."""
+        return f"FewestChips for {self.model.name}: {self.chips} x {self.machine.name}, split {self.split}"
+
+    def sections(self) -> tuple[Section, ...]:
+        """Chips by memory, the least slice with what it has left, and the fewest that split the model."""
+        total, one, left = (format_amount(size, "B") for size in (self.needed.total, self.capacity, self.left))
+        held = f"{total} are {format_number(self.ratio)} times the {one} of one {self.machine.name}"
+        lines = [f"{held}: {self.chips:,} by memory"]
+        if self.slice is not None:
+            nodes = f" on {self.slice.nodes} nodes" if self.slice.nodes > 1 else ""
+            beside = f"; {self.sequences:,} sequences of this context fit" if self.sequences else ""
+            lines.append(
+                f"the least there is of so many: {self.slice.target}{nodes}, where weights leave {left}{beside}"
+            )
+        if self.split is None or self.each is None:
+            lines.append("split by heads, columns or experts it fits no number of them that was tried")
+        else:
+            each = format_amount(self.each.total, "B")
+            lines.append(f"split by heads, columns or experts: {self.split:,}, with {each} on each")
+        return paragraph("the fewest chips", lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys, in SI units."""
+        return {
+            "needed": self.needed.to_dict(),
+            "capacity": self.capacity,
+            "ratio": self.ratio,
+            "chips": self.chips,
+            "slice": None if self.slice is None else self.slice._asdict(),
+            "left": self.left,
+            "sequences": self.sequences,
+            "split": self.split,
+            "each": None if self.each is None else self.each.to_dict(),
+        }
+
+
+def fewest(
+    model: Model | str, *, on: str | Machine, batch: int = 0, context: int = 0, expert: bool = False, **options: Any
+) -> FewestChips:
+    """Find the fewest chips of a kind that hold a model with ``batch`` sequences of ``context`` tokens.
+
+    With no batch only the weights count; a shape of the target is left out, as how many is what is asked.
+    ``expert`` gives each chip whole experts where it splits. ``options`` are those of
+    :func:`roofline.models.decode` and of the target.
+    """
+    described = load(model)
+    batch, context = _or_none("batch", batch), _or_none("context", context)
+    chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
+    check_known(options, decode)
+    if batch and not context:
+        raise InputError("a batch takes memory by its context", hint="give context=, the tokens each sequence comes to")
+    machine = plain_chip(target(on, **chosen))
+    capacity = room(machine)
+    needed = footprint(described, batch, context, options)
+    ratio = float(needed.total) / capacity
+    least = smallest_slice(machine, max(1, math.ceil(ratio)))
+    have = max(1, math.ceil(ratio)) if least is None else least.chips
+    # the last of a sequence's tokens is the one a step makes
+    sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
+    split, each = split_ways(described, machine, capacity, batch, context, expert, options)
+    return FewestChips(described, machine, needed, capacity, least, sequences, split, each)
+
+
+def _or_none(name: str, value: Any) -> int:
+    """A size of one number, or nothing."""
+    return 0 if isinstance(value, int) and value == 0 else single_size(name, value)
+
+
+def plain_chip(machine: Machine) -> Machine:
+    """One chip of a target of several, or of a pool."""
+    machine = machine.alone or machine
+    return replace(machine, shape=(), slices=1, mesh=None) if machine.shape else machine
+
+
+def room(machine: Machine) -> float:
+    """Bytes of the level a model's data lies in; one that is not known is an error."""
+    level = data_level(machine)
+    if level.capacity is None:
+        raise HardwareError(
+            f"the capacity of {level.name} of {machine.name} is not known", hint=f"give it: {level.name}.capacity=80e9"
+        )
+    return level.capacity.value
+
+
+def footprint(model: Model, batch: int, context: int, options: Mapping[str, Any]) -> Footprint:
+    """Memory of a decode step in which each sequence comes to ``context`` tokens; of the weights alone, with no batch.
+
+    The context includes the token that the step makes.
+    """
+    if not batch or not context:
+        stored = model.in_format(options.get("activations") or model.dtype)
+        return Footprint({"weights": stored.weight_bytes(options.get("weights")), "kv": 0, "activations": 0})
+    past = context - 1
+    return needs(model, decode(model, batch=batch, context=past, **options), context, batch, options)
+
+
+def split_ways(
+    model: Model,
+    machine: Machine,
+    capacity: float,
+    batch: int,
+    context: int,
+    expert: bool,
+    options: Mapping[str, Any],
+) -> tuple[int | None, Footprint | None]:
+    """The fewest chips whose shares fit, split by heads and columns or with experts spread over all of them.
+
+    A number that divides nothing is passed over.
+    """
+    for ways in range(1, MOST_WAYS + 1):
+        chips = with_chips(machine, ways)
+        if chips is None:
+            continue
+        layouts: list[dict[str, Any]] = [{"tensor": ways, "expert": ways}, {"expert": ways}] if expert else []
+        for layout in layouts or [{"tensor": ways}]:
+            try:
+                local, _ = local_model(model, chips, **layout)
+            except SizeError:
+                continue
+            except InputError:
+                return None, None
+            each = footprint(local, batch, context, options)
+            if float(each.total) <= capacity:
+                return ways, each
+    return None, None

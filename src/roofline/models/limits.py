@@ -1,14 +1,20 @@
-"""Up to how many chips a model is split before its step waits for the network.
+"""Where a step of serving changes what it waits for: from which batch it computes, up to how many chips it is split.
+
+The batch from which computing takes as long as moving:
+
+>>> from roofline.hardware import chip
+>>> from roofline.models import load
+>>> model, h100 = load("llama-3-8b"), chip("h100")
+>>> compute_bound_batch(model, h100, context=0, attention=False), compute_bound_batch(model, h100, context=8192)
+(296, None)
 
 Splitting each layer over n chips divides weights, arithmetic and cache by n; what the chips send each other does not
 shrink. From some n on, the links or their latency bind:
 
->>> from roofline.hardware import chip
->>> from roofline.models import load
 >>> network_limit(load("llama-3-70b"), "prefill", chip("h200"), batch=64, prompt=4096)
-Limit(tensor=8: the network takes 0.57 of the rest; at 16 1.12)
+NetworkLimit(tensor=8: the network takes 0.57 of the rest; at 16 1.12)
 >>> network_limit(load("deepseek-v3"), "decode", chip("h200"), kind="expert", batch=64, context=4096)
-Limit(expert=128: the network takes 0.941 of the rest; at 256 1.28)
+NetworkLimit(expert=128: the network takes 0.941 of the rest; at 256 1.28)
 
 For the matrices of one layer of width D and hidden width F, and B tokens, all links overlapping, that is the book's
 n < F·W/C in prefill (FLOPs at C against 2·B·D bytes each way at W) and n < F·W/(B·M) in decode (weights at M).
@@ -18,17 +24,24 @@ Source: "How To Scale Your Model", chapters 5, 7 and 12.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.bound import Bound
+from roofline.bounds.traffic import Tile, check_policy, traffic
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out
+from roofline.hardware.rate import rate
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.operations import decode
+from roofline.models.serving import serve_bound
+from roofline.sizes import Size
+from roofline.work import Op, Work
 
 #: What may be widened.
 KINDS = ("tensor", "expert")
@@ -36,9 +49,79 @@ KINDS = ("tensor", "expert")
 #: No model is split over more.
 _MOST = 1024
 
+#: A batch beyond any that is run: what is memory-bound here stays so.
+_FAR = 1 << 30
+
+
+def compute_bound_batch(
+    model: Model,
+    machine: Machine,
+    *,
+    context: int,
+    policy: str = "streamed",
+    tile: Tile | None = None,
+    attention: bool = True,
+    **options: Any,
+) -> int | None:
+    """The smallest batch whose decode step is compute-bound; None where no batch is, as keys and values grow with it.
+
+    Computing then takes as long as memory and as every link between chips that share the model. ``attention=False``
+    leaves attention out, which is the question about the matrices alone. ``options`` are those of
+    :func:`roofline.models.decode`; bytes are counted under ``policy``.
+    """
+    check_policy(policy)
+
+    def excess(batch: int) -> float:
+        """Seconds that computing takes longer than moving, in memory or between chips."""
+        ops = decode(model, batch=batch, context=context, **options)
+        moved = traffic(ops, policy, tile)
+        times = _times(ops, moved, machine, attention)
+        return float(times["flops"] - times["moving"])
+
+    return None if excess(_FAR) < 0 else _first(excess)
+
+
+def _first(excess: Callable[[int], float]) -> int:
+    """The smallest whole number of at least 1 with no negative excess, which grows and is nearly straight.
+
+    A chord's zero is a better guess than the middle; halving follows wherever it is not.
+    """
+    low, high = 0, 1
+    below, above = -1.0, excess(1)
+    while above < 0:
+        low, below, high = high, above, high * 16
+        above = excess(high)
+    turn = 0
+    while high - low > 1:
+        chord = low + int((high - low) * below / (below - above)) + 1
+        middle = min(max(chord, low + 1), high - 1) if turn % 3 < 2 and low else (low + high) // 2
+        value = excess(middle)
+        turn += 1
+        if value < 0:
+            low, below = middle, value
+        else:
+            high, above = middle, value
+    return high
+
+
+def _times(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention: bool) -> dict[str, Size]:
+    """Seconds of the busiest compute unit, and of memory or the busiest link."""
+    units: dict[str, Size] = {}
+    moving: dict[str, Size] = {}
+    for op, traffic_of_op in zip(ops, moved, strict=True):
+        if op.kind == "attention" and not attention:
+            continue
+        for key, amount in ((op.work + traffic_of_op) * op.repeat).items():
+            found = rate(machine, key, op)
+            if found is None:
+                continue
+            times = units if key.quantity == "flops" else moving
+            times[found.resource] = times.get(found.resource, 0) + amount / found.value
+    return {"flops": max(units.values(), default=0), "moving": max(moving.values(), default=0)}
+
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Limit:
+class NetworkLimit:
     """The widest split whose step does not wait for the network, and the narrowest one that does.
 
     ``ways`` is None where even the narrowest waits, ``beyond`` where none does; the shares are the network's time over
@@ -66,14 +149,14 @@ class Limit:
     def __repr__(self) -> str:
         at = "" if self.beyond is None else f"at {self.beyond} {self.share_beyond:.3g}"
         if self.ways is None:
-            return f"Limit({self.kind}: the network binds at any; {at})"
+            return f"NetworkLimit({self.kind}: the network binds at any; {at})"
         after = f"; {at}" if at else "; no wider split waits"
-        return f"Limit({self.kind}={self.ways}: the network takes {self.share:.3g} of the rest{after})"
+        return f"NetworkLimit({self.kind}={self.ways}: the network takes {self.share:.3g} of the rest{after})"
 
 
 def network_limit(
     model: Model | str, phase: str, machine: Machine | str, *, kind: str = "tensor", batch: int = 1, **options: Any
-) -> Limit:
+) -> NetworkLimit:
     """Solve for the widest split over which a step is not bound by links or latency.
 
     ``kind`` is ``tensor``, all chips with the same ``batch`` sequences, or ``expert``, each chip a copy with as many of
@@ -103,7 +186,7 @@ def network_limit(
             low, ways = (middle, ratio), [n for n in ways if n > middle]
     torus = any(link.topology in TORUS_DIMENSIONS for link in links_inside_out(machine)[:1])
     wider = low[0] is not None and beyond[0] is None and any(n > low[0] for n in refused)
-    return Limit(kind, *low, *beyond, one_axis=torus and wider)
+    return NetworkLimit(kind, *low, *beyond, one_axis=torus and wider)
 
 
 def network_share(found: Bound) -> float:
@@ -119,8 +202,6 @@ def network_share(found: Bound) -> float:
 
 
 def _ratio(model: Model, phase: str, bare: Machine, kind: str, ways: int, batch: int, options: dict[str, Any]) -> float:
-    from roofline.models.serving import serve_bound
-
     layout: dict[str, Any] = {"tensor": ways} if kind == "tensor" else {"expert": ways}
     total = batch if kind == "tensor" else batch * ways
     return network_share(serve_bound(model, phase, on=bare, batch=total, **layout, **options))
@@ -134,6 +215,3 @@ def _candidates(model: Model, kind: str) -> list[int]:
     else:
         sizes = {size for block in blocks if isinstance(size := getattr(block, "heads", None), int)}
     return sorted({n for size in sizes for n in range(2, min(size, _MOST) + 1) if size % n == 0})
-
-
-__all__ = ["KINDS", "Limit", "network_limit", "network_share"]

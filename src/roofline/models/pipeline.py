@@ -42,7 +42,7 @@ from roofline.statements import assume
 from roofline.work import Key, Work
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pipelined(Bound):
     """The bound of one chip of the slowest stage over a whole step; the times of the step are those of all stages.
 

@@ -22,13 +22,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.bounds.shown import Shown
+from roofline.answers import Answer
 from roofline.errors import InputError
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
-from roofline.models.generating import form_of, single, timed
+from roofline.models.generation_answer import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.models.serving import serve_bound
+from roofline.quantity import format_amount, format_number
+from roofline.sections import Section, paragraph
 from roofline.sizes import Size
 
 #: Blocks around a prediction layer: two norms and the projection before it, a norm after.
@@ -55,8 +57,8 @@ class Draft:
         return (self.drafting + self.checking) / self.tokens
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Speculation(Shown):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Speculation(Answer):
     """A draft of the length asked for, the best one, and a plain decode step, at the floor.
 
     ``by`` says what drafts; ``drafts`` are those of every length up to the longest that was tried.
@@ -69,9 +71,6 @@ class Speculation(Shown):
     plain: float
     asked: Draft
     drafts: tuple[Draft, ...]
-
-    def __repr__(self) -> str:
-        return f"<Speculation by {self.by}: {self.asked.length} tokens {self.speedup:.2f}x, best {self.best.length}>"
 
     @property
     def best(self) -> Draft:
@@ -88,10 +87,25 @@ class Speculation(Shown):
         """How many times faster than plain decoding the best draft is; 1 where none helps."""
         return self.plain / self.best.time_per_token
 
-    def __rich__(self) -> Any:
-        from roofline.models.serving_show import section, speculation_lines
+    def one_line(self) -> str:
+        """What the draft gains, and the best length."""
+        return f"Speculation by {self.by}: {self.asked.length} tokens {self.speedup:.2f}x, best {self.best.length}"
 
-        return section("speculative decoding", speculation_lines(self))
+    def sections(self) -> tuple[Section, ...]:
+        """The draft asked for, the best one, and plain decoding."""
+        asked, best = self.asked, self.best
+        drafting, checking = format_amount(asked.drafting, "s"), format_amount(asked.checking, "s")
+        each, plain = format_amount(asked.time_per_token, "s"), format_amount(self.plain, "s")
+        lines = [
+            f"{asked.length} tokens by {self.by}, {self.acceptance:.0%} of them accepted: "
+            f"{format_number(asked.tokens)} tokens for {drafting} of drafting and {checking} of checking",
+            f"{each} a token, {self.speedup:.2f} times as fast as {plain} ({FORM_TEXT[self.form]})",
+            "no draft helps at this batch",
+        ]
+        if best.length:
+            time = format_amount(best.time_per_token, "s")
+            lines[-1] = f"best with {best.length}: {time} a token, {self.best_speedup:.2f} times"
+        return paragraph("speculative decoding", lines)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
@@ -151,15 +165,15 @@ def speculate(
     :func:`roofline.models.serve_bound`.
     """
     described = load(model)
-    batch, context, draft = single("batch", batch), single("context", context), single("draft", draft)
-    form = form_of(form, options)
+    batch, context, draft = single_size("batch", batch), single_size("context", context), single_size("draft", draft)
+    form = check_form(form, options)
     if not 0 <= acceptance <= 1:
         raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
 
     def step(runs: Model, after: int, tokens: int = 1, **formats: Any) -> float:
         if tokens > 1:
             formats["tokens"] = tokens
-        return float(timed(serve_bound(runs, "decode", batch=batch, context=after, **formats), form))
+        return float(time_in_form(serve_bound(runs, "decode", batch=batch, context=after, **formats), form))
 
     plain = step(described, context, **options)
     if described.context is not None:

@@ -8,15 +8,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.conventions import taken_from
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.traffic import traffic
+from roofline.bounds.traffic import POLICIES, traffic
 from roofline.models.description import Model
 from roofline.models.operations import prefill
 from roofline.models.serving import needs
+from roofline.quantity import format_count, format_number
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Cell,
+    Column,
+    Headline,
+    Row,
+    Section,
+    Table,
+    assumes,
+    figures,
+    incomplete,
+)
 from roofline.sizes import Size
 
 
@@ -58,6 +73,41 @@ class Summary:
             "kv_bytes_per_token": self.kv_per_token,
             "incomplete": list(self.model.gaps),
         }
+
+
+def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
+    """Models side by side, one a row."""
+    first = found[0]
+    some_active = any(each.active < each.parameters * 0.9 for each in found)
+    # models that take no prompt of the usual length are asked for their own
+    prompts = any(each.prompt != first.prompt for each in found)
+    yield Headline(f"prefill of {first.batch} x {'prompt' if prompts else first.prompt} tokens")
+    yield BLANK
+    names = ("parameters", *(["active"] if some_active else []), *(["prompt"] if prompts else []))
+    columns = figures(*names, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken")
+    rows = [Row(tuple(_row(each, some_active, prompts))) for each in found]
+    yield Table((Column("model", wrap="anywhere"), *columns), rows, "models", indent=0)
+    said = [
+        "memory: weights, keys and values, activations"
+        + ("; active: parameters one token uses" if some_active else ""),
+        f"bytes moved: {POLICIES[first.policy].text}",
+        *(f"{each.model.name}: {each.model.vision.counted()}" for each in found if each.model.vision),
+        *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
+    ]
+    gaps = dict.fromkeys(f"{each.model.name}: {gap}" for each in found for gap in each.model.gaps)
+    yield from (BLANK, assumes(said), incomplete(gaps))
+
+
+def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[Cell]:
+    yield from (found.model.name, Amount(found.parameters, "", format_count(found.parameters)))
+    if some_active:
+        partly = found.active < found.parameters * 0.9
+        yield Amount(found.active, "", format_count(found.active)) if partly else ""
+    if prompts:
+        yield Amount(found.prompt, "", f"{found.prompt:,}")
+    yield from (Amount(found.flops, "FLOP"), Amount(found.memory.total, "B"), Amount(found.bytes, "B"))
+    intensity = float(found.intensity)
+    yield from (Amount(intensity, "FLOP/B", format_number(intensity)), Amount(found.kv_per_token, "B"))
 
 
 def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: Any) -> Summary:

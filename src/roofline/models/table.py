@@ -38,7 +38,7 @@ BLOCK = 16_384
 COLUMNS = ("lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServingTable(Columns):
     """One row a configuration: the sizes that vary, then the columns asked for, all numpy arrays.
 
@@ -68,8 +68,9 @@ class ServingTable(Columns):
             "incomplete": list(self.incomplete),
         }
 
-    def __repr__(self) -> str:
-        return f"<ServingTable of {len(self)} rows, {self.model.name} {self.phase}: {', '.join(self.columns)}>"
+    def one_line(self) -> str:
+        """Its rows and columns."""
+        return f"ServingTable of {len(self)} rows, {self.model.name} {self.phase}: {', '.join(self.columns)}"
 
 
 def serve_table(

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.answers import whole, with_formulas
+from roofline.answers import Answer, capability, whole, with_formulas
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.shown import Shown
 from roofline.models.description import Model
+from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.training_stage import Stage
+from roofline.quantity import format_amount, format_count, format_number
+from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
 from roofline.sizes import Size, ceil_div, is_array, is_symbol
 
 SCHEMA = "roofline/train/1"
 DAY = 86400.0
 
+#: Lines of advice shown.
+MOST_ADVICE = 6
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Training(Shown):
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Training(Answer):
     """One step, and what follows for a token budget.
 
     ``lower``, ``op_by_op`` and ``upper`` are the times of a step, waits of the pipeline included: everything overlaps,
@@ -163,19 +168,30 @@ class Training(Shown):
             fewest *= int(ways) if name != "fsdp" else 1
         return fewest
 
-    def __repr__(self) -> str:
-        from roofline.quantity import format_amount as show
-
+    def one_line(self) -> str:
+        """The time of a step at best, and what binds."""
         chips = f"{self.chips} x " if self.chips > 1 else ""
         kind = f", {self.bound.kind}" if self.bound.kind else ""
-        return (
-            f"<Training {self.model.name}: {show(self.lower, 's')} a step at best on {chips}{self.bound.target}{kind}>"
-        )
+        time = format_amount(self.lower, "s")
+        return f"Training {self.model.name}: {time} a step at best on {chips}{self.bound.target}{kind}"
 
-    def __rich__(self) -> Any:
-        from roofline.models.training_show import training_table
-
-        return self.bound.__rich__() if self.bound.kind is None else training_table(self)
+    def sections(self) -> Iterator[Section]:
+        """The step, what binds it, memory, the token budget, operations; how it scales and what would be faster."""
+        bound = self.bound
+        if bound.kind is None:
+            yield from bound.sections()
+            return
+        chips = f"{self.chips:,} x " if self.chips > 1 else ""
+        ways = ", ".join(f"{name} {size}" for name, size in self.ways.items() if size > 1)
+        yield Headline(self.model.name, f"on {chips}{bound.target}" + (f"  ({ways})" if ways else ""))
+        yield from (BLANK, *_step_in_words(self), Sentences([_flops_in_words(self), _rate_in_words(self)]))
+        yield from (*_against_bounds(self), *_budget_in_words(self), *_memory_in_words(self))
+        yield from (BLANK, longest_operations(bound), BLANK)
+        mix = capability("Training.best_mix")(self)
+        limits = capability("Training.limits")(self)
+        yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
+        yield Listing("faster", [str(line) for line in capability("Training.advise")(self)[:MOST_ADVICE]])
+        yield from (assumes(bound.assumptions), incomplete(bound.incomplete))
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
@@ -218,6 +234,98 @@ class Training(Shown):
             ],
             "least_chips": self.least_chips,
         }) | {"step": self.bound.to_dict()}  # fmt: skip
+
+
+def _step_in_words(found: Training) -> Iterator[Section]:
+    """What a step takes at best, what binds, and where the time goes that is not computing."""
+    bound = found.bound
+    lower, within, nothing = (format_amount(time, "s") for time in (found.lower, found.op_by_op, found.upper))
+    step = f"step of {found.batch_tokens:,} tokens in sequences of {found.sequence:,}"
+    yield Sentences([f"{step}: at best {lower}, {bound.kind} ({bound.bound_by})"])
+    times = sorted(bound.times.items(), key=lambda each: -float(each[1]))
+    lines = [
+        f"{within} if only each operation overlaps within itself, {nothing} if nothing does",
+        ", ".join(f"{name} {format_amount(time, 's')}" for name, time in times),
+    ]
+    if found.idle:
+        lines.append(
+            f"{format_amount(found.idle, 's')} of it waiting for other stages ({float(found.bubble):.1%}), "
+            f"{found.schedule} with {found.microbatches:,} microbatches"
+        )
+    if found.exposed > 0:
+        lines.append(f"{format_amount(found.exposed, 's')} of it collectives that computing does not cover")
+    yield Sentences([*lines, *off_matrix_unit(bound, "--weights")], indent=4)
+
+
+def _flops_in_words(found: Training) -> str:
+    of_six, computed = float(found.model_flops / found.six), float(found.flops / found.model_flops)
+    return (
+        f"{format_amount(found.model_flops, 'FLOP')} forward and backward, {of_six:.3g} of 6·parameters·tokens; "
+        f"{computed:.3g} of it computed, what is run again included"
+    )
+
+
+def _rate_in_words(found: Training) -> str:
+    time = format_amount(found.time, "s")
+    how = "at the floor"
+    if found.stated is not None:
+        how = f"at the stated MFU, {time} a step"
+        if found.stated > float(found.most_mfu):
+            how += f" (it cannot be: the floor allows {float(found.most_mfu):.1%})"
+    elif found.measured is not None:
+        how = f"as measured, {time} a step"
+    elif found.estimate is not None:
+        how = f"as estimated, {time} a step"
+    again = f", {float(found.hfu):.1%} with what is run again" if found.flops > found.model_flops * 1.0001 else ""
+    return f"MFU {float(found.mfu):.1%}{again}, {how}: {format_count(int(found.tokens_per_day))} tokens a day"
+
+
+def _against_bounds(found: Training) -> Iterator[Section]:
+    """How far a measured step is from its bounds."""
+    if found.measured is None:
+        return
+    line = f"{format_number(float(found.over_floor or 0), 3)} times the floor"
+    if found.measured < found.lower:
+        floor = format_amount(found.lower, "s")
+        line = f"it cannot be: the floor is {floor}; other work, chips or formats ran than asked about"
+    elif found.measured > found.upper:
+        line += f", and {format_amount(found.measured - found.upper, 's')} more than where nothing overlaps"
+    elif found.overlapped is not None:
+        line += f": as if {float(found.overlapped):.0%} of the times overlapped"
+    yield Sentences([line], indent=4)
+
+
+def _budget_in_words(found: Training) -> Iterator[Section]:
+    if found.tokens is None or found.days is None:
+        return
+    line = f"{format_count(int(found.tokens))} tokens take {format_number(float(found.days))} days"
+    if found.cost is not None:
+        line += f", cost ${format_number(float(found.cost))}"
+    if found.energy is not None:
+        energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
+        line += f", {energy} MWh at {power} W a chip"
+    yield Sentences([line])
+
+
+def _memory_in_words(found: Training) -> Iterator[Section]:
+    """What a chip of the fullest stage holds, whether it fits, and the fewest chips on which it does."""
+    needed, numbers = found.memory, found.fullest.numbers
+    parts = ", ".join(f"{name} {format_amount(size, 'B')}" for name, size in needed.parts.items() if size)
+    stage = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    which = f" of stage {stage}, the fullest" if len(found.stages) > 1 else ""
+    line = f"memory of a chip{which} {format_amount(needed.total, 'B')}: {parts}"
+    if needed.capacity is None:
+        yield Sentences([f"{line}; its capacity is not known"])
+        return
+    if needed.fits:
+        line += f"; fits {format_amount(needed.capacity, 'B')} of {needed.level}"
+    else:
+        over = format_amount(needed.total - needed.capacity, "B")
+        line += f"; does not fit: {over} more than {needed.level} holds"
+    least = found.least_chips
+    fits_on = f"this batch and its states fit on {least:,} such chips at the least" if least is not None else None
+    yield Sentences([line])
+    yield Sentences([fits_on or "no number of chips is enough: what each holds whole does not fit"], indent=4)
 
 
 def network(bound: Bound) -> set[str]:

@@ -9,30 +9,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.answers import Answer
+from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, Codes
-from roofline.bounds.shown import Shown
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generating import form_of, timed
+from roofline.models.generation_answer import FORM_TEXT, check_form, time_in_form
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving import serve_bound
-from roofline.quantity import format_quantity, parse
+from roofline.quantity import format_amount, format_number, format_quantity, parse
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    Headline,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    assumes,
+    figures,
+    incomplete,
+    spread,
+)
 from roofline.sizes import Size, check
 from roofline.statements import without
+
+#: Rows of choices that are shown.
+MOST_ROWS = 40
 
 SCHEMA = "roofline/llm-front/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ServingChoice:
     """One configuration: ``batch`` sequences of ``context`` tokens on ``chips``, of which ``tensor`` split the model.
 
     ``time_per_token`` is a decode step in seconds; ``memory`` is of one chip, in bytes. ``best`` says that none of the
@@ -76,8 +94,8 @@ class Choice:
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Front(Shown):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ParetoFront(Answer):
     """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first.
 
     ``most_time`` are the seconds a token may take at most, where that was asked for: :attr:`within` are the choices.
@@ -86,7 +104,7 @@ class Front(Shown):
     model: Model
     machine: Machine
     form: str
-    choices: tuple[Choice, ...]
+    choices: tuple[ServingChoice, ...]
     capacity: float | None
     level: str
     assumptions: tuple[str, ...]
@@ -94,7 +112,7 @@ class Front(Shown):
     most_time: float | None = None
 
     @property
-    def within(self) -> tuple[Choice, ...]:
+    def within(self) -> tuple[ServingChoice, ...]:
         """For each context that has one, the choice that makes the most of a chip in :attr:`most_time` a token."""
         limit = self.most_time or 0.0
         quick = [choice for choice in self.fitting if choice.time_per_token <= limit]
@@ -103,12 +121,12 @@ class Front(Shown):
         return tuple(most[context] for context in sorted(most))
 
     @property
-    def best(self) -> tuple[Choice, ...]:
+    def best(self) -> tuple[ServingChoice, ...]:
         """The choices that no other beats, from the fastest for a user to the most tokens a chip."""
         return tuple(sorted((c for c in self.choices if c.best), key=lambda c: c.time_per_token))
 
     @property
-    def fitting(self) -> tuple[Choice, ...]:
+    def fitting(self) -> tuple[ServingChoice, ...]:
         """The choices that fit, or whose memory nothing is known to hold."""
         return tuple(choice for choice in self.choices if choice.fits is not False)
 
@@ -124,15 +142,67 @@ class Front(Shown):
         count = f"{len(out)} of {len(self.choices)}"
         return (f"{count} do not fit and are left out: the first, batch {first.batch} on {chips}, {needs}",)
 
-    def __repr__(self) -> str:
-        return (
-            f"<Front of {self.model.name} on {self.machine.name}: {len(self.choices)} choices, {len(self.best)} best>"
-        )
+    def one_line(self) -> str:
+        """How many choices there are, and how many no other beats."""
+        count, best = len(self.choices), len(self.best)
+        return f"ParetoFront of {self.model.name} on {self.machine.name}: {count} choices, {best} best"
 
-    def __rich__(self) -> Any:
-        from roofline.models.serving_show import front_table
+    def sections(self) -> Iterator[Section]:
+        """One row a choice that fits, from the fastest for a user; those that no other beats are marked."""
+        chips = {choice.chips for choice in self.choices}
+        number = f"{min(chips):,} x " if len(chips) == 1 and min(chips) > 1 else ""
+        number = "" if self.machine.name.startswith(number) else number
+        yield from (Headline(self.model.name, f"on {number}{self.machine.name}"), BLANK)
+        contexts = {choice.context for choice in self.choices}
+        after = f" after {contexts.pop():,} tokens" if len(contexts) == 1 else ""
+        head = [f"decode{after}, {FORM_TEXT[self.form]}: tokens a second of each user and of each chip"]
+        fitting = sorted(self.fitting, key=lambda choice: (choice.context, choice.time_per_token))
+        shown = [fitting[index] for index in spread(len(fitting), MOST_ROWS)]
+        if len(shown) < len(fitting):
+            head.append(f"{len(shown)} of {len(fitting)} choices that fit; {len(self.best)} of them none beats")
+        yield Sentences(head)
+        yield self._table(shown)
+        left = self.said or (() if self.capacity is None else ("all of them fit",))
+        yield Sentences([*left, *self._most_in_time()])
+        yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
 
-        return front_table(self)
+    def _table(self, shown: Sequence[ServingChoice]) -> Table:
+        varies = [name for name in ("context", "chips", "tensor") if len({getattr(c, name) for c in self.choices}) > 1]
+        if "chips" in varies and "tensor" in varies:
+            varies.remove("tensor")
+        rows = []
+        for choice in shown:
+            user, chip = choice.tokens_per_second_per_user, choice.tokens_per_second_per_chip
+            cells = (
+                "best" if choice.best else "",
+                *(Amount(size, "", f"{size:,}") for size in (getattr(choice, name) for name in ("batch", *varies))),
+                Amount(user, "token/s", f"{format_number(user)}/s"),
+                Amount(choice.time_per_token, "s"),
+                Amount(chip, "token/s", f"{format_number(chip)}/s"),
+                choice.bound_by,
+                Amount(choice.memory, "B"),
+            )
+            rows.append(Row(cells, "" if choice.best else "quiet"))
+        amounts = figures("batch", *varies, "each user", "TPOT", "each chip", wrap="anywhere")
+        binds = Column("bound by", wrap="anywhere")
+        return Table((Column(), *amounts, binds, *figures("memory", wrap="anywhere")), rows, "choices", indent=0)
+
+    def _most_in_time(self) -> list[str]:
+        """What makes the most of a chip in the time that a token may take."""
+        if self.most_time is None:
+            return []
+        limit = format_amount(self.most_time, "s")
+        lines = []
+        for choice in self.within:
+            chips = f" on {choice.chips:,} chips" if choice.chips > 1 else ""
+            made = f"{format_number(choice.tokens_per_second_per_chip)} tokens/s of each chip"
+            lines.append(
+                f"in {limit} a token after {choice.context:,} tokens: batch {choice.batch:,}{chips}, {made}, "
+                f"{format_amount(choice.time_per_token, 's')} a token"
+            )
+        fastest = min((choice.time_per_token for choice in self.fitting), default=None)
+        least = "nothing fits" if fastest is None else f"the least is {format_amount(fastest, 's')}"
+        return lines or [f"no choice takes {limit} a token or less: {least}"]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/llm-front/1``)."""
@@ -163,7 +233,7 @@ def latency_throughput(
     form: str = "lower",
     tpot: float | str | None = None,
     **options: Any,
-) -> Front:
+) -> ParetoFront:
     """Decode with every ``batch`` (and ``context``, which broadcast) on every number of chips in ``tensor``.
 
     Where ``on`` has a shape, its chips run as many copies as a split leaves; else as many chips as split the model
@@ -174,19 +244,17 @@ def latency_throughput(
 
     >>> latency_throughput("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 16, 64, 256], context=8192,
     ...                    tpot="20 ms").within[0]
-    Choice(batch=64, context=8192, tensor=4, chips=4, ...)
+    ServingChoice(batch=64, context=8192, tensor=4, chips=4, ...)
     """
-    from roofline.bounds.api import target
-
     described = load(model)
-    form = form_of(form, options)
+    form = check_form(form, options)
     most_time = None if tpot is None else parse(tpot, "s")
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
     machine = target(on, **chosen)
     several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int) else tensor)]
     if pool > 1 and several != [1]:
         raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
-    choices: list[Choice] = []
+    choices: list[ServingChoice] = []
     answers = []
     for ways in several:
         on_these = pooled(machine, pool) if pool > 1 else _sized(machine, ways, len(several) > 1)
@@ -198,7 +266,7 @@ def latency_throughput(
         chips = Parallelism.on(answer.machine, **take_layout_options(local)).chips * on_these.pooled
         choices += _rows(answer, ways, chips, form)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
-    return Front(
+    return ParetoFront(
         described,
         last.machine,
         form,
@@ -221,10 +289,10 @@ def _sized(machine: Machine, ways: int, several: bool) -> Machine:
     return found
 
 
-def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[Choice]:
+def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[ServingChoice]:
     """One choice for each configuration of an answer."""
     needed = answer.footprint
-    columns = [answer.sizes["batch"], answer.sizes["context"], timed(answer, form), _binding(answer)]
+    columns = [answer.sizes["batch"], answer.sizes["context"], time_in_form(answer, form), _binding(answer)]
     columns.append(0.0 if needed is None else needed.total)
     if any(hasattr(column, "shape") for column in columns):
         import numpy as np
@@ -234,7 +302,7 @@ def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[Choice]:
         rows = zip(*([column] for column in columns), strict=True)
     capacity = None if needed is None else needed.capacity
     return [
-        Choice(
+        ServingChoice(
             int(batch), int(context), ways, chips, float(time), str(binds), float(memory),
             None if capacity is None else memory <= capacity,
         )
@@ -250,7 +318,7 @@ def _binding(answer: Bound) -> Any:
     return np.asarray(answer.bound_by.names, dtype=object)[answer.bound_by.codes]
 
 
-def _marked(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+def _marked(choices: Sequence[ServingChoice]) -> tuple[ServingChoice, ...]:
     """Mark what none beats: from the fastest for a user on, each that makes more of a chip than all before it.
 
     Choices of different contexts do not compete.

@@ -7,35 +7,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from roofline.answers import whole, with_formulas
-from roofline.bounds.bound import Bound
+from roofline.answers import Answer, whole, with_formulas
+from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.shown import Shown
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.flip import flip
-from roofline.models.limits import Limit, network_limit
+from roofline.models.fit import NearestFit, nearest
+from roofline.models.limits import NetworkLimit, compute_bound_batch, network_limit
+from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
+from roofline.models.pipeline import Pipelined
 from roofline.models.serving import as_size, serve_bound
 from roofline.models.step import PREFILL_ONLY
+from roofline.quantity import format_amount, format_number
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Cell,
+    Column,
+    Headline,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    assumes,
+    incomplete,
+    spread,
+)
 from roofline.sizes import Size, is_array, is_symbol, maximum, product
-from roofline.statements import Assumption
+from roofline.statements import Assumption, without
 
-if TYPE_CHECKING:
-    from roofline.models.nearest_fit import Nearest
+#: Configurations that are shown.
+MOST_ROWS = 40
 
 SCHEMA = "roofline/llm/1"
 
 _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Serving(Shown):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Serving(Answer):
     """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both."""
 
     model: Model
@@ -46,18 +63,30 @@ class Serving(Shown):
     ways: Parallelism = ONE_CHIP
     asked: dict[str, Any] = field(default_factory=dict)
 
-    def __repr__(self) -> str:
+    def one_line(self) -> str:
+        """Each phase in one line."""
         phases = [f"{name} {phase!r}" for name, phase in self._phases.items()]
-        return f"<Serving {self.model.name}: {', '.join(phases)}>"
+        return f"Serving {self.model.name}: {', '.join(phases)}"
 
-    def __rich__(self) -> Any:
-        from roofline.models.show import serving_table
-
-        if any(is_symbol(phase.lower) for phase in self._phases.values()):
-            from rich.console import Group
-
-            return Group(*(phase.__rich__() for phase in self._phases.values()))
-        return serving_table(self)
+    def sections(self) -> Iterator[Section]:
+        """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed."""
+        phases = list(self._phases.values())
+        if any(is_symbol(phase.lower) for phase in phases):
+            for phase in phases:
+                yield from phase.sections()
+            return
+        chips = f"{self.ways.chips} x " if self.ways.chips > 1 else ""
+        yield from (Headline(self.model.name, f"on {chips}{phases[-1].target}"), BLANK)
+        if any(is_array(phase.lower) for phase in phases):
+            yield _configurations(self)
+        else:
+            for name, phase in self._phases.items():
+                yield from (*_phase_in_words(name, phase, self), longest_operations(phase), BLANK)
+        yield from _memory_in_words(self)
+        # what does not fit is said beside the memory
+        said = without([item for phase in phases for item in phase.assumptions], ("fit",))
+        missing = dict.fromkeys(item for phase in phases for item in phase.incomplete)
+        yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(missing))
 
     @property
     def _phases(self) -> dict[str, Bound]:
@@ -92,11 +121,11 @@ class Serving(Shown):
             return None
         counted = {**self.formats, **_bytes_of(self.decode)}
         return {
-            name: flip(self._local, self.decode.machine, context=context, attention=attention, **counted)
+            name: compute_bound_batch(self._local, self.decode.machine, context=context, attention=attention, **counted)
             for name, attention in (("whole", True), ("matrices", False))
         }
 
-    def network_limit(self, phase: str) -> Limit | None:
+    def network_limit(self, phase: str) -> NetworkLimit | None:
         """Up to how many chips a layer, or a model's experts, is split before the phase waits for the network.
 
         None where nothing is split so, or sizes are arrays.
@@ -115,13 +144,11 @@ class Serving(Shown):
         chosen = {**_bytes_of(found), "algorithm": ways.algorithm, **self.formats}
         return network_limit(self.model, phase, found.machine, kind=kind, batch=batch, **sizes, **chosen)
 
-    def nearest(self) -> Nearest | None:
+    def nearest(self) -> NearestFit | None:
         """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
         needed = self.memory
         if needed.fits is not False or self.decode is None or self.ways.pipeline > 1:
             return None
-        from roofline.models.nearest_fit import nearest
-
         sizes = {"batch": whole(self.batch), "context": self.decode.sizes["context"]}
         return nearest(self.model, self.decode.machine, ways=self.ways, **sizes, **self.formats)
 
@@ -175,6 +202,115 @@ class Serving(Shown):
             name: self._phases[name].to_dict() if name in self._phases else None for name in ("prefill", "decode")
         }
         return found | phases
+
+
+def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section]:
+    """What a phase takes at best, the rates that makes, and up to where it stays so."""
+    sizes = {key: value for key, value in phase.sizes.items() if value is not None}
+    asked = ", ".join(f"{key} {value}" for key, value in sizes.items())
+    lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
+    yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by})"])
+    lines = [f"{within} if only each operation overlaps within itself, {nothing} if nothing does"]
+    if phase.estimate is not None:
+        lines.append(f"{format_amount(phase.estimate, 's')} by the stated overlap and overhead, an estimate")
+    tokens = sizes["batch"] * (sizes.get("prompt", 1))
+    made = f"{format_number(float(tokens / phase.lower))} tokens/s"
+    if name == "decode":
+        made += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
+    moved = phase.times.get(found.memory.level)
+    used = "" if moved is None else f", {float(moved / phase.lower):.0%} of bandwidth"
+    flops = "" if phase.utilisation is None else f" · {float(phase.utilisation):.0%} of peak FLOP/s"
+    lines += [
+        f"{made}{flops}{used}",
+        *off_matrix_unit(phase, "--activations"),
+        *_over_several_chips(phase, found, name),
+    ]
+    flips = found.compute_bound_from() if name == "decode" else None
+    if flips is not None:
+        whole = "at no batch" if flips["whole"] is None else f"from batch {flips['whole']:,}"
+        alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
+        lines.append(f"compute-bound {whole} at this context; the matrices alone {alone}")
+    yield Sentences(lines, indent=4)
+
+
+def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
+    """What a step over several chips has to say: its stages, and how far it may be split before it waits."""
+    lines = []
+    if isinstance(phase, Pipelined):
+        latency = format_amount(phase.latency, "s")
+        slow = format_amount(phase.stages[phase.slowest].lower, "s")
+        lines.append(
+            f"{phase.micro_batches} micro-batches over {len(phase.stages)} stages: each takes {latency} through all, "
+            f"{slow} in the slowest, number {phase.slowest + 1}"
+        )
+        lines.append("where it becomes compute-bound or network-bound is not worked out over stages")
+    limit = found.network_limit(name)
+    return lines if limit is None else [*lines, limit.says]
+
+
+def _memory_in_words(found: Serving) -> Iterator[Section]:
+    """What the larger step needs, part by part, whether it fits, and what would."""
+    needed = found.memory
+    parts = ", ".join(f"{name} {format_amount(value, 'B')}" for name, value in needed.parts.items())
+    line = f"memory {format_amount(needed.total, 'B')}: {parts}"
+    if needed.capacity is None:
+        yield Sentences([f"{line}; the chip's capacity is not known"])
+        return
+    capacity = format_amount(needed.capacity, "B")
+    if is_array(needed.total):
+        fitting = int((needed.total <= needed.capacity).sum())
+        yield Sentences([line, f"{fitting} of {needed.total.size} configurations fit {capacity} of {needed.level}"])
+    elif needed.fits:
+        free = format_amount(needed.capacity - needed.total, "B")
+        yield Sentences([f"{line}; fits {capacity} of {needed.level}, {free} free"])
+    else:
+        over = format_amount(needed.total - needed.capacity, "B")
+        yield Sentences([f"{line}; does not fit: {over} more than {needed.level} holds"])
+        instead = found.fitting()
+        if found.ways.pipeline > 1:
+            say = "the nearest that fits is not worked out over stages: fewer sequences, more chips, another format"
+            yield Sentences([say], indent=4)
+        elif instead:
+            yield Sentences([f"instead: {instead}"], indent=4)
+
+
+def _configurations(found: Serving) -> Table:
+    """One row a configuration where sizes are arrays."""
+    import numpy as np
+
+    phases = {"prefill": found.prefill, "decode": found.decode}
+    asked = {name: phase for name, phase in phases.items() if phase is not None}
+    sizes: dict[str, Any] = {}
+    for phase in asked.values():
+        sizes |= {key: value for key, value in phase.sizes.items() if is_array(value)}
+    shape = np.broadcast_shapes(*(value.shape for value in sizes.values()))
+    columns: list[tuple[str, Any, str]] = [(key, value, "") for key, value in sizes.items()]
+    for name, phase in asked.items():
+        columns += [(name, phase.lower, "s"), ("bound by", _binding(phase), "")]
+    if found.decode is not None:
+        columns += [("tokens/s", found.tokens_per_second, ""), ("each user", 1 / found.decode.lower, "")]
+    columns.append(("memory", found.memory.total, "B"))
+    flat = [np.broadcast_to(np.asarray(values), shape).ravel() for _, values, _ in columns]
+    rows = [
+        Row([_cell(column[index], unit) for column, (_, _, unit) in zip(flat, columns, strict=True)])
+        for index in spread(len(flat[0]), MOST_ROWS)
+    ]
+    shown = [Column(name, "left" if name == "bound by" else "right", "anywhere") for name, _, _ in columns]
+    return Table(shown, rows, "configurations", indent=0)
+
+
+def _binding(phase: Bound) -> Any:
+    """What binds, as an array of names where sizes are arrays."""
+    import numpy as np
+
+    found = phase.bound_by
+    return np.asarray(found.decode()).reshape(found.codes.shape) if isinstance(found, Codes) else found
+
+
+def _cell(value: Any, unit: str) -> Cell:
+    if isinstance(value, str):
+        return value
+    return Amount(float(value), unit, "" if unit else format_number(float(value)))
 
 
 def serve(

@@ -1,0 +1,332 @@
+"""A whole answer: the prompt's prefill, in one piece or in chunks, then one decode step a token.
+
+>>> found = generation("llama-2-7b", on="h100", batch=8, prompt=1024, output=256)
+>>> round(found.time_to_first_token * 1e3, 1), round(found.mean_time_per_token * 1e3, 3), round(found.total, 3)
+(109.5, 5.383, 1.482)
+
+A prompt is prefilled in chunks so that other sequences go on decoding beside it. Each chunk loads the weights again
+and reads what the earlier ones cached:
+
+>>> whole = chunked("llama-3-8b", on="h100", prompt=8192, chunk=8192)
+>>> parts = chunked("llama-3-8b", on="h100", prompt=8192, chunk=512, batch=64, context=4096)
+>>> parts.steps, round(whole.time_to_first_token * 1e3), round(parts.time_to_first_token * 1e3)
+(16, 133, 238)
+>>> [round(time * 1e3, 1) for time in (parts.longest_step, parts.alone)]
+[15.1, 14.7]
+
+Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.answers import Answer
+from roofline.bounds.footprint import Footprint
+from roofline.errors import InputError, SizeError
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.serving import serve_bound
+from roofline.models.step import PREFILL_ONLY
+from roofline.quantity import format_amount, format_number
+from roofline.sections import Section, paragraph
+from roofline.sizes import check, is_zero
+
+#: Forms of a bound that a time may be taken from.
+FORMS = ("lower", "op_by_op", "upper")
+
+#: Which bound of a step a time is, in words.
+FORM_TEXT = {
+    "lower": "if all overlaps",
+    "op_by_op": "if only each operation overlaps within itself",
+    "upper": "if nothing overlaps",
+    "estimate": "by the stated overlap and overhead",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Generation(Answer):
+    """``batch`` answers of ``output`` tokens to prompts of ``prompt`` tokens.
+
+    The prefill gives the first token; each of the ``output`` − 1 others takes a decode step, whose times are summed
+    one by one. ``memory`` is what the last step needs. Times are seconds, of all sequences together.
+    """
+
+    batch: int
+    prompt: int
+    output: int
+    form: str
+    time_to_first_token: float
+    first_step: float
+    last_step: float
+    decoding: float
+    memory: Footprint
+
+    @property
+    def total(self) -> float:
+        """Seconds from the prompts to the last token."""
+        return self.time_to_first_token + self.decoding
+
+    @property
+    def mean_time_per_token(self) -> float | None:
+        """Mean seconds between two tokens of a sequence; None where there is one alone."""
+        return self.decoding / (self.output - 1) if self.output > 1 else None
+
+    @property
+    def tokens_per_second(self) -> float:
+        """New tokens a second of all sequences, prefill included."""
+        return self.batch * self.output / self.total
+
+    @property
+    def answers_per_second(self) -> float:
+        """Answers a second, one batch after the other."""
+        return self.batch / self.total
+
+    def one_line(self) -> str:
+        """When it is done, and when the first token is there."""
+        done, first = format_amount(self.total, "s"), format_amount(self.time_to_first_token, "s")
+        return f"Generation: {self.batch} x {self.output} tokens in {done}, the first after {first}"
+
+    def sections(self) -> tuple[Section, ...]:
+        """The first token, the steps after it, the rate, the memory at the end."""
+        mean = self.mean_time_per_token
+        time = {name: format_amount(value, "s") for name, value in (
+            ("total", self.total), ("first token", self.time_to_first_token), ("first step", self.first_step),
+            ("last step", self.last_step),
+        )}  # fmt: skip
+        steps = "" if mean is None else (
+            f", then {self.output - 1:,} steps of {time['first step']} to {time['last step']}, "
+            f"{format_amount(mean, 's')} on average"
+        )  # fmt: skip
+        best = "" if self.form == "estimate" else "at best "
+        rate = (
+            f"{format_number(self.tokens_per_second)} tokens/s and {format_number(self.answers_per_second)} answers/s"
+        )
+        total, kept = format_amount(self.memory.total, "B"), format_amount(self.memory.parts["kv"], "B")
+        fits = ", does not fit" if self.memory.fits is False else ""
+        lines = [
+            f"{best}{time['total']} {FORM_TEXT[self.form]}: first token after {time['first token']}{steps}",
+            f"{rate} with {self.batch:,} at once; memory at the end {total}, of it keys and values {kept}{fits}",
+        ]
+        return paragraph(f"answers of {self.output:,} tokens to prompts of {self.prompt:,}", lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys, in SI units."""
+        return {
+            "batch": self.batch,
+            "prompt": self.prompt,
+            "output": self.output,
+            "form": self.form,
+            "time_to_first_token": self.time_to_first_token,
+            "mean_time_per_token": self.mean_time_per_token,
+            "first_step": self.first_step,
+            "last_step": self.last_step,
+            "total": self.total,
+            "tokens_per_second": self.tokens_per_second,
+            "answers_per_second": self.answers_per_second,
+            "memory": self.memory.to_dict(),
+        }
+
+
+def generation(
+    model: Model | str, *, prompt: int, output: int, batch: int = 1, form: str = "lower", **options: Any
+) -> Generation:
+    """Time ``output`` tokens after a ``prompt``, for ``batch`` sequences at once.
+
+    ``form`` says which of a step's bounds adds up: ``lower`` (all overlaps), ``op_by_op`` or ``upper``; a stated
+    ``overlap`` or ``overhead`` makes it the ``estimate``. ``options`` are those of :func:`roofline.models.serve_bound`.
+    """
+    described = load(model)
+    sizes = {"batch": batch, "prompt": prompt, "output": output}
+    batch, prompt, output = (single_size(name, value) for name, value in sizes.items())
+    form = check_form(form, options)
+    before = options.get("past", 0)
+    longest = before + prompt + output - 1
+    if described.context is not None and longest > described.context:
+        raise SizeError(
+            f"{described.name} takes sequences of up to {described.context} tokens, not {longest}",
+            hint="ask for a shorter prompt or output",
+        )
+    later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
+    first = serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
+    start = time_in_form(first, form)
+    needed = first.footprint
+    times = [0.0]
+    if output > 1:
+        import numpy as np
+
+        contexts = np.arange(before + prompt, before + prompt + output - 1, dtype=np.float64)
+        steps = time_in_form(serve_bound(described, "decode", batch=batch, context=contexts, **later), form)
+        times = np.broadcast_to(steps, contexts.shape).tolist()
+        needed = serve_bound(described, "decode", batch=batch, context=longest - 1, **later).footprint
+    if needed is None:
+        raise InputError(f"what {described.name} needs is not known")
+    return Generation(batch, prompt, output, form, start, times[0], times[-1], sum(times), needed)
+
+
+def time_in_form(bound: Any, form: str) -> Any:
+    """A bound's time in one of its forms; its estimate, where an overlap or overhead is stated."""
+    return getattr(bound, form) if bound.estimate is None else bound.estimate
+
+
+def check_form(form: str, options: Mapping[str, Any]) -> str:
+    """The form that times are taken in: ``estimate`` where the options of a step state an overlap or overhead.
+
+    >>> check_form("upper", {}), check_form("lower", {"overhead": "5us"})
+    ('upper', 'estimate')
+    """
+    if form not in FORMS:
+        raise InputError(f"no form {form!r} of a bound", hint=f"one of {', '.join(FORMS)}")
+    stated = next((name for name in ("overlap", "overhead") if options.get(name) is not None), None)
+    if stated is not None and form != "lower":
+        raise InputError(f"form {form} and a stated {stated} are two answers", hint="leave one of them out")
+    return form if stated is None else "estimate"
+
+
+def single_size(name: str, value: Any) -> int:
+    """A size that has to be one number."""
+    found = check(name, value)
+    if not isinstance(found, int):
+        raise SizeError(f"size {name} has several values", hint="give one: this answer is about one configuration")
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ChunkedPrefill(Answer):
+    """The steps of one prompt's prefill, ``chunk`` tokens each, beside ``batch`` sequences that decode (0: none).
+
+    ``times`` are the steps' seconds in order; ``whole`` is the prefill in one piece, ``alone`` a decode step without a
+    chunk (None where nothing decodes).
+    """
+
+    prompt: int
+    chunk: int
+    batch: int
+    form: str
+    times: tuple[float, ...]
+    binds: tuple[str, ...]
+    whole: float
+    alone: float | None
+
+    @property
+    def steps(self) -> int:
+        """Steps until the prompt gives its first token."""
+        return len(self.times)
+
+    @property
+    def time_to_first_token(self) -> float:
+        """Seconds until the prompt gives its first token, nothing waiting before it."""
+        return sum(self.times)
+
+    @property
+    def longest_step(self) -> float:
+        """The longest wait of the sequences that decode, in seconds."""
+        return max(self.times)
+
+    @property
+    def mean_step(self) -> float:
+        """Seconds a token of the sequences that decode, while the prompt is prefilled."""
+        return self.time_to_first_token / self.steps
+
+    def one_line(self) -> str:
+        """When the first token is there, and the longest step."""
+        first, longest = format_amount(self.time_to_first_token, "s"), format_amount(self.longest_step, "s")
+        return (
+            f"ChunkedPrefill: {self.prompt} tokens by {self.chunk}: first token after {first}, longest step {longest}"
+        )
+
+    def sections(self) -> tuple[Section, ...]:
+        """The prefill in chunks against one in a piece, and what the sequences beside it wait."""
+        beside = f" beside {self.batch:,} that decode" if self.batch else ""
+        longer = format_number(self.time_to_first_token / self.whole)
+        lines = [
+            f"{self.steps:,} steps of {self.chunk:,} tokens{beside}, {FORM_TEXT[self.form]}: first token after "
+            f"{format_amount(self.time_to_first_token, 's')}, {longer} times a prefill in one piece"
+        ]
+        if self.alone is not None:
+            mean, most = format_amount(self.mean_step, "s"), format_amount(self.longest_step, "s")
+            alone, whole = format_amount(self.alone, "s"), format_amount(self.whole + self.alone, "s")
+            lines.append(
+                f"a token beside it every {mean} on average, {most} at most; {alone} with no chunk, "
+                f"{whole} with the prompt whole"
+            )
+        counts = {name: self.binds.count(name) for name in dict.fromkeys(self.binds)}
+        lines.append("bound by " + ", ".join(f"{name} in {count} of {self.steps}" for name, count in counts.items()))
+        return paragraph(f"a prompt of {self.prompt:,} in chunks", lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys, in SI units."""
+        return {
+            "prompt": self.prompt,
+            "chunk": self.chunk,
+            "batch": self.batch,
+            "form": self.form,
+            "steps": self.steps,
+            "time_to_first_token": self.time_to_first_token,
+            "whole_prefill": self.whole,
+            "longest_step": self.longest_step,
+            "mean_step": self.mean_step,
+            "decode_alone": self.alone,
+            "times": list(self.times),
+            "bound_by": list(self.binds),
+        }
+
+
+def chunked(
+    model: Model | str,
+    *,
+    prompt: int,
+    chunk: int,
+    batch: int = 0,
+    context: int | None = None,
+    form: str = "lower",
+    **options: Any,
+) -> ChunkedPrefill:
+    """Prefill a ``prompt`` in chunks of ``chunk`` tokens, the last one shorter where they do not divide it.
+
+    ``batch`` sequences with ``context`` tokens in the cache decode in each of the steps. ``form`` and ``options`` are
+    those of :func:`roofline.models.generation`.
+    """
+    described = load(model)
+    prompt, chunk = single_size("prompt", prompt), single_size("chunk", chunk)
+    form = check_form(form, options)
+    batch = 0 if isinstance(batch, int) and batch == 0 else single_size("batch", batch)
+    if batch and context is None:
+        raise InputError("sequences that decode need a context", hint="for instance context=4096")
+    if options.pop("logits", "last") != "last":
+        raise InputError("a chunked prefill gives the last token alone", hint="leave the logits out")
+    if not is_zero(options.pop("images", 0)):
+        raise InputError("images in a chunked prefill are not modelled", hint="leave the images or the chunks out")
+    options.pop("image_size", None)
+    before = options.pop("past", 0)
+    times, binds = [], []
+    for new, past in _chunks(prompt, min(chunk, prompt)):
+        last = past + new == prompt
+        if batch:
+            sizes: dict[str, Any] = {"batch": batch, "context": context, "chunk": new, "past": before + past}
+            step = serve_bound(described, "mixed", last=last, **sizes, **options)
+        else:
+            logits = "last" if last else "none"
+            step = serve_bound(described, "prefill", prompt=new, past=before + past, logits=logits, **options)
+        times.append(float(time_in_form(step, form)))
+        binds.append(str(step.bound_by))
+    whole = serve_bound(described, "prefill", prompt=prompt, past=before, **options)
+    alone = serve_bound(described, "decode", batch=batch, context=context, **options) if batch else None
+    return ChunkedPrefill(
+        prompt,
+        min(chunk, prompt),
+        batch,
+        form,
+        tuple(times),
+        tuple(binds),
+        float(time_in_form(whole, form)),
+        None if alone is None else float(time_in_form(alone, form)),
+    )
+
+
+def _chunks(prompt: int, chunk: int) -> Iterator[tuple[int, int]]:
+    """New tokens of each step, and those before them."""
+    for past in range(0, prompt, chunk):
+        yield min(chunk, prompt - past), past

@@ -1,0 +1,51 @@
+"""What an answer about a step of a model says of its operations: which take longest, and which miss the matrix unit."""
+
+from __future__ import annotations
+
+from roofline.bounds.bound import Bound
+from roofline.hardware.rate import rate
+from roofline.quantity import format_number
+from roofline.sections import Amount, Column, Row, Table, figures
+from roofline.work import Key
+
+#: Operations that are shown.
+SHOWN = 16
+
+
+def longest_operations(step: Bound) -> Table:
+    """The operations that take longest, one a row; in a narrow terminal it is their names that are broken."""
+    rows = []
+    ordered = sorted(step.ops, key=lambda part: -float(part.lower))
+    for part in ordered[:SHOWN]:
+        intensity = None if part.intensity is None else float(part.intensity)
+        cells = (
+            part.op.where,
+            Amount(float(part.flops), "FLOP"),
+            Amount(float(part.bytes), "B"),
+            "" if intensity is None else Amount(intensity, "FLOP/B", format_number(intensity)),
+            Amount(part.lower, "s"),
+            str(part.bound_by or ""),
+        )
+        rows.append(Row(cells))
+    rest = ordered[SHOWN:]
+    if rest:
+        rows.append(Row((f"{len(rest)} more", "", "", "", Amount(sum(part.lower for part in rest), "s"), "")))
+    amounts = figures("FLOPs", "bytes", "FLOP/B", "at best")
+    return Table((Column("operation", wrap="dots"), *amounts, Column("bound by")), rows, "operations", indent=4)
+
+
+def off_matrix_unit(step: Bound, option: str) -> list[str]:
+    """Say where matrix products run beside the matrix unit as it takes no such format, and what would use it."""
+    matrix = {unit.name for unit in step.machine.units if unit.kind == "matrix"}
+    runs = {name: rate(step.machine, Key("flops", "matrix", name)) for name in ("bf16", "fp16")}
+    usual = next(((name, found.resource) for name, found in runs.items() if found and found.resource in matrix), None)
+    products = next((part for part in step.ops if part.op.kind == "contraction"), None)
+    if usual is None or products is None:
+        return []
+    formats = {key.dtype for key, _ in products.op.work.items() if key.quantity == "flops" and key.place == "matrix"}
+    found = {rate(step.machine, Key("flops", "matrix", name)) for name in formats} - {None}
+    other = next((each.resource for each in found if each and each.resource not in matrix), None)
+    if other is None:
+        return []
+    names = ", ".join(sorted(formats))
+    return [f"matrix products run on {other}: {usual[1]} takes no {names}; {option} {usual[0]} would run on it"]
