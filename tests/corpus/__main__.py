@@ -1,9 +1,10 @@
-"""``python -m tests.corpus dump FILE`` and ``compare FILE``: all answers into a file; what differs from it today.
+r"""``python -m tests.corpus dump FILE`` and ``compare FILE``: all answers into a file; what differs from it today.
 
 Numbers are compared to 1e-12, texts exactly. Differences are listed by where they stand in the answer. Options:
 
 - ``--sample N`` asks N of the questions, the same N each time; ``--seed S`` other ones;
 - ``--only WORDS`` asks those whose text holds WORDS (a regular expression): ``--only '"llm"'``, ``--only serve_bound``;
+- ``--skip PLACES`` leaves out differences whose place matches (a regular expression): ``--skip 'dims\.'``;
 - ``--examples N`` shows so many of each group of differences (3), ``--out FILE`` keeps today's answers too.
 """
 
@@ -85,6 +86,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int)
     parser.add_argument("--seed", default="")
     parser.add_argument("--only")
+    parser.add_argument("--skip")
     parser.add_argument("--examples", type=int, default=3)
     parser.add_argument("--out")
     given = parser.parse_args()
@@ -102,7 +104,7 @@ def main() -> int:
     if out:
         write(out, entries)
     pairs = [(before[key(entry["question"])], entry) for entry in entries]
-    different = report(pairs, given.examples)
+    different = report(pairs, given.examples, given.skip)
     print(f"{len(entries)} questions, {different} with another answer, {time.process_time() - began:.0f} s of CPU")
     return 1 if different else 0
 

@@ -97,12 +97,14 @@ def _short(value: Any) -> str:
     return repr(value)
 
 
-def report(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], examples: int) -> int:
+def report(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], examples: int, skip: str | None) -> int:
     """Print what differs, the commonest place first; return how many answers differ."""
     groups: dict[str, list[tuple[str, Any, Any]]] = defaultdict(list)
     different = 0
     for before, after in pairs:
-        found = list(differing(before["answer"], after["answer"]))
+        found = [
+            row for row in differing(before["answer"], after["answer"]) if skip is None or not re.search(skip, row[0])
+        ]
         different += bool(found)
         for path, old, new in found:
             groups[path].append((title(before["question"]), old, new))

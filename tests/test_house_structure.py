@@ -1,0 +1,160 @@
+"""The structure of the package, held by tests: no circle, no private name across rooms, one name for one class.
+
+Each guard is a function of source texts, so a made-up package shows that it can fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import graphlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[1] / "src"
+LONGEST_FUNCTION = 80
+MOST_FILES, MOST_LINES, MOST_IMPORTS = 270, 54_000, 0.05
+
+#: A package: the source of each module by its dotted name.
+Package = Mapping[str, str]
+
+
+@functools.cache
+def the_package() -> Package:
+    """Read the package itself."""
+    found = {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        parts = path.relative_to(SOURCES).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
+    return found
+
+
+parsed = functools.lru_cache(None)(ast.parse)
+
+
+def room(module: str) -> str:
+    """Say which room a module is in; a top-level module is a room of its own."""
+    return ".".join(module.split(".")[1:2])
+
+
+def imported(package: Package) -> dict[str, set[str]]:
+    """For each module, the modules it imports, inside functions and for type checking too.
+
+    The package's own ``__init__`` is left out: it names everything public, and loads it when asked.
+    """
+    graph: dict[str, set[str]] = {}
+    for module, source in package.items():
+        graph[module] = found = set()
+        for node in ast.walk(parsed(source)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                inner = [f"{node.module}.{alias.name}" for alias in node.names]
+                found |= {name if name in package else node.module for name in inner}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+        found &= set(package) - {module, "roofline"}
+    graph.pop("roofline", None)
+    return graph
+
+
+def circle(package: Package) -> list[str]:
+    """Find modules that import one another in a circle: the first again at the end."""
+    try:
+        graphlib.TopologicalSorter(imported(package)).prepare()
+    except graphlib.CycleError as error:
+        found: list[str] = error.args[1]
+        return found[::-1]
+    return []
+
+
+def long_functions(package: Package) -> Iterator[str]:
+    """List the functions whose body, its docstring left out, is too long."""
+    for module, source in package.items():
+        for node in ast.walk(parsed(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = node.body[1 if ast.get_docstring(node) is not None and len(node.body) > 1 else 0]
+                length = (node.end_lineno or 0) - first.lineno + 1
+                if length > LONGEST_FUNCTION:
+                    yield f"{module}.{node.name}: {length} lines"
+
+
+def private_imports(package: Package) -> Iterator[str]:
+    """List the private names that one room takes from another."""
+    for module, source in package.items():
+        for node in ast.walk(parsed(source)):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("roofline."):
+                continue
+            for name in (*str(node.module).split("."), *(alias.name for alias in node.names)):
+                if name.startswith("_") and not name.endswith("__") and room(str(node.module)) != room(module):
+                    yield f"{module}:{node.lineno}: {name} of {node.module}"
+
+
+def classes_of_two_rooms(package: Package) -> dict[str, list[str]]:
+    """List the public classes whose name stands in more than one room."""
+    rooms: dict[str, set[str]] = defaultdict(set)
+    for module, source in package.items():
+        for node in parsed(source).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                rooms[node.name].add(room(module))
+    return {name: sorted(found) for name, found in sorted(rooms.items()) if len(found) > 1}
+
+
+def lines_of_imports(source: str) -> int:
+    """Count the lines of a module that import something."""
+    nodes = [node for node in ast.walk(parsed(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return sum((node.end_lineno or 0) - node.lineno + 1 for node in nodes)
+
+
+def share_of_imports(package: Package) -> float:
+    """Say which share of all lines imports something."""
+    return sum(map(lines_of_imports, package.values())) / sum(len(text.splitlines()) for text in package.values())
+
+
+def test_no_room_takes_a_private_name_of_another() -> None:
+    assert list(private_imports(the_package())) == []
+
+
+FINE = {
+    "roofline": "from roofline.b.one import f",
+    "roofline.a": "def f(): pass",
+    "roofline.b.one": "from roofline.a import f\nclass C: pass",
+    "roofline.b.two": "from roofline.b.one import _g\nclass C: pass",
+}
+
+
+def test_the_guards_let_a_sound_package_pass() -> None:
+    assert circle(FINE) == []
+    assert list(long_functions(FINE)) == []
+    assert list(private_imports(FINE)) == []
+    assert classes_of_two_rooms(FINE) == {}
+
+
+def test_the_guard_against_circles_can_fail() -> None:
+    late = {**FINE, "roofline.a": "def f():\n    from roofline.b import two"}
+    assert set(circle(late)) == {"roofline.a", "roofline.b.one", "roofline.b.two"}
+    typed = {**FINE, "roofline.a": "if TYPE_CHECKING:\n    import roofline.b.one"}
+    assert set(circle(typed)) == {"roofline.a", "roofline.b.one"}
+
+
+def test_the_guard_against_long_functions_can_fail() -> None:
+    def source(lines: int) -> str:
+        return "def f():\n    '''Doc.'''\n" + "    x = 1\n" * lines
+
+    assert list(long_functions({"m": source(LONGEST_FUNCTION)})) == []
+    assert list(long_functions({"m": source(LONGEST_FUNCTION + 1)})) == ["m.f: 81 lines"]
+
+
+def test_the_guard_against_private_names_can_fail() -> None:
+    taken = {**FINE, "roofline.a": "def f():\n    from roofline.b.one import C, _g"}
+    assert list(private_imports(taken)) == ["roofline.a:2: _g of roofline.b.one"]
+    module = {**FINE, "roofline.a": "from roofline.b._hidden import C"}
+    assert list(private_imports(module)) == ["roofline.a:1: _hidden of roofline.b._hidden"]
+
+
+def test_the_guard_against_two_classes_of_one_name_can_fail() -> None:
+    assert classes_of_two_rooms({**FINE, "roofline.a": "class C: pass"}) == {"C": ["a", "b"]}
+
+
+def test_the_count_of_imports_counts_every_line_of_one() -> None:
+    assert lines_of_imports("import a\nfrom b import (\n    c,\n)\ndef f():\n    import d\n    return d") == 5
+    assert share_of_imports({"m": "import a\nx = 1\ny = 2\nz = 3"}) == 0.25
