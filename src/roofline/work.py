@@ -141,6 +141,11 @@ class Op:
     ``work`` holds arithmetic and anything sent; bytes in memory follow from ``reads`` and ``writes`` under a byte
     policy. ``kind`` and ``dims`` are the shape facts (a contraction's m, n, k, batch). ``where`` is its place in a
     model, ``repeat`` how often it happens, ``note`` what a reader should know.
+
+    Who makes it says what others ask of it. ``group`` is the group of equal layers it belongs to, ``phase`` the pass
+    (forward, recompute, backward, optimizer), ``role`` its part in it: ``linear`` (its gradient needs nothing of the
+    forward pass), ``input gradient``, ``weight gradient``, ``absorb``. ``by_sequence`` says that its amounts depend on
+    how tokens are divided into sequences, and not on their number alone.
     """
 
     name: str
@@ -153,3 +158,7 @@ class Op:
     where: str = ""
     note: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
+    phase: str = ""
+    role: str = ""
+    by_sequence: bool = False

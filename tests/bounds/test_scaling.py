@@ -67,7 +67,7 @@ def test_every_condition_is_worked_out_and_listed() -> None:
         found = scaling(name, **target)
         assert found.form.free_symbols, name
         pairs = next(each.pairs for each in found.sections() if isinstance(each, Pairs))
-        assert ("plan", found.question.plan) in pairs
+        assert ("plan", found.question.conventions.plan) in pairs
         assert any("book" in said for said in found.assumptions)
 
 

@@ -49,6 +49,40 @@ def roots_of(a: Any, b: Any, x: Any) -> list[Any] | None:
     return None
 
 
+def rises(ratio: Any, x: Any) -> bool:
+    """Whether a ratio of times grows with ``x``; where it does so only past some size, whether it does for large ones.
+
+    Every symbol stands for a positive number, so a sum of terms of one sign has that sign.
+
+    >>> from roofline.sizes import symbol
+    >>> x, n = symbol("x"), symbol("n")
+    >>> rises(x * n / (x + n), x), rises((x + n) / (3 * x), x), rises(x + n / x, x)
+    (True, False, True)
+    """
+    import sympy
+
+    top, bottom = sympy.fraction(sympy.together(sympy.diff(sympy.cancel(ratio), x)))
+    sign = _sign_for_large(sympy.expand(top), x) * _sign_for_large(sympy.expand(bottom), x)
+    return bool(sign > 0)
+
+
+def _sign_for_large(form: Any, x: Any) -> int:
+    """The sign of a sum: that of all its terms, else of those with the highest power of ``x``."""
+    import sympy
+
+    while True:
+        terms = sympy.Add.make_args(form)
+        signs = {1 if term.is_nonnegative else -1 if term.is_nonpositive else 0 for term in terms}
+        if len(signs) == 1 or len(terms) == 1:
+            return int(signs.pop())
+        powers = {term: term.as_coeff_exponent(x)[1] for term in terms}
+        highest = max(powers.values())
+        leading = [term for term in terms if powers[term] == highest]
+        if len(leading) == len(terms):
+            return 0
+        form = sympy.Add(*leading)
+
+
 def _upright(form: Any) -> Any:
     """Write −a/(b − c) as a/(c − b), whatever order the names have.
 

@@ -30,7 +30,7 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed import values_of
 from roofline.bounds.conventions import named_axes
-from roofline.bounds.crossing import roots_of
+from roofline.bounds.crossing import rises, roots_of
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of, names_in
 from roofline.bounds.scaling_answer import Scaling, more_than_joined, out_of_reach, worked_out
@@ -260,10 +260,8 @@ def _does_not_decide(wanted: Any) -> InputError:
 
 def _falls(ratio: Any, x: Any) -> bool:
     """Whether a ratio of what hides to what is hidden falls as ``x`` grows: then scaling holds below the crossing."""
-    import sympy
 
-    slope = sympy.diff(sympy.cancel(ratio), x)
-    return bool(slope.subs(dict.fromkeys(slope.free_symbols, 7)) < 0)
+    return not rises(ratio, x)
 
 
 def _has_slices(machine: Machine, condition: Condition, given: bool) -> None:

@@ -36,6 +36,7 @@ from roofline.bounds.crossing import (
     limit_of,
     positive_number,
     put_numbers,
+    rises,
     roots_of,
     validity_of,
 )
@@ -382,8 +383,7 @@ class _Search:
         import sympy
 
         ratio = sympy.cancel(self.symbolic.times[pair[0]] / self.symbolic.times[pair[1]])
-        grows = sympy.diff(ratio, self.x).subs(dict.fromkeys(ratio.free_symbols, 7))
-        return (pair[1], pair[0]) if grows > 0 else pair
+        return (pair[1], pair[0]) if rises(ratio, self.x) else pair
 
     def _largest_when_large(self) -> str:
         times = self.symbolic.times

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from math import isclose
 from typing import Any
 
 from roofline.models.config import load
@@ -28,11 +27,6 @@ from roofline.work import Op, Tensor
 
 #: An operation's place, and how many before it have the same.
 Place = tuple[str, int]
-
-#: Two ways to divide as many tokens into sequences: what costs both ways the same does not depend on sequences. They
-#: are long enough for every window, chunk and compressed block to have something in it.
-_PROBES: tuple[dict[str, int], ...] = ({"batch": 2, "new": 6001}, {"batch": 6001, "new": 2})
-_PROBE_PAST = 10_007
 
 
 def mixed(
@@ -61,7 +55,7 @@ def mixed(
     absorbed = {} if "absorbed" not in options else {"absorbed": options.pop("absorbed")}
     first = prefill(model, batch=prompts, prompt=chunk, past=past, **absorbed, **options)
     other = decode(model, batch=batch, context=context, **absorbed, **options)
-    return _merge(first, other, _together(model, batch, prompts, chunk, last, options), _shared(model, options))
+    return _merge(first, other, _together(model, batch, prompts, chunk, last, options))
 
 
 def _together(
@@ -76,13 +70,6 @@ def _together(
     return stepped(model, batch=1, new=tokens, wanted=ours + theirs if last else ours, together=together, **options)
 
 
-def _shared(model: Model, options: dict[str, Any]) -> set[Place]:
-    """The places of operations whose cost does not depend on how tokens are divided into sequences."""
-    common = {"past": _PROBE_PAST, **options}
-    one, other = (dict(_placed(stepped(model, wanted=each["new"], **{**each, **common}))) for each in _PROBES)
-    return {place for place, op in one.items() if place in other and _alike(op, other[place])}
-
-
 def _placed(ops: Sequence[Op]) -> list[tuple[Place, Op]]:
     seen: dict[str, int] = {}
     found = []
@@ -92,22 +79,10 @@ def _placed(ops: Sequence[Op]) -> list[tuple[Place, Op]]:
     return found
 
 
-def _alike(one: Op, other: Op) -> bool:
-    """Whether two operations do and move the same, but for the rounding of a batch that copies share."""
-    ours, theirs = _amounts(one), _amounts(other)
-    return list(ours) == list(theirs) and all(isclose(ours[k], theirs[k], rel_tol=1e-9) for k in ours)
-
-
-def _amounts(op: Op) -> dict[Any, float]:
-    moved = {(number, t.ident): float(t.traffic_bytes) for number, t in enumerate((*op.reads, *op.writes))}
-    return {**{key: float(amount) for key, amount in op.work.items()}, **moved}
-
-
-def _merge(
-    first: Sequence[Op], other: Sequence[Op], together: Sequence[Op], shared: Collection[Place]
-) -> tuple[Op, ...]:
+def _merge(first: Sequence[Op], other: Sequence[Op], together: Sequence[Op]) -> tuple[Op, ...]:
     """The parts' own operations before each shared one, in the order of either."""
-    common = [(place, op) for place, op in _placed(together) if place in shared]
+    common = [(place, op) for place, op in _placed(together) if not op.by_sequence]
+    shared = {place for place, _ in common}
     touched = {t.ident: t for _, op in common for t in (*op.writes, *op.reads)}
     parts = {name: _between(_placed(ops), shared) for name, ops in (("chunk", first), ("decode", other))}
     merged: list[Op] = []

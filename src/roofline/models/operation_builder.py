@@ -19,6 +19,12 @@ from roofline.ops.norm import norm
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
+#: Kinds of operations that depend on how tokens are divided into sequences.
+BY_SEQUENCE = ("attention", "convolution", "recurrence")
+
+#: Functions whose gradient needs nothing of the forward pass.
+LINEAR = ("add", "rope")
+
 #: Storage of a weight, by the module path of its block and the weight.
 StorageOf = Callable[[str, Weight], Storage]
 
@@ -46,7 +52,10 @@ class OperationBuilder:
 
     def add(self, op: Op, part: str) -> None:
         """Append an operation as a part of the current block: named, placed in the model, repeated for its layers."""
-        self.ops.append(replace(op, name=part or self._block, where=self.path(part), repeat=self._repeat))
+        where, by_sequence = self.path(part), op.by_sequence or op.kind in BY_SEQUENCE
+        name = part or self._block
+        made = replace(op, name=name, where=where, repeat=self._repeat, group=self._where, by_sequence=by_sequence)
+        self.ops.append(made)
 
     def path(self, *parts: str) -> str:
         """The module path of a part of the current block."""
@@ -124,7 +133,8 @@ class OperationBuilder:
         """Apply a function element by element; the result has the shape of ``like``, or of the first input."""
         dims = (like or inputs[0]).dims
         out = self.output(part, *dims, dtype=dtype, role=role)
-        self.add(elementwise(function, inputs, (out,), compute=self._vector(inputs[0])), part)
+        op = elementwise(function, inputs, (out,), compute=self._vector(inputs[0]))
+        self.add(replace(op, role="linear") if function in LINEAR else op, part)
         return out
 
     def norm(self, function: str, x: Tensor, scales: Sequence[Weight], part: str, rows: Size, width: int) -> Tensor:
@@ -135,6 +145,10 @@ class OperationBuilder:
         facts = {"elements": rows * width, "rows": rows, "affine": len(affine)}
         self.add(norm(function, (seen, *affine), (out,), **facts, compute=self._vector(x)), part)
         return out
+
+    def mark_by_sequence(self) -> None:
+        """Say of the last operation that it depends on how tokens are divided into sequences."""
+        self.ops[-1] = replace(self.ops[-1], by_sequence=True)
 
     def write_to_cache(self, tensor: Tensor) -> Tensor:
         """Make a tensor part of the cache: the operation that wrote it last writes the format of keys and values."""

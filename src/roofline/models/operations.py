@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from inspect import Parameter, signature
 from typing import Any
 
 from roofline import dtypes
@@ -173,7 +174,8 @@ def run(model: Model, step: Step, weights: str | None = None, compute: str | Non
 
 def check_known(options: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:
     """Refuse an option that none of some functions takes by name."""
-    names = [name for taker in takers for name in taker.__code__.co_varnames[1 : taker.__code__.co_kwonlyargcount + 1]]
+    every_parameter = [each for taker in takers for each in signature(taker).parameters.values()]
+    names = [each.name for each in every_parameter if each.kind is Parameter.KEYWORD_ONLY]
     every = dict.fromkeys((*names, *also))
     for name in options:
         if name not in every:

@@ -81,6 +81,9 @@ def pipelined(
     def priced(local: Model, named: Machine, **changed: Any) -> Bound:
         return step_bound(local, phase, named, ways, batch, conventions, {**options, **changed})
 
+    if ways.balance == "time" and any(map(is_symbol, (batch, *options.values()))):
+        hint = "give every size a value, or balance='layers'"
+        raise SizeError("stages are cut by their times, and a size is open", hint=hint)
     costs = _costs(model, machine, ways, priced) if ways.balance == "time" else None
     parts, named = local_stages(model, machine, ways, costs)
     local = parts[0].share.local(parts[0].share.group(batch))
@@ -107,7 +110,7 @@ def pipelined(
         times = [[time(bound) for bound in stage] for stage in found]
         return _ended(times) if pieces > 1 else _steady(phase, [stage[0] for stage in times], turns)
 
-    slowest = max(range(len(found)), key=lambda number: _size(sum(bound.lower for bound in found[number])))
+    slowest = _slowest([_sum([bound.lower for bound in stage]) for stage in found], parts)
     base = _together(found[slowest], 1 if pieces > 1 else turns, conventions)
     lower = through(lambda bound: bound.lower)
     compute = None if base.attainable is None else base.flops / base.attainable
@@ -119,7 +122,7 @@ def pipelined(
         "estimate": None if base.estimate is None else through(lambda bound: bound.estimate),
         "attainable": None if compute is None else base.flops / lower,
         "utilisation": None if base.utilisation is None else base.utilisation * base.lower / lower,
-        "footprint": _largest(stages),
+        "footprint": _largest(stages, parts),
         "sizes": {**base.sizes, "batch": batch, **_asked(options, base)},
         "assumptions": (*base.assumptions, *assume("layout", _said(ways, parts, count, pieces, phase))),
     }
@@ -173,11 +176,11 @@ def _costs(model: Model, machine: Machine, ways: Parallelism, priced: Callable[.
     beside = [0.0, 0.0]
     numbers = {label: found for label, found, _ in local.layer_groups()}
     for part in priced(local, named).ops:
-        label = next((label for label in numbers if part.op.where.startswith(f"{label}.")), None)
-        for number in numbers.get(label or "", ()):
-            layers[number] += _size(part.lower) / len(numbers[label or ""])
-        if label is None:
-            beside[any(layers)] += _size(part.lower)
+        inside = numbers.get(part.op.group, ())
+        for number in inside:
+            layers[number] += _sum_of(part.lower) / len(inside)
+        if not inside:
+            beside[any(layers)] += _sum_of(part.lower)
     return layers, beside[0], beside[1]
 
 
@@ -203,10 +206,17 @@ def _moved(part: OpBound) -> Work:
     return Work({Key(u.quantity, u.place): u.amount / repeat for u in part.uses if u.quantity == "bytes"})
 
 
-def _largest(stages: Sequence[Bound]) -> Footprint | None:
+def _slowest(amounts: Sequence[Size], parts: Sequence[Model]) -> int:
+    """The stage with the largest time, or memory: of arrays in sum, of open sizes that of most layers, or the head."""
+    if any(map(is_symbol, amounts)):
+        return max(range(len(parts)), key=lambda number: (len(parts[number].layers), parts[number].head))
+    return max(range(len(amounts)), key=lambda number: _sum_of(amounts[number]))
+
+
+def _largest(stages: Sequence[Bound], parts: Sequence[Model]) -> Footprint | None:
     """The memory of the stage that needs most."""
     found = [stage.footprint for stage in stages if stage.footprint is not None]
-    return max(found, key=lambda footprint: _size(footprint.total)) if found else None
+    return found[_slowest([footprint.total for footprint in found], parts)] if found else None
 
 
 def _asked(options: dict[str, Any], base: Bound) -> dict[str, Any]:
@@ -227,11 +237,9 @@ def _sum(values: Sequence[Size]) -> Size:
     return sum(values[1:], values[0])
 
 
-def _size(value: Size) -> float:
-    """A size as one number to compare by: the sum of an array; a symbol at 1024."""
-    if is_array(value):
-        return float(value.sum())
-    return float(value.subs(dict.fromkeys(value.free_symbols, 1024))) if is_symbol(value) else float(value)
+def _sum_of(value: Size) -> float:
+    """An amount as one number to compare by: the sum of an array."""
+    return float(value.sum()) if is_array(value) else float(value)
 
 
 def _total(bound: Bound) -> Size:

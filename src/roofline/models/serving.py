@@ -249,7 +249,7 @@ def _assumptions(
     if any("groups" in op.dims for op in ops):
         even, skewed = "experts touched: E·(1 − (1 − k/E)^tokens)", "experts touched by the skew given"
         said.append(Assumption("model", skewed if options.get("skew") else even))
-    if any(".absorb_key" in op.where for op in ops):
+    if any(op.role == "absorb" for op in ops):
         said.append(Assumption("model", "latent attention is absorbed: it works on the cached latents"))
     if model.vision is not None:
         seen = model.vision.said(options.get("images", 0), options.get("image_size"), not alone)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.models.step import divided
-from roofline.models.training_operations import Policy, group_of, policy
+from roofline.models.training_operations import Policy, policy
 from roofline.sizes import Size, is_one, maximum, product
 from roofline.work import Op, Tensor
 
@@ -121,13 +121,13 @@ def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int 
 
 def kept(ops: Sequence[Op], chosen: Policy, stream: Tensor) -> Size:
     """Bytes of activations that wait for the backward pass; ``stream`` is the hidden state between two layers."""
-    inside = [op for op in ops if group_of(op)]
-    outside = [op for op in ops if not group_of(op)]
+    inside = [op for op in ops if op.group]
+    outside = [op for op in ops if not op.group]
     total: Size = _once(outside, _saved(outside, ops))
     if outside and outside[-1] is ops[-1]:
         total = total + outside[-1].writes[0].capacity_bytes
     if chosen.count is not None:
-        layers = sum(repeat for repeat in {group_of(op): op.repeat for op in inside}.values())
+        layers = sum(repeat for repeat in {op.group: op.repeat for op in inside}.values())
         return total + stream.capacity_bytes * layers * chosen.count
     if chosen.name == "matmuls":
         held = [(op, t) for op in inside if op.kind == "contraction" for t in op.writes]
@@ -140,8 +140,8 @@ def at_work(ops: Sequence[Op]) -> Size:
     """Bytes of activations alive while one layer that was not kept is run again: the largest group's."""
     groups: dict[str, list[Op]] = {}
     for op in ops:
-        if group_of(op):
-            groups.setdefault(group_of(op), []).append(op)
+        if op.group:
+            groups.setdefault(op.group, []).append(op)
     sizes = [_once(found, _saved(found, ops), once=True) for found in groups.values()]
     return maximum(*sizes) if len(sizes) > 1 else sizes[0]
 
@@ -154,16 +154,11 @@ def _saved(ops: Sequence[Op], every: Sequence[Op]) -> list[tuple[Op, Tensor]]:
     passed = {op.writes[0].ident for op in gathers if not op.reads}
     found = []
     for op in ops:
-        if op.kind in ("collective", "embedding") or _linear(op):
+        if op.kind in ("collective", "embedding") or op.role == "linear":
             continue
         read = [t for t in op.reads if t.role == "activation" and t.ident not in passed]
         found += [(op, shards.get(t.ident, t)) for t in read]
     return found
-
-
-def _linear(op: Op) -> bool:
-    """Additions and rotations: their gradients need nothing of forward."""
-    return op.kind == "elementwise" and (op.name.startswith(("add", "sum")) or op.name.endswith("rope"))
 
 
 def _after(tensor: Tensor, ops: Sequence[Op]) -> Tensor:

@@ -85,45 +85,36 @@ def policy(name: str | int) -> Policy:
     return POLICIES[str(name)]
 
 
-def group_of(op: Op) -> str:
-    """The group of layers an operation stands in, or nothing.
-
-    >>> group_of(Op("", "norm", where="layers.0-39.mlp.up_proj")), group_of(Op("", "norm", where="lm_head"))
-    ('layers.0-39', '')
-    """
-    return ".".join(op.where.split(".")[:2]) if op.where.startswith("layers.") else ""
-
-
 def forward(ops: Sequence[Op]) -> tuple[Op, ...]:
     """A pass over whole sequences, in which keys and values are activations like any other."""
 
     def plain(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return tuple(replace(t, role="activation") if t.role == "kv" else t for t in tensors)
 
-    return tuple(replace(op, reads=plain(op.reads), writes=plain(op.writes)) for op in ops)
+    return tuple(replace(op, reads=plain(op.reads), writes=plain(op.writes), phase="forward") for op in ops)
 
 
 def loss(logits: Tensor) -> Op:
     """Cross-entropy and its gradient: softmax, less 1 at the right token, over the number of tokens."""
     work = Work.flops("vector", "fp32", 7 * logits.elements)
-    return Op("loss", "softmax", work, (logits,), (_gradient(logits),), {"elements": logits.elements}, where="loss")
+    dims = {"elements": logits.elements}
+    return Op("loss", "softmax", work, (logits,), (_gradient(logits),), dims, where="loss", phase="forward")
 
 
 def backward(ops: Sequence[Op], chosen: Policy, gradients: str, mesh: Mesh | None) -> tuple[Op, ...]:
     """The backward pass of ``ops``: groups in reverse, each after what the policy runs again of it."""
     found: list[Op] = []
     for group in reversed(_runs(ops)):
-        inside = bool(group_of(group[0]))
+        inside = bool(group[0].group)
         # what was gathered is gathered again: each chip kept its own tokens alone
         again = [op for op in group if inside and (chosen.again(op) or _gathers(op))]
         renewed = {tensor.ident for op in again for tensor in op.writes}
-        found += [
-            replace(op, where=f"{op.where} again", reads=_named(op.reads, renewed), writes=_named(op.writes, renewed))
-            for op in again
-        ]
+        for op in again:
+            reads, writes = _named(op.reads, renewed), _named(op.writes, renewed)
+            found.append(replace(op, where=f"{op.where} again", phase="recompute", reads=reads, writes=writes))
         for op in reversed(group):
             rule = RULES.get(op.kind, _twice)
-            found += rule(replace(op, reads=_named(op.reads, renewed)), gradients, mesh)
+            found += rule(replace(op, reads=_named(op.reads, renewed), phase="backward"), gradients, mesh)
     return tuple(found)
 
 
@@ -135,7 +126,7 @@ def _runs(ops: Sequence[Op]) -> list[list[Op]]:
     """Operations of one group of layers together, in order."""
     found: list[list[Op]] = []
     for op in ops:
-        if found and group_of(found[-1][0]) == group_of(op):
+        if found and found[-1][0].group == op.group:
             found[-1].append(op)
         else:
             found.append([op])
@@ -166,10 +157,12 @@ def _product(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
     to_input = replace(
         op, work=products, reads=(y, weight, *more), writes=(_gradient(x, gradients),),
         dims={**op.dims, "m": m, "n": k, "k": n, "batch": batch}, where=f"{op.where} input gradient",
+        role="input gradient",
     )  # fmt: skip
     to_weight = replace(
         op, work=products + others, reads=(x, y), writes=(_gradient(weight, gradients), *biases),
         dims={**op.dims, "m": n, "n": k, "k": m, "batch": batch}, where=f"{op.where} weight gradient",
+        role="weight gradient",
     )  # fmt: skip
     return [to_input, to_weight]
 
@@ -191,7 +184,7 @@ def _collective(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
     if isinstance(density, Picks):  # gradients go to every chip that had a copy
         density = replace(density, copies=1)
     found = collective_operation(kind, axes, op.dims["bytes"], x, out, density=density)
-    return [replace(found, where=f"{op.where} gradient", repeat=op.repeat)]
+    return [replace(found, where=f"{op.where} gradient", repeat=op.repeat, group=op.group, phase="backward")]
 
 
 def _lookup(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
@@ -226,7 +219,7 @@ def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str
     repeats: dict[str, Size] = {}
     known: set[str] = set()
     for op in ops:
-        group = group_of(op)
+        group = op.group
         for tensor in op.reads:
             routed = bool(group) and tensor.touched is not None
             if tensor.role == "weight" and tensor.ident not in known and experts in (None, routed):
@@ -236,4 +229,4 @@ def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str
     return {group: (sum(t.elements for t in found.values()), repeats[group]) for group, found in seen.items()}
 
 
-__all__ = ["POLICIES", "Policy", "backward", "forward", "group_of", "layer_weights", "loss", "policy"]
+__all__ = ["POLICIES", "Policy", "backward", "forward", "layer_weights", "loss", "policy"]

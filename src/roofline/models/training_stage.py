@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound
@@ -24,7 +24,7 @@ from roofline.models.description import Model, block_parameters
 from roofline.models.parallelism.stages import cut as even
 from roofline.models.step import divided
 from roofline.models.training_memory import Formats, at_work, kept
-from roofline.models.training_operations import Policy, backward, group_of, layer_weights, loss
+from roofline.models.training_operations import Policy, backward, layer_weights, loss
 from roofline.ops.collective import cost
 from roofline.sizes import Size, is_one, product
 from roofline.work import Op, Tensor, Work
@@ -36,8 +36,16 @@ SHARING = ("fsdp", "expert", "context")
 SHARED_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}
 
 
-#: A collective of weights: its name, kind, axes, format, and how many parts of the weights each chip has before it.
-Call = tuple[str, str, Any, str, Size]
+class Call(NamedTuple):
+    """A collective of weights or gradients; each chip has one of ``parts`` parts of the weights before it."""
+
+    name: str
+    kind: str
+    axes: Any
+    dtype: str
+    phase: str
+    role: str = ""
+    parts: Size = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,11 +125,11 @@ def cut(model: Model, stages: int, chunks: int = 1) -> list[list[int]]:
 def operations_of(model: Model, ops: Sequence[Op], held: Sequence[int], first: bool, last: bool) -> tuple[Op, ...]:
     """Those of a whole model's operations that a stage runs: its layers', with the embedding or head at the ends."""
     counts = {label: len(set(numbers).intersection(held)) for label, numbers, _ in model.layer_groups()}
-    inside = [index for index, op in enumerate(ops) if group_of(op)]
+    inside = [index for index, op in enumerate(ops) if op.group]
     found = []
     for index, op in enumerate(ops):
-        if group_of(op):
-            repeat = counts[group_of(op)]
+        if op.group:
+            repeat = counts[op.group]
             found += [replace(op, repeat=repeat)] if repeat else []
         elif (first and index < inside[0]) or (last and index > inside[-1]):
             found.append(op)
@@ -157,15 +165,15 @@ def passes(
     """
     forward = [*ops, *([loss(ops[-1].writes[0])] if ends[1] else [])]
     back = backward(ops, plan.policy, plan.formats.gradients, plan.mesh)
-    for_weights = [op for op in back if op.where.endswith("weight gradient")]
-    for_inputs = [op for op in back if not op.where.endswith("weight gradient")]
+    for_weights = [op for op in back if op.role == "weight gradient"]
+    for_inputs = [op for op in back if op.role != "weight gradient"]
     each, once = _shared(plan, ops)
     if plan.table and ends[0] != ends[1]:
         once.append(_table_exchanged(plan))
     ahead, behind = _sent(plan, ends)
-    forward += [op for op in each if op.name == "weights for forward"] + ahead
-    for_inputs += [op for op in each if op.name == "weights for backward"] + behind
-    for_weights += [op for op in each if op.name == "gradients"]
+    forward += [op for op in each if op.phase == "forward"] + ahead
+    for_inputs += [op for op in each if op.phase == "backward" and op.role != "weight gradient"] + behind
+    for_weights += [op for op in each if op.role == "weight gradient"]
     shards = (plan.shards, plan.shards_of_experts)
     parts = [plan.formats.states(n, ways, plan.zero) for n, ways in zip(parameters, shards, strict=True)]
     states = {name: parts[0][name] + parts[1][name] for name in parts[0]}
@@ -235,28 +243,31 @@ def _calls(plan: Plan, sharing: Any) -> tuple[list[Call], list[Call]]:
     each: list[Call] = []
     once: list[Call] = []
     if sharing and zero == 3:
-        each += [(f"weights for {pass_}", "AllGather", sharing, weights, 1) for pass_ in ("forward", "backward")]
+        for phase in ("forward", "backward"):
+            each.append(Call(f"weights for {phase}", "AllGather", sharing, weights, phase))
     elif sharing and zero:
-        once.append(("updated weights", "AllGather", sharing, weights, 1))
+        once.append(Call("updated weights", "AllGather", sharing, weights, "optimizer"))
     if sharing:
-        call = ("gradients", "ReduceScatter" if zero else "AllReduce", sharing, gradients, 1)
-        (each if zero > 1 else once).append(call)
+        kind = "ReduceScatter" if zero else "AllReduce"
+        (each if zero > 1 else once).append(Call("gradients", kind, sharing, gradients, "backward", "weight gradient"))
     if copying:
         parts = product(axis.size for axis in sharing) if zero else 1
-        once.append(("gradients of copies", "AllReduce", copying, gradients, parts))
+        once.append(Call("gradients of copies", "AllReduce", copying, gradients, "backward", "weight gradient", parts))
     return each, once
 
 
 def _priced(calls: Sequence[Call], weights: Mapping[str, tuple[Size, Size]]) -> list[Op]:
     found = []
     for group, (elements, repeat) in weights.items():
-        for name, kind, axes, dtype, parts in calls:
-            nbytes = dtypes.get(dtype).nbytes(divided(elements, parts))
-            priced = cost(kind, axes, nbytes)
+        for call in calls:
+            nbytes = dtypes.get(call.dtype).nbytes(divided(elements, call.parts))
+            priced = cost(call.kind, call.axes, nbytes)
             found.append(
                 Op(
-                    name=name, kind="collective", work=priced.work, dims={"bytes": nbytes, "chips": priced.chips},
-                    repeat=repeat, where=f"{group or 'other weights'}: {name}", note=priced.note,
+                    name=call.name, kind="collective", work=priced.work,
+                    dims={"bytes": nbytes, "chips": priced.chips}, repeat=repeat,
+                    where=f"{group or 'other weights'}: {call.name}", note=priced.note, group=group,
+                    phase=call.phase, role=call.role,
                 )
             )  # fmt: skip
     return found
@@ -269,7 +280,7 @@ def _update(plan: Plan, count: Size, held: Size) -> Op:
     moved = (state,) if held else ()
     new = (written, replace(state, ident="new optimizer states")) if moved else (written,)
     work = Work.flops("vector", "fp32", plan.formats.optimizer.flops * count)
-    return Op("optimizer", "elementwise", work, moved, new, {"elements": count}, where="optimizer")
+    return Op("optimizer", "elementwise", work, moved, new, {"elements": count}, where="optimizer", phase="optimizer")
 
 
 __all__ = ["SHARED_FROM", "Passes", "Plan", "Stage", "cut", "operations_of", "parameters_of", "passes", "repeated"]

@@ -163,7 +163,7 @@ class LatentAttention(Block):
         rows = (step.batch if step.ring else step.attended) * step.length
         made = builder.linear(kv_b, read[0], rows)
         op = builder.ops[-1]
-        builder.ops[-1] = replace(op, reads=(*op.reads, *read[1:]))
+        builder.ops[-1] = replace(op, reads=(*op.reads, *read[1:]), by_sequence=True)
         return attention_core(
             builder, q, (made, read[0]), pairs=self._pairs(builder), heads=self.heads, kv_heads=self.heads,
             key=self.plain + self.rotary, value=self.value, length=step.length,
@@ -189,7 +189,7 @@ class LatentAttention(Block):
         out = builder.output(part, tokens, self.heads * n)
         sizes = {"m": tokens, "n": n, "k": k, "batch": self.heads}
         op = contraction("", (x, matrix), (out,), **sizes, unit="matrix", compute=compute or None)
-        builder.add(replace(op, reads=(x, matrix, *beside)), part)
+        builder.add(replace(op, reads=(x, matrix, *beside), role="absorb"), part)
         return out
 
     def _select(
@@ -353,12 +353,13 @@ class CompressedAttention(Block):
             (kv, gate, *bias),
             (made,),
             {"elements": elements},
+            by_sequence=True,
         )
         builder.add(pool, f"{module}.pool")
         scale = (weights[f"{module}.kv_norm"],)
-        entries = builder.write_to_cache(
-            builder.norm("rms_norm", made, scale, f"{module}.kv_norm", step.own * closed, width)
-        )
+        normed = builder.norm("rms_norm", made, scale, f"{module}.kv_norm", step.own * closed, width)
+        builder.mark_by_sequence()
+        entries = builder.write_to_cache(normed)
         if is_zero(step.past):
             return [entries]
         before = floor_div(step.past, self.rate)

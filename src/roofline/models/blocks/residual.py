@@ -116,7 +116,9 @@ class PositionEmbedding(Block):
         index = Tensor(builder.path("index"), (new,), "int32", "index")
         rows = builder.output("rows", new, self.width)
         builder.add(embedding("", (table, index), (rows,)), "gather")
+        builder.mark_by_sequence()
         builder.stream = builder.elementwise("add", (x, rows), "add", like=x)
+        builder.mark_by_sequence()
         return builder.stream
 
 
