@@ -1,6 +1,7 @@
-"""Families of models: one file a family, each a reader from a configuration's fields to a :class:`Model`.
+"""Families of models: readers from a configuration's fields to a :class:`Model`, by ``model_type``.
 
-A reader registers under the ``model_type`` it reads; adding a family is adding a file here.
+An ordinary decoder is a row of a table (``dense``, ``mixtures``, ``hybrids``, ``deepseek``), read by ``decoders``. An
+unusual type has a reader of its own, registered with :func:`family`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _OTHERS = {
 
 #: What a configuration of its own has to say.
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+
+#: Files with rows and readers, those of most types first.
+_FILES = ("dense", "mixtures", "deepseek", "gemma", "hybrids", "multimodal")
 
 Reader = Callable[["Fields"], "Model"]
 
@@ -95,10 +99,8 @@ def _found(model_type: str) -> dict[str, Reader]:
     """Import families until one reads the type, those of its name first; all of them where none does."""
     from importlib import import_module
 
-    modules = [entry[:-3] for entry in sorted(os.listdir(os.path.dirname(__file__))) if entry.endswith(".py")]
-    for module in sorted(modules, key=lambda name: not (model_type and model_type.startswith(name))):
+    for module in sorted(_FILES, key=lambda name: not (model_type and model_type.startswith(name))):
         if model_type in _READERS:
             break
-        if not module.startswith("_"):
-            import_module(f"{__name__}.{module}")
+        import_module(f"{__name__}.{module}")
     return _READERS

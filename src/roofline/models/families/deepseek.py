@@ -1,68 +1,34 @@
-"""Latent attention with shared and routed experts: DeepSeek-V2 and V3, Kimi-K2, GLM-5 (selected keys), MiniCPM 3."""
+"""Latent and compressed attention with experts: DeepSeek-V2 to V4, Kimi-K2, GLM-5, MiniCPM 3; Kimi Linear."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from roofline.errors import InputError
-from roofline.models.blocks.latent_attention import Indexer, LatentAttention
-from roofline.models.description import Layer, Model
+from roofline.models.blocks.latent_attention import CompressedAttention, Indexer, LatentAttention
+from roofline.models.blocks.recurrent import KimiDeltaAttention
+from roofline.models.blocks.residual import Norm
+from roofline.models.blocks.residual_streams import CollapseStreams, CopyToStreams, ExpandStreams
+from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families._parts import (
-    Norm,
-    Shape,
-    activation,
-    decoder_layer,
-    dense,
-    expert_layers,
-    limited,
-    make,
-    prediction,
-    routed,
-)
+from roofline.models.families.decoders import Decoder, Routing, add, after_first
+from roofline.models.families.parts import Shape, activation, build_model, expert_layers, layer_types, prediction
 from roofline.models.fields import Fields
 
-
-@family("deepseek_v2", "deepseek_v3", "kimi_k2", "glm_moe_dsa", "deepseek_v32", "glm4_moe_lite", "mistral4", "axk1")
-def read(fields: Fields) -> Model:
-    """Read a decoder with latent attention; the first layers have a dense MLP, the rest experts."""
-    fields.ignore("layer_types")
-    shape = latent_shape(fields)
-    act = activation(fields, "hidden_act")
-    of_token = dense(fields, shape, act, bias=fields.flag("mlp_bias", False))
-    limit = limited(fields, fields.size("n_routed_experts"))
-    experts = routed(fields, shape, act, scored=str(fields.get("scoring_func", "softmax")), limit=limit)
-    selectors = _selectors(fields, shape.layers)
-
-    def layer(selector: Indexer | None, sparse: bool) -> Layer:
-        made = decoder_layer(shape.width, latent_attention(fields, shape, selector), experts if sparse else of_token)
-        if fields.kind == "axk1" and sparse:  # what experts return is normalised
-            made = Layer((*made.blocks[:-1], Norm("mlp.post_mlp_layernorm", shape.width), made.blocks[-1]))
-        return made
-
-    sparse = expert_layers(fields, shape.layers)
-    layers = [layer(*each) for each in zip(selectors, sparse, strict=True)]
-    selector = next((found for found in selectors if found is not None), None)
-    more = prediction(shape.width, [layer(selector, True)] * fields.count("num_nextn_predict_layers"))
-    return make(fields, shape, layers, **more)
+# latent attention
 
 
-@family("minicpm3", "youtu")
-def minicpm(fields: Fields) -> Model:
-    """Read a MiniCPM 3 or Youtu-LLM: latent attention, dense layers alone; scales cost nothing."""
-    fields.ignore("scale_emb", "scale_depth", "dim_model_base", "embedding_initializer_range")
-    shape = latent_shape(fields)
-    of_token = dense(fields, shape, activation(fields, "hidden_act"), bias=fields.flag("mlp_bias", False))
-    layer = decoder_layer(shape.width, latent_attention(fields, shape, None), of_token)
-    return make(fields, shape, [layer] * shape.layers, tied=True)
-
-
-def latent_shape(fields: Fields) -> Shape:
-    """Heads that need not divide the width, and have latents in place of keys of their own."""
+def _latent_sizes(fields: Fields) -> Fields:
+    """Heads need not divide the width, and have latents in place of keys of their own."""
     fields.ignore("head_dim", "num_key_value_heads")
-    return Shape(fields.given(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None))
+    return fields.given(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None)
 
 
-def latent_attention(fields: Fields, shape: Shape, selector: Indexer | None) -> LatentAttention:
-    """Attention over latents, as wide as the usual fields say."""
+def _latent(fields: Fields, shape: Shape, kind: str, number: int, attention: Block) -> LatentAttention:
+    """Attention over latents; a layer that predicts further tokens selects keys as the first layer that does."""
+    selectors = _selectors(fields, shape.layers)
+    selector = next((found for found in selectors if found), None) if number < 0 else selectors[number]
     return LatentAttention(
         "self_attn",
         shape.width,
@@ -94,3 +60,143 @@ def _selectors(fields: Fields, layers: int) -> list[Indexer | None]:
             f"indexer_types of {fields.name} is not understood", hint="a list of 'full' and 'shared', one a layer"
         )
     return [Indexer(*made, shared=kind == "shared") for kind in kinds[:layers]]
+
+
+_DEEPSEEK = Decoder(
+    prepare=_latent_sizes, inert="layer_types", mixer=_latent,
+    routing=Routing(scored=("scoring_func", "softmax"), limited=True, layers=expert_layers),
+    predicts=("num_nextn_predict_layers",), predicted="full",
+)  # fmt: skip
+
+
+# Kimi Linear: three layers of delta attention to one of latent attention that does not rotate
+
+
+def _kimi(fields: Fields) -> Fields:
+    fields = fields.renamed(
+        num_experts="n_routed_experts", num_local_experts="n_routed_experts", num_shared_experts="n_shared_experts",
+        num_experts_per_token="num_experts_per_tok",
+    )  # fmt: skip
+    if fields.get("moe_layer_freq", 1) != 1:
+        raise InputError(f"moe_layer_freq of {fields.name} is {fields.get('moe_layer_freq')}", hint="1 is read")
+    return _latent_sizes(fields)
+
+
+def _kimi_kinds(fields: Fields, layers: int) -> list[str]:
+    """Kinds as listed, by ``linear_attn_config``, which numbers layers from 1, or full attention in each fourth."""
+    section = fields.section("linear_attn_config")
+    kinds = layer_types(fields, layers, {"full_attention": "full", "linear_attention": "linear"})
+    if "layer_types" in fields:
+        return kinds
+    full = section.listed("full_attn_layers") if section is not None else None
+    return [
+        "full" if (number % 4 == 0 if full is None else number in full) else "linear" for number in range(1, layers + 1)
+    ]
+
+
+def _kimi_mixer(fields: Fields, shape: Shape, kind: str, number: int, attention: Block) -> Block:
+    section = fields.section("linear_attn_config")
+    heads, head, kernel = (
+        section.size(inside) if section is not None and inside in section else fields.size(name, default=usual)
+        for inside, name, usual in (
+            ("num_heads", "linear_num_heads", 32), ("head_dim", "linear_head_dim", 128),
+            ("short_conv_kernel_size", "linear_conv_kernel_dim", 4),
+        )
+    )  # fmt: skip
+    if kind == "linear":
+        return KimiDeltaAttention("self_attn", shape.width, heads, head, kernel)
+    return replace(_latent(fields, shape, kind, number, attention), selector=None, turned=False)
+
+
+add({
+    "deepseek_v2 deepseek_v3 kimi_k2 glm_moe_dsa deepseek_v32 glm4_moe_lite mistral4": _DEEPSEEK,
+    "axk1": replace(
+        _DEEPSEEK, order="experts normed",
+        norms=("input_layernorm", "post_attention_layernorm", "mlp.post_mlp_layernorm"),
+    ),
+    "minicpm3 youtu": Decoder(
+        prepare=_latent_sizes, inert="scale_emb scale_depth dim_model_base embedding_initializer_range", mixer=_latent,
+        tied=True,
+    ),
+    "kimi_linear": Decoder(
+        prepare=_kimi, inert="moe_renormalize moe_router_activation_func mla_use_nope", kinds=_kimi_kinds,
+        mixer=_kimi_mixer, mlp_bias=False, routing=Routing(scored="sigmoid", limited=True, layers=after_first(1)),
+    ),
+})  # fmt: skip
+
+# DeepSeek-V4: windows and compressed entries in place of a full cache, several residual streams
+
+#: Compression rates by the names newer configurations give the layers.
+_RATES = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+_EXPERTS = Routing(module="ffn", scored=("scoring_func", "sqrtsoftplus"))
+
+
+@family("deepseek_v4", "deepseek_ref")
+def read_v4(fields: Fields) -> Model:
+    """Read a decoder with compressed attention; ``deepseek_ref`` is the name the reference code uses."""
+    fields.ignore("partial_rotary_factor", "expert_dtype", "num_key_value_heads", "hc_sinkhorn_iters")
+    shape = Shape(fields)
+    width, streams = shape.width, fields.size("hc_mult")
+    experts = _EXPERTS.block(fields, width, activation(fields, "hidden_act"))
+
+    def layer(rate: int) -> Layer:
+        return Layer(
+            (
+                CollapseStreams("attn_hc", streams, width),
+                Norm("input_layernorm", width),
+                _compressed(fields, shape, rate),
+                ExpandStreams("attn_mix", streams, width),
+                CollapseStreams("ffn_hc", streams, width),
+                Norm("post_attention_layernorm", width),
+                experts,
+                ExpandStreams("ffn_mix", streams, width),
+            )
+        )
+
+    layers = {rate: layer(rate) for rate in (0, *_rates(fields, shape.layers))}
+    hashed = fields.count("num_hash_layers")
+    more: dict[str, Any] = prediction(width, [layers[0]] * fields.count("num_nextn_predict_layers"))
+    if hashed:
+        said = f"the first {hashed} routers look experts up by token; they still score all of them"
+        more["notes"] = (said,)
+    return build_model(
+        fields, shape, [layers[rate] for rate in _rates(fields, shape.layers)],
+        before=(CopyToStreams("streams", streams, width),),
+        after=(CollapseStreams("hc_head", streams, width, last=True), Norm("norm", width)),
+        prefix="", head_name="head", **more,
+    )  # fmt: skip
+
+
+def _compressed(fields: Fields, shape: Shape, rate: int) -> CompressedAttention:
+    selector = None
+    if rate and rate < 128:
+        selector = Indexer(fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))
+    return CompressedAttention(
+        "attn",
+        shape.width,
+        shape.heads,
+        shape.head,
+        fields.size("q_lora_rank"),
+        fields.size("qk_rope_head_dim"),
+        fields.size("sliding_window"),
+        fields.size("o_groups"),
+        fields.size("o_lora_rank"),
+        rate,
+        selector,
+    )
+
+
+def _rates(fields: Fields, layers: int) -> list[int]:
+    ratios = fields.listed("compress_ratios", layers)
+    kinds = fields.listed("layer_types", layers)
+    if ratios is None and kinds is not None:
+        ratios = [_RATES.get(kind) for kind in kinds]
+    if ratios is None:
+        raise InputError(
+            f"{fields.name} has no compress_ratios", hint="a deepseek_v4 configuration needs them or layer_types"
+        )
+    if any(rate not in _RATES.values() for rate in ratios):
+        raise InputError(
+            f"compress_ratios of {fields.name} is not understood", hint="each is 0 (window alone), 4 or 128"
+        )
+    return [int(rate) for rate in ratios[:layers]]

@@ -1,4 +1,4 @@
-"""Gemma: norms before and after each block; Gemma 4 with experts beside the dense MLP and two shapes of attention."""
+"""Gemma 2, 3, 3n and 4: norms before and after each block, shared keys and values, experts beside the MLP."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from collections.abc import Sequence
 
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.residual import ParallelBranches
-from roofline.models.blocks.residual_streams import PerLayerEmbedding, PerLayerInput
+from roofline.models.blocks.experts import MixtureOfExperts
+from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
+from roofline.models.blocks.residual_streams import (
+    AddToOtherStreams,
+    AltUpCorrect,
+    AltUpPredict,
+    LowRankResidual,
+    PerLayerEmbedding,
+    PerLayerInput,
+    StreamProjections,
+)
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families._parts import (
-    MixtureOfExperts,
-    Mlp,
-    Norm,
-    ResidualAdd,
-    Shape,
-    activation,
-    chosen,
-    layer_types,
-    make,
-)
+from roofline.models.families.parts import Shape, activation, build_model, chosen, layer_types
 from roofline.models.fields import Fields
 
-_KINDS = {"full_attention": "full", "sliding_attention": "sliding"}
 #: Types whose queries and keys are not normalised, and whose layers see a window in turn.
 _OLDER = ("gemma2", "vaultgemma")
 _AFTER = ("post_attention_layernorm", "post_feedforward_layernorm")
@@ -40,11 +39,11 @@ def read(fields: Fields) -> Model:
     both = _both_ways(fields)
     each = fields.count("hidden_size_per_layer_input")
     act = activation(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh")
-    kinds = layer_types(fields, shape.layers, _KINDS)
+    kinds = layer_types(fields, shape.layers)
     if "layer_types" not in fields:
         every = fields.size("sliding_window_pattern", default=2 if fields.kind in _OLDER else 6)
         kinds = ["full" if (i + 1) % every == 0 else "sliding" for i in range(shape.layers)]
-    borrows = borrowing(fields, kinds)
+    borrows = _borrowing(fields, kinds)
     hidden, doubled = fields.size("intermediate_size"), fields.flag("use_double_wide_mlp", False)
     experts = _experts(fields, width, act) if fields.flag("enable_moe_block", False) else None
     layers = [
@@ -69,8 +68,8 @@ def read(fields: Fields) -> Model:
     before: tuple[Block, ...] = ()
     if each:
         before = (PerLayerEmbedding("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers),)
-    return make(
-        fields, shape, layers, tied=True, before=before, notes=said_of_borrowing(borrows), causal=not both,
+    return build_model(
+        fields, shape, layers, tied=True, before=before, notes=_borrowing_notes(borrows), causal=not both,
         head=not both,
     )  # fmt: skip
 
@@ -80,7 +79,7 @@ def _both_ways(fields: Fields) -> bool:
     return fields.get("use_bidirectional_attention") in (True, "all")
 
 
-def borrowing(fields: Fields, kinds: Sequence[str]) -> list[bool]:
+def _borrowing(fields: Fields, kinds: Sequence[str]) -> list[bool]:
     """Which layers attend to keys and values that the last layer of their kind before them made."""
     count = fields.count("num_kv_shared_layers")
     first = len(kinds) - count
@@ -92,7 +91,7 @@ def borrowing(fields: Fields, kinds: Sequence[str]) -> list[bool]:
     return [number >= first for number in range(len(kinds))]
 
 
-def said_of_borrowing(borrows: Sequence[bool]) -> tuple[str, ...]:
+def _borrowing_notes(borrows: Sequence[bool]) -> tuple[str, ...]:
     """Say how keys and values that several layers read are counted."""
     if not any(borrows):
         return ()
@@ -156,3 +155,76 @@ def _feed_forward(width: int, mlp: Mlp, experts: MixtureOfExperts | None) -> tup
     dense = (Norm("pre_feedforward_layernorm", width), mlp, Norm("post_feedforward_layernorm_1", width))
     routed = (Norm("pre_feedforward_layernorm_2", width), experts, Norm("post_feedforward_layernorm_2", width))
     return (ParallelBranches("", (dense, routed)),)
+
+
+# Gemma 3n
+
+
+@family("gemma3n_text")
+def read_3n(fields: Fields) -> Model:
+    """Read the language part; widths of the MLP may be listed by layer."""
+    shape = Shape(fields)
+    width, each, streams = shape.width, fields.size("hidden_size_per_layer_input"), fields.size("altup_num_inputs")
+    fields.ignore("final_logit_softcapping", "altup_active_idx", "altup_coef_clip", "altup_correct_scale")
+    fields.ignore("altup_lr_multiplier", "query_pre_attn_scalar")
+    act = activation(fields, "hidden_activation", default="gelu_pytorch_tanh")
+    kinds = layer_types(fields, shape.layers)
+    if "layer_types" not in fields:
+        kinds = ["full" if (i + 1) % 5 == 0 else "sliding" for i in range(shape.layers)]
+    borrows = _borrowing(fields, kinds)
+    bias = fields.flag("attention_bias", False)
+
+    def layer(kind: str, borrowed: bool, hidden: int, cut: bool) -> Layer:
+        attention = Attention(
+            "self_attn", width, shape.heads, shape.kv_heads, shape.head, shape.head, bias=bias, out_bias=bias,
+            norm="head", value_norm=True, rotary=shape.head, lends="" if borrowed else kind,
+            borrows=kind if borrowed else "", window=fields.size("sliding_window") if kind == "sliding" else None,
+        )  # fmt: skip
+        beside = (LowRankResidual("laurel", width, fields.size("laurel_rank")),)
+        return Layer(
+            (
+                AltUpPredict("altup", streams, width),
+                Norm("input_layernorm", width),
+                ParallelBranches("", (beside, (attention, Norm("post_attention_layernorm", width))), inside=True),
+                ResidualAdd("add_attention"),
+                Norm("pre_feedforward_layernorm", width),
+                Mlp("mlp", width, hidden, activation=act, cut=cut),
+                Norm("post_feedforward_layernorm", width),
+                ResidualAdd("add_feed_forward"),
+                AltUpCorrect("altup", streams, width),
+                PerLayerInput("", width, each, act),
+                AddToOtherStreams("altup.add", streams, width),
+            )
+        )
+
+    table = PerLayerEmbedding("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers)
+    cuts = _cuts(fields, shape.layers)
+    model = build_model(
+        fields, shape, [layer(*of) for of in zip(kinds, borrows, _widths(fields, shape.layers), cuts, strict=True)],
+        tied=True, before=(table, StreamProjections("altup_projections", streams, width)),
+        after=(StreamProjections("altup_unembed_projections", streams, width, back=True), Norm("norm", width)),
+        notes=(
+            *_borrowing_notes(borrows),
+            *(["zeros that the MLP's cut leaves are multiplied like other numbers"] if any(cuts) else []),
+        ),
+    )  # fmt: skip
+    return model
+
+
+def _widths(fields: Fields, layers: int) -> list[int]:
+    """Widths of the MLP, one for every layer or one for all."""
+    found = fields.get("intermediate_size")
+    if not isinstance(found, list):
+        return [fields.size("intermediate_size")] * layers
+    listed = fields.listed("intermediate_size", layers) or []
+    return [fields.given(intermediate_size=each).size("intermediate_size") for each in listed[:layers]]
+
+
+def _cuts(fields: Fields, layers: int) -> list[bool]:
+    """Which layers set most of what their gate has to zero: the first ten where nothing is said."""
+    found = fields.get("activation_sparsity_pattern")
+    if found is None:
+        return [layers > 10 and number < 10 for number in range(layers)]
+    if not isinstance(found, list):
+        return [bool(found)] * layers
+    return [bool(each) for each in (fields.listed("activation_sparsity_pattern", layers) or [])[:layers]]

@@ -1,13 +1,16 @@
-"""Configurations that hold a language model as ``text_config`` beside a vision tower: both are read."""
+"""Configurations with a language model as ``text_config`` beside a vision tower: both are read; Llama 3.2 Vision."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from roofline.errors import InputError
-from roofline.models.description import Model
+from roofline.models.blocks.residual import IdleBlocks, Norm, PositionEmbedding
+from roofline.models.description import Layer, Model
 from roofline.models.families import completed, family, reader
-from roofline.models.families._towers import vision
+from roofline.models.families.decoders import Decoder
+from roofline.models.families.decoders import read as read_decoder
+from roofline.models.families.vision_towers import vision
 from roofline.models.fields import Fields
 
 #: The type whose reader the language part of each goes to where it names none that is known, and its prefix.
@@ -101,3 +104,31 @@ def read(fields: Fields) -> Model:
         model, family=fields.kind, prefix=prefix, head_name=head, gaps=(*model.gaps, *gaps), vision=seen,
         notes=(*model.notes, *left),
     )  # fmt: skip
+
+
+# Llama 3.2 Vision: a Llama with layers between that attend to pictures, and do not run without any
+
+#: Where these layers stand in the smaller model, if nothing is said.
+_PICTURE_LAYERS = (3, 8, 13, 18, 23, 28, 33, 38)
+#: Rows of the table beyond the vocabulary: words that only stand for pictures.
+_SPECIAL_WORDS = 8
+_MLLAMA = Decoder(bias=False, mlp_bias=False)
+_PICTURES = replace(_MLLAMA, attention="cross_attn", qk_norm="head", rotary=lambda fields, shape: 0)
+
+
+@family("mllama_text_model")
+def read_mllama(fields: Fields) -> Model:
+    """Read the language part; layers that attend to pictures are held in memory, and not run."""
+    model = read_decoder(_MLLAMA, fields)
+    seeing = read_decoder(_PICTURES, fields).layers[0]
+    numbers = fields.listed("cross_attention_layers")
+    numbers = list(_PICTURE_LAYERS) if numbers is None else numbers
+    gates = (Norm("cross_attn_attn_gate", 1), Norm("cross_attn_mlp_gate", 1))
+    idle = Layer((IdleBlocks("", (*(block for block in seeing.blocks if block.weights()), *gates)),))
+    layers = tuple(idle if number in numbers else layer for number, layer in enumerate(model.layers))
+    skipped = sum(layer is idle for layer in layers)
+    said = f"{skipped} layers that attend to pictures are in memory and not run: pictures are not modelled"
+    special = PositionEmbedding("", _SPECIAL_WORDS, model.width)
+    return replace(
+        model, layers=layers, before=(IdleBlocks("embed_tokens.special", (special,)),), notes=(said,) if skipped else ()
+    )

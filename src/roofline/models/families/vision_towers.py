@@ -17,7 +17,7 @@ from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import Linear, Norm, ResidualAdd
 from roofline.models.blocks.vision import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
 from roofline.models.description import Block, Layer, Model, Vision
-from roofline.models.families._parts import activation
+from roofline.models.families.parts import activation
 from roofline.models.fields import Fields, divide
 
 _HEADS = "a vision tower {total} wide does not divide into {parts} heads"

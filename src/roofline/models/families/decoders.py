@@ -1,0 +1,452 @@
+"""Ordinary decoders as rows of a table: what each type of model says of its norms, attention, MLP, experts and ends.
+
+A :class:`Decoder` describes a type by its differences from Llama, and :func:`read` makes a model of a configuration of
+that type. The rows stand in :mod:`~roofline.models.families.dense`, ``mixtures``, ``hybrids`` and ``deepseek``; each
+file adds its rows with :func:`add`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.experts import MixtureOfExperts
+from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
+from roofline.models.description import Block, Layer, Model
+from roofline.models.families import family
+from roofline.models.families.parts import (
+    Shape,
+    activation,
+    build_model,
+    chosen,
+    expert_layers,
+    group_limit,
+    layer_types,
+    prediction,
+)
+from roofline.models.fields import Fields
+
+#: A switch: fixed, a field of the configuration with its default, or any of several.
+Flag = bool | tuple[str, Any] | list[Any]
+
+#: Which of a model's layers see what (full, sliding, linear …), by the configuration and the number of layers.
+Kinds = Callable[[Fields, int], list[str]]
+
+
+def flag(fields: Fields, spec: Flag) -> bool:
+    """The value of a switch; a default may be a switch itself."""
+    if isinstance(spec, bool):
+        return spec
+    if isinstance(spec, list):
+        found = [flag(fields, each) for each in spec]
+        return any(found)
+    name, default = spec
+    return fields.flag(name, flag(fields, default))
+
+
+# Kinds of attention by layer
+
+
+def all_full(fields: Fields, layers: int) -> list[str]:
+    """Every layer sees everything."""
+    return ["full"] * layers
+
+
+def all_sliding(fields: Fields, layers: int) -> list[str]:
+    """Every layer sees a window, where the configuration gives its width."""
+    return ["sliding"] * layers
+
+
+def listed(every: int = 0, *names: str, last: bool = True) -> Kinds:
+    """Kinds as listed, else windows in all but each n-th layer: by the first of the fields ``names``, or ``every``.
+
+    The last of n layers sees everything, or the first where ``last`` is false; no windows where n is 0.
+    """
+
+    def kinds(fields: Fields, layers: int) -> list[str]:
+        found = layer_types(fields, layers)
+        if "layer_types" in fields:
+            return found
+        n = fields.size(*names, default=every) if names else every
+        return ["sliding" if n and (number + last) % n else "full" for number in range(layers)]
+
+    return kinds
+
+
+def patterned(fields: Fields, layers: int) -> list[str]:
+    """Kinds as listed, else by ``sliding_window_pattern``: each n-th layer sees everything, or letters such as LLLG."""
+    kinds = layer_types(fields, layers)
+    if "layer_types" in fields or not fields.optional("sliding_window"):
+        return kinds
+    pattern = fields.get("sliding_window_pattern", 4)
+    if isinstance(pattern, str):
+        return ["full" if pattern[number % len(pattern)] == "G" else "sliding" for number in range(layers)]
+    return ["sliding" if (number + 1) % int(pattern) else "full" for number in range(layers)]
+
+
+def switched(on: bool = False, full: Callable[[Fields, int], bool] = lambda fields, number: False) -> Kinds:
+    """Kinds as listed, else windows in all layers but ``full`` ones, if ``use_sliding_window`` (by default ``on``)."""
+
+    def kinds(fields: Fields, layers: int) -> list[str]:
+        fields.ignore("sliding_window", "max_window_layers")
+        switch = fields.flag("use_sliding_window", on)
+        if "layer_types" in fields:
+            return layer_types(fields, layers)
+        if not switch or fields.get("sliding_window") is None:
+            return ["full"] * layers
+        return ["full" if full(fields, number) else "sliding" for number in range(layers)]
+
+    return kinds
+
+
+# Which layers rotate queries and keys by their positions
+
+
+def everywhere(fields: Fields, kinds: Sequence[str]) -> list[bool]:
+    """Every layer rotates."""
+    return [True] * len(kinds)
+
+
+def by_list(fields: Fields, kinds: Sequence[str]) -> list[bool]:
+    """All layers but those that ``layer_rope_theta`` or ``no_rope_layers`` leave out (SmolLM3, Granite)."""
+    thetas = fields.listed("layer_rope_theta", len(kinds))
+    if thetas is not None:
+        return [bool(theta) for theta in thetas[: len(kinds)]]
+    fields.ignore("no_rope_layer_interval")
+    flags = fields.listed("no_rope_layers", len(kinds))
+    return [True] * len(kinds) if flags is None else [bool(each) for each in flags[: len(kinds)]]
+
+
+def in_windows(fields: Fields, kinds: Sequence[str]) -> list[bool]:
+    """Layers that see a window rotate, those that see everything do not."""
+    return [kind == "sliding" for kind in kinds]
+
+
+def in_windows_if_any(fields: Fields, kinds: Sequence[str]) -> list[bool]:
+    """Layers that see everything do not rotate where the configuration gives a window."""
+    window = fields.optional("sliding_window")
+    return [not window or kind == "sliding" for kind in kinds]
+
+
+def rotary_part(parts: int) -> Callable[[Fields, Shape], int]:
+    """One of so many parts of each head is rotated where the configuration says nothing."""
+
+    def rotary(fields: Fields, shape: Shape) -> int:
+        said = fields.get("partial_rotary_factor") is not None or fields.get("rope_parameters") is not None
+        return shape.rotary if said else shape.head // parts
+
+    return rotary
+
+
+# Which layers have experts
+
+
+def every_layer(fields: Fields, layers: int) -> list[bool]:
+    """Every layer has experts."""
+    return [True] * layers
+
+
+def after_first(first: int, name: str = "") -> Callable[[Fields, int], list[bool]]:
+    """Layers with experts as the usual fields say, else all but the first: as many as the field ``name`` says."""
+
+    def sparse(fields: Fields, layers: int) -> list[bool]:
+        if not name and ("mlp_layer_types" in fields or "first_k_dense_replace" in fields):
+            return expert_layers(fields, layers)
+        dense = fields.count(name) if name and name in fields else first
+        return [number >= dense for number in range(layers)]
+
+    return sparse
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """The experts of a type: the configuration's fields for them, and what the configuration does not say.
+
+    Attributes
+        ``experts``, ``chosen``, ``hidden``  fields of the number of experts, of those of a token, of their width
+        ``shared_count``  how many shared experts there are: a number, or a field and its default
+        ``shared_width``  fields of a shared expert's width; none: as wide as a routed one
+        ``scored``        the router's function; or a field and its default
+        ``limited``       whether a token's experts are of few groups (``n_group``, ``topk_group``)
+        ``score_bias``    name of a trained vector that is added to the scores
+        ``layers``        which layers have experts; ``when``: whether any do
+    """
+
+    module: str = "mlp"
+    experts: tuple[str, ...] = ("n_routed_experts",)
+    chosen: tuple[str, ...] = ("num_experts_per_tok",)
+    hidden: tuple[str, ...] = ("moe_intermediate_size",)
+    shared_count: int | tuple[str, int] = ("n_shared_experts", 0)
+    shared_width: tuple[str, ...] = ()
+    shared_gate: bool = False
+    scored: str | tuple[str, str] = "softmax"
+    limited: bool = False
+    score_bias: str = ""
+    router_bias: bool = False
+    expert_bias: bool = False
+    names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
+    layers: Callable[[Fields, int], list[bool]] = every_layer
+    when: Callable[[Fields], bool] = lambda fields: True
+
+    def block(self, fields: Fields, width: int, act: str) -> MixtureOfExperts:
+        """The experts of a configuration."""
+        count, hidden = fields.size(*self.experts), fields.size(*self.hidden)
+        shared = fields.count(*self.shared_width) if self.shared_width else hidden
+        if isinstance(self.shared_count, int):
+            shared *= self.shared_count
+        else:
+            name, default = self.shared_count
+            shared *= fields.count(name) if name in fields else default
+        scored = self.scored if isinstance(self.scored, str) else str(fields.get(*self.scored))
+        return MixtureOfExperts(
+            self.module, width, hidden, count, chosen(fields, count, *self.chosen), activation=act,
+            shared=Mlp("shared", width, shared, activation=act) if shared else None, shared_gate=self.shared_gate,
+            scored=scored, limit=group_limit(fields, count) if self.limited else (1, 1),
+            router_scales=((self.score_bias, count),) if self.score_bias else (), router_bias=self.router_bias,
+            expert_bias=self.expert_bias, names=self.names,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """How a type of model differs from Llama; every field's default is Llama's.
+
+    Attributes
+        ``prepare``      checks a configuration and gives its fields the usual names; ``renames`` does only the second
+        ``inert``        further fields of the type that change no cost
+        ``norm``         the norms' function, and whether they shift; ``scaled``: whether they have a scale
+        ``order``        where norms stand: ``before`` each block, ``after`` it, ``around`` it, ``behind`` what it adds
+                         (BERT), or before blocks that run ``beside`` each other; ``norms`` are their names
+        ``arrange``      order and names where the configuration decides
+        ``attention``    name of its module, ``projections`` those of its matrices
+        ``bias``         whether queries, keys and values have biases; ``out_bias``: the output, None: as these
+        ``kv_heads``     number of heads of keys, where it is not in ``num_key_value_heads``
+        ``qk_norm``      norm of queries and keys (see :class:`~roofline.models.blocks.attention.Attention`) where
+                         ``qk_switch`` is on; ``qk_function`` and ``qk_shift`` say which
+        ``rotary``       how much of a head is rotated, ``rotates`` in which layers
+        ``kinds``        what each layer sees
+        ``window``       the field of the window's width and its default: None where layers see everything without it,
+                         ``"needed"`` where it must be there
+        ``attend``       further fields of attention, by kind and number of the layer
+        ``mixer``        what stands in attention's place, by kind and number of the layer
+        ``mlp``          name of the MLP's module, ``mlp_names`` of its matrices; ``gated``, ``mlp_norm`` as in
+                         :class:`~roofline.models.blocks.mlp.Mlp`
+        ``hidden``       fields of its width, by default ``hidden_times`` the model's
+        ``act_fields``   fields of the activation, ``act`` where there is none
+        ``routing``      its experts
+        ``predicts``     fields that count layers which predict further tokens; ``predicted``: they are like the last
+                         layer, or of that kind, with experts where there are any
+        ``first_norm``   whether the first layer's first norm is there
+        ``ends``         further fields of the :class:`~roofline.models.description.Model`
+    """
+
+    prepare: Callable[[Fields], Fields] = lambda fields: fields
+    renames: Mapping[str, str] = field(default_factory=dict)
+    inert: str = ""
+    norm: tuple[str, Flag] | Callable[[Fields], tuple[str, Flag]] = ("rms_norm", False)
+    scaled: bool = True
+    order: str = "before"
+    norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
+    arrange: Callable[[Fields], tuple[str, tuple[str, ...]]] | None = None
+    attention: str = "self_attn"
+    projections: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
+    bias: Flag = ("attention_bias", False)
+    out_bias: Flag | None = None
+    kv_heads: Callable[[Fields, Shape], int] = lambda fields, shape: shape.kv_heads
+    causal: bool = True
+    sinks: bool = False
+    out_norm: bool = False
+    qk_norm: str | None = None
+    qk_switch: Flag = True
+    qk_function: str = "rms_norm"
+    qk_shift: bool = False
+    rotary: Callable[[Fields, Shape], int] = lambda fields, shape: shape.rotary
+    rotates: Callable[[Fields, Sequence[str]], list[bool]] = everywhere
+    kinds: Kinds = all_full
+    window: tuple[str, int | str | None] = ("sliding_window", None)
+    attend: Callable[[Fields, Shape, str, int], dict[str, Any]] | None = None
+    mixer: Callable[[Fields, Shape, str, int, Block], Block] | None = None
+    mlp: str = "mlp"
+    mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    mlp_bias: Flag = ("mlp_bias", False)
+    mlp_norm: bool = False
+    gated: bool = True
+    hidden: tuple[str, ...] = ("intermediate_size",)
+    hidden_times: int | None = None
+    act_fields: tuple[str, ...] = ("hidden_act",)
+    act: str = "silu"
+    routing: Routing | None = None
+    predicts: tuple[str, ...] = ()
+    predicted: str = "last"
+    first_norm: bool = True
+    tied: bool = False
+    last_norm: str = "norm"
+    prefix: str = "model."
+    embedding: str = "embed_tokens"
+    head: str = "lm_head"
+    head_bias: Flag = False
+    ends: Callable[[Fields, Shape], dict[str, Any]] = lambda fields, shape: {}
+
+
+def add(rows: Mapping[str, Decoder]) -> None:
+    """Let the types of some rows be read by them; several types of one row are separated by spaces."""
+    for types, row in rows.items():
+        family(*types.split())(partial(read, row))
+
+
+def read(row: Decoder, fields: Fields) -> Model:
+    """Read a configuration of a row's type."""
+    fields = row.prepare(fields)
+    fields = fields.renamed(**row.renames) if row.renames else fields
+    # no MLP is read where every layer has experts
+    fields.ignore(*row.inert.split(), *row.hidden)
+    shape = Shape(fields)
+    layers = _Layers(row, fields, shape)
+    more: dict[str, Any] = {}
+    made = layers.all()
+    if row.predicts:
+        extra = made[-1] if row.predicted == "last" else layers.layer(row.predicted, row.routing is not None, -1)
+        more = prediction(shape.width, [extra] * fields.count(*row.predicts))
+    if not row.scaled:
+        more["after"] = (layers.norm(row.last_norm),)
+    if not row.causal:
+        more |= {"causal": False, "head": False}
+    return build_model(
+        fields, shape, made, layers.function, row.tied, row.last_norm,
+        **{
+            "prefix": row.prefix, "embedding_name": row.embedding, "head_name": row.head,
+            "head_bias": flag(fields, row.head_bias), **more, **row.ends(fields, shape),
+        },
+    )  # fmt: skip
+
+
+class _Layers:
+    """The layers of a configuration; equal ones are one object."""
+
+    def __init__(self, row: Decoder, fields: Fields, shape: Shape) -> None:
+        self.row, self.fields, self.shape = row, fields, shape
+        self.act = activation(fields, *row.act_fields, default=row.act)
+        function, shift = row.norm(fields) if callable(row.norm) else row.norm
+        self.function = function, flag(fields, shift)
+        self.order, self.names = row.arrange(fields) if row.arrange else (row.order, row.norms)
+        bias = flag(fields, row.bias)
+        self.attention: dict[str, Any] = {
+            "heads": shape.heads,
+            "kv_heads": row.kv_heads(fields, shape),
+            "key": shape.head,
+            "value": shape.head,
+            "bias": bias,
+            "out_bias": bias if row.out_bias is None else flag(fields, row.out_bias),
+            "norm": row.qk_norm if row.qk_norm and flag(fields, row.qk_switch) else None,
+            "norm_function": row.qk_function,
+            "norm_shift": row.qk_shift,
+            "rotary": row.rotary(fields, shape),
+            "sinks": row.sinks,
+            "out_norm": row.out_norm,
+            "causal": row.causal,
+            "names": row.projections,
+        }
+        routing = row.routing
+        self.experts = routing.block(fields, shape.width, self.act) if routing and routing.when(fields) else None
+        self._dense: Mlp | None = None
+        self._made: dict[Any, Layer] = {}
+
+    def all(self) -> list[Layer]:
+        """Every layer, in order."""
+        row, fields, count = self.row, self.fields, self.shape.layers
+        kinds = row.kinds(fields, count)
+        turned = row.rotates(fields, kinds)
+        sparse = row.routing.layers(fields, count) if row.routing else [False] * count
+        return [
+            self.layer(kind, routes, number, rotates)
+            for number, (kind, routes, rotates) in enumerate(zip(kinds, sparse, turned, strict=True))
+        ]
+
+    def layer(self, kind: str, sparse: bool, number: int, rotates: bool = True) -> Layer:
+        """One layer of a kind; ``number`` is -1 for a layer that predicts further tokens."""
+        row, fields, shape = self.row, self.fields, self.shape
+        asked = {**self.attention, **({} if rotates else {"rotary": 0})}
+        if kind == "sliding":
+            name, usual = row.window
+            asked["window"] = fields.optional(name) if usual is None else fields.size(
+                name, default=None if isinstance(usual, str) else usual
+            )  # fmt: skip
+        if row.attend is not None:
+            asked |= row.attend(fields, shape, kind, number)
+        mixer: Block = Attention(row.attention, shape.width, **asked)
+        if row.mixer is not None:
+            mixer = row.mixer(fields, shape, kind, number, mixer)
+        sparse, first = sparse and self.experts is not None, number == 0 and not row.first_norm
+        key = mixer, sparse, first
+        if key not in self._made:
+            feed = self.experts if sparse and self.experts else self.dense()
+            blocks = ORDERS[self.order](self.norm, self.names, mixer, feed)
+            self._made[key] = Layer(blocks[1:] if first else blocks)
+        return self._made[key]
+
+    def norm(self, name: str, restarts: bool = False) -> Norm:
+        """A norm of the type's kind."""
+        return Norm(name, self.shape.width, *self.function, restarts, self.row.scaled)
+
+    def dense(self) -> Mlp:
+        """The MLP of layers without experts."""
+        if self._dense is None:
+            row, width = self.row, self.shape.width
+            usual = None if row.hidden_times is None else row.hidden_times * width
+            hidden = self.fields.size(*row.hidden, default=usual) if row.hidden else usual or width
+            bias = flag(self.fields, row.mlp_bias)
+            self._dense = Mlp(row.mlp, width, hidden, row.gated, self.act, bias, row.mlp_names, row.mlp_norm)
+        return self._dense
+
+
+# Where norms stand
+
+MakeNorm = Callable[..., Norm]
+_ADD = ResidualAdd("add_attention"), ResidualAdd("add_feed_forward")
+
+
+def _before(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    return norm(names[0]), mixer, _ADD[0], norm(names[1]), feed, _ADD[1]
+
+
+def _after(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    return mixer, norm(names[0]), _ADD[0], feed, norm(names[1]), _ADD[1]
+
+
+def _around(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    return (
+        norm(names[0]), mixer, norm(names[1]), _ADD[0], norm(names[2]), feed, norm(names[3]), _ADD[1],
+    )  # fmt: skip
+
+
+def _behind(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    """Norms of what a block adds to, as BERT's are."""
+    return mixer, _ADD[0], norm(names[0], restarts=True), feed, _ADD[1], norm(names[1], restarts=True)
+
+
+def _beside(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    """Attention and MLP from the same hidden state, behind one norm or behind one each."""
+    if len(names) == 1:
+        return norm(names[0]), ParallelBranches("", ((mixer,), (feed,)), inside=True), ResidualAdd("add")
+    return ParallelBranches("", ((norm(names[0]), mixer), (norm(names[1]), feed))), ResidualAdd("add")
+
+
+def _experts_normed(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    """Norms before each block, and one of what experts return (A.X K1)."""
+    *blocks, add_last = _before(norm, names, mixer, feed)
+    return (*blocks, *((norm(names[2]),) if isinstance(feed, MixtureOfExperts) else ()), add_last)
+
+
+#: Orders of norms and blocks in a layer.
+ORDERS: Mapping[str, Callable[[MakeNorm, Sequence[str], Block, Block], tuple[Block, ...]]] = {
+    "before": _before,
+    "after": _after,
+    "around": _around,
+    "behind": _behind,
+    "beside": _beside,
+    "experts normed": _experts_normed,
+}

@@ -1,0 +1,410 @@
+"""Dense transformers as rows of the table: Llama, Qwen, Mistral, GLM, OLMo, GPT-2, OPT, Falcon, Cohere, BERT …"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.models.blocks.residual import Linear, Norm, PositionEmbedding
+from roofline.models.description import Block
+from roofline.models.families.decoders import (
+    Decoder,
+    add,
+    all_sliding,
+    by_list,
+    in_windows,
+    in_windows_if_any,
+    listed,
+    patterned,
+    rotary_part,
+    switched,
+)
+from roofline.models.families.parts import Shape
+from roofline.models.fields import Fields, divide
+
+_SHIFTED = ("layer_norm", True)
+_UNSHIFTED = ("layer_norm", False)
+_TWO = ("", "up_proj", "down_proj")
+_FC = ("", "fc1", "fc2")
+_C_FC = ("", "c_fc", "c_proj")
+_TO_4H = ("", "dense_h_to_4h", "dense_4h_to_h")
+_DENSE_OUT = ("q_proj", "k_proj", "v_proj", "dense")
+_OUT_PROJ = ("q_proj", "k_proj", "v_proj", "out_proj")
+
+# Llama and types that differ in biases, windows and rotation
+
+LLAMA = Decoder(
+    out_bias=("attention_out_bias", ("attention_bias", False)), act_fields=("hidden_activation", "hidden_act"),
+    kinds=switched(), rotates=by_list, predicts=("num_nextn_predict_layers",),
+)  # fmt: skip
+_QKV = replace(LLAMA, out_bias=("attention_out_bias", False))
+_WINDOWS = replace(LLAMA, kinds=switched(on=True))
+_ONE_FULL_OF_FOUR = replace(LLAMA, kinds=switched(on=True, full=lambda fields, number: number % 4 == 0))
+_QWEN_WINDOWS = switched(full=lambda fields, number: number < fields.count("max_window_layers"))
+
+add({
+    "llama smollm3 granite iquestcoder": LLAMA,
+    "mistral ministral ministral3 phi3": _WINDOWS,
+    "cwm": _ONE_FULL_OF_FOUR,
+    "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
+    "gemma": replace(LLAMA, tied=True),
+    "qwen2": replace(_QKV, bias=("attention_bias", True), kinds=_QWEN_WINDOWS),
+    "qwen3": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
+    "mimo": replace(_QKV, bias=("attention_bias", True)),
+    "seed_oss helium": _QKV,
+    "internlm3": replace(LLAMA, renames={"qkv_bias": "attention_bias", "bias": "mlp_bias"}),
+})  # fmt: skip
+
+# norms elsewhere, or of another kind
+
+_GLM = Decoder(out_bias=False, mlp_bias=False, rotary=rotary_part(2))
+_OLMO2 = Decoder(
+    inert="sliding_window sliding_window_pattern", order="after",
+    norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False, kinds=patterned,
+)  # fmt: skip
+_USE_BIAS = ("use_bias", False)
+
+
+def _hyperclova_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
+    if not fields.flag("use_post_norm", True):
+        return "before", ("input_layernorm", "post_attention_layernorm")
+    return "around", ("input_layernorm", "post_norm1", "post_attention_layernorm", "post_norm2")
+
+
+add({
+    "olmo": Decoder(inert="clip_qkv", norm=_UNSHIFTED, scaled=False, mlp_bias=False),
+    "olmo2": replace(_OLMO2, kinds=listed()),
+    "olmo3": _OLMO2,
+    "exaone4": replace(_OLMO2, qk_norm="head", rotates=in_windows_if_any),
+    "bitnet": Decoder(out_norm=True, mlp_norm=True, mlp_bias=False, act="relu2"),
+    "hyperclovax": Decoder(arrange=_hyperclova_order),
+    "glm": _GLM,
+    "glm4": replace(
+        _GLM, order="around",
+        norms=("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"),
+    ),
+    "ernie4_5": Decoder(bias=_USE_BIAS, mlp_bias=_USE_BIAS, tied=True),
+    "hunyuan_v1_dense": Decoder(
+        inert="use_qk_norm use_cla cla_share_factor attention_head_dim mlp_bias norm_type use_rotary_pos_emb "
+        "eod_token_id im_end_id im_start_id im_newline_id pad_id sep_id text_start_id text_end_id mask_init_id "
+        "org_vocab_size pool_type class_num",
+        qk_norm="head", mlp_bias=False,
+    ),
+})  # fmt: skip
+
+# MLPs without a gate
+
+_UNGATED = Decoder(gated=False, mlp_names=_TWO, act="relu2")
+
+add({
+    "arcee": _UNGATED,
+    "nemotron": replace(_UNGATED, norm=_SHIFTED, rotary=rotary_part(2)),
+    "jais2": replace(_UNGATED, norm=_SHIFTED, bias=("attention_bias", True), mlp_bias=("mlp_bias", True)),
+    "starcoder2": replace(
+        _UNGATED, inert="norm_type mlp_type embedding_dropout residual_dropout", norm=_SHIFTED,
+        bias=("attention_bias", ("use_bias", True)), mlp_bias=("mlp_bias", ("use_bias", True)), mlp_names=_C_FC,
+        act="gelu_pytorch_tanh", kinds=all_sliding, tied=True,
+    ),
+    "apertus": replace(
+        _UNGATED, inert="post_norm qk_norm", norms=("attention_layernorm", "feedforward_layernorm"), qk_norm="head",
+        act="xielu",
+    ),
+    "nanochat": replace(
+        _UNGATED, inert="final_logit_softcapping", scaled=False, qk_norm="plain", mlp_names=_FC, mlp_bias=False,
+        ends=lambda fields, shape: {"before": (Norm("norm", shape.width, restarts=True, scaled=False),)},
+    ),
+    "persimmon": replace(
+        _UNGATED, norm=_SHIFTED, bias=True, projections=_DENSE_OUT, rotary=rotary_part(2), qk_norm="head",
+        qk_switch=("qk_layernorm", True), qk_function="layer_norm", qk_shift=True, mlp_bias=True, mlp_names=_TO_4H,
+        last_norm="final_layernorm",
+    ),
+})  # fmt: skip
+
+# types whose code came with the checkpoints
+
+_REMOTE = Decoder(
+    inert="model_max_length z_loss_weight _from_model_config attn_implementation position_embedding",
+    bias=("bias", False), mlp_bias=False, act_fields=("hidden_act", "activation_function"),
+)  # fmt: skip
+
+
+def _chatglm(fields: Fields) -> Fields:
+    if fields.flag("add_bias_linear", False) or not fields.flag("rmsnorm", True):
+        raise InputError(f"{fields.name} has layer norms or biases everywhere; that is not read")
+    grouped = fields.flag("multi_query_attention", False)
+    groups = fields.optional("multi_query_group_num")
+    fields = fields.renamed(
+        num_layers="num_hidden_layers", padded_vocab_size="vocab_size", seq_length="max_position_embeddings",
+        kv_channels="head_dim", ffn_hidden_size="intermediate_size",
+    )  # fmt: skip
+    return fields.given(num_key_value_heads=groups) if grouped and groups is not None else fields
+
+
+def _first_qwen(fields: Fields) -> Fields:
+    """The first Qwen's ``intermediate_size`` is of gate and up together."""
+    both = fields.size("intermediate_size")
+    half = divide(fields, both, 2, "an intermediate_size of {total} does not divide into gate and up")
+    return fields.renamed(kv_channels="head_dim").given(intermediate_size=half)
+
+
+add({
+    "internlm2 exaone": _REMOTE,
+    # the larger Baichuan has slopes of scores in place of rotation
+    "baichuan": replace(_REMOTE, rotary=lambda fields, shape: 0 if shape.width == 5120 else shape.rotary),
+    "chatglm": Decoder(
+        prepare=_chatglm,
+        inert="apply_query_key_layer_scaling attention_softmax_in_fp32 bias_dropout_fusion prefix_projection "
+        "fp32_residual_connection original_rope post_layer_norm apply_residual_connection_post_layernorm "
+        "multi_query_attention quantization_bit pre_seq_len rmsnorm",
+        bias=("add_qkv_bias", False), out_bias=False, rotary=lambda fields, shape: shape.head // 2, mlp_bias=False,
+        act_fields=(),
+    ),
+    "qwen": Decoder(
+        prepare=_first_qwen,
+        inert="attn_dropout_prob emb_dropout_prob bf16 fp16 fp32 onnx_safe rotary_emb_base rotary_pct seq_length "
+        "scale_attn_weights softmax_in_fp32 use_cache_kernel use_cache_quantization use_dynamic_ntk no_bias "
+        "use_flash_attn use_logn_attn",
+        bias=True, out_bias=False, mlp_bias=False, act_fields=(),
+    ),
+})  # fmt: skip
+
+# attention and MLP side by side
+
+
+def _beside_if(name: str, default: bool, norms: tuple[str, ...]) -> Any:
+    """Attention and MLP run side by side, behind norms of these names, where the field ``name`` says so."""
+
+    def order(fields: Fields) -> tuple[str, tuple[str, ...]]:
+        beside = fields.flag(name, default)
+        return ("beside", norms) if beside else ("before", ("input_layernorm", "post_attention_layernorm"))
+
+    return order
+
+
+def _neox_rotary(fields: Fields, shape: Shape) -> int:
+    return int(shape.head * (fields.share("rotary_pct") or 1)) if "rotary_pct" in fields else shape.rotary
+
+
+def _falcon_heads(fields: Fields, shape: Shape) -> int:
+    """One head of keys for all (7B), groups of them (40B, 180B, 11B), or one for each (RW)."""
+    if fields.flag("new_decoder_architecture", False):
+        return fields.size("num_kv_heads", "n_head_kv", default=shape.heads)
+    return 1 if fields.flag("multi_query", True) else shape.kv_heads
+
+
+def _falcon_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
+    newer = fields.flag("new_decoder_architecture", False)
+    norms = fields.size("num_ln_in_parallel_attn", default=2 if newer else 1)
+    if newer or fields.flag("parallel_attn", True):
+        return "beside", ("ln_attn", "ln_mlp") if newer and norms == 2 else ("input_layernorm",)
+    return "before", ("input_layernorm", "post_attention_layernorm")
+
+
+_COHERE = Decoder(
+    inert="sliding_window sliding_window_pattern use_gated_activation use_parallel_block use_parallel_embedding "
+    "order_of_interleaved_layers layer_switch rotary_pct attn_type",
+    norm=_UNSHIFTED, order="beside", norms=("input_layernorm",), qk_norm="full", qk_switch=("use_qk_norm", False),
+    qk_function="layer_norm", mlp_bias=False, kinds=listed(), window=("sliding_window", 4096), tied=True,
+)  # fmt: skip
+
+add({
+    "gpt_neox": Decoder(
+        inert="rotary_emb_base", norm=_SHIFTED,
+        arrange=_beside_if("use_parallel_residual", True, ("input_layernorm", "post_attention_layernorm")),
+        attention="attention", bias=("attention_bias", True), rotary=_neox_rotary, gated=False, mlp_bias=True,
+        mlp_names=_TO_4H, act="gelu", last_norm="final_layer_norm", prefix="gpt_neox.", embedding="embed_in",
+        head="embed_out",
+    ),
+    "gptj codegen": Decoder(
+        norm=_SHIFTED, order="beside", norms=("ln_1",), attention="attn", projections=_OUT_PROJ, bias=False,
+        gated=False, mlp_bias=True, mlp_names=("", "fc_in", "fc_out"), hidden=("n_inner",), hidden_times=4,
+        act_fields=("activation_function",), act="gelu_new", last_norm="ln_f", prefix="transformer.", embedding="wte",
+        head_bias=True,
+    ),
+    "phi": Decoder(
+        norm=_SHIFTED, order="beside", norms=("input_layernorm",), projections=_DENSE_OUT, bias=True,
+        rotary=rotary_part(2), qk_norm="head", qk_switch=("qk_layernorm", False), qk_function="layer_norm",
+        qk_shift=True, gated=False, mlp_bias=True, mlp_names=_FC, act="gelu_new", last_norm="final_layernorm",
+        head_bias=True,
+    ),
+    "falcon": Decoder(
+        inert="ffn_hidden_size alibi n_layer n_head multi_query num_kv_heads ff_factor parallel_attn "
+        "num_ln_in_parallel_attn",
+        norm=_SHIFTED, arrange=_falcon_order, attention="self_attention", bias=("bias", False), kv_heads=_falcon_heads,
+        rotary=lambda fields, shape: 0 if fields.flag("alibi", False) else shape.rotary, gated=False,
+        mlp_bias=("bias", False), mlp_names=_TO_4H, hidden=("ffn_hidden_size",), hidden_times=4,
+        act_fields=("activation",), act="gelu", tied=True, last_norm="ln_f", prefix="transformer.",
+        embedding="word_embeddings",
+    ),
+    "cohere": _COHERE,
+    "cohere2": replace(_COHERE, kinds=listed(4, "sliding_window_pattern"), rotates=in_windows),
+    "stablelm": Decoder(
+        norm=_SHIFTED, arrange=_beside_if("use_parallel_residual", False, ("input_layernorm",)),
+        bias=("use_qkv_bias", False), out_bias=False, rotary=rotary_part(4), qk_norm="full",
+        qk_switch=("qk_layernorm", False), qk_function="layer_norm", mlp_bias=False,
+    ),
+})  # fmt: skip
+
+# learned positions or slopes of scores in place of rotation
+
+_GPT2 = Decoder(
+    inert="attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner validate_runner_input "
+    "pre_allocate_kv_cache max_sequence_length max_batch_size",
+    norm=_SHIFTED, norms=("ln_1", "ln_2"), attention="attn", bias=True, rotary=lambda fields, shape: 0, gated=False,
+    mlp_bias=True, mlp_names=_C_FC, hidden=("n_inner",), hidden_times=4, act_fields=("activation_function",),
+    act="gelu_new", tied=True, last_norm="ln_f", prefix="transformer.", embedding="wte",
+    ends=lambda fields, shape: _positions(shape, fields.size("n_positions", "n_ctx", default=1024)),
+)  # fmt: skip
+
+
+def _positions(shape: Shape, rows: int) -> dict[str, Any]:
+    return {"before": (PositionEmbedding("wpe", rows, shape.width),), "context": rows}
+
+
+def _neo_kinds(fields: Fields, layers: int) -> list[str]:
+    """Windows as ``attention_layers`` lists them, or ``attention_types`` in runs: [[["global", "local"], 12]]."""
+    fields.ignore("attention_types", "attention_layers")
+    kinds = fields.listed("attention_layers", layers)
+    if kinds is None:
+        kinds = []
+        for run in fields.listed("attention_types") or []:
+            known = isinstance(run, list) and len(run) == 2 and isinstance(run[0], list) and isinstance(run[1], int)
+            kinds += run[0] * run[1] if known else ["?"]
+    if len(kinds) < layers or any(kind not in ("global", "local") for kind in kinds):
+        raise InputError(
+            f"attention_types of {fields.name} is not understood", hint="'global' or 'local' for every layer"
+        )
+    return ["sliding" if kind == "local" else "full" for kind in kinds[:layers]]
+
+
+def _bloom(fields: Fields) -> Fields:
+    if "hidden_size" not in fields and "n_embed" in fields:
+        fields = fields.renamed(n_embed="hidden_size")
+    return fields
+
+
+def _mpt(fields: Fields) -> Fields:
+    inner = fields.section("attn_config")
+    for name, usual in (("attn_type", "multihead_attention"), ("prefix_lm", False), ("qk_ln", False)):
+        if inner is not None and inner.get(name, usual) != usual:
+            raise InputError(f"{name} in attn_config of {fields.name} is {inner.get(name)!r}", hint="it is not read")
+    width = fields.size("hidden_size", "n_embd", "d_model")
+    return fields.given(n_inner=fields.size("expansion_ratio", default=4) * width)
+
+
+def _opt(fields: Fields) -> Fields:
+    for name, usual in (
+        ("enable_bias", True), ("layer_norm_elementwise_affine", True), ("_remove_final_layer_norm", False),
+    ):  # fmt: skip
+        if fields.get(name, usual) != usual:
+            raise InputError(f"{name} of {fields.name} is {fields.get(name)!r}", hint="that is not read")
+    return fields
+
+
+def _opt_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
+    first = fields.flag("do_layer_norm_before", True)
+    return "before" if first else "behind", ("self_attn_layer_norm", "final_layer_norm")
+
+
+def _opt_ends(fields: Fields, shape: Shape) -> dict[str, Any]:
+    """Two more rows of positions than it takes tokens; one model has a narrower table, and norms after its blocks."""
+    width, rows = shape.width, fields.size("max_position_embeddings", default=2048)
+    table = fields.size("word_embed_proj_dim", default=width)
+    before: tuple[Block, ...] = (PositionEmbedding("embed_positions", rows + 2, width),)
+    first = fields.flag("do_layer_norm_before", True)
+    after: tuple[Block, ...] = (Norm("final_layer_norm", width, *_SHIFTED),) if first else ()
+    if table != width:
+        before = (Linear("project_in", table, width, bias=False), *before)
+        after = (*after, Linear("project_out", width, table, bias=False))
+    return {"before": before, "after": after, "context": rows, "width": table}
+
+
+add({
+    "gpt2 gpt-sw3": replace(_GPT2, kv_heads=lambda fields, shape: shape.heads),
+    "gpt_bigcode": replace(
+        _GPT2, kv_heads=lambda fields, shape: 1 if fields.flag("multi_query", True) else shape.heads,
+        act="gelu_pytorch_tanh",
+    ),
+    "gpt_neo": replace(
+        _GPT2, inert="", attention="attn.attention", bias=False, out_bias=True, kinds=_neo_kinds,
+        window=("window_size", 256), hidden=("intermediate_size",),
+        ends=lambda fields, shape: _positions(shape, fields.size("max_position_embeddings", default=2048)),
+    ),
+    "bloom": replace(
+        _GPT2, prepare=_bloom,
+        inert="n_embed apply_residual_connection_post_layernorm slow_but_exact masked_softmax_fusion seq_length "
+        "attention_softmax_in_fp32 bias_dropout_fusion skip_bias_add skip_bias_add_qkv unk_token_id hidden_dropout "
+        "offset_alibi num_attention_heads",
+        norms=("input_layernorm", "post_attention_layernorm"), attention="self_attention", mlp_names=_TO_4H, hidden=(),
+        act_fields=(), act="gelu_pytorch_tanh", embedding="word_embeddings",
+        ends=lambda fields, shape: {"before": (Norm("word_embeddings_layernorm", shape.width, *_SHIFTED),)},
+    ),
+    "mpt": replace(
+        _GPT2, prepare=_mpt,
+        inert="learned_pos_emb init_device no_bias embedding_fraction norm_type emb_pdrop verbose init_config "
+        "emb_prob_drop logit_scale max_seq_len",
+        norm=_UNSHIFTED, norms=("norm_1", "norm_2"), bias=False, mlp="ffn", mlp_bias=False, mlp_names=_TWO,
+        act_fields=(), act="gelu", last_norm="norm_f",
+        ends=lambda fields, shape: {"context": fields.get("max_seq_len")},
+    ),
+    "opt": replace(
+        _GPT2, prepare=_opt, inert="", arrange=_opt_order, attention="self_attn", projections=_OUT_PROJ, mlp_names=_FC,
+        hidden=("ffn_dim",), hidden_times=None, act="relu", prefix="model.decoder.", embedding="embed_tokens",
+        ends=_opt_ends,
+    ),
+})  # fmt: skip
+
+# encoders
+
+
+def _bert_ends(fields: Fields, shape: Shape) -> dict[str, Any]:
+    """A pooler and no head; DistilBERT has no pooler and no token types.
+
+    RoBERTa's table of positions has two more rows than it takes tokens.
+    """
+    small, width = fields.kind == "distilbert", shape.width
+    rows = fields.size("max_position_embeddings", default=512)
+    types = PositionEmbedding("token_type_embeddings", fields.size("type_vocab_size", default=2), width)
+    return {
+        "before": (
+            PositionEmbedding("position_embeddings", rows, width),
+            *(() if small else (types,)),
+            Norm("embeddings.LayerNorm", width, *_SHIFTED, restarts=True),
+        ),
+        "after": (),
+        "final": () if small else (Linear("pooler", width, width, "tanh"),),
+        "context": rows if fields.kind in ("bert", "distilbert") else rows - 2,
+    }
+
+
+_BERT = Decoder(
+    inert="qa_dropout seq_classif_dropout sinusoidal_pos_embds tie_weights_", norm=_SHIFTED, order="behind",
+    norms=("attention.output.LayerNorm", "output.LayerNorm"), attention="attention",
+    projections=("query", "key", "value", "output"), bias=True, causal=False, rotary=lambda fields, shape: 0,
+    gated=False, mlp_bias=True, mlp_names=("", "intermediate", "output"), act="gelu", prefix="bert.",
+    embedding="word_embeddings", ends=_bert_ends,
+)  # fmt: skip
+
+
+def _modern_ends(fields: Fields, shape: Shape) -> dict[str, Any]:
+    shift = fields.flag("norm_bias", False)
+    return {"before": (Norm("embeddings.norm", shape.width, "layer_norm", shift, restarts=True),)}
+
+
+add({
+    "bert roberta xlm-roberta camembert": _BERT,
+    "distilbert": replace(
+        _BERT, renames={"dim": "hidden_size", "hidden_dim": "intermediate_size", "activation": "hidden_act"},
+    ),
+    "modernbert": Decoder(
+        inert="initializer_cutoff_factor embedding_dropout mlp_dropout decoder_bias classifier_pooling classifier_bias "
+        "classifier_activation deterministic_flash_attn sparse_prediction local_rope_theta sparse_pred_ignore_index "
+        "global_rope_theta reference_compile repad_logits_with_grad tie_word_embeddings layer_norm_eps "
+        "position_embedding_type",
+        norm=("layer_norm", ("norm_bias", False)), norms=("attn_norm", "mlp_norm"), attention="attn", causal=False,
+        kinds=listed(3, "global_attn_every_n_layers", last=False), window=("local_attention", 128),
+        act_fields=("hidden_activation",), act="gelu", first_norm=False, last_norm="final_norm",
+        embedding="embeddings.tok_embeddings", ends=_modern_ends,
+    ),
+})  # fmt: skip

@@ -1,0 +1,399 @@
+"""Models with recurrent layers: Mamba 1 and 2, Jamba, Bamba, Granite 4, Falcon H1, Qwen3-Next, LFM2, Nemotron-H.
+
+Nemotron-NAS stands here as well: a Llama with uneven layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from roofline.errors import InputError, suggest
+from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.experts import MixtureOfExperts
+from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.recurrent import GatedDeltaNet, Mamba1, Mamba2, ShortConvolution
+from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
+from roofline.models.description import Block, Layer, Model
+from roofline.models.families import family
+from roofline.models.families.decoders import Decoder, Routing, add, after_first, all_full, rotary_part
+from roofline.models.families.parts import (
+    STATE_FORMATS,
+    Shape,
+    activation,
+    build_model,
+    chosen,
+    expert_layers,
+    group_limit,
+    layer_types,
+    prediction,
+)
+from roofline.models.fields import Fields, divide
+
+#: Layers that see everything, by the names configurations give them.
+_ATTENTION = ("attention", "full_attention")
+
+
+def _recurrent_kinds(*names: str) -> Callable[[Fields, int], list[str]]:
+    """Kinds of layer in order: listed, recurrent ones under ``names``; else attention where the usual fields put it."""
+
+    def kinds(fields: Fields, layers: int) -> list[str]:
+        fields.ignore("attn_layer_indices", "attn_layer_period", "attn_layer_offset", "full_attn_idxs")
+        listed = fields.listed("layers_block_type", layers) or fields.listed("layer_types", layers)
+        if listed is not None:
+            known = (*names, *_ATTENTION)
+            unknown = next((kind for kind in listed if kind not in known), None)
+            if unknown is not None:
+                hint = suggest(str(unknown), known, what="known here")
+                raise InputError(f"layer type {unknown!r} of {fields.name} is not understood", hint=hint)
+            return ["full" if kind in _ATTENTION else "recurrent" for kind in listed[:layers]]
+        indices = fields.listed("attn_layer_indices") or fields.listed("full_attn_idxs")
+        if indices is not None:
+            return ["full" if number in indices else "recurrent" for number in range(layers)]
+        if fields.kind == "bamba":
+            return ["recurrent"] * layers
+        if "attn_layer_period" not in fields:
+            hint = "a hybrid's configuration says which layers attend"
+            raise InputError(f"{fields.name} has no layer_types", hint=hint)
+        period, offset = fields.size("attn_layer_period"), fields.count("attn_layer_offset")
+        return ["full" if number % period == offset else "recurrent" for number in range(layers)]
+
+    return kinds
+
+
+def _mamba1(fields: Fields, prefix: str = "", name: str = "mixer") -> Mamba1:
+    """A Mamba mixer; without a rank of the step widths in the configuration it is a sixteenth of the width."""
+    width = fields.size("hidden_size")
+    rank = f"{prefix}dt_rank" if prefix else "time_step_rank"
+    long = bool(prefix)
+    inner = width * fields.size(f"{prefix}expand" if long else "expand", default=2)
+    return Mamba1(
+        name,
+        width,
+        inner if long or fields.get("intermediate_size") is None else fields.size("intermediate_size"),
+        fields.size("mamba_d_state" if long else "state_size", default=16),
+        -(-width // 16) if fields.get(rank, "auto") == "auto" else fields.size(rank),
+        fields.size("mamba_d_conv" if long else "conv_kernel", default=4),
+        fields.flag("mamba_proj_bias" if long else "use_bias", False),
+        fields.flag("mamba_conv_bias" if long else "use_conv_bias", True),
+        norms=long or fields.kind == "falcon_mamba",
+        plain=fields.kind == "falcon_mamba",
+    )
+
+
+def _mamba2(fields: Fields, name: str, **more: Any) -> Mamba2:
+    """A Mamba-2 mixer, under either set of names."""
+    bias = fields.flag("mamba_proj_bias", False) or fields.flag("use_bias", False)
+    return Mamba2(
+        name,
+        fields.size("hidden_size"),
+        fields.size("mamba_n_heads", "num_heads"),
+        fields.size("mamba_d_head", "head_dim"),
+        fields.size("mamba_n_groups", "n_groups", default=1),
+        fields.size("mamba_d_state", "state_size"),
+        fields.size("mamba_d_conv", "conv_kernel", default=4),
+        bias,
+        fields.flag("mamba_conv_bias", True) and fields.flag("use_conv_bias", True),
+        **{"out_bias": bias, **more},
+    )
+
+
+@family("mamba", "falcon_mamba", "mamba2")
+def read_mamba(fields: Fields) -> Model:
+    """Read a model of mixers alone."""
+    mixer = _mamba2(fields, "mixer") if fields.kind == "mamba2" else _mamba1(fields)
+    fields.ignore(
+        "time_step_scale", "time_step_init_scheme", "use_mambapy", "use_associative_scan", "hidden_act", "head_dim",
+        "num_heads", "intermediate_size", "expand", "mixer_rms_eps", "fused_add_norm", "rms_norm", "norm_before_gate",
+        "d_inner", "ssm_cfg", "d_model", "n_layer", "pad_vocab_size_multiple",
+    )  # fmt: skip
+    # heads that such a model does not have, so that the usual sizes can be read
+    shape = Shape(fields.given(num_attention_heads=1, head_dim=1))
+    layer = Layer((Norm("norm", shape.width), mixer, ResidualAdd("add")))
+    return build_model(
+        fields, shape, [layer] * shape.layers, tied=fields.kind != "mamba2", last_norm="norm_f", prefix="backbone.",
+        embedding_name="embeddings", context=None,
+    )  # fmt: skip
+
+
+# attention in some layers
+
+
+def _mixers(recurrent: Callable[[Fields, Shape], Block]) -> Any:
+    """Attention in layers that see everything, ``recurrent`` layers elsewhere."""
+
+    def mixer(fields: Fields, shape: Shape, kind: str, number: int, attention: Block) -> Block:
+        return attention if kind == "full" else recurrent(fields, shape)
+
+    return mixer
+
+
+def _every_second(fields: Fields, layers: int) -> list[bool]:
+    period, offset = fields.size("expert_layer_period", default=2), fields.count("expert_layer_offset")
+    return [number % period == offset for number in range(layers)]
+
+
+def _falcon_h1(fields: Fields, shape: Shape, kind: str, number: int, attention: Block) -> Block:
+    """Attention and a Mamba-2 mixer side by side."""
+    inner = fields.get("mamba_d_ssm")
+    mixer = _mamba2(
+        fields, "mamba", normed=fields.flag("mamba_rms_norm", False), out_bias=fields.flag("projectors_bias", False)
+    )
+    if inner is not None and inner != mixer.inner:
+        raise InputError(f"mamba_d_ssm of {fields.name} is {inner} and its heads make {mixer.inner}")
+    return ParallelBranches("", ((attention,), (mixer,)), inside=True)
+
+
+def _granite_rotary(fields: Fields, shape: Shape) -> int:
+    return shape.rotary if fields.get("position_embedding_type") == "rope" else 0
+
+
+def _delta_net(fields: Fields, shape: Shape) -> Block:
+    return GatedDeltaNet(
+        "linear_attn",
+        shape.width,
+        fields.size("linear_num_key_heads"),
+        fields.size("linear_num_value_heads"),
+        fields.size("linear_key_head_dim"),
+        fields.size("linear_value_head_dim"),
+        fields.size("linear_conv_kernel_dim"),
+        state=STATE_FORMATS[fields.choice("mamba_ssm_dtype", STATE_FORMATS, "float32")],
+    )
+
+
+def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
+    every = fields.size("full_attention_interval", default=4)
+    kinds = layer_types(fields, layers, {"full_attention": "full", "linear_attention": "linear"})
+    if "layer_types" in fields:
+        return kinds
+    return ["linear" if (number + 1) % every else "full" for number in range(layers)]
+
+
+def _output_gate(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+    return {"gate": "query" if fields.flag("attn_output_gate", True) else None}
+
+
+def _lfm2(fields: Fields) -> Fields:
+    """LFM2's width of the MLP, rounded up to a multiple; the mixture has dense layers of the width it says."""
+    hidden = fields.size("block_ff_dim", "intermediate_size")
+    if fields.kind == "lfm2" and fields.flag("block_auto_adjust_ff_dim", True):
+        hidden = int(fields.get("block_ffn_dim_multiplier", 1.0) * int(2 * hidden / 3))
+        rounded = fields.size("block_multiple_of", default=256)
+        hidden = -(-hidden // rounded) * rounded
+    if "tie_word_embeddings" not in fields:
+        fields = fields.given(tie_word_embeddings=bool(fields.get("tie_embedding", True)))
+    return fields.given(intermediate_size=hidden)
+
+
+#: Scales of parts of the model, and how the mixer's norm is applied: they change no cost worth counting.
+_MULTIPLIERS = (
+    "lm_head_multiplier embedding_multiplier mlp_multipliers key_multiplier attention_out_multiplier init_method "
+    "attention_in_multiplier ssm_multipliers ssm_in_multiplier ssm_out_multiplier mamba_norm_before_gate mamba_d_ssm "
+    "projectors_bias mlp_expansion_factor normalization_function mamba_expand mamba_chunk_size attn_rotary_emb "
+    "mamba_use_mlp"
+)
+_HYBRID = Decoder(
+    inert=_MULTIPLIERS, norms=("input_layernorm", "pre_ff_layernorm"),
+    kinds=_recurrent_kinds("mamba", "linear_attention"), mixer=_mixers(lambda fields, shape: _mamba2(fields, "mamba")),
+    mlp="feed_forward", last_norm="final_layernorm",
+)  # fmt: skip
+_LFM2 = Decoder(
+    prepare=_lfm2,
+    inert="block_dim block_ff_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu "
+    "block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_dense_layers use_expert_bias num_heads "
+    "use_pos_enc rotary_emb routed_scaling_factor tie_embedding max_seq_len block_multiple_of block_ffn_dim_multiplier "
+    "block_auto_adjust_ff_dim",
+    norms=("operator_norm", "ffn_norm"), projections=("q_proj", "k_proj", "v_proj", "out_proj"), bias=False,
+    qk_norm="head", kinds=_recurrent_kinds("conv", "mamba", "linear_attention"),
+    mixer=_mixers(lambda fields, shape: ShortConvolution("conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False) ) ),
+    mlp="feed_forward", mlp_bias=False, mlp_names=("w1", "w3", "w2"), act_fields=(), last_norm="embedding_norm",
+)  # fmt: skip
+
+add({
+    "jamba": replace(
+        _HYBRID, inert="use_mambapy use_associative_scan sliding_window mamba_dt_rank", bias=False,
+        rotary=lambda fields, shape: 0, mixer=_mixers(lambda fields, shape: _mamba1(fields, "mamba_", "mamba")),
+        mlp_bias=False,
+        routing=Routing(
+            module="feed_forward", experts=("num_experts",), hidden=("intermediate_size",), shared_count=0,
+            names=("router", "experts", ""), layers=_every_second, when=lambda fields: fields.size("num_experts") > 1,
+        ),
+    ),
+    "bamba": replace(_HYBRID, rotary=rotary_part(2)),
+    "falcon_h1": replace(_HYBRID, kinds=all_full, mixer=_falcon_h1),
+    "granitemoehybrid": replace(
+        _HYBRID, inert=f"{_MULTIPLIERS} num_local_experts num_experts_per_tok intermediate_size",
+        norms=("input_layernorm", "post_attention_layernorm"), rotary=_granite_rotary, mlp="shared_mlp", mlp_bias=False,
+        hidden=("shared_intermediate_size",),
+        routing=Routing(
+            module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",),
+            shared_width=("shared_intermediate_size",), shared_count=1, names=("router", "experts", "shared_mlp"),
+            when=lambda fields: bool(fields.get("num_local_experts")),
+        ),
+        last_norm="norm",
+    ),
+    "qwen3_5_text qwen3_5_moe_text qwen3_next": Decoder(
+        inert="mtp_use_dedicated_embeddings", qk_norm="head", mlp_bias=False, kinds=_qwen_kinds, attend=_output_gate,
+        mixer=_mixers(_delta_net),
+        routing=Routing(
+            experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
+            shared_gate=True, names=("gate", "experts", "shared_expert"), layers=expert_layers,
+            when=lambda fields: "num_experts" in fields,
+        ),
+        predicts=("mtp_num_hidden_layers",), predicted="full",
+    ),
+    "lfm2": _LFM2,
+    "lfm2_moe": replace(
+        _LFM2,
+        routing=Routing(
+            module="feed_forward", experts=("num_experts",), shared_count=0, scored="sigmoid",
+            layers=after_first(0, "num_dense_layers"),
+        ),
+    ),
+})  # fmt: skip
+
+# Nemotron-H: one block a layer; Nemotron-NAS: attention and MLP of each layer's own
+
+_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
+
+
+@family("nemotron_h")
+def read_nemotron(fields: Fields) -> Model:
+    """Read the hybrid; no rotation in its attention, squared ReLU without a gate in its MLPs."""
+    shape = Shape(fields)
+    kinds = _nemotron_kinds(fields, "layers_block_type", "hybrid_override_pattern")
+    if not kinds:
+        raise InputError(
+            f"{fields.name} has no layers_block_type",
+            hint="a nemotron_h configuration needs it or hybrid_override_pattern",
+        )
+    if len(kinds) != shape.layers:
+        raise InputError(
+            f"{fields.name} names {len(kinds)} layers and num_hidden_layers says {shape.layers}",
+            hint="the two contradict each other",
+        )
+    fields.ignore("partial_rotary_factor", "expand", "mamba_hidden_act", "intermediate_size")
+    blocks = {kind: _nemotron_block(fields, shape, kind) for kind in dict.fromkeys(kinds)}
+
+    def layer(kind: str) -> Layer:
+        block = blocks[kind] if kind in blocks else _nemotron_block(fields, shape, kind)
+        return Layer((Norm("norm", shape.width), block, ResidualAdd("add")))
+
+    further = _nemotron_kinds(fields, "mtp_layers_block_type", "mtp_hybrid_override_pattern")
+    modules = fields.count("num_nextn_predict_layers")
+    more = prediction(shape.width, [layer(kind) for kind in further] * modules)
+    more["extra_blocks"] = more["extra_blocks"][: 4 * modules]
+    return build_model(
+        fields,
+        shape,
+        [layer(kind) for kind in kinds],
+        prefix="backbone.",
+        embedding_name="embeddings",
+        after=(Norm("norm_f", shape.width),),
+        **more,
+    )
+
+
+def _nemotron_kinds(fields: Fields, listed: str, pattern: str) -> list[str]:
+    found = fields.listed(listed) or list(fields.text(pattern))
+    kinds = [_WORDS.get(kind, _LETTERS.get(kind, kind)) for kind in found]
+    for kind in kinds:
+        if kind not in _LETTERS.values():
+            raise InputError(
+                f"layer {kind!r} of {fields.name} is not understood",
+                hint=suggest(str(kind), _LETTERS.values(), what="known"),
+            )
+    return kinds
+
+
+def _nemotron_block(fields: Fields, shape: Shape, kind: str) -> Block:
+    act, width = activation(fields, "mlp_hidden_act", default="relu2"), shape.width
+    if kind == "attention":
+        bias = fields.flag("attention_bias", False)
+        return Attention("mixer", width, shape.heads, shape.kv_heads, shape.head, shape.head, bias=bias, out_bias=bias)
+    if kind == "mamba":
+        return Mamba2(
+            "mixer",
+            width,
+            fields.size("mamba_num_heads"),
+            fields.size("mamba_head_dim"),
+            fields.size("n_groups"),
+            fields.size("ssm_state_size"),
+            fields.size("conv_kernel"),
+            fields.flag("use_bias", False),
+            fields.flag("use_conv_bias", True),
+            STATE_FORMATS[fields.choice("mamba_ssm_cache_dtype", STATE_FORMATS, "float32")],
+            out_bias=fields.flag("use_bias", False),
+        )
+    bias = fields.flag("mlp_bias", False)
+    if kind == "mlp":
+        return Mlp("mixer", width, fields.size("intermediate_size"), gated=False, activation=act, bias=bias)
+    if bias:
+        raise InputError(f"mlp_bias of {fields.name} is true and it has experts", hint="theirs are not read")
+    experts = fields.size("n_routed_experts")
+    shared = fields.count("n_shared_experts") * fields.count("moe_shared_expert_intermediate_size")
+    return MixtureOfExperts(
+        "mixer",
+        width,
+        fields.size("moe_intermediate_size"),
+        experts,
+        chosen(fields, experts, "num_experts_per_tok"),
+        gated=False,
+        activation=act,
+        latent=fields.count("moe_latent_size") or None,
+        scored="sigmoid",
+        shared=Mlp("shared", width, shared, gated=False, activation=act) if shared else None,
+        limit=group_limit(fields, experts),
+    )
+
+
+@family("nemotron-nas", "deci")
+def read_nas(fields: Fields) -> Model:
+    """Read ``block_configs``: each layer has attention or none, and an MLP of its own width or none."""
+    width, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
+    head = fields.size(
+        "head_dim", default=divide(fields, width, heads, "a width of {total} does not divide into {parts} heads")
+    )
+    count = fields.size("num_hidden_layers")
+    configs = fields.listed("block_configs", count)
+    if configs is None:
+        raise InputError(f"{fields.name} has no block_configs", hint="a nemotron-nas configuration needs one a layer")
+    fields.ignore("num_key_value_heads", "intermediate_size")
+    act = activation(fields, "hidden_act")
+    layers = []
+    for number, config in enumerate(configs[:count]):
+        attention, feed_forward = dict(config.get("attention") or {}), dict(config.get("ffn") or {})
+        for part, name in ((attention, "attention"), (feed_forward, "ffn")):
+            for field in ("replace_with_linear", "sparsify", "window_length", "num_sink_tokens"):
+                if part.get(field):
+                    raise InputError(f"{field} in the {name} of layer {number} of {fields.name} is not modelled")
+        blocks: list[Block] = []
+        if not attention.get("no_op"):
+            kv_heads = divide(
+                fields,
+                heads,
+                int(attention["n_heads_in_group"]),
+                "{total} query heads do not fall into groups of {parts}",
+            )
+            made = Attention(
+                "self_attn", width, heads, kv_heads, head, head, bias=fields.flag("attention_bias", False), rotary=head
+            )
+            blocks += [Norm("input_layernorm", width), made, ResidualAdd("add_attention")]
+        if not feed_forward.get("no_op"):
+            hidden = int(2 * float(feed_forward["ffn_mult"]) * width / 3)
+            mlp = Mlp("mlp", width, -(-hidden // 256) * 256, activation=act, bias=fields.flag("mlp_bias", False))
+            blocks += [Norm("post_attention_layernorm", width), mlp, ResidualAdd("add_feed_forward")]
+        layers.append(Layer(tuple(blocks)))
+    return Model(
+        name=fields.name,
+        family=fields.kind,
+        width=width,
+        vocabulary=fields.size("vocab_size"),
+        layers=tuple(layers),
+        dtype="",
+        after=(Norm("norm", width),),
+        tied=fields.flag("tie_word_embeddings", False),
+        context=fields.get("max_position_embeddings"),
+    )

@@ -1,0 +1,407 @@
+"""Mixtures of experts as rows of the table: Mixtral, Qwen, gpt-oss, GLM-4.5, MiniMax, Llama 4, ERNIE, DBRX …"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.models.blocks.attention import BlockIndexer
+from roofline.models.families.decoders import (
+    Decoder,
+    Routing,
+    add,
+    after_first,
+    all_sliding,
+    by_list,
+    in_windows,
+    in_windows_if_any,
+    listed,
+    patterned,
+    switched,
+)
+from roofline.models.families.parts import Shape, activation, expert_layers, layer_types
+from roofline.models.fields import Fields
+
+_ROUTER = ("router", "experts", "")
+_NO_BIAS = Decoder(bias=False, mlp_bias=False)
+
+# every layer has experts
+
+#: The older mixtures: experts are as wide as a dense MLP would be.
+_LOCAL = Routing(module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",))
+_SHARED_WIDTH = replace(_LOCAL, shared_width=("shared_intermediate_size",), shared_count=1)
+
+
+def _mixtral(fields: Fields) -> Fields:
+    """Prediction layers: modules of one or more layers each, where ``use_mtp`` is not off."""
+    modules = fields.count("num_mtp_modules") if fields.flag("use_mtp", True) else 0
+    depth = fields.count("mtp_transformer_layers") or 1
+    return fields.given(_prediction_layers=modules * depth)
+
+
+def _minimax(fields: Fields) -> Fields:
+    if any(kind != 1 for kind in fields.listed("attn_type_list", fields.size("num_hidden_layers")) or []):
+        raise InputError(
+            f"attn_type_list of {fields.name} has linear attention", hint="only full attention (1) is read"
+        )
+    return _mixtral(fields)
+
+
+def _qk_norm(default: str) -> Any:
+    """Norms of queries and keys, over all heads together (per_layer) or head by head, unless switched off."""
+
+    def attend(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+        if default == "per_layer" and not fields.flag("use_qk_norm", True):
+            return {"norm": None}
+        said = fields.choice("qk_norm_type", ("per_layer", "per_head"), default)
+        return {"norm": {"per_layer": "full", "per_head": "head"}[said]}
+
+    return attend
+
+
+_MIXTRAL = replace(
+    _NO_BIAS, prepare=_mixtral, kinds=all_sliding, routing=replace(_SHARED_WIDTH, scored=("scoring_func", "softmax")),
+    predicts=("_prediction_layers",),
+)  # fmt: skip
+_GRANITE = Decoder(mlp_bias=False, routing=replace(_SHARED_WIDTH, names=("router", "experts", "shared_mlp")))
+
+
+def _dbrx(fields: Fields) -> Fields:
+    """Sizes of attention and of the experts stand in sections of their own."""
+    heads, inner = fields.section("attn_config"), fields.section("ffn_config")
+    if heads is None or inner is None:
+        raise InputError(f"{fields.name} has no attn_config or no ffn_config", hint="a dbrx configuration needs both")
+    function = inner.section("ffn_act_fn")
+    return fields.given(
+        num_key_value_heads=heads.get("kv_n_heads", 1),
+        hidden_act=activation(function, "name") if function is not None else "silu",
+        n_routed_experts=inner.size("moe_num_experts"),
+        num_experts_per_tok=inner.size("moe_top_k"),
+        moe_intermediate_size=inner.size("ffn_hidden_size"),
+    )
+
+
+def _hunyuan(fields: Fields) -> Fields:
+    """Numbers may be listed by layer; one shared expert is as wide as the others."""
+    fields = fields.evened("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
+    if fields.get("use_cla") or fields.get("use_mixed_mlp_moe") is False or fields.get("num_shared_expert", 1) != 1:
+        raise InputError(
+            f"{fields.name} shares keys between layers or has not one shared expert", hint="that is not read"
+        )
+    return fields
+
+
+add({
+    "mixtral": _MIXTRAL,
+    "minimax_m2": replace(_MIXTRAL, prepare=_minimax, attend=_qk_norm("per_layer")),
+    "granitemoe granitemoeshared": _GRANITE,
+    "granitemoe_swa": replace(
+        _GRANITE, sinks=True, kinds=switched(on=True, full=lambda fields, number: number % 4 == 0), rotates=by_list,
+    ),
+    "phimoe": Decoder(
+        inert="input_jitter_noise lm_head_bias", norm=("layer_norm", True), mlp_bias=False, kinds=all_sliding,
+        routing=replace(_LOCAL, module="mlp", shared_count=0, names=_ROUTER), head_bias=("lm_head_bias", False),
+    ),
+    "olmoe": Decoder(
+        inert="clip_qkv", qk_norm="full", mlp_bias=False,
+        routing=Routing(experts=("num_experts",), hidden=("intermediate_size",)),
+    ),
+    "flex_olmo": Decoder(
+        inert="sliding_window sliding_window_pattern", order="after",
+        norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False,
+        kinds=patterned, routing=Routing(experts=("num_experts",), hidden=("intermediate_size",), shared_count=0),
+    ),
+    "dbrx": replace(
+        _NO_BIAS, prepare=_dbrx, inert="emb_pdrop max_seq_len", norm=("layer_norm", False),
+        norms=("norm_attn_norm.norm_1", "norm_attn_norm.norm_2"), attention="norm_attn_norm.attn",
+        routing=Routing(module="ffn", shared_count=0, names=("router.layer", "experts.mlp", "")), last_norm="norm_f",
+        prefix="transformer.", embedding="wte", ends=lambda fields, shape: {"context": fields.get("max_seq_len")},
+    ),
+    # fields that its code for language models does not use, or that change no cost, are inert
+    "hunyuan_v1_moe": Decoder(
+        prepare=_hunyuan,
+        inert="moe_intermediate_size cla_share_factor capacity_factor moe_drop_tokens use_cla n_group norm_type "
+        "moe_random_routing_dropped_token moe_layer_num_skipped group_limited_greedy use_qk_norm mlp_bias "
+        "use_rotary_pos_emb kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim pad_id sep_id "
+        "attention_head_dim use_mixed_mlp_moe mask_init_id im_start_id im_end_id im_newline_id text_start_id "
+        "text_end_id pool_type class_num eod_token_id num_media_embeds vit_type anyres_pooling_size",
+        qk_norm="head", mlp_bias=False,
+        routing=Routing(
+            experts=("num_experts",), chosen=("moe_topk",), hidden=("intermediate_size",), shared_count=1,
+            names=("gate.wg", "experts", "shared_mlp"),
+        ),
+    ),
+    "gpt_oss": Decoder(
+        bias=("attention_bias", True), sinks=True, mlp_bias=False, kinds=listed(2),
+        routing=replace(
+            _LOCAL, module="mlp", chosen=("num_experts_per_tok", "experts_per_token"), shared_count=0, router_bias=True,
+            expert_bias=True, names=_ROUTER,
+        ),
+    ),
+})  # fmt: skip
+
+# some layers are dense
+
+
+def _qwen_kinds(older: bool) -> Any:
+    """Windows where they are switched on: in all layers, or of Qwen2 in every second of the first ones."""
+
+    def kinds(fields: Fields, layers: int) -> list[str]:
+        if not fields.flag("use_sliding_window", False) or fields.get("sliding_window") is None:
+            fields.ignore("layer_types")
+            return ["full"] * layers
+        if "layer_types" in fields:
+            return layer_types(fields, layers)
+        first = fields.size("max_window_layers", default=28) if older else layers
+        return ["sliding" if i < first and not (older and i % 2) else "full" for i in range(layers)]
+
+    return kinds
+
+
+_QWEN_ROUTING = Routing(
+    experts=("num_experts", "num_local_experts"), shared_width=("shared_expert_intermediate_size",), shared_count=1,
+    names=("gate", "experts", "shared_expert"), layers=expert_layers,
+)  # fmt: skip
+_QWEN = Decoder(
+    inert="shared_expert_intermediate_size sliding_window", bias=[("attention_bias", False), ("qkv_bias", False)],
+    out_bias=("attention_bias", False), qk_norm="head", mlp_bias=False, kinds=_qwen_kinds(older=False),
+    routing=_QWEN_ROUTING,
+)  # fmt: skip
+_GLM_ROUTING = Routing(scored="sigmoid", limited=True, layers=expert_layers)
+_GLM = Decoder(
+    inert="sliding_window max_window_layers", out_bias=False, qk_norm="head", qk_switch=("use_qk_norm", False),
+    mlp_bias=False, kinds=lambda fields, layers: ["full" for _ in layer_types(fields, layers)], routing=_GLM_ROUTING,
+    predicts=("num_nextn_predict_layers",), predicted="full",
+)  # fmt: skip
+
+
+def _solar(fields: Fields) -> Fields:
+    """Solar has experts in every layer, whatever else is said."""
+    return fields.given(first_k_dense_replace=0)
+
+
+def _ernie_layers(fields: Fields, layers: int) -> list[bool]:
+    first, every = fields.count("moe_layer_start_index"), fields.size("moe_layer_interval", default=1)
+    last = fields.count("moe_layer_end_index") if fields.get("moe_layer_end_index", -1) != -1 else layers - 1
+    return [(number + 1) % every == 0 and first <= number <= last for number in range(layers)]
+
+
+def _llama4_rotates(fields: Fields, kinds: Any) -> list[bool]:
+    every = fields.size("no_rope_layer_interval", default=4)
+    usual = [int((number + 1) % every != 0) for number in range(len(kinds))]
+    return [bool(each) for each in (fields.listed("no_rope_layers", len(kinds)) or usual)[: len(kinds)]]
+
+
+def _llama4_kinds(fields: Fields, layers: int) -> list[str]:
+    """Chunked attention in the layers that rotate, where nothing else is listed."""
+    kinds = layer_types(fields, layers, {"full_attention": "full", "chunked_attention": "chunked"})
+    if "layer_types" in fields:
+        return kinds
+    return ["chunked" if rotates else "full" for rotates in _llama4_rotates(fields, kinds)]
+
+
+def _llama4(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+    """Queries and keys are normalised without a scale in the layers that rotate them."""
+    normed = fields.flag("use_qk_norm", True) and _llama4_rotates(fields, [""] * shape.layers)[number]
+    chunk = fields.size("attention_chunk_size") if kind == "chunked" else None
+    return {"norm": "plain" if normed else None, "chunk": chunk}
+
+
+def _llama4_layers(fields: Fields, layers: int) -> list[bool]:
+    step = fields.size("interleave_moe_layer_step", default=1)
+    numbers = fields.listed("moe_layers")
+    sparse = set(range(step - 1, layers, step) if numbers is None else numbers)
+    return [number in sparse for number in range(layers)]
+
+
+add({
+    "qwen3_moe": _QWEN,
+    "qwen2_moe": replace(
+        _QWEN, bias=[("attention_bias", False), ("qkv_bias", True)], out_bias=False, qk_norm=None,
+        kinds=_qwen_kinds(older=True), routing=replace(_QWEN_ROUTING, shared_gate=True),
+    ),
+    "glm4_moe": _GLM,
+    "solar_open": replace(_GLM, prepare=_solar),
+    "dots1": replace(_GLM, out_bias=None, qk_switch=True, kinds=listed()),
+    "exaone_moe": replace(
+        _NO_BIAS, inert="sliding_window_pattern", qk_norm="head", kinds=patterned, rotates=in_windows_if_any,
+        routing=replace(_GLM_ROUTING, experts=("num_experts",), shared_count=("num_shared_experts", 0)),
+    ),
+    "ernie4_5_moe": Decoder(
+        inert="moe_norm_min moe_capacity moe_use_aux_free moe_gate num_nextn_predict_layers", bias=("use_bias", False),
+        mlp_bias=("use_bias", False),
+        routing=Routing(
+            experts=("moe_num_experts",), chosen=("moe_k",), shared_count=("moe_num_shared_experts", 0),
+            score_bias="gate.moe_statics.e_score_correction_bias", layers=_ernie_layers,
+        ),
+        tied=True,
+    ),
+    "llama4_text": Decoder(
+        inert="attn_scale attn_temperature_tuning floor_scale for_llm_compressor", kinds=_llama4_kinds,
+        rotates=_llama4_rotates, attend=_llama4, mlp="feed_forward", mlp_bias=False, hidden=("intermediate_size_mlp",),
+        routing=Routing(
+            module="feed_forward", experts=("num_local_experts",), hidden=("intermediate_size",), shared_count=1,
+            scored="sigmoid", names=("router", "experts", "shared_expert"), layers=_llama4_layers,
+        ),
+    ),
+})  # fmt: skip
+
+# attention of several shapes by layer
+
+
+def _mimo_kinds(fields: Fields, layers: int) -> list[str]:
+    pattern = fields.listed("hybrid_layer_pattern", layers)
+    return layer_types(fields, layers) if pattern is None else ["sliding" if p else "full" for p in pattern[:layers]]
+
+
+def _mimo(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+    """Windows with sinks and further key heads; heads of keys wider than those of values."""
+    value = fields.size("v_head_dim", default=shape.head)
+    if kind != "sliding":
+        return {"value": value, "sinks": fields.flag("add_full_attention_sink_bias", False)}
+    return {
+        "heads": fields.size("swa_num_attention_heads", default=shape.heads),
+        "kv_heads": fields.size("swa_num_key_value_heads", default=shape.kv_heads),
+        "key": fields.size("swa_head_dim", default=shape.head),
+        "value": fields.size("swa_v_head_dim", default=value),
+        "sinks": fields.flag("add_swa_attention_sink_bias", False),
+        # the reference attends to so many tokens before the query, which comes on top
+        "window": fields.size("sliding_window_size", default=fields.size("sliding_window", default=128)) + 1,
+    }
+
+
+def _step(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+    sliding = kind == "sliding"
+    return {"heads": fields.size("num_sliding_attention_heads", default=shape.heads) if sliding else shape.heads}
+
+
+def _minimax_m3(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+    """In most layers each query attends to the blocks of keys that a small attention picks."""
+    found: dict[str, Any] = _qk_norm("per_head")(fields, shape, kind, number)
+    found["gate"] = "full" if fields.flag("attention_output_gate", False) else None
+    sparse = fields.section("sparse_attention_config")
+    if sparse is not None and sparse.flag("use_sparse_attention", True):
+        frequency = sparse.listed("sparse_attention_freq", shape.layers) or [1] * shape.layers
+        sizes = ("sparse_num_index_heads", "sparse_index_dim", "sparse_block_size", "sparse_topk_blocks")
+        found["selector"] = BlockIndexer(*map(sparse.size, sizes)) if frequency[number] else None
+    return found
+
+
+def _laguna(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+    """Gates of attention, numbers of heads by layer, parts of heads that are rotated by kind of layer."""
+    heads = fields.listed("num_attention_heads_per_layer", shape.layers) or [shape.heads] * shape.layers
+    gate = "head" if fields.get("gating", True) in (True, "per-head") else "full"
+    return {
+        **_mellum(fields, shape, kind, number),
+        "heads": shape.heads if number < 0 else heads[number],
+        "gate": gate,
+    }
+
+
+def _mellum(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+    parameters = fields.section("rope_parameters")
+    of = parameters.section(f"{kind}_attention") if parameters else None
+    share = of.share("partial_rotary_factor") if of else None
+    return {} if share is None else {"rotary": int(shape.head * share)}
+
+
+_MELLUM = Decoder(
+    inert="sliding_window mtp_layer_types mtp_mlp_layer_types moe_router_logit_softcapping moe_routed_scaling_factor "
+    "swa_rope_parameters",
+    qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"), attend=_mellum,
+    routing=Routing(
+        experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
+        layers=after_first(0),
+    ),
+    predicts=("num_mtp_layers",), predicted="sliding",
+)  # fmt: skip
+
+
+def _cohere_kinds(fields: Fields, layers: int) -> list[str]:
+    """Dense layers that come first see windows in a pattern of their own."""
+    kinds = layer_types(fields, layers)
+    prefix = fields.count("first_k_dense_replace")
+    own = fields.size("prefix_dense_sliding_window_pattern", default=1)
+    every = fields.size("sliding_window_pattern", default=4)
+    if "layer_types" not in fields:
+        kinds = ["sliding" if (number + 1) % own else "full" for number in range(prefix)]
+        kinds += ["sliding" if (number + 1) % every else "full" for number in range(layers - prefix)]
+    return kinds
+
+
+def _cohere_rotates(fields: Fields, kinds: Any) -> list[bool]:
+    """Layers that see everything do not rotate, but for dense ones that come first without a pattern of their own."""
+    own = fields.size("prefix_dense_sliding_window_pattern", default=1)
+    sparse = after_first(0)(fields, len(kinds))
+    return [kind == "sliding" or (own == 1 and not routes) for kind, routes in zip(kinds, sparse, strict=True)]
+
+
+add({
+    "mimo_v2_flash": Decoder(
+        inert="attention_chunk_size sliding_window sliding_window_size v_head_dim add_full_attention_sink_bias "
+        "swa_num_attention_heads swa_num_key_value_heads swa_head_dim swa_v_head_dim add_swa_attention_sink_bias",
+        out_bias=False, mlp_bias=False, kinds=_mimo_kinds, attend=_mimo, routing=_GLM_ROUTING,
+        predicts=("num_nextn_predict_layers",),
+    ),
+    "step3p7 step3p5": Decoder(
+        inert="share_expert_dim", out_bias=False, qk_norm="head", mlp_bias=False, kinds=listed(),
+        window=("sliding_window", "needed"), attend=lambda *asked: {**_step(*asked), "gate": "head"},
+        routing=Routing(
+            experts=("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
+            chosen=("num_experts_per_tok", "moe_top_k"), shared_width=("share_expert_dim", "share_expert_dims"),
+            shared_count=("n_shared_experts", 1), scored="sigmoid", layers=expert_layers,
+        ),
+        predicts=("num_nextn_predict_layers",),
+    ),
+    "minimax_m3": replace(
+        _NO_BIAS, inert="moe_intermediate_size use_qk_norm num_mtp_modules attention_output_gate", attend=_minimax_m3,
+        hidden=("dense_intermediate_size",),
+        routing=Routing(
+            experts=("num_local_experts",), hidden=("intermediate_size",), shared_width=("shared_intermediate_size",),
+            scored="sigmoid", layers=expert_layers,
+        ),
+        predicts=("num_mtp_modules", "num_nextn_predict_layers"),
+    ),
+    "hy_v3": Decoder(
+        inert="router_scaling_factor enable_moe_fp32_combine enable_attention_fp32_softmax qk_norm route_norm "
+        "enable_lm_head_fp32 moe_router_enable_expert_bias moe_router_use_sigmoid",
+        qk_norm="head",
+        routing=Routing(
+            experts=("num_experts",), shared_count=("num_shared_experts", 0), scored="sigmoid", layers=after_first(1),
+        ),
+        predicts=("num_nextn_predict_layers",), predicted="full",
+    ),
+    "mellum": _MELLUM,
+    "laguna": replace(
+        _MELLUM, attend=_laguna,
+        routing=replace(
+            _MELLUM.routing or Routing(), scored="sigmoid", score_bias="gate.e_score_correction_bias",
+            layers=after_first(1),
+        ),
+    ),
+    "afmoe": Decoder(
+        inert="route_scale mup_enabled route_norm score_func load_balance_coeff num_limited_groups num_expert_groups "
+        "use_grouped_mm",
+        order="around",
+        norms=("input_layernorm", "post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm"),
+        qk_norm="head", mlp_bias=False, kinds=listed(4, "global_attn_every_n_layers"), rotates=in_windows,
+        window=("sliding_window", 1024), attend=lambda *asked: {"gate": "full"},
+        routing=Routing(
+            experts=("num_experts",), shared_count=("num_shared_experts", 2), scored="sigmoid",
+            score_bias="expert_bias", names=("router.gate", "experts", "shared_experts"),
+            layers=after_first(1, "num_dense_layers"),
+        ),
+    ),
+    "cohere2_moe": Decoder(
+        inert="shared_expert_combination_strategy prefix_dense_sliding_window_pattern sliding_window_pattern",
+        norm=lambda fields: ("rms_norm" if "rms_norm_eps" in fields else "layer_norm", False), order="beside",
+        norms=("input_layernorm",), mlp_bias=False, kinds=_cohere_kinds, rotates=_cohere_rotates,
+        window=("sliding_window", 4096), hidden=("prefix_dense_intermediate_size",),
+        routing=Routing(
+            experts=("num_experts",), hidden=("intermediate_size",), shared_count=("num_shared_experts", 0),
+            scored=("expert_selection_fn", "softmax"), layers=after_first(0),
+        ),
+        tied=True,
+    ),
+})  # fmt: skip
