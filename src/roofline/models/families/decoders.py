@@ -202,10 +202,11 @@ class Routing:
             name, default = self.shared_count
             shared *= fields.count(name) if name in fields else default
         scored = self.scored if isinstance(self.scored, str) else str(fields.get(*self.scored))
+        limit = group_limit(fields, count) if self.limited else (1, 1)
         return MixtureOfExperts(
             self.module, width, hidden, count, chosen(fields, count, *self.chosen), activation=act,
             shared=Mlp("shared", width, shared, activation=act) if shared else None, shared_gate=self.shared_gate,
-            scored=scored, limit=group_limit(fields, count) if self.limited else (1, 1),
+            scored=scored, limit=limit,
             router_scales=((self.score_bias, count),) if self.score_bias else (), router_bias=self.router_bias,
             expert_bias=self.expert_bias, names=self.names,
         )  # fmt: skip

@@ -162,6 +162,10 @@ def _delta_net(fields: Fields, shape: Shape) -> Block:
     )
 
 
+def _short_convolution(fields: Fields, shape: Shape) -> Block:
+    return ShortConvolution("conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False))
+
+
 def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
     every = fields.size("full_attention_interval", default=4)
     kinds = layer_types(fields, layers, {"full_attention": "full", "linear_attention": "linear"})
@@ -206,7 +210,7 @@ _LFM2 = Decoder(
     "block_auto_adjust_ff_dim",
     norms=("operator_norm", "ffn_norm"), projections=("q_proj", "k_proj", "v_proj", "out_proj"), bias=False,
     qk_norm="head", kinds=_recurrent_kinds("conv", "mamba", "linear_attention"),
-    mixer=_mixers(lambda fields, shape: ShortConvolution("conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False) ) ),
+    mixer=_mixers(_short_convolution),
     mlp="feed_forward", mlp_bias=False, mlp_names=("w1", "w3", "w2"), act_fields=(), last_norm="embedding_norm",
 )  # fmt: skip
 
