@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from roofline.errors import InputError
 from roofline.measurement import all_reduce as all_reduces
 from roofline.measurement.accelerator import measure_device
-from roofline.measurement.all_reduce import ROUNDS, WINDOWS, all_reduce, all_reduce_times
+from roofline.measurement.all_reduce import ROUNDS, WINDOWS, all_reduce, all_reduce_times, fit_line
 from roofline.measurement.devices import TorchDevice
-from roofline.measurement.lines import fit_line
 
 
 class FakeDevice:

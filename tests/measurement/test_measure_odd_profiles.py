@@ -16,11 +16,11 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
-from roofline.measurement.imported import AROUND
-from roofline.measurement.nsight import TIME
 from roofline.measurement.points_show import split, table
+from roofline.measurement.profiles.nsight import TIME
+from roofline.measurement.profiles.profile import AROUND
+from roofline.measurement.profiles.torch_profiler import NOBODY
 from roofline.measurement.runs import write_runs
-from roofline.measurement.torch_trace import NOBODY
 
 
 def call(name, ts, dur, dims, **more):
@@ -277,7 +277,7 @@ def test_a_format_the_machine_lacks_is_told(machine):
         ("mul", [[8], [8]], ["long int", "float"], (), 8, 8 * 8 + 4 * 8 + 4 * 8),
         ("gt", [[8], []], ["float", "Scalar"], (), 8, 4 * 8 + 8),
         ("where", [[8], [8], [8]], ["bool", "float", "float"], (), 8, 8 + 3 * 4 * 8),
-        ("where", [[8], [], []], ["bool", "float", "float"], (), 8, 8 + 4 * 8),
+        ("where", [[8], [], []], ["bool", "float", "float"], (), 8, 8 + 2 * 4 + 4 * 8),
         ("copy_", [[8, 4], [8, 4]], ["c10::BFloat16", "float"], (), 0, 2 * 32 + 4 * 32),
         ("copy_", [[8, 4], [4]], None, (), 0, 4 * 32 + 4 * 4),
         ("zero_", [[8, 4]], None, (), 0, 4 * 32),

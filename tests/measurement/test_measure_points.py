@@ -27,9 +27,9 @@ from roofline.measurement import (
 )
 from roofline.measurement.effects import GRAIN, Setting, effects
 from roofline.measurement.executors import executor, numpy_library
-from roofline.measurement.imported import Imported
 from roofline.measurement.points import Point
 from roofline.measurement.points_show import imported_table, split, table
+from roofline.measurement.profiles.profile import Profile
 from roofline.measurement.runs import write_runs
 from roofline.measurement.timing import new_bytes, time_call
 from roofline.notation import program
@@ -162,7 +162,7 @@ def rendered(renderable):
 
 def test_tables_say_what_is_odd_and_what_is_missing(machine):
     points = points_of([Measured("fast", 1e9, 90e9, 0.5, "fp32"), Measured("slow", 1e9, 90e9, 5.0, "fp32")], machine)
-    text = rendered(imported_table(points, Imported((), {"aten::sort": 2.0}), "on x", 1))
+    text = rendered(imported_table(points, Profile((), {"aten::sort": 2.0}), "on x", 1))
     assert "200%" in text
     assert "fast: 2.00 of the roof" in text
     assert "1 shorter run is not shown" in text
@@ -177,7 +177,7 @@ def test_a_dtype_that_was_not_stated_is_said(machine):
     )
     assert said in unstated.to_dict()["assumptions"]
     assert said not in stated.to_dict()["assumptions"] + copy.to_dict()["assumptions"]
-    assert said in rendered(imported_table([unstated], Imported(()), "on x", 1))
+    assert said in rendered(imported_table([unstated], Profile(()), "on x", 1))
     [again] = points_of(read_measured([unstated.run]), machine)
     assert said in again.assumptions
 

@@ -9,9 +9,9 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.measurement import read_profile
-from roofline.measurement.aten import known, operation
-from roofline.measurement.imported import AROUND
-from roofline.measurement.nsight import TIME
+from roofline.measurement.profiles.nsight import TIME
+from roofline.measurement.profiles.profile import AROUND
+from roofline.measurement.profiles.profiled_call import ProfiledCall, price_profiled_call, priced_operations
 
 
 def call(name, ts, dur, dims, kinds=None, values=(), **more):
@@ -128,17 +128,17 @@ def test_broken_events_are_passed_over(tmp_path):
     ],
 )  # fmt: skip
 def test_operations_are_priced_by_our_own_rules(name, dims, values, flops):
-    op = operation(name, dims, ["float"] * len(dims), values)
+    op = price_profiled_call(ProfiledCall(name, dims, ["float"] * len(dims), values))
     matrix = op.work.total("flops", "matrix")
     assert (matrix or op.work.total("flops")) == flops
 
 
 def test_an_operation_without_rule_or_shape_is_not_priced():
-    assert operation("aten::sort", [[5]], ["float"]) is None
-    assert operation("aten::mm", [[], []], ["float", "float"]) is None
-    assert operation("aten::mm", [[2, 3]], ["float"]) is None
-    assert operation("mine::mm", [[2, 3], [3, 2]], ["float", "float"]) is None
-    assert "mm" in known()
+    assert price_profiled_call(ProfiledCall("aten::sort", [[5]], ["float"])) is None
+    assert price_profiled_call(ProfiledCall("aten::mm", [[], []], ["float", "float"])) is None
+    assert price_profiled_call(ProfiledCall("aten::mm", [[2, 3]], ["float"])) is None
+    assert price_profiled_call(ProfiledCall("mine::mm", [[2, 3], [3, 2]], ["float", "float"])) is None
+    assert "mm" in priced_operations()
 
 
 ADDS, FMAS = (f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in ("fadd", "ffma"))

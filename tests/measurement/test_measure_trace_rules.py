@@ -8,9 +8,9 @@ import pytest
 
 from roofline.bounds.traffic import traffic
 from roofline.measurement import read_profile
-from roofline.measurement.aten import operation
-from roofline.measurement.imported import AROUND, Imported
 from roofline.measurement.points_show import imported_table
+from roofline.measurement.profiles.profile import AROUND, Profile
+from roofline.measurement.profiles.profiled_call import ProfiledCall, price_profiled_call
 
 X = [2, 8, 16, 16]
 N = 2 * 8 * 16 * 16
@@ -71,7 +71,9 @@ ADAM = [[[64, 32], [64]]] * 4
     ],
 )  # fmt: skip
 def test_gradients_norms_and_poolings_have_rules(name, dims, values, flops, moved):
-    op = operation(f"aten::{name}", dims, ["float" if shape else "Scalar" for shape in dims], values)
+    op = price_profiled_call(
+        ProfiledCall(f"aten::{name}", dims, ["float" if shape else "Scalar" for shape in dims], values)
+    )
     assert op.work.total("flops") == flops
     assert traffic([op])[0].total("bytes") == moved
 
@@ -89,7 +91,12 @@ def test_gradients_norms_and_poolings_have_rules(name, dims, values, flops, move
     ],
 )  # fmt: skip
 def test_values_that_make_no_operation_are_not_priced(name, dims, values):
-    assert operation(f"aten::{name}", dims, ["float" if shape else "Scalar" for shape in dims], values) is None
+    assert (
+        price_profiled_call(
+            ProfiledCall(f"aten::{name}", dims, ["float" if shape else "Scalar" for shape in dims], values)
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,11 +114,11 @@ def test_values_that_make_no_operation_are_not_priced(name, dims, values):
 )  # fmt: skip
 def test_lists_of_tensors_have_rules_where_their_formats_are_known(name, dims, kinds, flops, moved):
     values = [*[""] * 6, "2", "32", "0", "1", "False", "0.", "True", "False"]
-    op = operation(f"aten::{name}", dims, kinds, values)
+    op = price_profiled_call(ProfiledCall(f"aten::{name}", dims, kinds, values))
     assert op.work.total("flops") == flops
     assert traffic([op])[0].total("bytes") == moved
     plain = ["TensorList" if isinstance(kind, tuple) else kind for kind in kinds]
-    assert operation(f"aten::{name}", dims, plain, values) is None
+    assert price_profiled_call(ProfiledCall(f"aten::{name}", dims, plain, values)) is None
 
 
 def profiled(path, step):
@@ -262,7 +269,7 @@ def test_time_around_operations_is_not_said_to_lack_a_rule():
 
     console = Console(width=100)
     with console.capture() as shown:
-        console.print(imported_table([], Imported((), {AROUND: 1e-3}), "on a machine", 20))
+        console.print(imported_table([], Profile((), {AROUND: 1e-3}), "on a machine", 20))
     assert "1 ms around other operations" in shown.get()
     assert "no rule" not in shown.get()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         write_machine_file,
     )
     from roofline.measurement.points import Point, points_of
-    from roofline.measurement.profile import read_profile
+    from roofline.measurement.profiles.reader import read_profile
     from roofline.measurement.result import Ceiling, Curve, Measurement
     from roofline.measurement.runs import Measured, read_measured
     from roofline.measurement.timing import run, run_function
@@ -57,7 +57,7 @@ _HOME = {
     "points_of": "points",
     "read_machine_file": "machine_file",
     "read_measured": "runs",
-    "read_profile": "profile",
+    "read_profile": "profiles.reader",
     "run": "timing",
     "run_function": "timing",
     "this_machine": "machine_file",

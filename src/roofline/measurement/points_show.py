@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roofline.measurement.imported import AROUND, Imported
 from roofline.measurement.points import Point
+from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.quantity import format_quantity
 
 #: Operations listed with their share of the time.
@@ -78,7 +78,7 @@ def _explained(point: Point) -> str:
     return ", ".join(named) + (f"; unexplained {rest:.0%}" if rest > 0 else f"; {-rest:.0%} more than it took")
 
 
-def imported_table(points: Sequence[Point], found: Imported, title: str, top: int) -> Any:
+def imported_table(points: Sequence[Point], found: Profile, title: str, top: int) -> Any:
     """Render what a profile held: the longest runs, where the time goes, and what has no rule."""
     from rich.console import Group
     from rich.table import Table

@@ -22,7 +22,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, suggest
-from roofline.measurement.foreign import PLAIN, check_plain
+from roofline.measurement.profiles.foreign import PLAIN, check_plain
 from roofline.quantity import parse
 
 COLUMNS = ("name", "flops", "bytes", "seconds")

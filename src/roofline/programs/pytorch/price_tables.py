@@ -2,8 +2,8 @@
 
 >>> NAMES["clamp_min"], OTHERS["tanh_backward"]
 ('maximum', (3, 0, 'g·(1 − y²)'))
->>> each_of_list("_foreach_addcmul")
-3
+>>> TAPS["bicubic"]
+4
 """
 
 from __future__ import annotations
@@ -110,9 +110,3 @@ ATTENTION_BACKWARD = 5
 
 #: Elements of the input that one element of the result is mixed from, by dimension.
 TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "trilinear": 2, "bicubic": 4}
-
-
-def each_of_list(name: str) -> int:
-    """FLOPs an element of a function over a list of tensors (``_foreach_add``)."""
-    plain = name.removeprefix("_foreach_")
-    return OTHERS[plain][0] if plain in OTHERS else 2 if plain == "norm" else 1

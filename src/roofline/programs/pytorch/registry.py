@@ -28,6 +28,7 @@ from roofline.sizes import Size, maximum, product
 from roofline.work import Op, Tensor
 
 __all__ = [
+    "UNTOLD",
     "Call",
     "Operand",
     "Priced",

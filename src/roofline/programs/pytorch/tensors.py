@@ -178,7 +178,7 @@ class Identities:
             return replace(t, role="state" if t.ident in kept else "activation") if t.ident in kept | passing else t
 
         def wanted(op: Op) -> Sequence[Tensor]:
-            whole = op.kind != "norm" and op.name != "native_dropout"
+            whole = (op.kind != "norm" and op.name != "native_dropout") or op.name.endswith("backward")
             return (*op.writes[:1], *(t for t in op.writes[1:] if whole or t.ident in asked))
 
         return tuple(

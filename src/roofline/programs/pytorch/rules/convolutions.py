@@ -24,6 +24,7 @@ def convolution(call: Call) -> Priced:
     """Convolve [B, C, spatial…] with [O, C/groups, taps…]; transposed: [C, O/groups, taps…]."""
     x, weight = call.operands(0, 1)
     bias = call.operand("bias")
+    bias = bias if bias is not None and bias.shape else None
     reads = call.read(x, weight, bias)
     return _convolution(call, reads, call.writes, x, weight, call.results[0], bias=bias is not None)
 

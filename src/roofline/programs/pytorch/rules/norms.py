@@ -16,7 +16,7 @@ def layer_norm(call: Call) -> Priced:
     function = "rms_norm" if "rms" in call.name else "layer_norm"
     affine = _given(call.args[2 : 3 if function == "rms_norm" else 4])
     shape = call.get("normalized_shape")
-    if shape is None:
+    if not isinstance(shape, int | list | tuple):
         shape = call.args[2].shape if affine else x.shape[-1:]
     return _norm(function, call, x.elements, exact_div(x.elements, product(_as_tuple(shape))), affine=affine)
 

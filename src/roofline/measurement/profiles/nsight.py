@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from roofline.errors import InputError
-from roofline.measurement.foreign import COLLECT
-from roofline.measurement.imported import Imported
+from roofline.measurement.profiles.foreign import COLLECT
+from roofline.measurement.profiles.profile import Profile
 from roofline.measurement.runs import Measured
 
 TIME = "gpu__time_duration.sum"
@@ -87,7 +87,7 @@ def holds_nsight(lines: Iterable[str]) -> bool:
     return any(_is_header(line) for line in lines)
 
 
-def read_nsight(path: str | os.PathLike[str]) -> Imported:
+def read_nsight(path: str | os.PathLike[str]) -> Profile:
     """Read the kernels of a report; a kernel without a time or bytes is an error that names the metric.
 
     A kernel without FLOPs of which nothing reached the main memory has no bound: it is listed with its time.
@@ -123,7 +123,7 @@ def read_nsight(path: str | os.PathLike[str]) -> Imported:
     for run in runs:
         if not run.flops and not run.bytes:
             idle[run.name] = idle.get(run.name, 0.0) + run.seconds
-    return Imported(tuple(run for run in runs if run.flops or run.bytes), idle, (*notes, *_notes(kernels, name)))
+    return Profile(tuple(run for run in runs if run.flops or run.bytes), idle, (*notes, *_notes(kernels, name)))
 
 
 Metrics = Mapping[str, tuple[str, str]]

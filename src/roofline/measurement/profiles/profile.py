@@ -1,4 +1,4 @@
-"""What a profiler's file comes to, whichever profiler it is from."""
+"""What a profile comes to, whichever tool it is from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AROUND = "around other operations"
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class Profile:
     """What a profile held: ``runs`` that could be priced, and the seconds of ``unpriced`` operations by name."""
 
     runs: tuple[Measured, ...]

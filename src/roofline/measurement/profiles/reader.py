@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from roofline.errors import InputError
-from roofline.measurement.imported import Imported
-from roofline.measurement.nsight import holds_nsight, read_nsight
+from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
+from roofline.measurement.profiles.profile import Profile
+from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.runs import read_measured
-from roofline.measurement.torch_trace import read_torch_trace
 
 
-def read_profile(path: str | os.PathLike[str]) -> Imported:
+def read_profile(path: str | os.PathLike[str]) -> Profile:
     """Read a trace of torch.profiler, a CSV of Nsight Compute, or a CSV of ``name,dtype,flops,bytes,seconds``."""
     name = os.fspath(path)
     try:
@@ -25,4 +25,4 @@ def read_profile(path: str | os.PathLike[str]) -> Imported:
             nsight = holds_nsight(file)
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from None
-    return read_nsight(name) if nsight else Imported(read_measured(name))
+    return read_nsight(name) if nsight else Profile(read_measured(name))

@@ -22,9 +22,9 @@ from typing import Any
 
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
-from roofline.measurement.aten import FORMATS, operation
-from roofline.measurement.foreign import not_of_torch
-from roofline.measurement.imported import AROUND, Imported
+from roofline.measurement.profiles.foreign import not_of_torch
+from roofline.measurement.profiles.profile import AROUND, Profile
+from roofline.measurement.profiles.profiled_call import FORMATS, ProfiledCall, price_profiled_call
 from roofline.measurement.runs import Measured
 from roofline.work import Op
 
@@ -52,6 +52,9 @@ FREE = frozenset(
 #: Operations named in a note.
 MOST_NAMED = 6
 
+#: Operations whose form stands in a word, which a trace does not hold.
+UNTOLD_FORM = ("aten::gelu", "aten::gelu_")
+
 #: What the time of kernels is listed as that nobody launched.
 NOBODY = "kernels of no operation"
 
@@ -73,7 +76,7 @@ LIST = "TensorList"
 _PACKED = b"\x1f\x8b"
 
 
-def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
+def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
     """Read a trace that ``torch.profiler.profile(record_shapes=True)`` exported; ``.json`` or ``.json.gz``.
 
     Raises :class:`~roofline.errors.InputError` for a file that is cut short, holds no operations, or holds no shapes.
@@ -123,9 +126,11 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Imported:
             f"no rule for {', '.join(sorted(sparse)[:MOST_NAMED])} of tensors without strides, as sparse ones are: "
             "a trace does not tell how many elements these store"
         )
+    if any(str(call["name"]) in UNTOLD_FORM and id(call) in prices for call, _ in picked):
+        notes.append("a trace does not tell whether a GELU is by tanh: the fewer FLOPs, those of the exact one, count")
     if timeless:
         notes.append(f"{timeless} operation{'s' * (timeless > 1)} with a rule took no time and stand nowhere")
-    return Imported(tuple(runs), unpriced, tuple(notes))
+    return Profile(tuple(runs), unpriced, tuple(notes))
 
 
 def _events(name: str) -> list[dict[str, Any]]:
@@ -277,6 +282,7 @@ def _prices(calls: Sequence[dict[str, Any]]) -> tuple[Prices, set[str]]:
     """
     found: Prices = {}
     sparse: set[str] = set()
+    gradients = frozenset(str(call["name"]) for call in calls if str(call["name"]).endswith("_backward"))
     inputs = [(call, _frozen(_dims(call)), _frozen(_told(call).get("Input type", []))) for call in calls]
     inputs = [one for one in inputs if isinstance(one[1], tuple) and isinstance(one[2], tuple)]
     inputs.sort(key=lambda one: _order(one[0]))
@@ -288,13 +294,22 @@ def _prices(calls: Sequence[dict[str, Any]]) -> tuple[Prices, set[str]]:
         if LIST in kinds:
             pairs = zip(dims, kinds, strict=False)
             kinds = tuple(_listed(shapes, kind, formats) if kind == LIST else kind for shapes, kind in pairs)
-        values = _told(call).get("Concrete Inputs", [])
-        op = _operation(str(call["name"]), dims, kinds, _frozen(values if isinstance(values, list) else []))
+        values, strides = (_frozen(_list(_told(call).get(key))) for key in ("Concrete Inputs", "Input Strides"))
+        op = _price(str(call["name"]), dims, kinds, values, _expanded(strides), gradients)
         if op is not None and _is_sparse(call):
             sparse.add(str(call["name"]))
         elif op is not None:
             found[id(call)] = op
     return found, sparse
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _expanded(strides: Any) -> Any:
+    """Strides where a tensor was expanded: of others nothing depends on them."""
+    return strides if "0" in str(strides).replace(",", " ").replace("(", " ").replace(")", " ").split() else ()
 
 
 def _is_sparse(call: dict[str, Any]) -> bool:
@@ -316,8 +331,10 @@ def _listed(shapes: Any, kind: str, formats: Mapping[Any, str]) -> Any:
     return tuple(formats[shape] for shape in shapes)
 
 
-#: A trace holds the same operations again and again.
-_operation = lru_cache(maxsize=4096)(operation)
+@lru_cache(maxsize=4096)
+def _price(name: str, dims: Any, kinds: Any, values: Any, strides: Any, gradients: frozenset[str]) -> Op | None:
+    """Price a call; a trace holds the same ones again and again."""
+    return price_profiled_call(ProfiledCall(name, dims, kinds, values, strides, gradients))
 
 
 def _frozen(value: Any) -> Any:
@@ -383,14 +400,20 @@ def _run(name: str, op: Op, dims: Any) -> Measured:
     tensors = op.reads or op.writes
     dtype = next((key.dtype for key in op.work if key.quantity == "flops"), "")
     dtype = dtype or (tensors[0].dtype if tensors else "fp32")
-    places = dict.fromkeys(tensor.ident.partition(":")[0] for tensor in tensors)
-    shapes = " ".join("x".join(map(str, shape)) for shape in [_shape(place, dims) for place in places][:2] if shape)
+    shapes = _shapes(dims)
+    places = dict.fromkeys(tensor.ident.partition(":")[0] for tensor in op.reads)
+    named = [shapes[place] for place in places if place in shapes] or list(shapes.values())
+    words = " ".join("x".join(map(str, shape)) for shape in named[:2])
     flops = float(sum(amount for key, amount in op.work.items() if key.quantity == "flops"))
-    return Measured(f"{name.removeprefix('aten::')} {shapes}".strip(), flops, float(moved.total("bytes")), 1.0, dtype)
+    return Measured(f"{name.removeprefix('aten::')} {words}".strip(), flops, float(moved.total("bytes")), 1.0, dtype)
 
 
-def _shape(ident: str, dims: Any) -> tuple[int, ...]:
-    """The shape of an argument, or of one in a list of them (``x3``, ``x0.2``)."""
-    place, _, within = ident.removeprefix("x").partition(".")
-    found = dims[int(place)]
-    return tuple(found[int(within)] if within else found)
+def _shapes(dims: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arguments, and of those in lists, by the names that a profiled call gives them."""
+    found: dict[str, tuple[int, ...]] = {}
+    for place, shape in enumerate(dims):
+        if shape and isinstance(shape[0], tuple):
+            found |= {f"x{place}.{number}": one for number, one in enumerate(shape) if one}
+        elif shape:
+            found[f"x{place}"] = shape
+    return found

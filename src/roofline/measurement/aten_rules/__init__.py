@@ -1,1 +1,0 @@
-"""Rules for operations of PyTorch's dispatcher, one family a file."""

@@ -1,0 +1,673 @@
+"""What operations of PyTorch's dispatcher give, by shapes and formats alone, without PyTorch: for calls of a profile.
+
+A profile tells the inputs of a call and not its results. :func:`with_results` works those out, so that the rule that
+prices a traced call prices a profiled one. Adding an operation takes one function here and no price.
+
+>>> x, w = Operand((64, 128), "bf16"), Operand((128, 32), "bf16")
+>>> [(out.shape, out.dtype) for out in with_results(Call("aten.mm", "mm", (x, w))).results]
+[((64, 32), 'bf16')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, TypeAlias
+
+from roofline import dtypes
+from roofline.errors import InputError
+from roofline.ops.windows import Window
+from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, REDUCTIONS
+from roofline.programs.pytorch.registry import UNTOLD, Call, Operand, operands_in
+from roofline.programs.pytorch.rules.recurrent import MODES, Recurrence, recurrence_of
+from roofline.sizes import ceil_div
+from roofline.work import Tensor
+
+#: Shape and number format of one result.
+Result: TypeAlias = "tuple[Sequence[int], str]"
+
+ResultRule: TypeAlias = Callable[[Call], "Result | Sequence[Result]"]
+
+_CONV = "input weight bias stride padding dilation"
+_BATCH_NORM = "input weight bias running_mean running_var"
+_ATTENTION = "query key value attn_bias"
+
+#: What the schemas call the arguments, of operations whose rule asks for one by name.
+SIGNATURES: dict[str, str] = {
+    "scaled_dot_product_attention": "query key value attn_mask dropout_p is_causal",
+    "_scaled_dot_product_flash_attention": "query key value dropout_p is_causal",
+    "_scaled_dot_product_flash_attention_for_cpu": "query key value dropout_p is_causal attn_mask",
+    "_scaled_dot_product_efficient_attention": f"{_ATTENTION} compute_log_sumexp dropout_p is_causal",
+    "_scaled_dot_product_cudnn_attention": f"{_ATTENTION} compute_log_sumexp dropout_p is_causal",
+    "_scaled_dot_product_fused_attention_overrideable": f"{_ATTENTION} dropout_p is_causal",
+    "_scaled_dot_product_flash_attention_for_cpu_backward":
+        "grad_out query key value out logsumexp dropout_p is_causal attn_mask",
+    "_scaled_dot_product_flash_attention_backward":
+        "grad_out query key value out logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p is_causal",
+    "_scaled_dot_product_efficient_attention_backward":
+        "grad_out_ query key value attn_bias out logsumexp philox_seed philox_offset dropout_p grad_input_mask "
+        "is_causal",
+    "_scaled_dot_product_cudnn_attention_backward":
+        "grad_out query key value out logsumexp philox_seed philox_offset attn_bias cum_seq_q cum_seq_k max_q max_k "
+        "dropout_p is_causal",
+    "_scaled_dot_product_fused_attention_overrideable_backward":
+        "grad_out query key value attn_bias grad_input_mask out logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p "
+        "is_causal",
+    **dict.fromkeys(("convolution", "_convolution", "convolution_overrideable"),
+                    f"{_CONV} transposed output_padding groups"),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), f"{_CONV} groups"),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+                    "input weight bias stride padding output_padding groups dilation"),
+    "mkldnn_convolution": "self weight bias padding stride dilation groups",
+    "cudnn_convolution": "self weight padding stride dilation groups",
+    "convolution_backward":
+        "grad_output input weight bias_sizes stride padding dilation transposed output_padding groups output_mask",
+    "convolution_backward_overrideable":
+        "grad_output input weight stride padding dilation transposed output_padding groups output_mask",
+    **dict.fromkeys(("layer_norm", "native_layer_norm"), "input normalized_shape weight bias"),
+    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), "input normalized_shape weight"),
+    "native_group_norm": "input weight bias N C HxW group",
+    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit"),
+                    f"{_BATCH_NORM} training"),
+    **dict.fromkeys(("addmm", "addmv", "baddbmm", "addbmm", "_addmm_activation"), "self mat1 mat2 beta"),
+    "linear": "input weight bias",
+    **dict.fromkeys(("add", "sub", "rsub", "_foreach_add", "_foreach_sub"), "self other alpha"),
+    **dict.fromkeys(("cumsum", "cumprod", "softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax"),
+                    "self dim"),
+    "sort": "self dim descending",
+    "topk": "self k dim",
+    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
+                     "max_pool3d_with_indices", "mkldnn_max_pool2d", "mkldnn_max_pool3d"),
+                    "self kernel_size stride padding dilation ceil_mode"),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "self kernel_size stride padding ceil_mode"),
+    "bernoulli": "self p",
+    "gelu": "self approximate",
+    "mkldnn_rnn_layer": "input weight0 weight1 weight2 weight3 hx_ cx_ reverse batch_sizes mode hidden_size",
+    "mkldnn_rnn_layer_backward":
+        "input weight1 weight2 weight3 weight4 hx_ cx_tmp output hy_ cy_ grad_output grad_hy grad_cy reverse mode "
+        "hidden_size",
+    **dict.fromkeys(("_fused_adam", "_fused_adamw"),
+                    "self grads exp_avgs exp_avg_sqs max_exp_avg_sqs state_steps lr beta1 beta2 weight_decay eps "
+                    "amsgrad maximize grad_scale"),
+    "_fused_sgd": "self grads momentum_buffer_list weight_decay momentum lr dampening nesterov maximize is_first_step "
+        "grad_scale",
+    "_fused_adagrad": "self grads state_sums state_steps lr lr_decay weight_decay eps maximize grad_scale",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """How the results of an operation are found.
+
+    ``tensors`` is how many of its first arguments can be tensors it reads: one behind them is where it writes.
+    ``gradient`` is the operation that reads its further results, which otherwise nobody needs.
+    """
+
+    rule: ResultRule
+    tensors: int | None = None
+    gradient: str = ""
+
+
+_RESULTS: dict[str, _Known] = {}
+
+
+def _results(*names: str, tensors: int | None = None, gradient: str = "") -> Callable[[ResultRule], ResultRule]:
+    """Register how the results of operations are found; ``{}`` in the name of a gradient stands for the operation."""
+
+    def keep(found: ResultRule) -> ResultRule:
+        _RESULTS.update({name: _Known(found, tensors, gradient.format(name)) for name in names})
+        return found
+
+    return keep
+
+
+def known_operations() -> list[str]:
+    """The operations whose results are found here, in order."""
+    return sorted(_RESULTS)
+
+
+def with_results(call: Call, *, saved: Callable[[str], bool] = lambda gradient: True) -> Call:
+    """The call with its results; an error where its shapes are not those it takes.
+
+    ``saved`` says whether a gradient of this name is taken: what is kept for it alone is written only then.
+    """
+    known = _RESULTS.get(call.name)
+    if known is None:
+        raise InputError(f"{call.full_name} has no rule for its results")
+    if known.tensors is not None:
+        behind = tuple(None if list(operands_in(item)) else item for item in call.args[known.tensors :])
+        call = replace(call, args=(*call.args[: known.tensors], *behind))
+    found = known.rule(call)
+    if found and isinstance(found[0], tuple) and len(found) == 2 and isinstance(found[1], str):
+        found = [found]  # type: ignore[list-item]
+    if call.in_place and call.name not in OPTIMIZERS:
+        found = [(item.shape, item.dtype) for item in operands_in(call.args[0])]
+    elif known.gradient and not saved(known.gradient):
+        found = found[:1]  # type: ignore[assignment]
+    return replace(call, results=tuple(_written(number, *one) for number, one in enumerate(found)))
+
+
+def _written(number: int, shape: Any, dtype: Any) -> Operand:
+    sizes = tuple(shape)
+    return Operand(sizes, dtype, Tensor(f"out{number}", sizes, dtype))
+
+
+def _like(operand: Operand, shape: Sequence[int] | None = None, dtype: str | None = None) -> Result:
+    """A result of the shape and format of an operand, or of others."""
+    return (operand.shape if shape is None else tuple(shape)), dtype or operand.dtype
+
+
+def _all_like(operands: Sequence[Operand]) -> list[Result]:
+    return [_like(item) for item in operands]
+
+
+def _given(call: Call, *places: int) -> list[Operand]:
+    """The tensors at these places that are there."""
+    return [item for place in places if place < len(call.args) and isinstance(item := call.args[place], Operand)]
+
+
+def _broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The shape that operands have together: sizes stand from the last, and a 1 is repeated as often as needed."""
+    rank = max(map(len, shapes))
+    columns = zip(*[(*[1] * (rank - len(shape)), *shape) for shape in shapes], strict=True)
+    sizes = [{size for size in column if size != 1} for column in columns]
+    if any(len(found) > 1 for found in sizes):
+        raise InputError("shapes that do not broadcast")
+    return tuple(found.pop() if found else 1 for found in sizes)
+
+
+def _widest(operands: Sequence[Operand]) -> str:
+    """The format of a result: that of the widest operand with a dimension, and of no integer beside a real number."""
+
+    def width(kind: str) -> tuple[bool, bool, int]:
+        found = dtypes.get(kind)
+        return found.family == "complex", found.family == "float", found.bits
+
+    kinds = [item.dtype for item in operands if item.shape] or [item.dtype for item in operands]
+    if not kinds:
+        raise InputError("no tensor with a shape")
+    return max(kinds, key=width)
+
+
+def _together(operands: Sequence[Operand], dtype: str | None = None) -> Result:
+    """As large as all operands together need."""
+    if not operands:
+        raise InputError("no tensor with a shape")
+    return _broadcast([item.shape for item in operands]), dtype or _widest(operands)
+
+
+# ------------------------------------------------------------------------------------------------- element by element
+
+#: Functions of two operands.
+_OF_TWO = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum", "compare", "power"))
+_TWO = [name for name, function in NAMES.items() if function in _OF_TWO or name in ("atan2", "copysign")]
+
+
+@_results(*(name for name in NAMES if name not in _TWO and name != "where"), "contiguous", "clone", tensors=1)
+def _of_one(call: Call) -> Result:
+    return _like(call.operands(0)[0])
+
+
+@_results(*_TWO, "_add_relu", "xlogy", "logaddexp", "hypot", tensors=2)
+def _of_two(call: Call) -> Result:
+    operands = _given(call, 0, 1)
+    dtype = "bool" if NAMES.get(call.name) == "compare" and call.name != "heaviside" else _real(call, _widest(operands))
+    return (call.args[0].shape, "bool") if call.name == "isin" else _together(operands, dtype)
+
+
+def _real(call: Call, dtype: str) -> str:
+    """The format beside a real number: of whole numbers it is a real one, and so is every quotient of them."""
+    is_whole = dtypes.get(dtype).family == "int"
+    made_real = call.name == "div" or any(isinstance(value, float) for value in call.args[:2])
+    return "fp32" if is_whole and made_real else dtype
+
+
+@_results("where", tensors=3)
+def _chosen(call: Call) -> Result:
+    condition, *values = _given(call, 0, 1, 2)
+    return _together([condition, *values], _widest(values))
+
+
+@_results("masked_fill", tensors=3)
+def _filled_in(call: Call) -> Result:
+    return _together(_given(call, 0, 1), call.args[0].dtype)
+
+
+@_results("addcmul", "addcdiv", "lerp", tensors=3)
+def _of_three(call: Call) -> Result:
+    return _together(_given(call, 0, 1, 2))
+
+
+@_results("gelu_backward", "silu_backward", "sigmoid_backward", "tanh_backward", "threshold_backward",
+          "hardtanh_backward", "leaky_relu_backward", "elu_backward", "hardswish_backward", "softplus_backward",
+          "mish_backward", "log_sigmoid_backward", "hardsigmoid_backward", "native_dropout_backward",
+          "_softmax_backward_data", "_log_softmax_backward_data", "_masked_scale")  # fmt: skip
+def _of_all(call: Call) -> Result:
+    operands = [item for item in operands_in(call.args) if item.shape]
+    return _together(operands, operands[0].dtype if operands else None)
+
+
+@_results("_transform_bias_rescale_qkv", "roll", "flip", "tril", "triu", tensors=2)
+def _as_large(call: Call) -> Result:
+    return _like(call.operands(0)[0])
+
+
+@_results("native_dropout", tensors=1, gradient="{}_backward")
+def _dropped(call: Call) -> Sequence[Result]:
+    (x,) = call.operands(0)
+    return [_like(x), _like(x, dtype="bool")]
+
+
+@_results("glu", tensors=1)
+def _gated(call: Call) -> Result:
+    (x,), dim = call.operands(0), _told(call, 1, -1)
+    return _like(x, [size // 2 if place == dim % x.rank else size for place, size in enumerate(x.shape)])
+
+
+@_results("glu_backward", "_prelu_kernel", "_prelu_kernel_backward")
+def _as_the_larger(call: Call) -> Sequence[Result]:
+    largest = max(operands_in(call.args), key=lambda item: prod(item.shape))
+    if call.name != "_prelu_kernel_backward":
+        return [_like(largest)]
+    return [_like(largest), _like(largest)]
+
+
+_LISTS = ("add", "mul", "sub", "div", "sqrt", "addcmul", "addcdiv", "lerp", "neg", "pow", "norm", "maximum",
+          "reciprocal", "abs", "exp", "clamp_min", "clamp_max")  # fmt: skip
+
+
+@_results(*(f"_foreach_{name}" for name in _LISTS))
+def _lists(call: Call) -> Sequence[Result]:
+    return [_like(item, () if call.name == "_foreach_norm" else None) for item in call.tensors(0)]
+
+
+@_results(*OPTIMIZERS)
+def _updated(call: Call) -> Sequence[Result]:
+    """Parameters and what the optimizer keeps of them; gradients where they are unscaled."""
+    states = {"_fused_sgd": 3, "_fused_adagrad": 3}.get(call.name, 5)
+    scaled = call.operand("grad_scale") is not None
+    places = [place for place in range(states) if place != 1 or scaled]
+    return [_like(item) for place in places for item in operands_in(call.args[place])]
+
+
+@_results("copy", tensors=2)
+def _copied(call: Call) -> Result:
+    return _like(call.operands(0)[0])
+
+
+# ------------------------------------------------------------------------------------------------- products
+
+
+#: Formats of products whose results have one of their own.
+_PRODUCT_FORMATS = {"_int_mm": "int32", "_scaled_mm": "bf16"}
+
+
+@_results("mm", "_int_mm", "bmm", tensors=2)
+@_results("_scaled_mm")
+def _product(call: Call) -> Result:
+    return _matrix(call, *call.operands(0, 1))
+
+
+@_results("addmm", "_addmm_activation", "baddbmm", tensors=3)
+def _product_added(call: Call) -> Result:
+    return _matrix(call, *call.operands(1, 2))
+
+
+def _matrix(call: Call, a: Operand, b: Operand) -> Result:
+    if a.rank != b.rank or a.shape[-1] != b.shape[-2]:
+        raise InputError(f"{call.full_name} of shapes that do not fit")
+    return _like(a, (*a.shape[:-1], b.shape[-1]), _PRODUCT_FORMATS.get(call.name))
+
+
+@_results("addbmm", tensors=3)
+def _products_summed(call: Call) -> Result:
+    a, b = call.operands(1, 2)
+    return _like(a, (a.shape[1], b.shape[2]))
+
+
+@_results("mv", tensors=2)
+@_results("addmv", tensors=3)
+def _matrix_by_vector(call: Call) -> Result:
+    a, x = call.operands(0, 1) if call.name == "mv" else call.operands(1, 2)
+    rows, inner = a.shape
+    if x.shape != (inner,):
+        raise InputError("a vector is as long as the rows of its matrix")
+    return _like(a, (rows,))
+
+
+@_results("dot", "vdot", tensors=2)
+def _inner_product(call: Call) -> Result:
+    a, _ = call.operands(0, 1)
+    return _like(a, ())
+
+
+@_results("matmul", tensors=2)
+def _any_product(call: Call) -> Result:
+    a, b = call.operands(0, 1)
+    if len(b.shape) == 2:
+        return _like(a, (*a.shape[:-1], b.shape[1]))
+    if a.rank < 2 or b.rank < 2:
+        raise InputError("a product of these shapes has no rule")
+    return _like(a, (*_broadcast([a.shape[:-2], b.shape[:-2]]), a.shape[-2], b.shape[-1]))
+
+
+@_results("linear", tensors=3)
+def _layer(call: Call) -> Result:
+    x, weight = call.operands(0, 1)
+    return _like(x, (*x.shape[:-1], *weight.shape[:-1]))
+
+
+@_results("_euclidean_dist", "_cdist_forward", tensors=2)
+def _pairs(call: Call) -> Result:
+    x, y = call.operands(0, 1)
+    return _like(x, (*_broadcast([x.shape[:-2], y.shape[:-2]]), x.shape[-2], y.shape[-2]))
+
+
+@_results("_cdist_backward")
+def _pairs_backward(call: Call) -> Result:
+    return _like(call.operands(1)[0])
+
+
+# ------------------------------------------------------------------------------------------------- attention
+
+
+@_results("scaled_dot_product_attention", "_scaled_dot_product_flash_attention",
+          "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
+          "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable")  # fmt: skip
+def _attended(call: Call) -> Result:
+    q, _, v = call.operands(0, 1, 2)
+    return _like(q, (*q.shape[:-1], v.shape[-1]))
+
+
+@_results(*(name for name in SIGNATURES if name.startswith("_scaled_dot_product") and name.endswith("_backward")))
+def _attended_backward(call: Call) -> Sequence[Result]:
+    """The gradients of queries, keys and values, and of a bias where that is asked for."""
+    wanted, bias = call.get("grad_input_mask"), call.operand("attn_bias")
+    has_bias = isinstance(wanted, list | tuple) and wanted[-1] and bias is not None and bias.shape
+    return _all_like([*call.operands(1, 2, 3), *([bias] if has_bias and bias is not None else [])])
+
+
+# ------------------------------------------------------------------------------------------------- windows
+
+
+@_results("convolution", "_convolution", "convolution_overrideable", "cudnn_convolution", "mkldnn_convolution",
+          "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+          tensors=3)  # fmt: skip
+def _convolved(call: Call) -> Result:
+    x, weight = call.operands(0, 1)
+    spatial, groups = weight.rank - 2, call.stated("groups", 1)
+    stride, pad, dilation = (_each(call.stated(name), spatial) for name in ("stride", "padding", "dilation"))
+    sizes = zip(x.shape[-spatial:], weight.shape[2:], stride, pad, dilation, strict=True)
+    batch = x.shape[: x.rank - spatial - 1]
+    if call.name.startswith("conv_transpose") or call.stated("transposed", False) is True:
+        more = _each(call.stated("output_padding"), spatial)
+        shape = [(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for (n, k, s, p, d), o in zip(sizes, more, strict=True)]
+        return _like(x, (*batch, weight.shape[1] * groups, *shape))
+    if x.shape[-spatial - 1] != weight.shape[1] * groups:
+        raise InputError(f"{call.full_name} of channels that do not fit")
+    shape = [int(Window(k, s, p, d).results(n)) for n, k, s, p, d in sizes]
+    return _like(x, (*batch, weight.shape[0], *shape))
+
+
+@_results("convolution_backward", "convolution_backward_overrideable")
+def _convolved_backward(call: Call) -> Sequence[Result]:
+    grad, x, weight = call.operands(0, 1, 2)
+    made = (_like(x), _like(weight), _like(grad, grad.shape[1:2]))
+    return [one for one, wanted in zip(made, call.stated("output_mask"), strict=True) if wanted]
+
+
+def _each(value: Any, spatial: int) -> tuple[int, ...]:
+    values = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(item, int) and item >= 0 for item in values):
+        raise InputError(f"{value!r} is not a size of a window")
+    return values * spatial if len(values) == 1 else values
+
+
+@_results("max_pool1d", "max_pool2d", "max_pool3d", tensors=1, gradient="{}_with_indices_backward")
+@_results("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices", tensors=1)
+@_results("mkldnn_max_pool2d", "mkldnn_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", tensors=1)
+def _pooled(call: Call) -> Sequence[Result]:
+    (x,), spatial = call.operands(0), int(call.name[call.name.index("pool") + 4])
+    size = _each(call.stated("kernel_size"), spatial)
+    stride = _each(call.get("stride") or size, spatial)
+    pad, dilation = _each(call.get("padding", 0), spatial), _each(call.get("dilation", 1), spatial)
+    beyond = call.stated("ceil_mode") is True
+    each = zip(size, stride, pad, dilation, x.shape[-spatial:], strict=True)
+    out = _like(x, (*x.shape[:-spatial], *(_windows(*one, beyond=beyond) for one in each)))
+    finds_places = call.name.startswith("max_pool")
+    return [out, (out[0], "int64")] if finds_places else [out]
+
+
+def _windows(k: int, stride: int, pad: int, dilation: int, length: int, *, beyond: bool) -> int:
+    """Windows along a dimension; a last one ``beyond`` the padding counts where it begins on an element or before it.
+
+    >>> [_windows(3, 2, 0, 1, 16, beyond=beyond) for beyond in (False, True)], _windows(1, 2, 0, 1, 3, beyond=True)
+    ([7, 8], 2)
+    """
+    if not beyond:
+        return int(Window(k, stride, pad, dilation).results(length))
+    found = ceil_div(length + 2 * pad - dilation * (k - 1) - 1, stride) + 1
+    return int(found - 1 if (found - 1) * stride >= length + pad else found)
+
+
+@_results("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+          "adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d", tensors=1)  # fmt: skip
+def _pooled_to(call: Call) -> Sequence[Result]:
+    (x,), sizes = call.operands(0), _told(call, 1)
+    out = _like(x, (*x.shape[: -len(sizes)], *sizes))
+    return [out, (out[0], "int64")] if "max" in call.name else [out]
+
+
+@_results("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
+          "avg_pool3d_backward", "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
+          "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")  # fmt: skip
+def _pooled_backward(call: Call) -> Result:
+    return _like(call.operands(1)[0])
+
+
+_RESAMPLED = ("nearest1d", "nearest2d", "nearest3d", "nearest_exact1d", "nearest_exact2d", "nearest_exact3d",
+              "linear1d", "bilinear2d", "trilinear3d", "bicubic2d")  # fmt: skip
+_UPSAMPLE = tuple(f"{'_' * ('exact' in kind)}upsample_{kind}" for kind in _RESAMPLED)
+
+
+@_results(*_UPSAMPLE, *(f"{name}_backward" for name in _UPSAMPLE), tensors=1)
+def _resampled(call: Call) -> Result:
+    """The sizes follow the tensor; a gradient has those of its own input one place on."""
+    (x,), backward = call.operands(0), call.name.endswith("_backward")
+    sizes = _told(call, 2 if backward else 1)
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise InputError(f"{sizes!r} are no sizes")
+    return _like(x, sizes if backward else (*x.shape[:2], *sizes))
+
+
+# ------------------------------------------------------------------------------------------------- norms
+
+
+@_results("layer_norm", "rms_norm", tensors=4)
+def _normed(call: Call) -> Result:
+    return _like(call.operands(0)[0])
+
+
+@_results("native_layer_norm", "_fused_rms_norm", "native_group_norm", tensors=4, gradient="{}_backward")
+def _normed_in_rows(call: Call) -> Sequence[Result]:
+    (x,) = call.operands(0)
+    if call.name == "native_group_norm":
+        rows: tuple[int, ...] = (x.shape[0], call.stated("group"))
+    else:
+        last = len(_told(call, 1))
+        rows = (*x.shape[:-last], *[1] * last)
+    return [_like(x), *[(rows, x.dtype)] * (1 if call.name == "_fused_rms_norm" else 2)]
+
+
+@_results("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit",
+          "_batch_norm_with_update", "_native_batch_norm_legit_no_training", "_batch_norm_no_update",
+          tensors=5, gradient="{}_backward")  # fmt: skip
+def _normed_in_channels(call: Call) -> Sequence[Result]:
+    (x,) = call.operands(0)
+    return [_like(x), *[((x.shape[1],), "fp32")] * 2]
+
+
+@_results("native_layer_norm_backward", "_fused_rms_norm_backward", "native_group_norm_backward",
+          "native_batch_norm_backward", "cudnn_batch_norm_backward", "miopen_batch_norm_backward",
+          "batch_norm_backward")  # fmt: skip
+def _normed_backward(call: Call) -> Sequence[Result]:
+    """The gradients of the input, of its scale and of its shift; the first two arguments are alike."""
+    (x,) = call.operands(1)
+    scales = {"native_layer_norm_backward": (5, 6), "_fused_rms_norm_backward": (4,),
+              "native_group_norm_backward": (4, 4)}.get(call.name, (2, 2))  # fmt: skip
+    return _all_like([x, *_given(call, *scales)])
+
+
+# ------------------------------------------------------------------------------------------------- reductions
+
+
+#: Reductions that give a place or a count alone, a value and its place, or two values.
+_PLACES, _BOTH, _TWO_VALUES = ("argmax", "argmin", "count_nonzero"), ("max", "min"), ("var_mean", "std_mean", "aminmax")
+
+
+@_results(*(name for name in REDUCTIONS if name not in _BOTH), tensors=1)
+@_results("max", "min", tensors=2)
+def _reduced(call: Call) -> Sequence[Result]:
+    """Over the dimensions that are stated, else over all; ``max`` of two tensors is elementwise."""
+    (x,), second = call.operands(0), call.args[1] if len(call.args) > 1 else None
+    if call.name in _BOTH and isinstance(second, Operand):
+        return [_together([x, second])]
+    axes = _told(call, 2 if call.name in ("linalg_vector_norm", "norm") else 1, ())
+    axes = [axes] if isinstance(axes, int) and not isinstance(axes, bool) else axes
+    over = axes if isinstance(axes, list | tuple) and axes else range(x.rank)
+    along = {int(axis) % max(x.rank, 1) for axis in over}
+    kept = [size for axis, size in enumerate(x.shape) if axis not in along]
+    is_true = call.name in ("any", "all", "_is_all_true", "_is_any_true")
+    found = [_like(x, kept, "int64" if call.name in _PLACES else "bool" if is_true else None)]
+    if call.name in _TWO_VALUES or (call.name in _BOTH and kept):
+        found.append(_like(x, kept, "int64" if call.name in _BOTH else None))
+    return found
+
+
+@_results("softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum", "cumprod", tensors=1)
+def _row_by_row(call: Call) -> Result:
+    return _like(call.operands(0)[0])
+
+
+@_results("sort", "topk", tensors=1)
+def _sorted(call: Call) -> Sequence[Result]:
+    (x,), dim = call.operands(0), call.stated("dim")
+    kept = [call.stated("k") if call.name == "topk" and n == dim % x.rank else s for n, s in enumerate(x.shape)]
+    return [_like(x, kept), _like(x, kept, "int64")]
+
+
+@_results("nll_loss_forward", "nll_loss2d_forward", tensors=3)
+def _picked(call: Call) -> Sequence[Result]:
+    """The loss and the weight of all rows, or a loss for each row."""
+    (scores,), target = call.operands(0), call.operands(1)[0]
+    return [_like(scores, target.shape if _told(call, 3, 1) == 0 else ()), _like(scores, ())]
+
+
+@_results("nll_loss_backward", "nll_loss2d_backward")
+def _picked_backward(call: Call) -> Result:
+    return _like(call.operands(1)[0])
+
+
+_LOSSES = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy")
+
+
+@_results(*_LOSSES, tensors=3)
+@_results(*(f"{name}_backward" for name in _LOSSES), tensors=4)
+def _lost(call: Call) -> Result:
+    """One number, unless the reduction that stands behind the tensors is 0; a gradient for each element."""
+    backward = call.name.endswith("_backward")
+    (x,) = call.operands(1 if backward else 0)
+    reduction = _told(call, 3 if call.name == "binary_cross_entropy" else 2, 1)
+    return _like(x, None if backward or reduction == 0 else ())
+
+
+# ------------------------------------------------------------------------------------------------- moving
+
+
+@_results("fill", "zero", "bernoulli", "normal", "uniform", "random", "exponential", tensors=1)
+def _filled(call: Call) -> Result:
+    return _like(call.operands(0)[0])
+
+
+@_results("cat", "stack")
+def _joined(call: Call) -> Result:
+    parts = call.tensors(0)
+    return (sum(part.elements for part in parts),), _widest(parts)
+
+
+@_results("repeat", tensors=1)
+def _repeated(call: Call) -> Result:
+    (x,), times = call.operands(0), _told(call, 1)
+    return _like(x, (x.elements * prod(times),))
+
+
+@_results("constant_pad_nd", tensors=1)
+def _padded(call: Call) -> Result:
+    """The widths of the margins stand from the last dimension on, two for each."""
+    (x,), widths = call.operands(0), _told(call, 1)
+    sizes = list(x.shape)
+    for number, width in enumerate(widths):
+        sizes[-1 - number // 2] += width
+    return _like(x, sizes)
+
+
+@_results("embedding", tensors=2)
+def _rows(call: Call) -> Result:
+    table, index = call.operands(0, 1)
+    return _like(table, (*index.shape, table.shape[1]))
+
+
+@_results("embedding_dense_backward")
+def _rows_backward(call: Call) -> Result:
+    (grad,) = call.operands(0)
+    return _like(grad, (_told(call, 2), grad.shape[-1]))
+
+
+@_results("index_select", "gather", tensors=3)
+def _gathered(call: Call) -> Result:
+    x, index, dim = call.operands(0)[0], call.operands(2)[0], _told(call, 1)
+    if call.name == "gather":
+        return _like(x, index.shape)
+    return _like(x, [index.elements if place == dim % x.rank else size for place, size in enumerate(x.shape)])
+
+
+@_results("scatter", "scatter_add", "index_add", tensors=4)
+def _scattered(call: Call) -> Result:
+    return _like(call.operands(0, 2)[0])
+
+
+# ------------------------------------------------------------------------------------------------- recurrent layers
+
+
+@_results("lstm", "gru", "rnn_tanh", "rnn_relu")
+def _recurrent(call: Call) -> Sequence[Result]:
+    return recurrence_of(call).results()
+
+
+@_results("_cudnn_rnn")
+def _recurrent_cudnn(call: Call) -> Sequence[Result]:
+    state = tuple(operands_in(call.args[4:6]))
+    directions = 2 if call.args[13] else 1
+    return Recurrence(MODES[call.args[6]], call.args[0], state, call.tensors(1), call.args[9], directions).results()
+
+
+@_results("mkldnn_rnn_layer")
+def _recurrent_layer(call: Call) -> Sequence[Result]:
+    (x,) = call.operands(0)
+    return [_like(x, (*x.shape[:-1], call.stated("hidden_size"))), *_all_like(_given(call, 5, 6))]
+
+
+@_results("mkldnn_rnn_layer_backward")
+def _recurrent_layer_backward(call: Call) -> Sequence[Result]:
+    return _all_like(_given(call, 0, 1, 2, 3, 4, 5, 6))
+
+
+def _told(call: Call, place: int, default: Any = ...) -> Any:
+    """The plain value at an argument's place; an error where it is not told and nothing else will do."""
+    value = call.args[place] if place < len(call.args) else UNTOLD
+    if value is not UNTOLD and not isinstance(value, Operand) and value is not None:
+        return value
+    if default is ...:
+        raise InputError(f"the value of argument {place} of {call.full_name} is not told")
+    return default
