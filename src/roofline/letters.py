@@ -18,7 +18,7 @@ _PLAIN: dict[int, int | str] = {
 }
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻"
 _LOWERED = str.maketrans(_RAISED, "0123456789+-")
-_SUPERSCRIPT = re.compile(f"[{_RAISED}]+")
+_SUPERSCRIPT = f"[{_RAISED}]+"
 
 
 def plain(text: str) -> str:
@@ -28,4 +28,4 @@ def plain(text: str) -> str:
 
 def powers(text: str) -> str:
     """Write superscripts as ``^`` and their digits."""
-    return text if text.isascii() else _SUPERSCRIPT.sub(lambda found: "^" + found[0].translate(_LOWERED), text)
+    return text if text.isascii() else re.sub(_SUPERSCRIPT, lambda found: "^" + found[0].translate(_LOWERED), text)

@@ -55,20 +55,19 @@ _WORDS = {
     "nano": "n",
 }  # fmt: skip
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
-_POWER_OF_TEN = re.compile(
-    r"\A(\$?[+-]?)(?:([\d_.]+)\s*(?:[x×*·⋅]|\\times|\\cdot)\s*)?10\s*(?:\^|\*\*)\s*\{?\s*([+-]?\d+)\}?"
-)
+#: Patterns are compiled where they are used: most commands need none of them.
+_NUMBER = r"(?s)\s*([+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*?)\s*"
+_POWER_OF_TEN = r"\A(\$?[+-]?)(?:([\d_.]+)\s*(?:[x×*·⋅]|\\times|\\cdot)\s*)?10\s*(?:\^|\*\*)\s*\{?\s*([+-]?\d+)\}?"
 _PREFIXED = r"(?P<prefix>[KMGTPE]i|[kKMGTPEZY]?)"
 _PER_SECOND = r"(?:ps|(?:/|\s+per\s+)s(?:ec(?:ond)?)?)"
-_BYTES = re.compile(rf"{_PREFIXED}(?P<base>B|[Bb]ytes?|b|[Bb]its?)(?P<rate>{_PER_SECOND})?")
-_FLOPS = re.compile(rf"(?P<prefix>[kmgtpezy]?)\s*(?P<base>flop|op|mac)(?P<plural>s?)(?P<rate>{_PER_SECOND})?", re.I)
-_INTENSITY = re.compile(r"(?:flop|op)s?\s*(?:/|per)\s*b(?:yte)?s?", re.I)
-_TIME = re.compile(r"(?P<prefix>[munpfµμ]?)(?:s|sec|secs|second|seconds)")
-_CLOCK = re.compile(r"(?P<prefix>[kmgtpezy]?)h(?:z|ertz)", re.I)
-_POWER = re.compile(r"(?P<prefix>[mkKMG]?)[wW](?:atts?)?")
+_BYTES = rf"{_PREFIXED}(?P<base>B|[Bb]ytes?|b|[Bb]its?)(?P<rate>{_PER_SECOND})?"
+_FLOPS = rf"(?i)(?P<prefix>[kmgtpezy]?)\s*(?P<base>flop|op|mac)(?P<plural>s?)(?P<rate>{_PER_SECOND})?"
+_INTENSITY = r"(?i)(?:flop|op)s?\s*(?:/|per)\s*b(?:yte)?s?"
+_TIME = r"(?P<prefix>[munpfµμ]?)(?:s|sec|secs|second|seconds)"
+_CLOCK = r"(?i)(?P<prefix>[kmgtpezy]?)h(?:z|ertz)"
+_POWER = r"(?P<prefix>[mkKMG]?)[wW](?:atts?)?"
 _HOUR = r"(?:/|per)\s*(?:(?:gpu|chip|device)[-/ ]?)?(?:h|hr|hour)"
-_PRICE = re.compile(rf"(?:USD|\$|dollars?)?\s*{_HOUR}(?:\s*USD)?|USD|\$|dollars?", re.I)
+_PRICE = rf"(?i)(?:USD|\$|dollars?)?\s*{_HOUR}(?:\s*USD)?|USD|\$|dollars?"
 
 
 def parse(text: Any, unit: str, *, zero: bool = False) -> float:
@@ -106,7 +105,7 @@ def kind_of(text: str) -> str | None:
     >>> kind_of("80 GiB"), kind_of("312 TFLOPS"), kind_of("12")
     ('B', 'FLOP/s', None)
     """
-    matched = _NUMBER.fullmatch(_typed_out(text).removeprefix("$"))
+    matched = re.fullmatch(_NUMBER, _typed_out(text).removeprefix("$"))
     if matched is None or not matched[2]:
         return None
     return next((unit for unit in UNITS if _factor(matched[2], unit) is not None), None)
@@ -115,7 +114,7 @@ def kind_of(text: str) -> str | None:
 def _parse_text(text: str, unit: str) -> float:
     typed_out = _typed_out(text)
     price = unit == "USD/h" and typed_out.startswith("$")
-    matched = _NUMBER.fullmatch(typed_out[1:] if price else typed_out)
+    matched = re.fullmatch(_NUMBER, typed_out[1:] if price else typed_out)
     if matched is None:
         word = typed_out.lower().lstrip("+-")
         if word.startswith(("nan", "inf")):
@@ -139,7 +138,7 @@ def _parse_text(text: str, unit: str) -> float:
 
 def _typed_out(text: str) -> str:
     """A figure as it is typed: ``9.89e14`` for ``9.89×10¹⁴``."""
-    return _POWER_OF_TEN.sub(lambda found: f"{found[1]}{found[2] or 1}e{found[3]}", powers(plain(text.strip())))
+    return re.sub(_POWER_OF_TEN, lambda found: f"{found[1]}{found[2] or 1}e{found[3]}", powers(plain(text.strip())))
 
 
 def _times(digits: str, number: float, factor: float) -> float:
@@ -160,15 +159,15 @@ def _factor(written: str, unit: str) -> float | None:
     if unit in ("FLOP", "FLOP/s"):
         return _flops_factor(written, rate=unit == "FLOP/s")
     if unit == "FLOP/B":
-        return 1.0 if _INTENSITY.fullmatch(written) else None
+        return 1.0 if re.fullmatch(_INTENSITY, written) else None
     if unit == "USD/h":
-        return 1.0 if _PRICE.fullmatch(written) else None
+        return 1.0 if re.fullmatch(_PRICE, written) else None
     if unit == "":
         return 0.01 if written in ("%", "percent") else None
     if unit == "s" and written in _LONG_TIMES:
         return _LONG_TIMES[written]
     pattern = {"s": _TIME, "Hz": _CLOCK, "W": _POWER}[unit]
-    matched = pattern.fullmatch(written)
+    matched = re.fullmatch(pattern, written)
     if matched is None:
         return None
     prefix = matched["prefix"]
@@ -178,7 +177,7 @@ def _factor(written: str, unit: str) -> float | None:
 
 
 def _bytes_factor(written: str, *, rate: bool) -> float | None:
-    matched = _BYTES.fullmatch(written)
+    matched = re.fullmatch(_BYTES, written)
     if matched is None or (matched["rate"] is not None) is not rate:
         return None
     prefix = matched["prefix"]
@@ -188,7 +187,7 @@ def _bytes_factor(written: str, *, rate: bool) -> float | None:
 
 
 def _flops_factor(written: str, *, rate: bool) -> float | None:
-    matched = _FLOPS.fullmatch(written)
+    matched = re.fullmatch(_FLOPS, written)
     if matched is None:
         return None
     per_second = bool(matched["rate"]) or matched["plural"] == "S" or (matched["plural"] != "" and rate)

@@ -40,9 +40,8 @@ _MAKERS = re.compile(
 )
 
 #: Several chips as other tools write them: ``8xH100``, ``h100 x 8``, ``v5e-16``, ``v5e 4x4``.
-_MANY = re.compile(
-    r"(?P<count>\d+)\s*[x×*]\s*(?P<chip>\S.*)|(?P<first>.+?)(?:\s*[x×*]\s*|(?P<hyphen>-)|\s+)(?P<shape>\d+(?:[x×]\d+)*)",
-    re.IGNORECASE,
+_MANY = (
+    r"(?P<count>\d+)\s*[x×*]\s*(?P<chip>\S.*)|(?P<first>.+?)(?:\s*[x×*]\s*|(?P<hyphen>-)|\s+)(?P<shape>\d+(?:[x×]\d+)*)"
 )
 
 #: Chips whose slices Google names after their TensorCores: a v4-8 is four chips.
@@ -319,7 +318,7 @@ def _several(name: str, layers: Sequence[Layer]) -> str:
     """Say how ``8xH100``, ``h100 x 8``, ``v5e-16`` or ``h100,a100`` is written, where that is meant."""
     if "," in name and all(normalise(part) in read_index().aliases for part in name.split(",")):
         return f"chips are named one by one: {' and '.join(repr(part.strip()) for part in name.split(','))}"
-    found = _MANY.fullmatch(name.strip())
+    found = re.fullmatch(_MANY, name.strip(), re.IGNORECASE)
     if found is None:
         return ""
     chip, count = found["chip"] or found["first"], found["count"] or found["shape"]
