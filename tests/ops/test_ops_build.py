@@ -11,7 +11,7 @@ import sympy
 from roofline.errors import InputError, NotationError, SizeError
 from roofline.notation import program
 from roofline.notation.functions import canonical_functions
-from roofline.notation.structure import Axis, Program, Shape, Span, Step
+from roofline.notation.structure import Program, Shape, Span, Step, TensorDim
 from roofline.ops import build
 from roofline.ops.movement import embedding
 from roofline.ops.rules import has_rule
@@ -221,7 +221,7 @@ def test_sharded_tensors_need_a_mesh() -> None:
 
 
 def shape(ident: str, *labels: str, dtype: str = "bf16", source: str = "input") -> Shape:
-    return Shape(ident, dtype, tuple(Axis(label) for label in labels), source)
+    return Shape(ident, dtype, tuple(TensorDim(label) for label in labels), source)
 
 
 def built(step: Step, **sizes: int) -> Op:

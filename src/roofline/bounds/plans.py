@@ -27,7 +27,7 @@ from roofline.errors import HardwareError, InputError, NotationError
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.scope import is_number
-from roofline.notation.structure import Axis, Program, Step
+from roofline.notation.structure import Program, Step, TensorDim
 from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.sizes import is_array, is_one, is_symbol, product
 from roofline.statements import Assumption
@@ -304,7 +304,7 @@ class _Search:
                 steps.append(step)
                 continue
             made = choice.result
-            axes = tuple(Axis(label, shard) for label, shard in zip(made.labels, made.shards, strict=True))
+            axes = tuple(TensorDim(label, shard) for label, shard in zip(made.labels, made.shards, strict=True))
             written = step.output.dtype + made.text(self.show)
             output = replace(step.output, axes=axes, unreduced=made.unreduced, written=written)
             steps.append(replace(step, output=output, laid_out=True))

@@ -104,7 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """Entry point of the installed command."""
+    import gc
+
     from roofline.cli.encoding import never_fail
 
+    gc.set_threshold(500_000, 20, 20)  # loading modules makes no garbage: looking for it takes a twentieth of a command
     never_fail()
     sys.exit(main())

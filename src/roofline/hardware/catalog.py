@@ -28,7 +28,7 @@ from roofline.errors import HardwareError, did_you_mean
 from roofline.hardware.checks import doubtful_figures
 from roofline.hardware.machine import Machine
 from roofline.hardware.schema import build_chip, build_system, check_file, names_of
-from roofline.hardware.toml_fields import Place, is_text_list
+from roofline.hardware.toml_fields import FieldPath, is_text_list
 
 CATALOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalog")
 
@@ -60,10 +60,19 @@ def user_file(name: str) -> str:
     return os.path.join(home, "roofline", name)
 
 
-class Index(NamedTuple):
-    """``chips`` maps a key to its file, ``aliases`` a squashed name to a key, ``match`` a device name to a key.
+class ChipSummary(NamedTuple):
+    """What the index says of a chip: enough to choose among all of them without reading their files."""
 
-    ``systems`` maps the key of a system to its file, ``system_aliases`` a squashed name to such a key.
+    key: str
+    name: str
+    vendor: str
+    capacities: Mapping[str, float]
+
+
+class Index(NamedTuple):
+    """``chips`` maps a key to its file, ``aliases`` a normalised name to a key, ``match`` a device name to a key.
+
+    ``systems`` maps the key of a system to its file, ``system_aliases`` a normalised name to such a key.
     """
 
     chips: Mapping[str, str]
@@ -71,6 +80,7 @@ class Index(NamedTuple):
     match: Mapping[str, str]
     systems: Mapping[str, str]
     system_aliases: Mapping[str, str]
+    summaries: Mapping[str, tuple[str, str, Mapping[str, float]]]
 
     def key(self, name: str) -> str | None:
         """Return the key of the chip called ``name``, or None."""
@@ -92,7 +102,18 @@ def read_index() -> Index:
     """Read the shipped index, once."""
     with open(os.path.join(CATALOG, INDEX), encoding="utf-8") as handle:
         data: dict[str, Any] = json.load(handle)
-    return Index(data["chips"], data["aliases"], data["match"], data["systems"], data["system_aliases"])
+    return Index(
+        data["chips"], data["aliases"], data["match"], data["systems"], data["system_aliases"], data["summaries"]
+    )
+
+
+def summaries() -> list[ChipSummary]:
+    """List the shipped chips with their capacities, from the index alone.
+
+    >>> next(chip for chip in summaries() if chip.key == "h100").capacities["hbm"]
+    84942979072.0
+    """
+    return [ChipSummary(key, *rest) for key, rest in read_index().summaries.items()]
 
 
 def chip_of_device(name: str) -> str | None:
@@ -132,8 +153,11 @@ def make_index(machines: Iterable[Machine], systems: Iterable[Machine] = ()) -> 
     chips: dict[str, str] = {}
     aliases: dict[str, str] = {}
     match: dict[str, str] = {}
+    summaries: dict[str, Any] = {}
     for machine in machines:
         chips[machine.key] = os.path.basename(machine.file)
+        capacities = {memory.name: memory.capacity.value for memory in machine.memories if memory.capacity}
+        summaries[machine.key] = [machine.name, machine.vendor, capacities]
         for name in (machine.key, machine.name, *machine.aliases):
             _claim(aliases, normalise(name), machine.key, "name")
         for pattern in machine.match:
@@ -150,6 +174,7 @@ def make_index(machines: Iterable[Machine], systems: Iterable[Machine] = ()) -> 
         "chips": chips,
         "aliases": dict(sorted(aliases.items())),
         "match": match,
+        "summaries": summaries,
         "systems": system_files,
         "system_aliases": dict(sorted(system_aliases.items())),
     }
@@ -169,11 +194,11 @@ def write_index(folder: str = CATALOG) -> None:
         handle.write("\n")
 
 
-class Layer(NamedTuple):
+class CatalogLayer(NamedTuple):
     """One parsed file: its chips and systems as they stand, and where it is."""
 
     chips: Mapping[str, dict[str, Any]]
-    place: Place
+    place: FieldPath
     family: str
     systems: Mapping[str, dict[str, Any]]
 
@@ -191,7 +216,7 @@ class Layer(NamedTuple):
         return next((k for k, raw in self.systems.items() if squashed in map(normalise, names_of(k, raw))), None)
 
 
-def read_layer(path: str) -> Layer:
+def read_layer(path: str) -> CatalogLayer:
     """Parse one file and check its head; a file that does not parse is an error naming the line."""
     import tomllib
 
@@ -208,10 +233,10 @@ def read_layer(path: str) -> Layer:
     except ValueError as error:
         raise HardwareError(f"{path}: does not read as TOML: {error}", hint="see https://toml.io") from None
     chips, place = check_file(data, path)
-    return Layer(chips, place, data.get("family", ""), data.get("system", {}))
+    return CatalogLayer(chips, place, data.get("family", ""), data.get("system", {}))
 
 
-def read_layers(files: Iterable[str | os.PathLike[str]]) -> list[Layer]:
+def read_layers(files: Iterable[str | os.PathLike[str]]) -> list[CatalogLayer]:
     """Read the user's files and the ``*.toml`` files of the user's folders, in order."""
     layers = []
     for item in [files] if isinstance(files, (str, os.PathLike)) else files:
@@ -229,7 +254,7 @@ def _inside(folder: str) -> list[str]:
 
 
 @cache
-def _shipped_layer(file: str) -> Layer:
+def _shipped_layer(file: str) -> CatalogLayer:
     return read_layer(os.path.join(CATALOG, file))
 
 
@@ -240,7 +265,7 @@ def shipped_chip(key: str) -> Machine:
     return _build(key, layer, [layer], ())
 
 
-def find_machine(name: str, layers: Sequence[Layer] = ()) -> Machine:
+def find_machine(name: str, layers: Sequence[CatalogLayer] = ()) -> Machine:
     """Build the chip called ``name`` from the user's layers or the shipped catalog.
 
     >>> find_machine("NVIDIA H100 SXM").name
@@ -276,7 +301,7 @@ _KINDS = {"gpu": "", "cuda": " --filter nvidia", "rocm": " --filter amd"}
 _HERE = ("cpu", "local", "localhost", "here", "host")
 
 
-def unknown_chip(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
+def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareError:
     """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
     if os.path.isdir(os.path.expanduser(name)):
         return HardwareError(f"{name!r} is a folder", hint="lay its files over the catalog with --chips (files=)")
@@ -314,7 +339,7 @@ def unknown_chip(name: str, layers: Sequence[Layer] = ()) -> HardwareError:
     return HardwareError(f"unknown chip {name!r}", hint=hint)
 
 
-def _several(name: str, layers: Sequence[Layer]) -> str:
+def _several(name: str, layers: Sequence[CatalogLayer]) -> str:
     """Say how ``8xH100``, ``h100 x 8``, ``v5e-16`` or ``h100,a100`` is written, where that is meant."""
     if "," in name and all(normalise(part) in read_index().aliases for part in name.split(",")):
         return f"chips are named one by one: {' and '.join(repr(part.strip()) for part in name.split(','))}"
@@ -331,7 +356,7 @@ def _several(name: str, layers: Sequence[Layer]) -> str:
     return f"several chips stand behind a colon: '{key}:{count.lower().replace('×', 'x')}'"
 
 
-def _from_layers(key: str, layers: Sequence[Layer], chain: tuple[str, ...]) -> Machine:
+def _from_layers(key: str, layers: Sequence[CatalogLayer], chain: tuple[str, ...]) -> Machine:
     """Build ``key`` from the topmost of ``layers`` that defines it, else from the shipped catalog."""
     for position in range(len(layers) - 1, -1, -1):
         if key in layers[position].chips:
@@ -341,7 +366,7 @@ def _from_layers(key: str, layers: Sequence[Layer], chain: tuple[str, ...]) -> M
     raise unknown_chip(key, layers)
 
 
-def _base(key: str, layers: Sequence[Layer]) -> Machine | None:
+def _base(key: str, layers: Sequence[CatalogLayer]) -> Machine | None:
     """The chip that a chip of the user's builds on or stands in for, if any."""
     parent = next((layer.chips[key].get("inherits") for layer in reversed(layers) if key in layer.chips), None)
     if parent is not None and normalise(parent) != normalise(key):
@@ -350,7 +375,7 @@ def _base(key: str, layers: Sequence[Layer]) -> Machine | None:
     return shipped_chip(key) if key in read_index().chips else None
 
 
-def _build(key: str, layer: Layer, layers: Sequence[Layer], chain: tuple[str, ...]) -> Machine:
+def _build(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer], chain: tuple[str, ...]) -> Machine:
     raw = layer.chips[key]
     place = layer.place.at("chip", key)
     parent = raw.get("inherits")
@@ -361,7 +386,7 @@ def _build(key: str, layer: Layer, layers: Sequence[Layer], chain: tuple[str, ..
     return build_chip(key, raw, place, family=layer.family, parent=_parent(parent, key, place, layers, chain))
 
 
-def _build_system(key: str, layer: Layer, layers: Sequence[Layer]) -> Machine:
+def _build_system(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer]) -> Machine:
     """Build a system from its layer; the chip it is made of is looked up like any other name."""
 
     def chip_named(name: str) -> Machine:
@@ -376,7 +401,7 @@ def _build_system(key: str, layer: Layer, layers: Sequence[Layer]) -> Machine:
     return build_system(key, layer.systems[key], place, chip_named)
 
 
-def _parent(name: str, key: str, place: Place, layers: Sequence[Layer], chain: tuple[str, ...]) -> Machine:
+def _parent(name: str, key: str, place: FieldPath, layers: Sequence[CatalogLayer], chain: tuple[str, ...]) -> Machine:
     """Find what a chip inherits from: in its own layer and those below, or below only where it names itself."""
     squashed = normalise(name)
     below = layers[:-1] if squashed == normalise(key) else layers

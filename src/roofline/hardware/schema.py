@@ -50,7 +50,7 @@ from roofline.hardware.machine import (
 )  # fmt: skip
 from roofline.hardware.toml_fields import (
     FIGURE_KEYS,
-    Place,
+    FieldPath,
     by_dtype,
     count_of,
     curve_of,
@@ -114,16 +114,16 @@ _SYSTEM_KEYS = ("name", "chip", "aliases", "notes", "link")
 _Part = TypeVar("_Part", Unit, Memory, Link)
 
 
-def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, Any]], Place]:
+def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, Any]], FieldPath]:
     """Check the head of a parsed file; return its chips as they stand and the place to build them from."""
-    place = Place(file, "", {})
+    place = FieldPath(file, "", {})
     known_keys(data, _FILE_KEYS, place)
     if data.get("schema", SCHEMA) != SCHEMA or isinstance(data.get("schema"), bool):
         place.at("schema").fail(f"is {data['schema']!r}", f"this version reads schema = {SCHEMA}")
     sources = {
         name: source_text(value, place.at("sources", name)) for name, value in table_of(data, "sources", place).items()
     }
-    place = Place(file, "", sources)
+    place = FieldPath(file, "", sources)
     text_of(data, "family", place)
     chips, systems = table_of(data, "chip", place), table_of(data, "system", place)
     if not chips and not systems:
@@ -135,7 +135,7 @@ def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, 
 
 
 def build_chip(
-    key: str, raw: Mapping[str, Any], place: Place, *, family: str = "", parent: Machine | None = None
+    key: str, raw: Mapping[str, Any], place: FieldPath, *, family: str = "", parent: Machine | None = None
 ) -> Machine:
     """Make the Machine of one chip; ``parent`` is what it inherits from, and fills in what is not said."""
     known_keys(raw, _CHIP_KEYS, place)
@@ -173,7 +173,7 @@ def build_chip(
     return machine
 
 
-def _unit(name: str, raw: Mapping[str, Any], place: Place, kinds: Mapping[str, str]) -> Unit:
+def _unit(name: str, raw: Mapping[str, Any], place: FieldPath, kinds: Mapping[str, str]) -> Unit:
     lone = next((key for key in raw if key not in _UNIT_KEYS and dtypes.peak_name(key)), "")
     if lone:
         place.fail(f"unknown key {lone!r}", f"a peak is written peak.{lone}")
@@ -197,7 +197,7 @@ def _unit(name: str, raw: Mapping[str, Any], place: Place, kinds: Mapping[str, s
     )
 
 
-def _memory(raw: Mapping[str, Any], place: Place) -> Memory:
+def _memory(raw: Mapping[str, Any], place: FieldPath) -> Memory:
     known_keys(raw, _MEMORY_KEYS, place)
     name = text_of(raw, "level", place).lower()
     if not name:
@@ -218,20 +218,20 @@ def _memory(raw: Mapping[str, Any], place: Place) -> Memory:
     )
 
 
-def links_of(raw: Mapping[str, Any], place: Place) -> tuple[Link, ...]:
+def links_of(raw: Mapping[str, Any], place: FieldPath) -> tuple[Link, ...]:
     """Read the links of a chip or of a system, each name once."""
     links = tuple(_link(table, place.at(f"link[{i}]")) for i, table in list_of_tables(raw, "link", place))
     _once("link", [link.name for link in links], place)
     return links
 
 
-def _once(what: str, names: list[str], place: Place) -> None:
+def _once(what: str, names: list[str], place: FieldPath) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         place.fail(f"lists the {what} {twice!r} twice", "join the two tables")
 
 
-def _link(raw: Mapping[str, Any], place: Place) -> Link:
+def _link(raw: Mapping[str, Any], place: FieldPath) -> Link:
     known_keys(raw, _LINK_KEYS, place)
     name = text_of(raw, "name", place).lower()
     if not name:
@@ -261,21 +261,21 @@ def _link(raw: Mapping[str, Any], place: Place) -> Link:
     )
 
 
-def _sizes(raw: Mapping[str, Any], key: str, place: Place) -> tuple[int, ...]:
+def _sizes(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[int, ...]:
     sizes = raw.get(key, [])
     if not isinstance(sizes, list) or any(not is_count(a) for a in sizes):
         place.at(key).fail(f"is {sizes!r}", "expected whole numbers of at least 1, such as [16, 16]")
     return tuple(sizes)
 
 
-def _rule(raw: Mapping[str, Any], key: str, known: Iterable[str], place: Place) -> str:
+def _rule(raw: Mapping[str, Any], key: str, known: Iterable[str], place: FieldPath) -> str:
     rule = text_of(raw, key, place)
     if rule and rule not in known:
         place.at(key).fail(f"is {rule!r}", suggest(rule, known, what="rules"))
     return rule
 
 
-def _prices(raw: Mapping[str, Any], place: Place) -> Mapping[str, Figure]:
+def _prices(raw: Mapping[str, Any], place: FieldPath) -> Mapping[str, Figure]:
     prices = {}
     for name in table_of(raw, "price", place):
         figure = figure_of(table_of(raw, "price", place), name, "USD/h", place.at("price"), {})
@@ -284,7 +284,7 @@ def _prices(raw: Mapping[str, Any], place: Place) -> Mapping[str, Figure]:
     return Frozen(prices)
 
 
-def _alternates(raw: Mapping[str, Any], place: Place) -> tuple[Alternate, ...]:
+def _alternates(raw: Mapping[str, Any], place: FieldPath) -> tuple[Alternate, ...]:
     found = []
     for i, table in list_of_tables(raw, "alternates", place):
         here = place.at(f"alternates[{i}]")
@@ -305,7 +305,7 @@ def _unit_of(of: str) -> str:
     return known.get(last, "" if ".achievable" in of else "FLOP/s")
 
 
-def _tile(raw: Mapping[str, Any], place: Place) -> tuple[int, int] | None:
+def _tile(raw: Mapping[str, Any], place: FieldPath) -> tuple[int, int] | None:
     if "tile" not in raw:
         return None
     tile = raw["tile"]
@@ -314,7 +314,7 @@ def _tile(raw: Mapping[str, Any], place: Place) -> tuple[int, int] | None:
     return tile[0], tile[1]
 
 
-def build_system(key: str, raw: Mapping[str, Any], place: Place, chip_named: Callable[[str], Machine]) -> Machine:
+def build_system(key: str, raw: Mapping[str, Any], place: FieldPath, chip_named: Callable[[str], Machine]) -> Machine:
     """Make the Machine of a system's chip, joined by the system's links."""
     known_keys(raw, _SYSTEM_KEYS, place)
     name = text_of(raw, "chip", place)

@@ -121,7 +121,7 @@ def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> 
     return catalog.find_machine(name.strip(), layers), *_shape(written if ":" in text else None, text)
 
 
-def _chip_in(layer: catalog.Layer, name: str | None) -> str:
+def _chip_in(layer: catalog.CatalogLayer, name: str | None) -> str:
     """Choose the chip or system of a file named as a target: the one asked for, or the only one."""
     keys: Sequence[str] = [*layer.chips, *layer.systems]
     file = layer.place.file

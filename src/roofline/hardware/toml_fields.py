@@ -1,6 +1,6 @@
 """Reading one key of a parsed TOML table, with errors that name the file, the place in it and the fix.
 
->>> place = Place("my.toml", "chip.x", {})
+>>> place = FieldPath("my.toml", "chip.x", {})
 >>> figure("3.35 TB/s", "B/s", place.at("bandwidth"), {}).value
 3350000000000.0
 >>> figure(-1, "B/s", place.at("bandwidth"), {})
@@ -24,7 +24,7 @@ BASES = ("spec", "derived", "measured", "table", "given")
 FIGURE_KEYS = ("value", "source", "basis", "note", "date")
 
 
-class Place:
+class FieldPath:
     """Where in which file: made longer on the way down, shown when something is wrong."""
 
     __slots__ = ("file", "path", "sources")
@@ -34,9 +34,9 @@ class Place:
         self.path = path
         self.sources = sources
 
-    def at(self, *keys: object) -> Place:
+    def at(self, *keys: object) -> FieldPath:
         """Go down to a key."""
-        return Place(self.file, ".".join(filter(None, (self.path, *map(str, keys)))), self.sources)
+        return FieldPath(self.file, ".".join(filter(None, (self.path, *map(str, keys)))), self.sources)
 
     def fail(self, message: str, hint: str = "") -> NoReturn:
         """Raise with the file and the path in front."""
@@ -45,7 +45,7 @@ class Place:
         )
 
 
-def figure(raw: Any, unit: str, place: Place, defaults: Mapping[str, str], *, most: float | None = None) -> Figure:
+def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *, most: float | None = None) -> Figure:
     """Read one figure: a number, text with a unit, or a table around either."""
     extra: Mapping[str, Any] = {}
     if isinstance(raw, dict):
@@ -75,14 +75,26 @@ def figure(raw: Any, unit: str, place: Place, defaults: Mapping[str, str], *, mo
 
 
 def figure_of(
-    raw: Mapping[str, Any], key: str, unit: str, place: Place, defaults: Mapping[str, str], *, most: float | None = None
+    raw: Mapping[str, Any],
+    key: str,
+    unit: str,
+    place: FieldPath,
+    defaults: Mapping[str, str],
+    *,
+    most: float | None = None,
 ) -> Figure | None:
     """Read the figure under ``key``, or None where there is none."""
     return figure(raw[key], unit, place.at(key), defaults, most=most) if key in raw else None
 
 
 def by_dtype(
-    raw: Mapping[str, Any], key: str, unit: str, place: Place, defaults: Mapping[str, str], *, most: float | None = None
+    raw: Mapping[str, Any],
+    key: str,
+    unit: str,
+    place: FieldPath,
+    defaults: Mapping[str, str],
+    *,
+    most: float | None = None,
 ) -> Mapping[str, Figure]:
     """Read a table of figures by dtype, such as ``peak``."""
     table = table_of(raw, key, place)
@@ -100,14 +112,14 @@ def by_dtype(
     return Frozen(found)
 
 
-def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: Place) -> None:
+def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: FieldPath) -> None:
     """Stop at the first key the schema does not know."""
     for key in raw:
         if key not in known:
             place.fail(f"unknown key {key!r}", suggest(key, known, what="keys", limit=20))
 
 
-def defaults_of(raw: Mapping[str, Any], place: Place) -> Mapping[str, str]:
+def defaults_of(raw: Mapping[str, Any], place: FieldPath) -> Mapping[str, str]:
     """Read the source, basis and note that hold for all figures of a table."""
     source = text_of(raw, "source", place)
     found = {
@@ -120,7 +132,7 @@ def defaults_of(raw: Mapping[str, Any], place: Place) -> Mapping[str, str]:
     return found
 
 
-def source_text(value: Any, place: Place) -> str:
+def source_text(value: Any, place: FieldPath) -> str:
     """Read one entry of ``[sources]``: a text, or a table of title and address."""
     if isinstance(value, str):
         return value
@@ -130,7 +142,7 @@ def source_text(value: Any, place: Place) -> str:
     return ", ".join(str(value[key]) for key in ("title", "url") if key in value)
 
 
-def date_of(raw: Mapping[str, Any], place: Place) -> str:
+def date_of(raw: Mapping[str, Any], place: FieldPath) -> str:
     """Read a date: text, or one of TOML's own."""
     value = raw.get("date", "")
     if hasattr(value, "isoformat"):
@@ -138,26 +150,26 @@ def date_of(raw: Mapping[str, Any], place: Place) -> str:
     return str(expect(value, str, "text or a date", place.at("date")))
 
 
-def plain_name(name: str, place: Place) -> None:
+def plain_name(name: str, place: FieldPath) -> None:
     """Stop at a name that could not be typed on a command line."""
     if not name.replace("_", "").replace("-", "").isalnum():
         place.fail(f"is {name!r}", "a name is letters, digits, '_' and '-'")
 
 
-def expect(value: Any, kind: type | tuple[type, ...], what: str, place: Place) -> Any:
+def expect(value: Any, kind: type | tuple[type, ...], what: str, place: FieldPath) -> Any:
     """Return a value of the wanted kind, or say what was expected."""
     if not isinstance(value, kind):
         place.fail(f"is {value!r:.60}", f"expected {what}")
     return value
 
 
-def text_of(raw: Mapping[str, Any], key: str, place: Place) -> str:
+def text_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> str:
     """Read a text; nothing is the empty text."""
     value = raw.get(key, "")
     return str(expect(value, str, "text", place.at(key)))
 
 
-def texts_of(raw: Mapping[str, Any], key: str, place: Place) -> tuple[str, ...]:
+def texts_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[str, ...]:
     """Read a list of texts; nothing is the empty one."""
     value = raw.get(key, [])
     if not is_text_list(value):
@@ -170,7 +182,7 @@ def is_text_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def flag_of(raw: Mapping[str, Any], key: str, place: Place, default: bool) -> bool:
+def flag_of(raw: Mapping[str, Any], key: str, place: FieldPath, default: bool) -> bool:
     """Read true or false."""
     return bool(expect(raw.get(key, default), bool, "true or false", place.at(key)))
 
@@ -180,7 +192,7 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10**12
 
 
-def count_of(raw: Mapping[str, Any], key: str, place: Place) -> int | None:
+def count_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> int | None:
     """Read a whole number of at least 1, or None where there is none."""
     if key not in raw:
         return None
@@ -189,7 +201,7 @@ def count_of(raw: Mapping[str, Any], key: str, place: Place) -> int | None:
     return int(raw[key])
 
 
-def curve_of(raw: Mapping[str, Any], key: str, place: Place) -> tuple[tuple[float, float], ...]:
+def curve_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[tuple[float, float], ...]:
     """Read a list of pairs of figures above 0, the first ones rising; nothing is the empty one."""
     listed = raw.get(key, [])
     hint = 'expected pairs of bytes and B/s with rising bytes, such as [[32768, 4e11], ["1 MiB", "200 GB/s"]]'
@@ -204,19 +216,19 @@ def curve_of(raw: Mapping[str, Any], key: str, place: Place) -> tuple[tuple[floa
     return curve
 
 
-def table_of(raw: Mapping[str, Any], key: str, place: Place) -> dict[str, Any]:
+def table_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> dict[str, Any]:
     """Read a table; nothing is the empty one."""
     value = raw.get(key, {})
     return value if isinstance(value, dict) else expect(value, dict, "a table", place.at(key))
 
 
-def tables_of(raw: Mapping[str, Any], key: str, place: Place) -> Iterable[tuple[str, dict[str, Any]]]:
+def tables_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> Iterable[tuple[str, dict[str, Any]]]:
     """Read a table of tables, name by name."""
     outer = table_of(raw, key, place)
     return [(name, table_of(outer, name, place.at(key))) for name in outer]
 
 
-def list_of_tables(raw: Mapping[str, Any], key: str, place: Place) -> list[tuple[int, dict[str, Any]]]:
+def list_of_tables(raw: Mapping[str, Any], key: str, place: FieldPath) -> list[tuple[int, dict[str, Any]]]:
     """Read a list of tables with their positions."""
     value = raw.get(key, [])
     if not isinstance(value, list) or any(not isinstance(item, dict) for item in value):

@@ -26,7 +26,7 @@ Source of the method for the fewest chips: "How To Scale Your Model", chapter 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +35,8 @@ from roofline.answers import Answer
 from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
 from roofline.errors import HardwareError, InputError, SizeError
-from roofline.hardware import chip, chips
+from roofline.hardware import chip
+from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice, with_chips
 from roofline.hardware.rate import data_level
@@ -180,12 +181,10 @@ def _narrower(model: Model, options: Any, part: str, name: str) -> bool:
 def _roomier(machine: Machine, needed: float) -> str | None:
     """Of the catalog's chips with memory of this kind, the one with the least room that is enough; its maker first."""
     kind = data_level(machine).name
-    found: Sequence[tuple[bool, float, str]] = [
-        (other.vendor != machine.vendor, memory.capacity.value, other.name)
-        for other in chips()
-        if "announced" not in other.name
-        for memory in other.memories
-        if memory.name == kind and memory.capacity is not None and memory.capacity.value >= needed
+    found = [
+        (other.vendor != machine.vendor, other.capacities[kind], other.name)
+        for other in summaries()
+        if "announced" not in other.name and other.capacities.get(kind, 0.0) >= needed
     ]
     return min(found)[2] if found else None
 

@@ -44,7 +44,7 @@ from roofline.frozen import Frozen
 from roofline.notation.functions import FUNCTIONS, no_flag, usual_over
 from roofline.notation.result import broadcast, finish, match
 from roofline.notation.scope import Scope, Wanted, is_number, rename
-from roofline.notation.structure import Axis, CallNode, Dim, Shape, TensorNode
+from roofline.notation.structure import CallNode, Dim, Shape, TensorDim, TensorNode
 
 Rule = Callable[[Scope, CallNode, Sequence[Shape], Wanted], Shape]
 
@@ -243,10 +243,10 @@ def transpose(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     return finish(scope, call, shapes, given, wanted, unreduced=x.unreduced)
 
 
-def _permuted(scope: Scope, x: Shape, wanted: Wanted) -> tuple[Axis, ...] | None:
+def _permuted(scope: Scope, x: Shape, wanted: Wanted) -> tuple[TensorDim, ...] | None:
     """The operand's axes in the written order; numbers go by size, from the last dimension on."""
     free = list(reversed(x.axes))
-    found: list[Axis] = []
+    found: list[TensorDim] = []
     for dim in (wanted.output.dims if wanted.output else None) or ():
         for axis in free:
             if dim.name == axis.label or (is_number(axis.label) and scope.sizes.get(axis.label) == dim.size):
@@ -277,7 +277,7 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
         unreduced = _reduced(scope, call, x, axes, sharding)
     given = x.axes
     if call.function in ("AllGather", "AllToAll"):
-        given = tuple(Axis(a.label, tuple(s for s in a.shard if s not in axes)) for a in given)
+        given = tuple(TensorDim(a.label, tuple(s for s in a.shard if s not in axes)) for a in given)
     options = {}
     if call.function in _RESHARDING:
         target = targets or _written_target(scope, call, axes, wanted)
@@ -287,7 +287,7 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
         if call.function == "AllToAll":
             _check_all_to_all(scope, call, x, axes, target)
         options["dim"] = target
-        given = tuple(Axis(a.label, (*a.shard, *axes)) if a.label == target else a for a in given)
+        given = tuple(TensorDim(a.label, (*a.shard, *axes)) if a.label == target else a for a in given)
     compute, storage = scope.dtypes(shapes, call.span)
     return scope.add(
         "collective",
@@ -329,7 +329,7 @@ def _check_all_to_all(scope: Scope, call: CallNode, x: Shape, axes: tuple[str, .
 
 
 def _reduced(
-    scope: Scope, call: CallNode, x: Shape, axes: tuple[str, ...], sharding: dict[str, Axis]
+    scope: Scope, call: CallNode, x: Shape, axes: tuple[str, ...], sharding: dict[str, TensorDim]
 ) -> tuple[str, ...]:
     for axis in axes:
         if axis in sharding:
@@ -350,7 +350,9 @@ def _written_target(scope: Scope, call: CallNode, axes: tuple[str, ...], wanted:
     raise scope.fail(f"{call.function} needs the dimension to shard", call.span, f"as in {example}")
 
 
-def _collective_result(scope: Scope, call: CallNode, given: tuple[Axis, ...], wanted: Wanted) -> tuple[Axis, ...]:
+def _collective_result(
+    scope: Scope, call: CallNode, given: tuple[TensorDim, ...], wanted: Wanted
+) -> tuple[TensorDim, ...]:
     dims = wanted.output.dims if wanted.output else None
     if wanted.output is None or dims is None:
         return given
@@ -359,7 +361,7 @@ def _collective_result(scope: Scope, call: CallNode, given: tuple[Axis, ...], wa
     raise scope.fail(f"{call.function} gives {scope.show_axes(given)}", wanted.output.span, "write the result so")
 
 
-def _same_layout(scope: Scope, dim: Dim, axis: Axis) -> bool:
+def _same_layout(scope: Scope, dim: Dim, axis: TensorDim) -> bool:
     same = dim.name == axis.label if dim.name else scope.sizes.get(axis.label) == dim.size
     return same and set(dim.axes) == set(axis.shard)
 
@@ -386,7 +388,7 @@ def convolution(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: W
     channels = weights.axes[-1]
     if call.function == "conv_transpose" and options["groups"] != 1:
         size = scope.sizes.get(channels.label)
-        channels = Axis(scope.number(size * options["groups"] if size else None), channels.shard)
+        channels = TensorDim(scope.number(size * options["groups"] if size else None), channels.shard)
     return _windowed(scope, call, operands, (x.axes[0], *places, channels), options, wanted)
 
 
@@ -410,7 +412,7 @@ def _windowed(
     scope: Scope,
     call: CallNode,
     operands: Sequence[Shape],
-    given: tuple[Axis, ...],
+    given: tuple[TensorDim, ...],
     options: dict[str, Any],
     wanted: Wanted,
 ) -> Shape:
@@ -515,7 +517,9 @@ def _pair_labels(
     return [rename(shape, renamed) for shape in shapes]
 
 
-def _slide(scope: Scope, call: CallNode, axes: Sequence[Axis], window: Sequence[Any], options: Any) -> list[Axis]:
+def _slide(
+    scope: Scope, call: CallNode, axes: Sequence[TensorDim], window: Sequence[Any], options: Any
+) -> list[TensorDim]:
     """The spatial dimensions of a result: a window slides over each."""
     transposed = call.function == "conv_transpose"
     result = []
@@ -536,7 +540,7 @@ def _slide(scope: Scope, call: CallNode, axes: Sequence[Axis], window: Sequence[
         if out is not None and out < 1:
             message = f"a window of {k} does not fit a size of {size}"
             raise scope.fail(message, call.place("window"), "pad more, or take a smaller window")
-        result.append(Axis(scope.number(out), axis.shard))
+        result.append(TensorDim(scope.number(out), axis.shard))
     return result
 
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from roofline.errors import NotationError
 from roofline.notation.result import broadcast, match
 from roofline.notation.scope import Scope, Wanted, is_number, rename
-from roofline.notation.structure import Axis, BinaryNode, Shape, TensorNode
+from roofline.notation.structure import BinaryNode, Shape, TensorDim, TensorNode
 
 
 class _Paired(NamedTuple):
@@ -141,7 +141,7 @@ def _unequal(scope: Scope, node: BinaryNode, left: Shape, right: Shape, one: str
 
 def _result(
     scope: Scope, node: BinaryNode, paired: _Paired, wanted: Wanted
-) -> tuple[tuple[Axis, ...], tuple[str, ...], dict[str, str]]:
+) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
     """Find the axes of the result, the contracted labels, and labels that the written result renames."""
     if wanted.dims and wanted.output:
         return _written_result(scope, node, paired, wanted.output, wanted)
@@ -180,7 +180,7 @@ def _only_shared(scope: Scope, node: BinaryNode, paired: _Paired) -> str:
     raise scope.fail(f"{shapes} share {' and '.join(names)}, so what is contracted must be said", node.position, hint)
 
 
-def _kept(scope: Scope, paired: _Paired, contracted: Sequence[str]) -> tuple[Axis, ...]:
+def _kept(scope: Scope, paired: _Paired, contracted: Sequence[str]) -> tuple[TensorDim, ...]:
     """The result nobody wrote: what is left of the left operand, then of the right one."""
     left = [axis for axis in paired.left.axes if axis.label not in contracted]
     right = [axis for axis in paired.right.axes if axis.label not in contracted]
@@ -192,7 +192,7 @@ def _kept(scope: Scope, paired: _Paired, contracted: Sequence[str]) -> tuple[Axi
     return tuple(axes)
 
 
-def _matmul_order(scope: Scope, paired: _Paired, left: list[Axis], right: list[Axis]) -> list[Axis]:
+def _matmul_order(scope: Scope, paired: _Paired, left: list[TensorDim], right: list[TensorDim]) -> list[TensorDim]:
     """The axes as numpy.matmul orders them: batch (broadcast from the right), rows, columns."""
     rows = left[-1:] if len(paired.left.axes) > 1 else []
     columns = right[-1:] if len(paired.right.axes) > 1 else []
@@ -207,17 +207,17 @@ def _matmul_order(scope: Scope, paired: _Paired, left: list[Axis], right: list[A
 
 def _written_result(
     scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted
-) -> tuple[tuple[Axis, ...], tuple[str, ...], dict[str, str]]:
+) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
     dims = output.dims or ()
     if any(dim.name is None for dim in dims) or paired.numeric:
         return _numeric_result(scope, node, paired, output, wanted)
-    axes = tuple(Axis(dim.name or "", dim.axes) for dim in dims)
+    axes = tuple(TensorDim(dim.name or "", dim.axes) for dim in dims)
     return axes, _check_labels(scope, node, paired, axes, output), {}
 
 
 def _numeric_result(
     scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted
-) -> tuple[tuple[Axis, ...], tuple[str, ...], dict[str, str]]:
+) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
     """A written result with numbers: position by position where the default rule applies, else by size."""
     dims = output.dims or ()
     shared = [label for label in paired.left.labels if label in paired.right.labels]
@@ -240,7 +240,7 @@ def _numeric_result(
     return axes, _check_labels(scope, node, paired, axes, output), {}
 
 
-def _reordered(scope: Scope, given: Sequence[Axis], output: TensorNode) -> tuple[Axis, ...] | None:
+def _reordered(scope: Scope, given: Sequence[TensorDim], output: TensorNode) -> tuple[TensorDim, ...] | None:
     """The given axes in the written order, where the names are the same and the other sizes too."""
     dims = output.dims or ()
     free = [axis.label for axis in given]
@@ -251,23 +251,23 @@ def _reordered(scope: Scope, given: Sequence[Axis], output: TensorNode) -> tuple
             return None
         if dim.name:
             free.remove(dim.name)
-    axes: list[Axis] = []
+    axes: list[TensorDim] = []
     for dim in dims:
         label = dim.name or next((item for item in free if scope.sizes.get(item) == dim.size), None)
         if label is None:
             return None
         if dim.name is None:
             free.remove(label)
-        axes.append(Axis(label, dim.axes))
+        axes.append(TensorDim(label, dim.axes))
     return tuple(axes)
 
 
-def _by_size(scope: Scope, paired: _Paired, output: TensorNode) -> tuple[Axis, ...]:
+def _by_size(scope: Scope, paired: _Paired, output: TensorNode) -> tuple[TensorDim, ...]:
     """Give each number of the result to the first unused number of that size in the operands."""
     free = dict.fromkeys(label for label in (*paired.left.labels, *paired.right.labels) if label != paired.inner)
     for dim in output.dims or ():
         free.pop(dim.name or "", None)
-    axes: list[Axis] = []
+    axes: list[TensorDim] = []
     for dim in output.dims or ():
         label = dim.name
         if label is None:
@@ -276,12 +276,12 @@ def _by_size(scope: Scope, paired: _Paired, output: TensorNode) -> tuple[Axis, .
                 hint = "the numbers of a result are sizes of its operands"
                 raise scope.fail(f"no dimension of size {dim.size} is left for the result", dim.span, hint)
             free.pop(label)
-        axes.append(Axis(label, dim.axes))
+        axes.append(TensorDim(label, dim.axes))
     return tuple(axes)
 
 
 def _check_labels(
-    scope: Scope, node: BinaryNode, paired: _Paired, axes: Sequence[Axis], output: TensorNode
+    scope: Scope, node: BinaryNode, paired: _Paired, axes: Sequence[TensorDim], output: TensorNode
 ) -> tuple[str, ...]:
     """Check every label of a written result; return the contracted ones."""
     left, right = paired.left, paired.right

@@ -19,14 +19,14 @@ from typing import Any
 
 from roofline.errors import NotationError
 from roofline.notation.scope import Scope, Wanted, is_number, rename
-from roofline.notation.structure import Axis, CallNode, Shape, Span, TensorNode
+from roofline.notation.structure import CallNode, Shape, Span, TensorDim, TensorNode
 
 
 def finish(
     scope: Scope,
     call: CallNode,
     operands: Sequence[Shape],
-    given: Sequence[Axis],
+    given: Sequence[TensorDim],
     wanted: Wanted,
     *,
     typed_by: Sequence[Shape] = (),
@@ -63,8 +63,8 @@ def finish(
 
 
 def match(
-    scope: Scope, given: Sequence[Axis], wanted: Wanted, what: str, *, computed: Sequence[str] = ()
-) -> tuple[tuple[Axis, ...], dict[str, str]]:
+    scope: Scope, given: Sequence[TensorDim], wanted: Wanted, what: str, *, computed: Sequence[str] = ()
+) -> tuple[tuple[TensorDim, ...], dict[str, str]]:
     """Match the written result, position by position, with what an operation gives.
 
     Return the axes of the result and the labels to be replaced in the operands. ``computed`` labels are sizes
@@ -76,7 +76,7 @@ def match(
     wrong = scope.fail(f"{what} gives {scope.show_axes(given)}", node.span, "write the result so, or leave it out")
     if len(dims) != len(given):
         raise wrong
-    axes: list[Axis] = []
+    axes: list[TensorDim] = []
     renamed: dict[str, str] = {}
     for dim, axis in zip(dims, given, strict=True):
         label = axis.label
@@ -96,7 +96,7 @@ def match(
             else:
                 renamed[label] = dim.name
             label = dim.name
-        axes.append(Axis(label, dim.axes))
+        axes.append(TensorDim(label, dim.axes))
     _distinct(scope, axes, node)
     return tuple(axes), renamed
 
@@ -120,7 +120,7 @@ def _stands_in_inputs(scope: Scope, name: str) -> bool:
     return any(label == name for _, label in scope.places)
 
 
-def _distinct(scope: Scope, axes: Sequence[Axis], node: TensorNode) -> None:
+def _distinct(scope: Scope, axes: Sequence[TensorDim], node: TensorNode) -> None:
     seen: set[str] = set()
     for axis, dim in zip(axes, node.dims or (), strict=True):
         if axis.label in seen:
@@ -130,7 +130,7 @@ def _distinct(scope: Scope, axes: Sequence[Axis], node: TensorNode) -> None:
 
 def broadcast(
     scope: Scope, shapes: Sequence[Shape], wanted: Wanted, span: Span | int, what: str
-) -> tuple[list[Shape], tuple[Axis, ...]]:
+) -> tuple[list[Shape], tuple[TensorDim, ...]]:
     """Pair the dimensions of all operands; return them relabelled, and the axes of the result."""
     if wanted.dims and wanted.output and all(dim.name for dim in wanted.output.dims or ()):
         named = _by_written_labels(scope, shapes, wanted)
@@ -148,7 +148,7 @@ def broadcast(
     return operands, axes
 
 
-def _by_written_labels(scope: Scope, shapes: Sequence[Shape], wanted: Wanted) -> tuple[Axis, ...] | None:
+def _by_written_labels(scope: Scope, shapes: Sequence[Shape], wanted: Wanted) -> tuple[TensorDim, ...] | None:
     output = wanted.output
     if output is None or any(is_number(label) for shape in shapes for label in shape.labels):
         return None
@@ -165,10 +165,10 @@ def _by_written_labels(scope: Scope, shapes: Sequence[Shape], wanted: Wanted) ->
                 place = scope.place(shape, label, output.span)
                 hint = f"add {label} to the result, or sum over it first: sum_{label}(…)"
                 raise scope.fail(f"{label} stands in an operand and not in the result", place, hint)
-    return tuple(Axis(dim.name or "", dim.axes) for dim in dims)
+    return tuple(TensorDim(dim.name or "", dim.axes) for dim in dims)
 
 
-def _reordered(axes: Sequence[Axis], wanted: Wanted) -> tuple[Axis, ...] | None:
+def _reordered(axes: Sequence[TensorDim], wanted: Wanted) -> tuple[TensorDim, ...] | None:
     """Put the axes into the written order where the written names are the same set."""
     dims = wanted.output.dims if wanted.output else None
     by_label = {axis.label: axis for axis in axes}
@@ -178,8 +178,8 @@ def _reordered(axes: Sequence[Axis], wanted: Wanted) -> tuple[Axis, ...] | None:
 
 
 def _join(
-    scope: Scope, axes: tuple[Axis, ...], shape: Shape, span: Span | int, what: str
-) -> tuple[tuple[Axis, ...], dict[str, str]]:
+    scope: Scope, axes: tuple[TensorDim, ...], shape: Shape, span: Span | int, what: str
+) -> tuple[tuple[TensorDim, ...], dict[str, str]]:
     large, small = (axes, shape.axes) if len(axes) >= len(shape.axes) else (shape.axes, axes)
     within = {axis.label for axis in large}
     if all(axis.label in within for axis in small):
@@ -200,21 +200,21 @@ def _join(
         if label is None:
             raise _unlike(scope, axes, shape.axes, span, what, other.label, axis.label)
         renamed.update({old: label for old in (other.label, axis.label) if old != label})
-        joined[offset + position] = Axis(label, other.shard or axis.shard)
+        joined[offset + position] = TensorDim(label, other.shard or axis.shard)
     if len({axis.label for axis in joined}) != len(joined):
         raise _unlike(scope, axes, shape.axes, span, what)
     return tuple(joined), renamed
 
 
-def _with_shards(large: Sequence[Axis], small: Sequence[Axis]) -> tuple[Axis, ...]:
+def _with_shards(large: Sequence[TensorDim], small: Sequence[TensorDim]) -> tuple[TensorDim, ...]:
     shards = {axis.label: axis.shard for axis in small}
-    return tuple(axis if axis.shard else Axis(axis.label, shards.get(axis.label, ())) for axis in large)
+    return tuple(axis if axis.shard else TensorDim(axis.label, shards.get(axis.label, ())) for axis in large)
 
 
 def _unlike(
     scope: Scope,
-    left: Sequence[Axis],
-    right: Sequence[Axis],
+    left: Sequence[TensorDim],
+    right: Sequence[TensorDim],
     span: Span | int,
     what: str,
     one: str = "",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from roofline import dtypes
 from roofline.errors import DTypeError, NotationError
 from roofline.frozen import Frozen
-from roofline.notation.structure import Axis, Dim, Shape, Span, Step, TensorNode
+from roofline.notation.structure import Dim, Shape, Span, Step, TensorDim, TensorNode
 
 DEFAULT_DTYPE = "bf16"
 
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
         dims = self.output.dims if self.output else None
         if dims is None or len(dims) != len(output.axes):
             return ""
-        axes = [Axis(dim.name or str(dim.size), dim.axes) for dim in dims]
+        axes = [TensorDim(dim.name or str(dim.size), dim.axes) for dim in dims]
         return output.dtype + show_axes(axes, str, output.unreduced)
 
 
@@ -88,9 +88,9 @@ class Scope:
             self.sizes[label] = size
         return label
 
-    def axis(self, dim: Dim) -> Axis:
+    def axis(self, dim: Dim) -> TensorDim:
         """Turn a written dimension into an axis."""
-        return Axis(dim.name or self.number(dim.size), dim.axes)
+        return TensorDim(dim.name or self.number(dim.size), dim.axes)
 
     def assume(self, line: str) -> None:
         """Note, once, what was assumed."""
@@ -210,7 +210,7 @@ class Scope:
         """Write a label as a reader would: its name, or the number it stands for."""
         return str(self.sizes.get(label, "?")) if is_number(label) else label
 
-    def show_axes(self, axes: Sequence[Axis], unreduced: tuple[str, ...] = ()) -> str:
+    def show_axes(self, axes: Sequence[TensorDim], unreduced: tuple[str, ...] = ()) -> str:
         """Write dimensions as ``[B_X, 4096] {U_Y}``."""
         return show_axes(axes, self.show_label, unreduced)
 
@@ -242,7 +242,7 @@ class Scope:
         kind: str,
         function: str,
         inputs: Sequence[Shape],
-        axes: Sequence[Axis],
+        axes: Sequence[TensorDim],
         *,
         dtype: str,
         compute: str,
@@ -281,14 +281,14 @@ class Scope:
         )
         return output
 
-    def _labels_once(self, axes: Sequence[Axis], span: Span) -> None:
+    def _labels_once(self, axes: Sequence[TensorDim], span: Span) -> None:
         labels = [axis.label for axis in axes]
         for position, label in enumerate(labels):
             if label in labels[:position]:
                 hint = "give one of the two dimensions another name"
                 raise self.fail(f"{self.show_label(label)} stands twice in the result", span, hint)
 
-    def _axes_once(self, axes: Sequence[Axis], unreduced: tuple[str, ...], span: Span) -> None:
+    def _axes_once(self, axes: Sequence[TensorDim], unreduced: tuple[str, ...], span: Span) -> None:
         """Check that a mesh axis shards one dimension of a result at most."""
         used: dict[str, str] = {}
         for axis in axes:
@@ -305,10 +305,10 @@ class Scope:
                 raise self.fail(f"the result is a partial sum over {shard}, which shards its {shown}", span, hint)
 
 
-def _first_of_each(axes: Sequence[Axis]) -> list[Axis]:
+def _first_of_each(axes: Sequence[TensorDim]) -> list[TensorDim]:
     """Let a mesh axis shard one dimension, the first that it stands at.
 
-    >>> [axis.shard for axis in _first_of_each([Axis("S", ("Y",)), Axis("F", ("X", "Y"))])]
+    >>> [axis.shard for axis in _first_of_each([TensorDim("S", ("Y",)), TensorDim("F", ("X", "Y"))])]
     [('Y',), ('X',)]
     """
     taken: set[str] = set()
@@ -331,19 +331,19 @@ def is_number(label: str) -> bool:
 def rename(shape: Shape, labels: Mapping[str, str]) -> Shape:
     """Return the tensor with some labels replaced.
 
-    >>> rename(Shape("%1", "bf16", (Axis("#1"), Axis("D"))), {"#1": "B"}).labels
+    >>> rename(Shape("%1", "bf16", (TensorDim("#1"), TensorDim("D"))), {"#1": "B"}).labels
     ('B', 'D')
     """
     if not any(label in labels for label in shape.labels):
         return shape
-    axes = tuple(Axis(labels.get(axis.label, axis.label), axis.shard) for axis in shape.axes)
+    axes = tuple(TensorDim(labels.get(axis.label, axis.label), axis.shard) for axis in shape.axes)
     return replace(shape, axes=axes)
 
 
-def show_axes(axes: Sequence[Axis], show: Callable[[str], str], unreduced: tuple[str, ...] = ()) -> str:
+def show_axes(axes: Sequence[TensorDim], show: Callable[[str], str], unreduced: tuple[str, ...] = ()) -> str:
     """Write dimensions, each label by ``show``, with their mesh axes.
 
-    >>> show_axes([Axis("B", ("X", "Y")), Axis("D", ("data",))], str, ("Z",))
+    >>> show_axes([TensorDim("B", ("X", "Y")), TensorDim("D", ("data",))], str, ("Z",))
     '[B_XY, D_{data}] {U_Z}'
     """
     inside = ", ".join(show(axis.label) + _suffix(axis.shard) for axis in axes)

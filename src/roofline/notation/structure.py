@@ -103,7 +103,7 @@ class ProgramNode(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TensorDim:
     """One dimension of a resolved tensor.
 
     ``label`` is never empty: a written number gets a label of its own (``#1``, ``#2`` …) whose size stands in
@@ -126,7 +126,7 @@ class Shape:
 
     ident: str
     dtype: str
-    axes: tuple[Axis, ...]
+    axes: tuple[TensorDim, ...]
     source: str = "input"
     unreduced: tuple[str, ...] = ()
     written: str = ""

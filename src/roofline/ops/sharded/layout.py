@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.notation.scope import show_axes
-from roofline.notation.structure import Axis, Shape
+from roofline.notation.structure import Shape, TensorDim
 from roofline.sizes import Size, ceil_div, is_array, is_one, is_symbol, product
 
 #: The state of a mesh axis over which a tensor is a partial sum; no label is called so.
@@ -78,7 +78,9 @@ class Layout:
 
     def text(self, show: Callable[[str], str] = str) -> str:
         """Write it as ``[B_X, D] {U_Y}``, each label by ``show``."""
-        return show_axes([Axis(*pair) for pair in zip(self.labels, self.shards, strict=True)], show, self.unreduced)
+        return show_axes(
+            [TensorDim(*pair) for pair in zip(self.labels, self.shards, strict=True)], show, self.unreduced
+        )
 
     def __str__(self) -> str:
         return self.text()
