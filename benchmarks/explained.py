@@ -21,9 +21,9 @@ from roofline.hardware import chip
 from roofline.hardware.catalog import user_file
 from roofline.hardware.machine import Machine
 from roofline.measurement import read_machine_file
-from roofline.measurement.effects import Setting, threads_used
+from roofline.measurement.effects import RunSetting, threads_used
 from roofline.measurement.executors import Library, torch_library
-from roofline.measurement.samples import HELD_UP, SHARED, Summary
+from roofline.measurement.samples import HELD_UP, SHARED, SampleSummary
 from roofline.measurement.timing import point_of, time_step
 from roofline.notation import program
 
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for threads, family, dtype, line in points:
         label = f"{threads} {line}"
         [op] = question(line, on=one).ops()
-        summary, setting = Summary(**known[label]["summary"]), Setting(**known[label]["setting"])
+        summary, setting = SampleSummary(**known[label]["summary"]), RunSetting(**known[label]["setting"])
         roof = one if threads_used(op, threads) == 1 else all_threads
         point = point_of(op, roof, measured, setting, summary, "")
         told, clean = point.explained or 0.0, own(summary)
@@ -101,12 +101,12 @@ def keep_better(known: dict[str, Any], label: str, found: dict[str, Any]) -> Non
     """Keep the better of two rounds of a point: on its own cores before others, then the faster."""
 
     def rank(one: dict[str, Any]) -> tuple[bool, float]:
-        return not own(Summary(**one["summary"])), one["summary"]["value"]
+        return not own(SampleSummary(**one["summary"])), one["summary"]["value"]
 
     known[label] = min(known.get(label, found), found, key=rank)
 
 
-def own(summary: Summary) -> bool:
+def own(summary: SampleSummary) -> bool:
     """Whether a time was taken on cores of its own, by threads that ran."""
     return not summary.doubted((SHARED, HELD_UP))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from roofline.measurement.library import SHAPE_ROWS, SHAPE_SIDES
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
-from roofline.measurement.samples import Summary
+from roofline.measurement.samples import SampleSummary
 
 #: What a call of a product costs in the made-up library, in seconds.
 CALL = 2e-6
 
 
 def summary(value, clean=1.0, doubts=()):
-    return Summary(value, value * 0.99, value * 1.01, 15, clean, doubts)
+    return SampleSummary(value, value * 0.99, value * 1.01, 15, clean, doubts)
 
 
 def bandwidth(size, threads):

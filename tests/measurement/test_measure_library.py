@@ -13,7 +13,7 @@ from roofline.measurement import cpu, library, probes, processor
 from roofline.measurement.library import (
     NUMPY_FUNCTIONS,
     TORCH_FUNCTIONS,
-    Limit,
+    TimeLimit,
     library_probes,
     torch_functions,
     torch_shapes,
@@ -82,11 +82,11 @@ def test_shapes_that_take_too_long_are_left_out(monkeypatch):
     def taking(seconds):
         return lambda: now.__setitem__(0, now[0] + seconds)
 
-    limit = Limit()
+    limit = TimeLimit()
     assert limit.allows(1e6, taking(1e-3))
     assert limit.best == pytest.approx(1e9)
     assert not limit.allows(1e12, lambda: pytest.fail("it would take a quarter of an hour"))
-    assert not Limit().allows(1.0, taking(0.05))
+    assert not TimeLimit().allows(1.0, taking(0.05))
 
 
 def test_a_missing_large_shape_is_stood_for_by_the_largest_of_its_rows():
@@ -194,7 +194,7 @@ def test_what_a_library_cannot_do_here_is_left_out_and_told():
     def lacking():
         raise RuntimeError("could not create a primitive\nat gemm.cpp")
 
-    assert Limit().allows(1e6, lacking)
+    assert TimeLimit().allows(1e6, lacking)
     probes = [timed("library", "x", lacking, dtype="bf16"), timed("dispatch", "y", lambda: None)]
     assert sample(probes, rounds=1, windows=2, seconds=1e3)
     found = cpu.collect(probes, Conditions("x", "2026-01-01", 1, 1.0))

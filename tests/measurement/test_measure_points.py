@@ -25,7 +25,7 @@ from roofline.measurement import (
     timing,
     write_machine_file,
 )
-from roofline.measurement.effects import GRAIN, Setting, effects
+from roofline.measurement.effects import GRAIN, RunSetting, effects
 from roofline.measurement.executors import executor, numpy_library
 from roofline.measurement.points import Point
 from roofline.measurement.points_show import imported_table, split, table
@@ -45,7 +45,7 @@ def machine(tmp_path_factory):
 def explained(line, machine, **setting):
     [op] = build(program(line), {})
     [moved] = traffic([op])
-    chosen = Setting(**{"threads": 2, **setting})
+    chosen = RunSetting(**{"threads": 2, **setting})
     roof = with_choices(machine, over="warm" if chosen.warm else "main")
     return {effect.name: effect.seconds for effect in effects(op, moved, roof, made(), chosen)}
 
@@ -75,7 +75,7 @@ def test_a_format_without_a_table_runs_at_the_best_product(machine):
     bare = replace(made(), shapes=())
     [op] = build(program("fp32[1024, 1024] @ fp32[1024, 1024]"), {})
     [moved] = traffic([op])
-    found = {e.name: e.seconds for e in effects(op, moved, machine, bare, Setting(threads=2))}
+    found = {e.name: e.seconds for e in effects(op, moved, machine, bare, RunSetting(threads=2))}
     assert found["arithmetic"] == pytest.approx(2 * 1024**3 / 256e9)
     assert found["dispatch"] == 1e-6
 

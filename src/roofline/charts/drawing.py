@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from roofline.charts.axes import minor_ticks
-from roofline.charts.layout import Frame, Layout, layout, ridge_drop
+from roofline.charts.layout import ChartLayout, Frame, layout, ridge_drop
 from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification
 from roofline.charts.text import LINE_SPACING, SWATCH, SWATCH_GAP, Text
 from roofline.errors import InputError
@@ -126,7 +126,7 @@ def render(chart: Specification, ending: str, scale: float) -> bytes:
         return buffer.getvalue()
 
 
-def placed(chart: Specification) -> Layout:
+def placed(chart: Specification) -> ChartLayout:
     """The layout with the widths of the font it is drawn in: what a test of overlaps inspects."""
     with _settled():
         return layout(chart, measure)
@@ -221,7 +221,7 @@ def _figure(chart: Specification) -> Any:
     return figure
 
 
-def _grid(sheet: _Sheet, planned: Layout, chart: Specification) -> None:
+def _grid(sheet: _Sheet, planned: ChartLayout, chart: Specification) -> None:
     frame, theme = sheet.frame, sheet.theme
     left, right = frame.left, frame.left + frame.width
     bottom, top = frame.bottom, frame.bottom + frame.height

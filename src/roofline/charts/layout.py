@@ -84,7 +84,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ChartLayout:
     """The plotting area, the texts around it, and the labels in it, none of which overlap."""
 
     frame: Frame
@@ -103,7 +103,7 @@ class _Label:
     entry: KeyEntry | None = None
 
 
-def layout(chart: Specification, measure: Measure) -> Layout:
+def layout(chart: Specification, measure: Measure) -> ChartLayout:
     """Lay a chart out.
 
     Where a point's name finds no place, or too many names stand far from their points, the names become numbers,
@@ -123,7 +123,7 @@ def layout(chart: Specification, measure: Measure) -> Layout:
 
 def _labelled(
     chart: Specification, measure: Measure, key: Sequence[KeyEntry], names: Sequence[str]
-) -> tuple[Layout, bool]:
+) -> tuple[ChartLayout, bool]:
     """Move labels without a place to the key, which takes room from the others, until each stands here or there.
 
     It does not go well where one of ``names`` would have to move, or too many stand far from their points.
@@ -141,7 +141,7 @@ def _numbered(mark: Mark, names: Sequence[str]) -> Mark:
     return replace(mark, text=str(names.index(mark.text) + 1)) if isinstance(mark, Point) and mark.text else mark
 
 
-def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) -> tuple[Layout, list[KeyEntry]]:
+def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) -> tuple[ChartLayout, list[KeyEntry]]:
     """Lay out with this key and every label that is not in it; return also the entries of those without a place."""
     frame, texts, x_ticks, y_ticks = _surroundings(chart, measure, key)
     asked = [label for label in _labels(chart, frame, measure) if label.entry not in key]
@@ -160,7 +160,7 @@ def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) ->
     missing = dict.fromkeys(
         label.entry for label, c in zip(asked, found, strict=True) if c is None and label.entry is not None
     )
-    return Layout(frame, tuple(texts), labels, x_ticks, y_ticks), list(missing)
+    return ChartLayout(frame, tuple(texts), labels, x_ticks, y_ticks), list(missing)
 
 
 def _marked(chart: Specification) -> Iterator[Vertex]:

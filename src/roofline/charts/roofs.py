@@ -31,7 +31,7 @@ MOST_NUMBERED = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slope:
+class RoofSlope:
     """One memory level: attainable = intensity × bandwidth. ``series`` is its colour, ``dash`` its stroke."""
 
     machine: Machine
@@ -42,7 +42,7 @@ class Slope:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ceiling:
+class RoofCeiling:
     """The peak of one unit in one dtype; ``note`` is what had to be said about the choice."""
 
     machine: Machine
@@ -56,8 +56,8 @@ class Ceiling:
 class RidgePoint:
     """Where a slope meets a ceiling: the least intensity at which the ceiling can be reached."""
 
-    slope: Slope
-    ceiling: Ceiling
+    slope: RoofSlope
+    ceiling: RoofCeiling
     intensity: float
 
 
@@ -69,8 +69,8 @@ class Roof:
     """
 
     machine: Machine
-    slopes: tuple[Slope, ...]
-    ceilings: tuple[Ceiling, ...]
+    slopes: tuple[RoofSlope, ...]
+    ceilings: tuple[RoofCeiling, ...]
     series: int = 0
     dash: int = 0
 
@@ -101,7 +101,7 @@ def machine_roof(
     for answer in answers:
         for use in answer.uses:
             if use.quantity == "flops":
-                found.append(Ceiling(machine, use.resource, use.dtype, float(use.rate.value), use.rate.note))
+                found.append(RoofCeiling(machine, use.resource, use.dtype, float(use.rate.value), use.rate.note))
     if not found and not dtypes:
         found = [c for c in [_ceiling(machine, "bf16")] if c is not None]
     ceilings = {(c.unit, c.dtype): c for c in reversed(found)}
@@ -231,15 +231,15 @@ def unnumbered_ridges(points: Sequence[RidgePoint]) -> list[str]:
     return ["ridges in FLOP/B: " + ", ".join(f"{slope} {' '.join(found)}" for slope, found in by_slope.items())]
 
 
-def _ceiling(machine: Machine, wanted: str) -> Ceiling | None:
+def _ceiling(machine: Machine, wanted: str) -> RoofCeiling | None:
     place, _, dtype = wanted.rpartition("/")
     found = rate(machine, Key("flops", place or "matrix", dtype))
-    return None if found is None else Ceiling(machine, found.resource, found.dtype, float(found.value), found.note)
+    return None if found is None else RoofCeiling(machine, found.resource, found.dtype, float(found.value), found.note)
 
 
-def _slope(machine: Machine, name: str) -> Slope | None:
+def _slope(machine: Machine, name: str) -> RoofSlope | None:
     found = rate(machine, Key("bytes", name))
-    return None if found is None else Slope(machine, found.resource, float(found.value))
+    return None if found is None else RoofSlope(machine, found.resource, float(found.value))
 
 
 def _names(machines: Sequence[Machine]) -> str:

@@ -19,7 +19,7 @@ from roofline.errors import InputError
 from roofline.measurement.all_reduce import link_ceilings
 from roofline.measurement.probes import Progress, failures, reason
 from roofline.measurement.result import COLD, Ceiling, Conditions, Curve, Measurement
-from roofline.measurement.samples import Sample, Summary, summarise
+from roofline.measurement.samples import Sample, SampleSummary, summarise
 
 #: Something to enqueue on a device.
 Enqueue = Callable[[], object]
@@ -209,9 +209,9 @@ def _sample(device: Device, probes: Sequence[_Probe], progress: Progress | None)
 
 def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
     products: dict[str, Ceiling] = {}
-    curves: dict[str, list[tuple[float, Summary]]] = {}
+    curves: dict[str, list[tuple[float, SampleSummary]]] = {}
     kernels: dict[str, str] = {}
-    links: dict[str, list[tuple[float, Summary]]] = {}
+    links: dict[str, list[tuple[float, SampleSummary]]] = {}
     ceilings: list[Ceiling] = []
     for probe in probes:
         summary = summarise(probe.rounds, smaller_is_better=probe.unit in ("s", "link"))

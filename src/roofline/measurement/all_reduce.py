@@ -16,7 +16,7 @@ from typing import Any
 
 from roofline.errors import InputError, MissingExtraError
 from roofline.measurement.result import Ceiling
-from roofline.measurement.samples import Sample, Summary, summarise
+from roofline.measurement.samples import Sample, SampleSummary, summarise
 
 #: Bytes of the tensors: from what is all latency to what is all bandwidth.
 SIZES = tuple(2**power for power in range(10, 29, 3))
@@ -56,18 +56,44 @@ def all_reduce_times(devices: int, backend: str, sizes: Sequence[int]) -> list[l
     return taken
 
 
-def link_ceilings(name: str, kernel: str, points: Sequence[tuple[float, Summary]]) -> tuple[Ceiling, Ceiling]:
+def link_ceilings(name: str, kernel: str, points: Sequence[tuple[float, SampleSummary]]) -> tuple[Ceiling, Ceiling]:
     """Make the bandwidth and the latency of a link from times over sizes, with the spread of its largest message."""
     latency, bandwidth = fit_line([(size, summary.value) for size, summary in points])
     largest = points[-1][1]
     low, high = (bandwidth * largest.value / end for end in (largest.high, largest.low))
-    return (
-        Ceiling(name, "B/s", kernel, 1, Summary(bandwidth, low, high, largest.samples, largest.clean)),
-        Ceiling(f"{name} latency", "s", kernel, 1, Summary(latency, latency, latency, largest.samples, largest.clean)),
+    speed = SampleSummary(bandwidth, low, high, largest.samples, largest.clean)
+    delay = SampleSummary(latency, latency, latency, largest.samples, largest.clean)
+    return Ceiling(name, "B/s", kernel, 1, speed), Ceiling(f"{name} latency", "s", kernel, 1, delay)
+
+
+def fit_line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Fit (size in bytes, seconds) by time = latency + size ÷ bandwidth; both to nine digits.
+
+    >>> fit_line([(1e3, 2.01e-6), (1e6, 12e-6), (1e9, 10.002e-3)])
+    (2e-06, 100000000000.0)
+
+    Least squares of relative errors, Σ ((a + b·size)/seconds − 1)², so that small messages count as much as large
+    ones. A latency below zero is none. Raises :class:`~roofline.errors.InputError` for fewer than two sizes.
+    """
+    if len({size for size, _ in points}) < 2:
+        raise InputError("a latency and a bandwidth need times of at least two sizes")
+    inverse = [1 / seconds for _, seconds in points]
+    ratio = [size / seconds for size, seconds in points]
+    aa, ab, bb = (
+        sum(x * y for x, y in zip(*pair, strict=True))
+        for pair in ((inverse, inverse), (inverse, ratio), (ratio, ratio))
     )
+    a, b = sum(inverse), sum(ratio)
+    determinant = aa * bb - ab * ab
+    latency, slope = (a * bb - b * ab) / determinant, (aa * b - ab * a) / determinant
+    if latency < 0:
+        latency, slope = 0.0, b / bb
+    if slope <= 0:
+        raise InputError("larger messages take no longer: no bandwidth can be read off")
+    return float(f"{latency:.9g}"), float(f"{1 / slope:.9g}")
 
 
-def _summary(rounds: Sequence[Sequence[float]]) -> Summary:
+def _summary(rounds: Sequence[Sequence[float]]) -> SampleSummary:
     found = summarise([[Sample(s, (1.0,)) for s in one] for one in rounds], smaller_is_better=True)
     if found is None:
         raise InputError("no all-reduce was timed")

@@ -24,7 +24,7 @@ from roofline.measurement.processor import (
     usable,
 )
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
-from roofline.measurement.samples import SHARED_UNIT, Summary, summarise
+from roofline.measurement.samples import SHARED_UNIT, SampleSummary, summarise
 from roofline.measurement.threads import LibraryThreads, ThreadTeam, core_watch
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
@@ -174,7 +174,7 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
     skipped = 0
     ceilings: dict[tuple[str, str, int], Ceiling] = {}
     curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
-    tables: dict[tuple[str, str, int], list[tuple[float, float, Summary]]] = {}
+    tables: dict[tuple[str, str, int], list[tuple[float, float, SampleSummary]]] = {}
     for probe in probes:
         summary = summarise(
             probe.rounds, per_cycle=probe.per_cycle, clock=clock, smaller_is_better=probe.smaller_is_better

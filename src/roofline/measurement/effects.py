@@ -28,7 +28,7 @@ QUERY_BLOCKS, KEY_BLOCK = ((768, 256), (192, 64), (0, 32)), 512
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunSetting:
     """How an operation was run: threads, caches, output allocated anew or reused, weights reordered at each call.
 
     ``function`` is its name in the notation, ``result`` the format of what the library gave where the line has another.
@@ -54,7 +54,7 @@ class Setting:
         return ", ".join([*words, "weights packed at each call of a product"] if self.reordered else words)
 
 
-def effects(op: Op, moved: Work, machine: Machine, measured: Measurement, setting: Setting) -> tuple[Effect, ...]:
+def effects(op: Op, moved: Work, machine: Machine, measured: Measurement, setting: RunSetting) -> tuple[Effect, ...]:
     """Explain the time of an operation; ``machine`` is the measured one with the threads that can take part.
 
     ::
@@ -108,7 +108,7 @@ def _shaped(op: Op, table: ShapeTable, data: float, order: float) -> Iterator[Ef
     yield Effect("shape", max(0.0, rest - order), "what small and flat products lose, as measured at such shapes")
 
 
-def _order(op: Op, measured: Measurement, threads: int, setting: Setting) -> float:
+def _order(op: Op, measured: Measurement, threads: int, setting: RunSetting) -> float:
     """Time to read and write the weights once, where a call puts them in order."""
     weights = sum(float(tensor.capacity_bytes) for tensor in op.reads if tensor.role == "weight")
     copied = _copy_speed(measured, threads, 2 * weights) if weights and setting.reordered else None
@@ -228,7 +228,7 @@ def _data(op: Op, moved: Work, machine: Machine) -> float:
     return seconds
 
 
-def _new_pages(measured: Measurement, threads: int, setting: Setting) -> Iterator[Effect]:
+def _new_pages(measured: Measurement, threads: int, setting: RunSetting) -> Iterator[Effect]:
     fresh = measured.value("fresh pages", threads) or measured.value("fresh pages")
     if setting.new_bytes and fresh is not None:
         yield Effect("new pages", setting.new_bytes / fresh, "first touch of pages the system makes")

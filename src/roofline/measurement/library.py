@@ -157,7 +157,7 @@ def torch_shapes(torch: Any, threads: int, before: Callable[[], Any], quick: boo
     before()
     for dtype, kind in MODEL_DTYPES.items():
         for name, made in (("library", _products), ("library convolution", _convolutions)):
-            limit = Limit()
+            limit = TimeLimit()
             for rows, side, call, what in made(torch, getattr(torch, kind), quick):
                 flops = 2.0 * rows * side**2
                 if limit.allows(flops, call):
@@ -167,7 +167,7 @@ def torch_shapes(torch: Any, threads: int, before: Callable[[], Any], quick: boo
                     )  # fmt: skip
 
 
-class Limit:
+class TimeLimit:
     """Lets a shape through when it will not take too long, judging by the best rate of those before."""
 
     def __init__(self) -> None:

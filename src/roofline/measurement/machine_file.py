@@ -22,7 +22,7 @@ from roofline.hardware.catalog import user_file
 from roofline.hardware.machine import Machine
 from roofline.measurement.levels import Level
 from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement, ShapeTable
-from roofline.measurement.samples import Summary
+from roofline.measurement.samples import SampleSummary
 from roofline.quantity import format_quantity
 
 #: The chip that stands for all threads, the one for a single thread, and the one for an accelerator.
@@ -376,11 +376,11 @@ def _rows(data: dict[str, Any]) -> list[list[Any]]:
     return rows
 
 
-def _summary(figures: Sequence[Any], doubts: Sequence[str], clock: float | None = None) -> Summary:
+def _summary(figures: Sequence[Any], doubts: Sequence[str], clock: float | None = None) -> SampleSummary:
     value, low, high, samples, clean = figures
     if not all(0 < float(figure) < math.inf for figure in (value, low, high)):
         raise ValueError(f"{value}, {low} and {high}: figures are above 0")
-    return Summary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts), clock)
+    return SampleSummary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts), clock)
 
 
 class MeasuredMachine(NamedTuple):
@@ -439,7 +439,7 @@ def csv_rows(measured: Measurement) -> Iterator[dict[str, Any]]:
             yield {**told, "rows": count, "side": side, **_figures(summary)}
 
 
-def _figures(summary: Summary) -> dict[str, Any]:
+def _figures(summary: SampleSummary) -> dict[str, Any]:
     return {name: getattr(summary, name) for name in CSV_COLUMNS[-6:]}
 
 
@@ -458,14 +458,14 @@ def figure_toml(value: float, source: str, date: str, note: str = "") -> str:
     )
 
 
-def spread(summary: Summary) -> str:
+def spread(summary: SampleSummary) -> str:
     """Say the quartiles, on how many windows they rest, and how fast the cores went."""
     meanwhile = f", at {summary.clock / 1e9:.2f} GHz" if summary.clock else ""
     windows = f"{summary.samples} windows, {summary.clean:.0%} clean"
     return f"quartiles {summary.low:.4g} to {summary.high:.4g} of {windows}{meanwhile}"
 
 
-def numbers_toml(summary: Summary) -> str:
+def numbers_toml(summary: SampleSummary) -> str:
     """Write what a summary found as a list: value, quartiles, samples, share of clean windows."""
     return f"[{summary.value:.6g}, {summary.low:.6g}, {summary.high:.6g}, {summary.samples}, {summary.clean:.4f}]"
 

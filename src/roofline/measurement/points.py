@@ -18,7 +18,7 @@ from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
 from roofline.measurement.runs import Measured
-from roofline.measurement.samples import Summary
+from roofline.measurement.samples import SampleSummary
 
 #: A run may be this much above its roof before it is flagged: roofs are measured too.
 ABOVE = 1.02
@@ -59,7 +59,7 @@ class Point:
     effects: tuple[Effect, ...] = ()
     how: str = ""
     kind: str = ""
-    summary: Summary | None = None
+    summary: SampleSummary | None = None
 
     @property
     def fraction(self) -> float:

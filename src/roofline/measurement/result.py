@@ -10,7 +10,7 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.measurement.levels import Level, agreed_curve, extended_capacity, find_levels
-from roofline.measurement.samples import CHANGED, CONFIRMED, Summary, kind_of_doubt
+from roofline.measurement.samples import CHANGED, CONFIRMED, SampleSummary, kind_of_doubt
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 
@@ -36,7 +36,7 @@ class Ceiling:
     unit: str
     kernel: str
     threads: int
-    summary: Summary
+    summary: SampleSummary
     dtype: str = ""
     working_set: float | None = None
 
@@ -58,7 +58,7 @@ class Curve:
     name: str
     kernel: str
     threads: int
-    points: tuple[tuple[float, Summary], ...]
+    points: tuple[tuple[float, SampleSummary], ...]
 
     @property
     def cold(self) -> bool:
@@ -78,9 +78,9 @@ class ShapeTable:
     the side √(n·k) of the matrix they meet. Rates are measured at some shapes and read between them along straight
     lines in logarithms. Beyond the largest shape the rate stays; below the smallest the time does.
 
-    >>> from roofline.measurement.samples import Summary
+    >>> from roofline.measurement.samples import SampleSummary
     >>> rates = {(8, 64): 10e9, (8, 256): 40e9, (128, 64): 40e9, (128, 256): 160e9}
-    >>> points = tuple((*shape, Summary(rate, rate, rate, 9, 1.0)) for shape, rate in rates.items())
+    >>> points = tuple((*shape, SampleSummary(rate, rate, rate, 9, 1.0)) for shape, rate in rates.items())
     >>> table = ShapeTable("library", "fp32", "torch matmul", 1, points)
     >>> [round(table.rate(*shape) / 1e9) for shape in ((8, 64), (32, 128), (4096, 1024))]
     [10, 40, 160]
@@ -92,7 +92,7 @@ class ShapeTable:
     dtype: str
     kernel: str
     threads: int
-    points: tuple[tuple[float, float, Summary], ...]
+    points: tuple[tuple[float, float, SampleSummary], ...]
 
     @property
     def call(self) -> float:
@@ -282,7 +282,7 @@ class Measurement(Answer):
         doubted = [c for c in known if c.summary.doubted(CHANGED)]
         return len(doubted) > UNSTEADY * len(known)
 
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[SampleSummary]:
         """List the summaries of all ceilings, points and shapes."""
         return [
             *(ceiling.summary for ceiling in self.ceilings),
@@ -463,7 +463,7 @@ def _named_data(value: Any, *names: str) -> dict[str, Any]:
     return {name: None if (field := getattr(value, name)) == "" else field for name in names}
 
 
-def _summary_data(summary: Summary) -> dict[str, Any]:
+def _summary_data(summary: SampleSummary) -> dict[str, Any]:
     names = ("value", "low", "high", "samples", "clean", "confirmed")
     return {**_named_data(summary, *names), "doubts": list(summary.doubts)}
 
@@ -533,16 +533,16 @@ def _bandwidth(value: float) -> Amount:
     return Amount(value, "B/s", format_quantity(value, "B/s"))
 
 
-def _share(summary: Summary) -> str:
+def _share(summary: SampleSummary) -> str:
     return f"{summary.clean:.0%}"
 
 
-def _quartiles(summary: Summary, unit: str) -> str:
+def _quartiles(summary: SampleSummary, unit: str) -> str:
     """The quartiles, with their unit once where it is that of both.
 
-    >>> _quartiles(Summary(1.7e11, 1.59e11, 1.78e11, 9, 1.0), "FLOP/s")
+    >>> _quartiles(SampleSummary(1.7e11, 1.59e11, 1.78e11, 9, 1.0), "FLOP/s")
     '159 … 178 GFLOP/s'
-    >>> _quartiles(Summary(9.9e11, 9.9e11, 1e15, 9, 1.0), "FLOP/s")
+    >>> _quartiles(SampleSummary(9.9e11, 9.9e11, 1e15, 9, 1.0), "FLOP/s")
     '990 GFLOP/s … 1 PFLOP/s'
     """
     low, high = (_compact(value, unit) for value in (summary.low, summary.high))

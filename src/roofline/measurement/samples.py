@@ -83,7 +83,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SampleSummary:
     """What the samples of one kernel say.
 
     ``value`` is the median of the best round, ``low`` and ``high`` its quartiles, ``samples`` how many windows it
@@ -129,7 +129,7 @@ def summarise(
     per_cycle: float | None = None,
     clock: float | None = None,
     smaller_is_better: bool = False,
-) -> Summary | None:
+) -> SampleSummary | None:
     """Summarise the rounds of one kernel; None where nothing was sampled.
 
     ``per_cycle`` is the most that is possible in a cycle, of ``clock`` where the windows do not tell theirs.
@@ -169,7 +169,7 @@ def summarise(
     if max(usual, value) > ROUNDS_APART * min(usual, value):
         doubts.append(f"{ROUNDS_DIFFER}: from {value:.3g}, a quarter of them beyond {usual:.3g}")
     clean = sum(sample.clean for sample in everything) / len(everything)
-    return Summary(value, low, high, len(best), clean, tuple(doubts), alike[0].clock)
+    return SampleSummary(value, low, high, len(best), clean, tuple(doubts), alike[0].clock)
 
 
 class Standing(NamedTuple):

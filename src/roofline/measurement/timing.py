@@ -14,7 +14,7 @@ from roofline.bounds.question_mesh import names_in
 from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, with_choices
-from roofline.measurement.effects import Setting, effects, has_roof, threads_used
+from roofline.measurement.effects import RunSetting, effects, has_roof, threads_used
 from roofline.measurement.executors import Library, any_library, executor, result_format
 from roofline.measurement.machine_file import MeasuredMachine, this_machine
 from roofline.measurement.points import Point
@@ -22,7 +22,7 @@ from roofline.measurement.probes import Probe, sample, timed
 from roofline.measurement.processor import raised_priority
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import Measured, read_measured
-from roofline.measurement.samples import Sample, Summary, summarise
+from roofline.measurement.samples import Sample, SampleSummary, summarise
 from roofline.notation import program
 from roofline.notation.canonical import step_text
 from roofline.notation.structure import Step
@@ -98,7 +98,7 @@ def time_step(
     flush: Callable[[], Any] | None = None,
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
-) -> tuple[Setting, Summary]:
+) -> tuple[RunSetting, SampleSummary]:
     """Time one operation, its output allocated by every call; say how it was run. ``flush`` empties the caches.
 
     ``rounds`` of windows are taken in about so many ``seconds``.
@@ -112,7 +112,7 @@ def time_step(
         reason = str(error).strip().partition("\n")[0] or "no memory is left"
         raise InputError(f"{library.name} cannot run {step.text or step.function} here: {reason}") from None
     touched = new_bytes(call, 3 if summary.value < LONG else 1)
-    setting = Setting(
+    setting = RunSetting(
         threads=threads,
         warm=flush is None,
         reordered=True,
@@ -154,7 +154,9 @@ def run_function(
     return Point(point.run, point.bound, (), f"{'cold' if cold else 'warm'} caches", "", summary)
 
 
-def point_of(op: Op, machine: Machine, measured: Measurement, setting: Setting, summary: Summary, how: str) -> Point:
+def point_of(
+    op: Op, machine: Machine, measured: Measurement, setting: RunSetting, summary: SampleSummary, how: str
+) -> Point:
     """Make the point of one timed operation: its bound cold or warm, and what explains its time.
 
     Its result is in the format that the library gave, which is what was written.
@@ -177,7 +179,7 @@ def time_call(
     flush: Callable[[], Any] | None = None,
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
-) -> Summary:
+) -> SampleSummary:
     """Time a call by the statistics of :mod:`roofline.measurement.samples`; ``flush`` runs before every single one."""
     if flush is None:
         _warm_up(call)
