@@ -19,6 +19,7 @@ from typing import Any
 
 from roofline.charts.axes import minor_ticks
 from roofline.charts.layout import ChartLayout, Frame, layout, ridge_drop
+from roofline.charts.placement import Vertex
 from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification
 from roofline.charts.text import LINE_SPACING, SWATCH, SWATCH_GAP, Text
 from roofline.errors import InputError
@@ -196,6 +197,24 @@ class _Sheet:
         if clip:
             line.set_clip_path(self.clip)
 
+    def rectangle(self, corner: Vertex, width: float, height: float, color: str, *, zorder: int) -> None:
+        from matplotlib.patches import Rectangle
+
+        self.axes.add_patch(Rectangle(corner, width, height, facecolor=color, linewidth=0, zorder=zorder))
+
+    def marker(self, at: Vertex, shape: str, size: float, face: str, edge: str, edge_width: float, zorder: int) -> None:
+        self.path(
+            [at],
+            marker=shape,
+            markersize=size * POINTS_PER_PIXEL,
+            markerfacecolor=face,
+            markeredgecolor=edge,
+            markeredgewidth=edge_width,
+            linestyle="none",
+            clip=False,
+            zorder=zorder,
+        )
+
 
 def _figure(chart: Specification) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -240,29 +259,17 @@ def _grid(sheet: _Sheet, planned: ChartLayout, chart: Specification) -> None:
 
 
 def _region(sheet: _Sheet, region: Region) -> None:
-    from matplotlib.patches import Rectangle
-
     frame = sheet.frame
     low, high = max(region.x0, frame.x.limits[0]), min(region.x1, frame.x.limits[1])
     left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
-    wash = Rectangle(
-        (left, frame.bottom),
-        right - left,
-        frame.height,
-        facecolor=sheet.theme.regions[region.color],
-        linewidth=0,
-        zorder=0,
-    )
-    sheet.axes.add_patch(wash)
+    color = sheet.theme.regions[region.color]
+    sheet.rectangle((left, frame.bottom), right - left, frame.height, color, zorder=0)
 
 
 def _bar(sheet: _Sheet, bar: Bar) -> None:
-    from matplotlib.patches import Rectangle
-
     left, top = sheet.frame.at(bar.x0, bar.row + (1 - BAR_SHARE) / 2)
     right, bottom = sheet.frame.at(bar.x1, bar.row + (1 + BAR_SHARE) / 2)
-    corner, size = (left, bottom), (right - left, top - bottom)
-    sheet.axes.add_patch(Rectangle(corner, *size, facecolor=sheet.color(bar.series), linewidth=0, zorder=3))
+    sheet.rectangle((left, bottom), right - left, top - bottom, sheet.color(bar.series), zorder=3)
 
 
 def _line(sheet: _Sheet, line: Line) -> None:
@@ -291,34 +298,17 @@ def _point(sheet: _Sheet, point: Point) -> None:
         roof = sheet.frame.at(point.x, point.roof)
         sheet.path([here, roof], color=color, linewidth=0.9, linestyle=(0, (2, 1.6)), zorder=4)
         sheet.path([(roof[0] - 4, roof[1]), (roof[0] + 4, roof[1])], color=color, linewidth=1.1, zorder=4)
-    hollow = point.kind == "measured"
-    sheet.path(
-        [here],
-        marker=SHAPES[point.shape % len(SHAPES)],
-        markersize=7.5 * POINTS_PER_PIXEL,
-        markerfacecolor=background if hollow else color,
-        markeredgecolor=color if hollow else background,
-        markeredgewidth=1.2 if hollow else 0.8,
-        linestyle="none",
-        clip=False,
-        zorder=6,
-    )
+    shape = SHAPES[point.shape % len(SHAPES)]
+    if point.kind == "measured":
+        sheet.marker(here, shape, 7.5, background, color, 1.2, 6)
+    else:
+        sheet.marker(here, shape, 7.5, color, background, 0.8, 6)
 
 
 def _ridge(sheet: _Sheet, ridge: Ridge) -> None:
     color = sheet.color(ridge.series)
     sheet.path(ridge_drop(ridge, sheet.frame), color=color, linewidth=0.6, linestyle=(0, (1, 2.5)), zorder=2)
-    sheet.path(
-        [sheet.frame.at(ridge.x, ridge.y)],
-        marker="D",
-        markersize=5.0 * POINTS_PER_PIXEL,
-        markerfacecolor=sheet.theme.background,
-        markeredgecolor=color,
-        markeredgewidth=1.0,
-        linestyle="none",
-        clip=False,
-        zorder=5,
-    )
+    sheet.marker(sheet.frame.at(ridge.x, ridge.y), "D", 5.0, sheet.theme.background, color, 1.0, 5)
 
 
 def _text(sheet: _Sheet, text: Text, *, halo: bool) -> None:

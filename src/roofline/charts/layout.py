@@ -37,8 +37,8 @@ from roofline.charts.text import (
 
 MARKER = 11.0
 
-#: How far a label may stand from its point, in pixels.
-REACH = 160.0
+#: How far a label may stand from its point, and from its ridge, in pixels.
+REACH, RIDGE_REACH = 160.0, 70.0
 
 #: Names a chart may carry, and those of them that may stand away from their points, joined by a thin line.
 MOST_NAMES, MOST_LEADERS = 10, 4
@@ -244,20 +244,12 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
             yield _line_label(line, frame, measure)
     for point in chart.points:
         if point.text:
-            lines = tuple(point.text.split("\n"))
-            width, height = block(lines, TEXT, measure)
-            yield _Label(
-                Text(lines, 0, 0, TEXT, series=point.series, role="label"),
-                tuple(around(frame.at(point.x, point.y), width, height, reach=REACH)),
-                None if point.text.isdigit() else KeyEntry(point.text),
-            )
+            entry = None if point.text.isdigit() else KeyEntry(point.text)
+            yield _mark_label(point.text, frame.at(point.x, point.y), point.series, REACH, entry, measure)
     for ridge in chart.ridges:
         if ridge.text:
-            width, height = block((ridge.text,), TEXT, measure)
-            yield _Label(
-                Text((ridge.text,), 0, 0, TEXT, series=ridge.series, role="label"),
-                tuple(around(frame.at(ridge.x, ridge.y), width, height, reach=70.0)),
-                ridge_entry(ridge),
+            yield _mark_label(
+                ridge.text, frame.at(ridge.x, ridge.y), ridge.series, RIDGE_REACH, ridge_entry(ridge), measure
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
@@ -269,6 +261,13 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
                 Text((bar.text,), 0, 0, TEXT, role="label"),
                 (Candidate(Box(x + GAP + width / 2, y, width, height), 0.0),),
             )
+
+
+def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntry | None, measure: Measure) -> _Label:
+    lines = tuple(text.split("\n"))
+    width, height = block(lines, TEXT, measure)
+    places = tuple(around(at, width, height, reach=reach))
+    return _Label(Text(lines, 0, 0, TEXT, series=series, role="label"), places, entry)
 
 
 def _line_label(line: Line, frame: Frame, measure: Measure) -> _Label:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from roofline.charts.axes import Axis, log_axis
 from roofline.charts.chart import Chart
+from roofline.charts.roofline_chart import run_point
 from roofline.charts.roofs import ceiling_line, machine_roof, slope_line
 from roofline.charts.specification import NEUTRAL, Line, Mark, Point, Ridge
 from roofline.errors import InputError
@@ -143,17 +144,7 @@ def _lines(
 def _points(points: Sequence[measured_points.Point]) -> Iterator[Point]:
     for number, point in enumerate(points):
         roof = point.run.flops / float(point.bound.lower)
-        yield Point(
-            point.run.name,
-            point.run.intensity,
-            point.run.rate,
-            roof,
-            "measured",
-            NEUTRAL,
-            number,
-            f"{point.run.name}\n{format_number(100 * point.fraction, 2)} % of its roof",
-            str(point.bound.bound_by),
-        )
+        yield run_point(point.run, point.bound, roof, NEUTRAL, number, point.run.name, "its roof")
 
 
 def bandwidth_chart(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
@@ -97,15 +97,14 @@ def roofline_chart(
     if not machines:
         raise InputError("no machine to draw the roof of", hint="name one, such as 'h100'")
     check_known(machines, dtypes, levels)
-    labels = dict(names or {})
-    done = [point for index, answer in enumerate(bounds) for point in roofline_points(answer, labels.get(index))]
-    skipped = [why for index, answer in enumerate(bounds) for why in unplaced(answer, labels.get(index))]
-    if skipped and not (done or measured):
+    found = [points_of_answer(answer, (names or {}).get(index)) for index, answer in enumerate(bounds)]
+    skipped = [point for points in found for point in points if isinstance(point, str)]
+    if skipped and len(skipped) == sum(map(len, found)) and not measured:
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
     priced = [bound_of(run, machines[at]) for run, at in runs]
-    answers = [(answer, index_of(answer.machine, machines)) for answer in bounds]
-    answers += [(answer, at) for answer, (_, at) in zip(priced, runs, strict=True)]
+    places = [index_of(answer.machine, machines) for answer in bounds]
+    answers = list(zip([*bounds, *priced], [*places, *(at for _, at in runs)], strict=True))
     roofs = _roofs(machines, dtypes, levels, answers, zones)
     ridges = [point for roof in roofs for point in roof.ridge_points()]
     if not ridges:
@@ -114,13 +113,19 @@ def roofline_chart(
             f"no roof to draw: {known} needs a peak and a bandwidth", hint="give both, as in set bf16=1e14"
         )
     colors = range(len(machines)) if zones else [roof.series for roof in roofs]
-    points = [*_points(done, machines, colors), *_run_points(runs, priced, colors)]
-    x, y = _axes(ridges, points)
+    done = [
+        replace(point, series=colors[at])
+        for points, at in zip(found, places, strict=True)
+        for point in points
+        if isinstance(point, Point)
+    ]
+    drawn = [*_labelled(done, len(machines) == 1), *_run_points(runs, priced, colors)]
+    x, y = _axes(ridges, drawn)
     marks: list[Mark] = [
         *(_regions(zones, x) if zones else ()),
         *roof_lines(roofs, x),
         *roof_ridges(ridges, roofs),
-        *points,
+        *drawn,
     ]
     return Chart(
         kind="roofline",
@@ -128,9 +133,9 @@ def roofline_chart(
         x=x,
         y=y,
         marks=tuple(marks),
-        notes=(*unnumbered_ridges(ridges), *_notes([*bounds, *priced], roofs, points, skipped)),
+        notes=(*unnumbered_ridges(ridges), *_notes([*bounds, *priced], roofs, drawn, skipped)),
         theme=theme,
-        height=HEIGHT + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in points) - POINTS_WITH_ROOM),
+        height=HEIGHT + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM),
     )
 
 
@@ -216,27 +221,16 @@ def _regions(zones: Zones, x: Axis) -> list[Region]:
     return [region for region in found if region.x0 < region.x1]
 
 
-def _points(done: Sequence[RooflinePoint], machines: Sequence[Machine], colors: Sequence[int]) -> Iterator[Point]:
+def _labelled(done: Sequence[Point], alone: bool) -> Iterator[Point]:
     """A marker for every operation on every machine; its name stands once, beside the highest."""
-    order = list(dict.fromkeys(operation.name for operation in done))
-    highest = {name: max((o for o in done if o.name == name), key=lambda o: o.attainable) for name in order}
-    detailed = len(done) <= MOST_DETAILED and len(machines) == 1
-    for operation in done:
-        text = ""
-        if operation is highest[operation.name]:
-            text = _wrapped(operation.name)
-            if detailed:
-                text += f"\n{format_quantity(operation.attainable, 'FLOP/s')}, {operation.bound_by} binds"
-        yield Point(
-            operation.name,
-            operation.intensity,
-            operation.attainable,
-            series=colors[index_of(operation.machine, machines)],
-            shape=order.index(operation.name),
-            text=text,
-            bound_by=operation.bound_by,
-            on=operation.machine.key,
-        )
+    order = list(dict.fromkeys(point.label for point in done))
+    highest = {label: max((p for p in done if p.label == label), key=lambda p: p.y) for label in order}
+    detailed = len(done) <= MOST_DETAILED and alone
+    for point in done:
+        text = _wrapped(point.label) if point is highest[point.label] else ""
+        if text and detailed:
+            text += f"\n{format_quantity(point.y, 'FLOP/s')}, {point.bound_by} binds"
+        yield replace(point, shape=order.index(point.label), text=text)
 
 
 def _run_points(
@@ -247,18 +241,14 @@ def _run_points(
         if answer.attainable is None or missing:
             raise InputError(f"{run.name!r} {missing}, so it has no roof", hint=f"give one, as in set {run.dtype}=1e14")
         roof = float(answer.attainable)
-        yield Point(
-            run.name,
-            run.intensity,
-            run.rate,
-            roof,
-            "measured",
-            colors[at],
-            number,
-            f"{_wrapped(run.name)}\n{format_number(100 * run.rate / roof, 2)} % of the roof",
-            str(answer.bound_by),
-            answer.machine.key,
-        )
+        yield run_point(run, answer, roof, colors[at], number, _wrapped(run.name), "the roof")
+
+
+def run_point(run: Measured, answer: Bound, roof: float, series: int, shape: int, name: str, of: str) -> Point:
+    """The mark of a run below its roof, with its ``name`` and the percentage reached ``of`` the roof beside it."""
+    text = f"{name}\n{format_number(100 * run.rate / roof, 2)} % of {of}"
+    bound_by, on = str(answer.bound_by), answer.machine.key
+    return Point(run.name, run.intensity, run.rate, roof, "measured", series, shape, text, bound_by, on)
 
 
 def _wrapped(name: str) -> str:
@@ -293,49 +283,33 @@ def _notes(
     return ordered_notes(said, [roof.machine for roof in roofs])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RooflinePoint:
-    """A point under a roof: FLOP a byte, and the FLOP/s it attains at best."""
+def points_of_answer(answer: Bound, name: str | None = None) -> list[Point | str]:
+    """The points of an answer, with the reason in place of a point that cannot be.
 
-    name: str
-    machine: Machine
-    intensity: float
-    attainable: float
-    bound_by: str
-    dtype: str
-
-
-def roofline_points(answer: Bound, name: str | None = None) -> list[RooflinePoint]:
-    """List the points of an answer; ``name`` replaces the written one.
-
-    A program gives a point for each operation that has both FLOPs and bytes. Sizes without a number are an error.
+    A single operation is one point, and so is an answer with a ``name`` of its own; else each operation is one. A point
+    has both FLOPs and bytes. Sizes without a number are an error.
 
     >>> from roofline.bounds.api import bound
-    >>> answer = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="v5e")
-    >>> [(point.name, round(point.intensity), point.bound_by) for point in roofline_points(answer)]
-    [('bf16[64, 8192] * bf16[8192, 8192]', 63, 'hbm')]
+    >>> [point] = points_of_answer(bound("bf16[64, 8192] @ bf16[8192, 8192]", on="v5e"))
+    >>> point.label, round(point.x), point.bound_by
+    ('bf16[64, 8192] * bf16[8192, 8192]', 63, 'hbm')
     """
-    return [_point(answer, text, part) for text, part, missing in _parts(answer, name) if not missing]
-
-
-def placed_operations(answer: Bound) -> list[tuple[OpBound, RooflinePoint]]:
-    """List the operations of a program that have a place on the chart, each with its point."""
     _check_numbers(answer)
-    named = [(op, _name(op)) for op in answer.ops]
-    return [
-        (op, _point(answer, text, op)) for op, text in named if not why_no_rate(op, answer.machine) and op.intensity
-    ]
+    if len(answer.ops) == 1 or name is not None:
+        return [_point(answer, answer, name or without_output(answer.expression))]
+    return [_point(answer, part, _name(part)) for part in answer.ops]
 
 
-def _point(answer: Bound, text: str, part: Bound | OpBound) -> RooflinePoint:
-    dtype = next((use.dtype for use in answer.uses if use.quantity == "flops"), "")
-    attainable = float(part.flops / part.lower)
-    return RooflinePoint(text, answer.machine, float(part.intensity or 0), attainable, str(part.bound_by), dtype)
+def _point(answer: Bound, part: Bound | OpBound, name: str) -> Point | str:
+    missing = why_no_rate(part, answer.machine)
+    if missing or not part.intensity:
+        return f"{name} {missing or 'moves no bytes at a known bandwidth'}"
+    attained = float(part.flops / part.lower)
+    return Point(name, float(part.intensity), attained, bound_by=str(part.bound_by), on=answer.machine.key)
 
 
-def unplaced(answer: Bound, name: str | None = None) -> list[str]:
-    """Say which operations have no place on the chart, and why: ``copy(bf16[64]) has no FLOPs``."""
-    return [f"{text} {missing}" for text, _, missing in _parts(answer, name) if missing]
+def _name(part: OpBound) -> str:
+    return part.op.where or without_output(part.op.name)
 
 
 def why_no_rate(answer: Bound | OpBound, machine: Machine) -> str:
@@ -350,19 +324,6 @@ def why_no_rate(answer: Bound | OpBound, machine: Machine) -> str:
     return ""
 
 
-def _parts(answer: Bound, name: str | None) -> list[tuple[str, Bound | OpBound, str]]:
-    """What could be a point: the whole answer, or each operation of a program; with its name, and why it is none."""
-    _check_numbers(answer)
-    whole = len(answer.ops) == 1 or name is not None
-    named: list[tuple[str, Bound | OpBound]] = (
-        [(name or without_output(answer.expression), answer)] if whole else [(_name(op), op) for op in answer.ops]
-    )
-    unmoved = "moves no bytes at a known bandwidth"
-    return [
-        (text, part, why_no_rate(part, answer.machine) or ("" if part.intensity else unmoved)) for text, part in named
-    ]
-
-
 def without_output(expression: str) -> str:
     """The left side of an expression, which is enough to know it by.
 
@@ -370,10 +331,6 @@ def without_output(expression: str) -> str:
     'bf16[B, D] * bf16[D, F]'
     """
     return expression.partition(" -> ")[0]
-
-
-def _name(part: OpBound) -> str:
-    return part.op.where or without_output(part.op.name)
 
 
 def _check_numbers(answer: Bound) -> None:
@@ -393,7 +350,7 @@ def program_roofline(answer: Bound, *, theme: str = "light") -> Chart:
         text = _counted_names(members)
         return {"label": text, "text": text}
 
-    if not placed_operations(answer):
+    if not gathered(answer, 1)[0]:
         raise InputError("no operation of the program has both FLOPs and bytes", hint="there is nothing to draw")
     title = f"{answer.expression} on {answer.target}"
     chart, [left] = gathered_roofline([answer], MOST_POINTS, renamed, title=title, theme=theme)
@@ -426,8 +383,12 @@ def gathered_roofline(
 
 def gathered(answer: Bound, most: int) -> tuple[list[list[OpBound]], int]:
     """Operations that have a place on a roofline, those in nearly one place together; and how many are left out."""
-    groups: list[tuple[RooflinePoint, list[OpBound]]] = []
-    for part, point in sorted(placed_operations(answer), key=lambda each: -float(each[0].lower)):
+    _check_numbers(answer)
+    groups: list[tuple[Point, list[OpBound]]] = []
+    for part in sorted(answer.ops, key=lambda each: -float(each.lower)):
+        point = _point(answer, part, _name(part))
+        if isinstance(point, str):
+            continue
         home = next((members for other, members in groups if _near(point, other)), None)
         if home is None:
             groups.append((point, [part]))
@@ -446,8 +407,8 @@ def only(answer: Bound, parts: Sequence[OpBound]) -> Bound:
     return replace(answer, ops=(part,), **figures)
 
 
-def _near(one: RooflinePoint, other: RooflinePoint) -> bool:
-    ratios = (one.intensity / other.intensity, one.attainable / other.attainable)
+def _near(one: Point, other: Point) -> bool:
+    ratios = (one.x / other.x, one.y / other.y)
     return all(abs(math.log(ratio)) < math.log(NEAR) for ratio in ratios)
 
 
