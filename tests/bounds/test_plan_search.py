@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import roofline.ops.sharded.plans as searched
+import roofline.ops.sharding.plans as searched
 from roofline import bound, shard
 from roofline.bounds.api import question
 from roofline.bounds.plans import MOST, _Search

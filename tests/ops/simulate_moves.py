@@ -1,6 +1,6 @@
 """Step-by-step simulation of messages along paths, and of what is no gathering: AllToAll, Permute, Send, trees, chains.
 
-Bytes are fractions of V, as :mod:`roofline.ops.collective` defines it for each. Nothing here uses its formulas.
+Bytes are fractions of V, as :mod:`roofline.ops.collectives.cost` defines it for each. Nothing here uses its formulas.
 """
 
 from __future__ import annotations

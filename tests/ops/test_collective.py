@@ -11,8 +11,8 @@ from roofline.bounds.evaluate import evaluate
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.mesh import with_mesh
-from roofline.ops.collective import KINDS, algorithms, collective, cost, crossing, default_algorithm
-from roofline.ops.collective_choice import Chooser
+from roofline.ops.collectives.choice import Chooser
+from roofline.ops.collectives.cost import KINDS, algorithms, collective, cost, default_algorithm, latency_crossover
 from roofline.sizes import symbol
 from roofline.work import Key, Op, Tensor, Work
 
@@ -197,7 +197,7 @@ def test_exact_ints_stay_exact():
 @pytest.mark.parametrize("kind", ["AllGather", "AllReduce", "AllToAll"])
 def test_at_the_crossing_both_take_as_long(target, kind):
     machine = chip(target)
-    size = crossing(kind, list(machine.mesh), machine)
+    size = latency_crossover(kind, list(machine.mesh), machine)
     found = time(kind, machine, size)
     others = max(seconds for name, seconds in found.times.items() if name != "hop latency")
     assert found.times["hop latency"] == pytest.approx(others)
@@ -207,7 +207,7 @@ def test_at_the_crossing_both_take_as_long(target, kind):
 
 def test_no_crossing_without_a_latency():
     machine = chip("mi300x:8")
-    assert crossing("AllGather", list(machine.mesh), machine) is None
+    assert latency_crossover("AllGather", list(machine.mesh), machine) is None
     assert any("hops" in said for said in time("AllGather", machine, 1e9).incomplete)
 
 

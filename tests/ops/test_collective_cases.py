@@ -18,7 +18,7 @@ from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
 from roofline.hardware.mesh import with_mesh
 from roofline.hardware.network import network
-from roofline.ops.collective import collective, cost, crossing, touched_share
+from roofline.ops.collectives.cost import collective, cost, latency_crossover, touched_share
 from roofline.sizes import symbol
 from roofline.work import Key, Op, Work
 
@@ -119,7 +119,7 @@ def matrix(**given: int) -> dict[str, Any]:
 def latency_buffer() -> float:
     """The size of a shard whose hop takes as long as the hop's latency."""
     v5e = on("v5e:8")
-    return crossing("AllGather", v5e.mesh.select("X"), v5e) / 8
+    return latency_crossover("AllGather", v5e.mesh.select("X"), v5e) / 8
 
 
 def h100(chips: int, **figures: Any) -> Any:
@@ -281,7 +281,7 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "sharding.q10": matrix,
     "inference.appC": lambda: {
-        "buffer": crossing("AllGather", on("v5e:8").mesh.select("X"), on("v5e:8")) / 1e3,
+        "buffer": latency_crossover("AllGather", on("v5e:8").mesh.select("X"), on("v5e:8")) / 1e3,
         "act": 16 * 8192 / 1e3,
         "Y": lambda B, D: B * D / latency_buffer(),
     },

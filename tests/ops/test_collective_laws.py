@@ -15,9 +15,9 @@ from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.mesh import with_mesh
-from roofline.ops.collective import KINDS, algorithms, cost, default_algorithm, limit
-from roofline.ops.collective_choice import Chooser, fastest, possible, regimes
-from roofline.ops.collective_groups import groups
+from roofline.ops.collectives.algorithms import link_groups
+from roofline.ops.collectives.choice import Chooser, fastest, feasible_algorithms, regimes
+from roofline.ops.collectives.cost import KINDS, algorithms, cost, default_algorithm, limit_reason
 from roofline.sizes import symbol
 from roofline.work import Key, Op, Work
 
@@ -115,12 +115,12 @@ RECEIVED = {
 def test_nothing_beats_what_a_chip_must_receive_and_how_far_it_comes(case):
     """Bytes over each link by the links there are; hops from the farthest chip. Stated limits are none of these."""
     network, kind, name = case
-    if limit(kind, network.axes, name):
+    if limit_reason(kind, network.axes, name):
         return
     work = cost(kind, network.axes, V, algorithm=name).work
     into, far, switched = Fraction(0), 0, 0
-    for group in groups(network.axes):
-        for level in group.levels:
+    for group in link_groups(network.axes):
+        for level in group.segments:
             n = int(level.size)
             ways = {"torus": level.directions, "mesh": max(1, n - 1)}.get(level.topology, 1)
             into += Fraction(work[Key("wire", level.place)]) * ways / V
@@ -172,8 +172,8 @@ def test_auto_is_the_least_of_all_that_the_network_can_do(target, kind, nbytes):
     machine = chip(target)
     axes = list(machine.mesh)
     best = fastest(kind, axes, nbytes, machine)
-    assert best.algorithm in possible(kind, axes)
-    others = [time(cost(kind, axes, nbytes, algorithm=name), machine) for name in possible(kind, axes)]
+    assert best.algorithm in feasible_algorithms(kind, axes)
+    others = [time(cost(kind, axes, nbytes, algorithm=name), machine) for name in feasible_algorithms(kind, axes)]
     assert time(best, machine) == min(others)
     if "no hop latency is known" in best.note:
         assert regimes(kind, axes, machine) == ()
@@ -193,7 +193,7 @@ def test_auto_of_an_array_is_auto_of_each(target, kind):
     many = cost(kind, axes, sizes, algorithm=Chooser("auto", machine))
     each = [cost(kind, axes, float(size), algorithm=Chooser("auto", machine)) for size in sizes]
     assert many.algorithm.split(" or ") == [
-        name for name in possible(kind, axes) if name in {one.algorithm for one in each}
+        name for name in feasible_algorithms(kind, axes) if name in {one.algorithm for one in each}
     ]
     for key in many.work:
         assert np.broadcast_to(many.work[key], sizes.shape).tolist() == [one.work[key] for one in each]

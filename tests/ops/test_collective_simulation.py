@@ -31,9 +31,8 @@ from simulate_spread import (
 from roofline.errors import HardwareError
 from roofline.hardware import catalog, chip
 from roofline.hardware.axes import MeshAxis
-from roofline.ops.collective import KINDS, algorithms, cost, limit
-from roofline.ops.collective_algorithms import ALGORITHMS, algorithm
-from roofline.ops.collective_groups import groups
+from roofline.ops.collectives.algorithms import ALGORITHMS, algorithm, link_groups
+from roofline.ops.collectives.cost import KINDS, algorithms, cost, limit_reason
 from roofline.work import Key, Work
 
 V = prod(range(1, 13)) ** 6
@@ -139,10 +138,10 @@ def book(network: Network, kind: str) -> Simulated:
     """The book's limit: what was simulated on closed axes, n/(n − 1) as much, each axis taken to have two ways."""
     found = through(line="ring", switch="direct")(network, kind)
     scales = {}
-    for group in groups(network.axes):
-        sides = [int(x.size) for x in group.levels]
+    for group in link_groups(network.axes):
+        sides = [int(x.size) for x in group.segments]
         ways = [1 if n == 2 else 2 for n in sides]
-        for place, n, d in zip([x.place for x in group.levels], sides, ways, strict=True):
+        for place, n, d in zip([x.place for x in group.segments], sides, ways, strict=True):
             scales[place] = Fraction(group.units, group.units - 1)
             if group.topology == "mesh":
                 scales[place] = Fraction(1)
@@ -158,14 +157,16 @@ def book_levels(network: Network, kind: str) -> Simulated:
     found = NATURAL(network, kind)
     scales = {
         level.place: Fraction(group.size - 1, group.size) * Fraction(group.units, group.units - 1)
-        for group in groups(network.axes)
-        for level in group.levels
+        for group in link_groups(network.axes)
+        for level in group.segments
     }
     return Simulated(found.passes, lambda place: scales[place] if kind != "AllToAll" else levels_of(network, place))
 
 
 def levels_of(network: Network, place: str) -> Fraction:
-    group = next(g for g in groups(network.axes) if g.levels[0].place == place or place in [x.place for x in g.levels])
+    group = next(
+        g for g in link_groups(network.axes) if g.segments[0].place == place or place in [x.place for x in g.segments]
+    )
     return Fraction(1) if group.topology == "torus" else Fraction(group.size - 1, group.units - 1)
 
 
@@ -200,7 +201,7 @@ def test_formula_and_simulation(network: Network, kind: str, name: str) -> None:
     for place in places:
         assert sum(trace.busiest(place) for trace in found.passes) * found.scale(place) == wire[place], place
     assert sum(len(trace.steps) for trace in found.passes) == work.total("hops")
-    if not limit(kind, network.axes, name):
+    if not limit_reason(kind, network.axes, name):
         in_time(network, work, found.passes, wire)
 
 
@@ -230,7 +231,7 @@ def test_every_algorithm_is_simulated() -> None:
 
 
 def _shape(axes: Sequence[MeshAxis]) -> tuple[tuple[str, bool, bool], ...]:
-    return tuple((g.topology, len(g.levels) > 1, g.levels[0].nested) for g in groups(axes))
+    return tuple((g.topology, len(g.segments) > 1, g.segments[0].nested) for g in link_groups(axes))
 
 
 SLICES = ("2", "8", "16", "64", "256", "1024", "4x4", "4x4x4", "8x8", "8:2", "4x4:2", "16x16:2", "4x4x4:2", "8x32x4")

@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from roofline.hardware import chip
 from roofline.ops import pricing
-from roofline.ops.pricing import RING_NOTE
+from roofline.ops.pricing import LEAST_SENT_NOTE
 from roofline.programs import trace
 from roofline.programs.network import place
 from roofline.work import Tensor
@@ -42,8 +42,8 @@ def test_an_axis_of_the_program_is_an_axis_of_the_torus(axes, place, sent):
     traced = _summed(axes)
     answer = traced.bound(on="v5p:4x4x4")
     assert _wire(answer) == {place: sent * BYTES}
-    assert RING_NOTE in traced.assumptions
-    assert RING_NOTE not in answer.assumptions
+    assert LEAST_SENT_NOTE in traced.assumptions
+    assert LEAST_SENT_NOTE not in answer.assumptions
     assert any("lie on v5p:4x4x4 in order" in line for line in answer.assumptions)
 
 
@@ -78,7 +78,7 @@ def test_at_best_is_at_most_what_a_ring_over_one_link_takes():
     assert found.times["ici Z"] == pytest.approx(ring / 2)
     (alone,) = [op for op in traced.bound(on="v5p").ops if op.op.kind == "collective"]
     assert alone.times["ici"] == pytest.approx(ring)
-    assert RING_NOTE in traced.bound(on="v5p").assumptions
+    assert LEAST_SENT_NOTE in traced.bound(on="v5p").assumptions
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def other_plan(asked: Question, answer: Bound) -> Iterator[Idea]:
 
 def other_algorithms(asked: Question, answer: Bound) -> Iterator[Idea]:
     """Send by another algorithm that the links can do."""
-    from roofline.ops.collective import algorithms
+    from roofline.ops.collectives.cost import algorithms
 
     mesh = mesh_of(asked).mesh
     if mesh is None:

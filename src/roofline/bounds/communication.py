@@ -32,8 +32,9 @@ from roofline.bounds.question_mesh import mesh_of
 from roofline.errors import InputError
 from roofline.hardware.rate import rate
 from roofline.notation import program
-from roofline.ops.collective import KINDS, algorithms, bus_share, crossing, limit, says
-from roofline.ops.collective_choice import Regime, regimes
+from roofline.ops.collectives.algorithms import KINDS, bus_share
+from roofline.ops.collectives.choice import Regime, regimes
+from roofline.ops.collectives.cost import algorithms, describe_algorithm, latency_crossover, limit_reason
 from roofline.quantity import format_amount
 from roofline.sections import (
     BLANK,
@@ -236,7 +237,10 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
     over = mesh.select(axes) if mesh is not None else ()
     chosen = op.options["algorithm"]
     names = algorithms(kind, over)
-    rows = [_row(asked.vary(algorithm=name), name, says(kind, name), limit(kind, over, name)) for name in names]
+    rows = [
+        _row(asked.vary(algorithm=name), name, describe_algorithm(kind, name), limit_reason(kind, over, name))
+        for name in names
+    ]
     if chosen not in names:
         rows.append(_row(asked, chosen, "the fastest at each size"))
     return Communication(
@@ -246,7 +250,7 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
         chosen,
         op.dims["bytes"],
         tuple(rows),
-        crossing(kind, over, laid.machine, algorithm=chosen) if chosen in names else None,
+        latency_crossover(kind, over, laid.machine, algorithm=chosen) if chosen in names else None,
         regimes(kind, over, laid.machine, density=asked.conventions.density),
         op.dims["chips"],
         asked.conventions.density,

@@ -31,7 +31,7 @@ from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
 from roofline.notation.structure import TensorNode
 from roofline.ops import formula_names
-from roofline.ops.sharded.layout import Layout, check_uneven, local_size
+from roofline.ops.sharding.layout import Layout, check_uneven, local_size
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
 from roofline.sizes import Size, check, is_array, is_one, product, symbol

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from roofline.bounds.case import Case
 from roofline.hardware.machine import Machine
 from roofline.notation.structure import Step
-from roofline.ops.sharded.choices import MaySplit
-from roofline.ops.sharded.costs import Spent, TimeCosts
-from roofline.ops.sharded.local import Place, sizes_of_all
-from roofline.ops.sharded.plans import Plan
+from roofline.ops.sharding.choices import MaySplit
+from roofline.ops.sharding.costs import Spent, TimeCosts
+from roofline.ops.sharding.local import Place, sizes_of_all
+from roofline.ops.sharding.plans import Plan
 from roofline.sizes import Size
 from roofline.work import Op, Work
 

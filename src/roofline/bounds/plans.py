@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
     from roofline.bounds.question import Question
     from roofline.hardware.axes import Mesh
-    from roofline.ops.sharded.local import Place
-    from roofline.ops.sharded.plans import Costs, Found, Plan
+    from roofline.ops.sharding.local import Place
+    from roofline.ops.sharding.plans import Costs, Found, Plan
 
 #: How many plans are listed; a program of several operations on several axes may have more, none of them better.
 MOST = 256
@@ -105,7 +105,7 @@ class _Search:
     @classmethod
     def of(cls, asked: Question) -> _Search:
         from roofline.hardware.mesh import with_mesh
-        from roofline.ops.sharded.layout import check_uneven
+        from roofline.ops.sharding.layout import check_uneven
 
         check_uneven(asked.conventions.uneven)
         parsed = program(asked.text, asked.conventions.compute)
@@ -129,7 +129,7 @@ class _Search:
 
     def check_written(self) -> None:
         """Refuse sizes that do not divide over the axes they are written with."""
-        from roofline.ops.sharded.layout import local_size
+        from roofline.ops.sharding.layout import local_size
 
         for axis in (
             axis for step in self.parsed.steps for shape in (*step.inputs, step.output) for axis in shape.axes
@@ -166,7 +166,7 @@ class _Search:
 
     def plans(self, costs: Costs | None = None) -> Iterator[Plan]:
         """Every plan in the order of its costs, without any the least to send first."""
-        from roofline.ops.sharded.plans import plans
+        from roofline.ops.sharding.plans import plans
 
         single = self.mesh.single
         return plans(
@@ -214,7 +214,7 @@ class _Search:
 
     def may_split(self, label: str, axes: tuple[str, ...]) -> bool:
         """Say whether mesh axes divide a size; arrays are checked when operations are built."""
-        from roofline.ops.sharded.layout import divides
+        from roofline.ops.sharding.layout import divides
 
         if self.asked.conventions.uneven == "pad" or label not in self.sizes:
             return True
@@ -228,8 +228,8 @@ class _Search:
     @property
     def place(self) -> Place:
         """Where its operations run and how they are counted."""
-        from roofline.ops.collective_choice import Chooser
-        from roofline.ops.sharded.local import Place
+        from roofline.ops.collectives.choice import Chooser
+        from roofline.ops.sharding.local import Place
 
         asked = self.asked
         return Place(
@@ -244,7 +244,7 @@ class _Search:
 
     def build(self, plan: Plan) -> tuple[Op, ...]:
         """Make the operations of a plan."""
-        from roofline.ops.sharded.local import operations
+        from roofline.ops.sharding.local import operations
 
         return operations(self.parsed.steps, plan, self.sizes, self.place)
 
@@ -269,7 +269,7 @@ class _Search:
 
     def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: Sequence[RankedPlan]) -> LaidOut:
         """Say what was chosen, and what of the mesh is assumed."""
-        from roofline.ops.sharded.order import any_order
+        from roofline.ops.sharding.order import any_order
 
         chips = self.mesh.chips
         count = "arrays of chips" if is_array(chips) else f"{chips} chips"

@@ -12,7 +12,7 @@ from roofline.quantity import format_amount
 from roofline.sizes import Size
 
 if TYPE_CHECKING:
-    from roofline.ops.sharded.plans import Plan
+    from roofline.ops.sharding.plans import Plan
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.hardware.axes import Mesh
 from roofline.models.blocks.collectives import collective_operation
-from roofline.ops.collective_picks import Picks
+from roofline.ops.collectives.routing import TopKRouting
 from roofline.sizes import LARGEST, Size
 from roofline.work import Op, Tensor, Work
 
@@ -181,7 +181,7 @@ def _collective(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
     axes = mesh.select(op.options["axes"])
     x, out = _gradient(op.writes[0]), _gradient(op.reads[0]) if op.reads else None
     density = op.options["density"]
-    if isinstance(density, Picks):  # gradients go to every chip that had a copy
+    if isinstance(density, TopKRouting):  # gradients go to every chip that had a copy
         density = replace(density, copies=1)
     found = collective_operation(kind, axes, op.dims["bytes"], x, out, density=density)
     return [replace(found, where=f"{op.where} gradient", repeat=op.repeat, group=op.group, phase="backward")]

@@ -25,7 +25,7 @@ from roofline.models.parallelism.stages import cut as even
 from roofline.models.step import divided
 from roofline.models.training_memory import Formats, at_work, kept
 from roofline.models.training_operations import Policy, backward, layer_weights, loss
-from roofline.ops.collective import cost
+from roofline.ops.collectives.cost import cost
 from roofline.sizes import Size, is_one, product
 from roofline.work import Op, Tensor, Work
 

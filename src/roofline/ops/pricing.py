@@ -14,11 +14,12 @@ Work(flops/vector/bf16: 2097152)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from roofline.ops.attention import attention
 from roofline.ops.basic import UNKNOWN, arithmetic, move, unknown, vector
+from roofline.ops.collectives.algorithms import least_sent
 from roofline.ops.contraction import contraction as matmul
 from roofline.ops.convolution import convolution
 from roofline.ops.elementwise import elementwise, scaled_sum
@@ -29,14 +30,13 @@ from roofline.ops.pooling import pool, pool_backward, resample
 from roofline.ops.recurrent import recurrent
 from roofline.ops.reduction import distances, reduction, scan, softmax, softmax_backward
 from roofline.ops.windows import adaptive_windows, valid_taps
-from roofline.sizes import Size, exact_div, is_zero
+from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work
 
 __all__ = [
-    "RING",
-    "RING_NOTE",
+    "LEAST_SENT_NOTE",
     "UNKNOWN",
-    "Group",
+    "DeviceGroup",
     "adaptive_windows",
     "arithmetic",
     "attention",
@@ -55,7 +55,6 @@ __all__ = [
     "recurrent",
     "reduction",
     "resample",
-    "ring",
     "scaled_sum",
     "scan",
     "softmax",
@@ -66,31 +65,13 @@ __all__ = [
 ]
 
 #: Name (where it has one), size and stride of a group of devices that are numbered.
-Group: TypeAlias = "tuple[str, int, int]"
-
-#: What each device sends of ``nbytes`` over a ring: a part above, a part below.
-RING: dict[str, Callable[[int], tuple[int, int]]] = {
-    "AllReduce": lambda n: (2 * (n - 1), n),
-    "AllGather": lambda n: (n - 1, n),
-    "ReduceScatter": lambda n: (n - 1, n),
-    "AllToAll": lambda n: (n - 1, n * n),
-    "Permute": lambda n: (1, 1),
-    "Broadcast": lambda n: (1, 1),
-}
+DeviceGroup: TypeAlias = "tuple[str, int, int]"
 
 #: Said of a collective that is priced without a network.
-RING_NOTE = (
-    "collectives send what a ring sends, the least for each device, one way over one link; several links or a tree "
+LEAST_SENT_NOTE = (
+    "collectives send the least that each device has to, one way over one link; several links or switches that reduce "
     "may be faster: a target with a shape, as in v5e:4x4, prices them on its network"
 )
-
-
-def ring(does: str, nbytes: Size, devices: int) -> Size:
-    """Bytes that each of ``devices`` sends over its one link."""
-    if devices <= 1:
-        return 0
-    above, below = RING[does](devices)
-    return exact_div(nbytes * above, below)
 
 
 def collective(
@@ -101,18 +82,28 @@ def collective(
     does: str,
     nbytes: Size,
     devices: int,
-    groups: Sequence[Group] = (),
+    groups: Sequence[DeviceGroup] = (),
 ) -> Op:
-    """A collective over ``devices``, in which each sends over one link what a ring of them sends.
+    """A collective over ``devices`` whose network is not known: each sends the least that it has to, over one link.
 
-    ``does`` and ``nbytes`` are the kind and the bytes of :func:`roofline.ops.collective.cost`; ``groups`` say which
-    devices take part, where that is known (:mod:`roofline.programs.network`).
+    ``does`` and ``nbytes`` are the kind and V of :func:`roofline.ops.collectives.algorithms.least_sent`; ``groups`` say
+    which devices take part, where that is known (:mod:`roofline.programs.network`).
+
+    >>> from roofline.work import Tensor
+    >>> x = (Tensor("x", (1024, 1024), "bf16"),)
+    >>> collective("psum", x, x, does="AllReduce", nbytes=2**21, devices=4).work
+    Work(wire/link: 3145728)
     """
-    sent = ring(does, nbytes, devices)
+    sent = least_sent(does, nbytes, devices)
     if is_zero(sent):
         return Op(name, "collective", Work(), tuple(reads), tuple(writes), {"devices": devices})
-    dims = {"devices": devices, "bytes": nbytes}
-    options = {"collective": does, "groups": tuple(groups)}
     return Op(
-        name, "collective", Work.wire("link", sent), tuple(reads), tuple(writes), dims, note=RING_NOTE, options=options
+        name=name,
+        kind="collective",
+        work=Work.wire("link", sent),
+        reads=tuple(reads),
+        writes=tuple(writes),
+        dims={"devices": devices, "bytes": nbytes},
+        note=LEAST_SENT_NOTE,
+        options={"collective": does, "groups": tuple(groups)},
     )

@@ -1,4 +1,4 @@
-"""Collectives of a traced program: what a ring sends, and on a target with a shape what its network takes.
+"""Collectives of a traced program on the network of a target that has a shape.
 
 Which devices take part is a tuple of groups ``(name, size, stride)`` over the numbered devices of the program: a mesh
 of data=4, model=2 has the groups ("data", 4, 2) and ("model", 2, 1). A program's devices lie on the chips in order,
@@ -30,7 +30,8 @@ from roofline.errors import HardwareError
 from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_mesh
-from roofline.ops.pricing import RING, Group
+from roofline.ops.collectives.algorithms import KINDS
+from roofline.ops.pricing import DeviceGroup
 from roofline.sizes import Size, product
 from roofline.work import Op
 
@@ -50,7 +51,7 @@ def place(ops: Sequence[Op], machine: Machine) -> Placed:
 
     Without a shape of the target they stay as they are. So do those whose devices do not fit it, which is said.
     """
-    sent = [op for op in ops if op.options.get("collective") in RING and op.work]
+    sent = [op for op in ops if op.options.get("collective") in KINDS and op.work]
     if machine.mesh is None or not isinstance(machine.mesh.chips, int):
         return Placed(tuple(ops), machine, ())
     if not sent:
@@ -69,8 +70,8 @@ def place(ops: Sequence[Op], machine: Machine) -> Placed:
 
 
 def _placed(ops: Sequence[Op], machine: Machine) -> Placed:
-    from roofline.ops.collective import cost
-    from roofline.ops.collective_choice import Chooser
+    from roofline.ops.collectives.choice import Chooser
+    from roofline.ops.collectives.cost import cost
 
     axes, chooser = _in_order(machine), Chooser("auto", machine)
     where = machine.target
@@ -78,14 +79,14 @@ def _placed(ops: Sequence[Op], machine: Machine) -> Placed:
     priced = []
     for op in ops:
         does = op.options.get("collective")
-        if does not in RING or not op.work:
+        if does not in KINDS or not op.work:
             priced.append(op)
             continue
         over = _over(op, axes)
         if not over:
             notes[
-                f"{op.name} over {op.dims['devices']} devices does not fit {where}: it sends what a ring sends, one "
-                f"way over one link, and may be faster"
+                f"{op.name} over {op.dims['devices']} devices does not fit {where}: it sends the least that each "
+                f"has to, one way over one link"
             ] = None
             priced.append(op)
             continue
@@ -114,9 +115,9 @@ def _over(op: Op, axes: Sequence[MeshAxis]) -> tuple[MeshAxis, ...]:
     return tuple(axis for axis in axes if axis in found)
 
 
-def _groups(op: Op) -> tuple[Group, ...]:
+def _groups(op: Op) -> tuple[DeviceGroup, ...]:
     """Groups that take part; those whose members are not known are taken to lie next to each other."""
-    given: tuple[Group, ...] = op.options["groups"]
+    given: tuple[DeviceGroup, ...] = op.options["groups"]
     return tuple(group for group in given if group[1] > 1) or (("", int(op.dims["devices"]), 1),)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.shown import Shown
 from roofline.ops.counting import each
-from roofline.ops.pricing import RING_NOTE, UNKNOWN
+from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN
 from roofline.sizes import Size, is_symbol
 from roofline.statements import Gap, assume
 from roofline.work import Op
@@ -134,7 +134,7 @@ class Traced(Shown):
 
         conventions = taken_from(choices)
         placed = place(self.ops, target(on, **choices))
-        known = [line for line in self.assumptions if line != RING_NOTE or not placed.assumptions]
+        known = [line for line in self.assumptions if line != LEAST_SENT_NOTE or not placed.assumptions]
         missing = [gap for gap in self.listed_gaps() if is_symbol(gap.bytes) or gap.bytes]
         return Case(
             placed.ops,

@@ -23,9 +23,9 @@ from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import divided
 from roofline.models.weights import Weight
-from roofline.ops.collective import cost
-from roofline.ops.collective_choice import Chooser
-from roofline.ops.collective_picks import Density
+from roofline.ops.collectives.choice import Chooser
+from roofline.ops.collectives.cost import collective_operation as priced_collective
+from roofline.ops.collectives.routing import Density
 from roofline.sizes import Size, is_zero, product
 from roofline.work import Op, Tensor
 
@@ -43,16 +43,9 @@ def collective_operation(
     density: Density = 1,
 ) -> Op:
     """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``; without, it happens in place."""
-    found = cost(kind, axes, nbytes, algorithm=algorithm, density=density)
-    return Op(
-        name=kind,
-        kind="collective",
-        work=found.work,
-        reads=() if x is None else (x,),
-        writes=() if out is None else (out,),
-        dims={"bytes": nbytes, "chips": found.chips},
-        note=found.note,
-        options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density},
+    reads, writes = (() if tensor is None else (tensor,) for tensor in (x, out))
+    return priced_collective(
+        kind, reads, writes, kind=kind, axes=axes, nbytes=nbytes, algorithm=algorithm, density=density
     )
 
 

@@ -22,9 +22,9 @@ from roofline.models.description import Block, join_path
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import Step, divided
 from roofline.models.weights import Weight
-from roofline.ops.collective_choice import AUTO, Chooser
-from roofline.ops.collective_groups import groups
-from roofline.ops.collective_picks import Density, Picks
+from roofline.ops.collectives.algorithms import link_groups
+from roofline.ops.collectives.choice import AUTO, Chooser
+from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
@@ -106,7 +106,7 @@ class ExpertExchange:
         if not self.once:
             return "a token is sent once for each of its experts"
         said = "a token is sent once to each chip that has some of its experts"
-        tiers = groups(self.axes)
+        tiers = link_groups(self.axes)
         name = self.algorithm.name("AllToAll") if isinstance(self.algorithm, Chooser) else self.algorithm
         if any(group.topology == "torus" for group in tiers):
             return f"{said}, and once over each link on its way"
@@ -288,9 +288,9 @@ class MixtureOfExperts(Block):
             found = self._applied(builder, x, rows, touched, weights, module)
             found = spread.sent(builder, "combine", found, tokens * self.chosen, most)
             return self._weighted(builder, found, chosen, tokens * self.chosen, tokens, module)
-        picks = Picks(self.count, self.chosen, *self.limit, tuple(step.skew or ()))
-        there = divided(every * picks.reached(self.ways, busiest=True), self.ways)
-        back, made = tokens * picks.reached(self.ways), tokens * self.chosen
+        picks = TopKRouting(self.count, self.chosen, *self.limit, tuple(step.skew or ()))
+        there = divided(every * picks.expected_units(self.ways, busiest=True), self.ways)
+        back, made = tokens * picks.expected_units(self.ways), tokens * self.chosen
         x = spread.sent(builder, "dispatch", x, there, made, replace(picks, copies=spread.copies(step)))
         found = self._applied(builder, x, rows, touched, weights, module)
         found = self._weighted(builder, found, chosen, rows, there, module)

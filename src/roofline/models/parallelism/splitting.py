@@ -65,7 +65,7 @@ from roofline.models.blocks.residual_streams import (
 from roofline.models.description import BatchShare, Block, Layer, Model, join_path
 from roofline.models.parallelism.layout import SHARED, Parallelism, name_axes
 from roofline.models.parallelism.stages import stages
-from roofline.ops.collective_choice import Chooser
+from roofline.ops.collectives.choice import Chooser
 from roofline.sizes import ceil_div, product
 
 #: What each collective is called in a model's operations.

@@ -25,9 +25,9 @@ from itertools import count, islice
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from roofline.notation.structure import Step
-from roofline.ops.sharded.choices import Choice, MaySplit, Score, choices, moved
-from roofline.ops.sharded.layout import Layout, State, layout_of
-from roofline.ops.sharded.loops import NO_SUMS
+from roofline.ops.sharding.choices import Choice, MaySplit, Score, choices, moved
+from roofline.ops.sharding.layout import Layout, State, layout_of
+from roofline.ops.sharding.loops import NO_SUMS
 
 #: A way to some layouts halfway through a program is followed unless so many others are never worse: so many plans are
 #: the best there are.

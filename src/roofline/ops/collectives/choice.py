@@ -1,11 +1,11 @@
-"""Which algorithm a collective goes by on a machine: the one asked for, the usual one, or the fastest at its size.
+"""The choice of a collective's algorithm on a machine: the one asked for, the usual one, or the fastest at its size.
 
 >>> from roofline.hardware import chip
 >>> node = chip("h100:8")
 >>> for size in (2**13, 2**20):
 ...     print(cost("AllReduce", node.mesh.select("X"), size, algorithm=Chooser("auto", node)))
-Cost(AllReduce over X, 8 chips: direct; wire/X: 57344, hops/X: 1)
-Cost(AllReduce over X, 8 chips: in-switch; wire/X: 1048576, hops/X: 2)
+CollectiveCost(AllReduce over X, 8 chips: direct; wire/X: 57344, hops/X: 1)
+CollectiveCost(AllReduce over X, 8 chips: in-switch; wire/X: 1048576, hops/X: 2)
 >>> for regime in regimes("AllReduce", node.mesh.select("X"), node):
 ...     print(f"{regime.algorithm} from {regime.start:.0f} bytes on")
 direct from 0 bytes on
@@ -18,9 +18,9 @@ An array of sizes takes the fastest for each of them; a size that is open, the f
 >>> found.algorithm, found.work.total("wire").tolist()
 ('direct or in-switch', [57344.0, 1048576.0])
 
-The fastest is the one whose larger time, of the busiest link or of the hops, is the least; of equals the one whose
-times add up to less. Limits that the network does not reach take no part; of an array of axis sizes only what all of
-them can do does.
+The time of an algorithm is the larger of two: that of the busiest link and that of the hops. Of equal ones, the
+algorithm whose times add up to less is taken. Figures that are limits do not take part. For an array of axis sizes,
+only algorithms that all of them can do take part.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from roofline.errors import InputError, suggest
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.ops.collective import KINDS, Cost, algorithms, cost, default_algorithm, limit
-from roofline.ops.collective_algorithms import named
-from roofline.ops.collective_picks import Density
+from roofline.ops.collectives.algorithms import KINDS, find_algorithm
+from roofline.ops.collectives.cost import CollectiveCost, algorithms, cost, default_algorithm, limit_reason
+from roofline.ops.collectives.routing import Density
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Work
@@ -54,10 +54,10 @@ _WORTH_SAYING = 1.01
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chooser:
-    """What is wanted of the algorithms of collectives, and the machine whose rates say which is the fastest.
+    """The algorithms wanted for collectives, and the machine whose rates decide which is the fastest.
 
-    ``compares`` says whether the note of a collective names a faster algorithm than the usual one: a search over plans
-    reads no notes.
+    With ``compares``, the note of a collective names an algorithm that is faster than the usual one. A search over
+    plans reads no notes and leaves it out.
 
     >>> from roofline.hardware import chip
     >>> Chooser("in-switch").name("AllReduce"), Chooser("in-switch").name("AllGather")
@@ -69,7 +69,7 @@ class Chooser:
     wanted: Algorithms = None
     machine: Machine | None = None
     compares: bool = True
-    _faster: dict[Any, Cost] = field(default_factory=dict, repr=False)
+    _faster: dict[Any, CollectiveCost] = field(default_factory=dict, repr=False)
 
     def name(self, kind: str) -> str | None:
         """Choose the algorithm of one collective: the one asked for where it does such, else None, the usual one."""
@@ -81,10 +81,10 @@ class Chooser:
             if unknown is not None:
                 raise InputError(f"unknown collective {unknown!r}", hint=suggest(unknown, KINDS, what="collectives"))
             return wanted.get(kind)
-        found = named(wanted)
+        found = find_algorithm(wanted)
         return wanted if found is None or kind in found.kinds else None
 
-    def cost(self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> Cost:
+    def cost(self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> CollectiveCost:
         """Count a collective by the algorithm chosen for it; say what would be faster where none was asked for."""
         name = self.name(kind)
         if self.machine is not None and name is not None and name.strip().lower() == AUTO:
@@ -94,7 +94,7 @@ class Chooser:
         found = cost(kind, axes, nbytes, algorithm=name, density=density)
         return self._compared(found, axes, density) if name is None and self.compares else found
 
-    def _compared(self, found: Cost, axes: Sequence[MeshAxis], density: Density) -> Cost:
+    def _compared(self, found: CollectiveCost, axes: Sequence[MeshAxis], density: Density) -> CollectiveCost:
         """Name the fastest algorithm at this size beside the usual one, where it is another."""
         if self.machine is None or not _is_number(found.nbytes) or not _is_number(found.chips):
             return found
@@ -113,7 +113,7 @@ class Chooser:
 
 def _only_others(wanted: str, kind: str, axes: Sequence[MeshAxis]) -> bool:
     """Say whether an algorithm does other collectives over these axes, and not this one: it goes its usual way."""
-    found = named(wanted)
+    found = find_algorithm(wanted)
     if found is None or found.name in algorithms(kind, axes):
         return False
     return any(found.name in algorithms(other, axes) for other in found.kinds)
@@ -126,23 +126,27 @@ class Regime(NamedTuple):
     algorithm: str
 
 
-def possible(kind: str, axes: Sequence[MeshAxis], density: Density = 1) -> tuple[str, ...]:
+def feasible_algorithms(kind: str, axes: Sequence[MeshAxis], density: Density = 1) -> tuple[str, ...]:
     """List the algorithms that this network can do, the usual one first.
 
     >>> from roofline.hardware import chip
-    >>> possible("AllReduce", chip("v5e:8").mesh.select("X"))
+    >>> feasible_algorithms("AllReduce", chip("v5e:8").mesh.select("X"))
     ('line', 'one-way ring', 'torus', 'chain', 'direct')
     """
     usual = default_algorithm(kind, axes, density)
-    names = [name for name in algorithms(kind, axes) if not limit(kind, axes, name)]
+    names = [name for name in algorithms(kind, axes) if not limit_reason(kind, axes, name)]
     return tuple(dict.fromkeys([usual, *names] if usual in names else names))
 
 
-def fastest(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, *, density: Density = 1) -> Cost:
+def fastest(
+    kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, *, density: Density = 1
+) -> CollectiveCost:
     """Count a collective by the algorithm that takes the least time on this machine."""
     if is_symbol(nbytes) or any(is_symbol(axis.size) for axis in axes):
         return _for_large(kind, axes, nbytes, machine, density)
-    costs = [cost(kind, axes, nbytes, algorithm=name, density=density) for name in possible(kind, axes, density)]
+    costs = [
+        cost(kind, axes, nbytes, algorithm=name, density=density) for name in feasible_algorithms(kind, axes, density)
+    ]
     times = [_times(each.work, machine) for each in costs]
     if any(is_array(time) for pair in times for time in pair[:2]):
         return _for_each(costs, times)
@@ -151,7 +155,7 @@ def fastest(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine,
     return replace(best, note=f"{best.note}; {said}")
 
 
-def _for_large(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Density) -> Cost:
+def _for_large(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Density) -> CollectiveCost:
     """A formula takes one algorithm: the fastest for large arrays, or the usual one of an open number of chips."""
     numbers = all(_is_number(axis.size) for axis in axes) and _is_number(density)
     name = fastest(kind, axes, _LARGE, machine, density=density).algorithm if numbers else None
@@ -160,7 +164,7 @@ def _for_large(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machi
     return replace(found, note=f"{found.note}; {said}")
 
 
-def _for_each(costs: Sequence[Cost], times: Sequence[tuple[Size, Size, Size]]) -> Cost:
+def _for_each(costs: Sequence[CollectiveCost], times: Sequence[tuple[Size, Size, Size]]) -> CollectiveCost:
     """Take the fastest for each entry of an array."""
     import numpy as np
 
@@ -209,7 +213,7 @@ def regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: D
     """
     if not all(_is_number(axis.size) for axis in axes):
         return ()
-    names = possible(kind, axes, density)
+    names = feasible_algorithms(kind, axes, density)
     if not _hops_known(cost(kind, axes, 1, algorithm=names[0]).work, machine):
         return ()
     lines = [_slopes(cost(kind, axes, _LARGE, algorithm=name, density=density).work, machine) for name in names]

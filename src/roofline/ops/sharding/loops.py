@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from roofline.notation.functions import FUNCTIONS
 from roofline.notation.structure import Step
-from roofline.ops.sharded.layout import UNREDUCED, State
+from roofline.ops.sharding.layout import UNREDUCED, State
 
 
 class Loop(NamedTuple):

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.notation.structure import Shape, Step
-from roofline.ops.sharded.choices import Choice, MaySplit, Score, choices, empty, moved
-from roofline.ops.sharded.layout import Layout
-from roofline.ops.sharded.local import Place, moves_alone, operations
-from roofline.ops.sharded.moves import Move
-from roofline.ops.sharded.plans import Plan
+from roofline.ops.sharding.choices import Choice, MaySplit, Score, choices, empty, moved
+from roofline.ops.sharding.layout import Layout
+from roofline.ops.sharding.local import Place, moves_alone, operations
+from roofline.ops.sharding.moves import Move
+from roofline.ops.sharding.plans import Plan
 from roofline.sizes import Size
 from roofline.work import Op
 

@@ -1,17 +1,17 @@
-"""Collectives: what moving an array between the chips of mesh axes costs, by algorithm.
+"""The cost of one collective: what moving an array between the chips of mesh axes takes, by algorithm.
 
 >>> from roofline.hardware import chip
 >>> mesh = chip("v5e:16x4").mesh
 >>> cost("AllGather", mesh.select("X"), 2**20)
-Cost(AllGather over X, 16 chips: two-way ring; wire/X: 491520, hops/X: 8)
+CollectiveCost(AllGather over X, 16 chips: two-way ring; wire/X: 491520, hops/X: 8)
 >>> cost("AllReduce", mesh.select("Y"), 2**20, algorithm="book").work
 Work(wire/Y: 1048576, hops/Y: 4)
 >>> cost("AllGather", chip("h100:64").mesh.select("X"), 2**20).work
 Work(wire/X.nvlink: 917504, hops/X.nvlink: 1, wire/X.nic: 114688, hops/X.nic: 1)
 
-``nbytes`` is the book's V, the bytes of the array that the chips of these axes share: what each holds after an
-AllGather, before a ReduceScatter or an AllReduce, and all of them together before an AllToAll. For Permute, Send and
-Broadcast it is one chip's message. Amounts may be numbers, arrays or symbols, axis sizes too:
+``nbytes`` is V of the book, the bytes of the whole array: each chip holds it after an AllGather and before a
+ReduceScatter or an AllReduce, all chips together hold it before an AllToAll. For Permute, Send and Broadcast it is the
+message of one chip. Amounts and axis sizes may be numbers, arrays or symbols:
 
 >>> from roofline.sizes import symbol
 >>> from roofline.hardware.mesh import with_mesh
@@ -19,56 +19,33 @@ Broadcast it is one chip's message. Amounts may be numbers, arrays or symbols, a
 >>> cost("AllReduce", with_mesh(chip("v5p"), {"X": n}).mesh.select("X"), V).work
 Work(wire/X: V*(n - 1)/n, hops/X: n)
 
-Without ``algorithm`` one that is good at every size is taken: on a torus all links there are (both ways where an axis
-wraps around, a line where it does not), over tiers one after the other, on switches and on a mesh of links direct
-exchange, which sends as many bytes as a ring in one hop, and two trees for a Broadcast; AllToAll, Permute and Send go
-the shortest way. ``auto`` takes the fastest at this size (:mod:`roofline.ops.collective_choice`), and
-:func:`algorithms` lists what fits.
+Without ``algorithm``, the usual one of the network is taken (:func:`default_algorithm`). ``auto`` takes the fastest at
+this size (:mod:`roofline.ops.collectives.choice`), and :func:`algorithms` lists those that fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from roofline.errors import InputError, suggest
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.ops import (  # noqa: F401  (each registers its algorithms)
-    collective_book,
-    collective_direct,
-    collective_ring,
-    collective_switch,
-)
-from roofline.ops.collective_algorithms import ALGORITHMS, Call, named
-from roofline.ops.collective_groups import groups
-from roofline.ops.collective_picks import Density, Picks
+from roofline.ops.collectives import limits, rings, switches  # noqa: F401  (each registers its algorithms)
+from roofline.ops.collectives.algorithms import ALGORITHMS, KINDS, CollectiveCall, find_algorithm, link_groups
+from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
 
-if TYPE_CHECKING:
-    from roofline.ops.collective_choice import Chooser
-
-#: Every collective, and what it does to an array.
-KINDS = {
-    "AllGather": "every chip gets the shards of all",
-    "ReduceScatter": "partial sums are added up, and every chip keeps one shard",
-    "AllReduce": "partial sums are added up, and every chip keeps all",
-    "AllToAll": "every chip sends every other its shard: the sharding moves to another dimension",
-    "Permute": "every chip sends its message to the next",
-    "Broadcast": "one chip's message goes to all",
-    "Send": "one chip's message goes to another, the farthest",
-}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cost:
-    """What a collective makes one chip do, and how it was counted.
+class CollectiveCost:
+    """The work of one chip in a collective, and how it was counted.
 
     ``work`` holds, under each place of the mesh, the one-way bytes over the busiest link and the link latencies that
-    follow one another. ``nbytes`` is V, ``chips`` how many take part.
+    follow one another. ``nbytes`` is V, ``chips`` the number of chips that take part.
     """
 
     kind: str
@@ -81,7 +58,14 @@ class Cost:
 
     def __repr__(self) -> str:
         over = f"{self.kind} over {', '.join(self.axes)}, {_chips(self.chips)}"
-        return f"Cost({over}: {self.algorithm}; {repr(self.work)[5:-1]})"
+        return f"CollectiveCost({over}: {self.algorithm}; {repr(self.work)[5:-1]})"
+
+
+class ChoosesAlgorithm(Protocol):
+    """Chooses the algorithm of a collective and counts it (:class:`~roofline.ops.collectives.choice.Chooser`)."""
+
+    def cost(self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> CollectiveCost:
+        """Count a collective by the algorithm chosen for it."""
 
 
 def cost(
@@ -89,15 +73,15 @@ def cost(
     axes: Sequence[MeshAxis],
     nbytes: Size,
     *,
-    algorithm: str | Chooser | None = None,
+    algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
-) -> Cost:
-    """Count a collective of ``nbytes`` over mesh axes; ``density`` is the share of an AllToAll that is sent.
+) -> CollectiveCost:
+    """Count a collective of ``nbytes`` over mesh axes.
 
-    Rows that go to several chips each, as :class:`~roofline.ops.collective_picks.Picks`, make a share for each tier.
-
-    ``algorithm`` is a name, or a :class:`~roofline.ops.collective_choice.Chooser` that knows the machine.
-    An unknown collective or algorithm, or one that the links cannot do, is an error that lists those that can.
+    ``density`` is the share of an AllToAll that is sent, or the routing of rows that go to several chips each. The
+    latter gives each tier a share of its own. ``algorithm`` is a name, or a
+    :class:`~roofline.ops.collectives.choice.Chooser` that knows the machine. An unknown collective or algorithm, or one
+    that the links cannot do, is an error that lists those that can.
 
     >>> from roofline.hardware import chip
     >>> cost("AllToAll", chip("h100:8").mesh.select("X"), 8e9, density=0.5).work
@@ -111,18 +95,18 @@ def cost(
     if algorithm is not None and not isinstance(algorithm, str):
         return algorithm.cost(kind, axes, nbytes, density)
     call = _call(kind, axes, nbytes, density)
-    if isinstance(density, Picks) and not isinstance(call.chips, int):
+    if isinstance(density, TopKRouting) and not isinstance(call.chips, int):
         hint = "one number of chips at a time"
         raise InputError("rows that go to several chips each are counted on a number of chips", hint=hint)
     name = default_algorithm(kind, axes, density) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
     short = chosen.limit(call)
-    note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {says(kind, name)}"
+    note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {describe_algorithm(kind, name)}"
     note += f" ({short})" if short else ""
     if kind == "AllToAll":
         note += _part(call)
-    return Cost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
+    return CollectiveCost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
 
 
 def collective(
@@ -131,7 +115,7 @@ def collective(
     axes: Sequence[MeshAxis],
     *,
     out: Tensor | None = None,
-    algorithm: str | Chooser | None = None,
+    algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
     name: str = "",
 ) -> Op:
@@ -147,39 +131,64 @@ def collective(
     """
     chips = product(axis.size for axis in axes)
     nbytes = x.traffic_bytes * chips if kind in ("AllGather", "AllToAll") else x.traffic_bytes
+    name = name or f"{kind}_{{{','.join(axis.name for axis in axes)}}}"
+    writes = (out or _result(kind, x, chips),)
+    return collective_operation(
+        name, (x,), writes, kind=kind, axes=axes, nbytes=nbytes, algorithm=algorithm, density=density
+    )
+
+
+def collective_operation(
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    kind: str,
+    axes: Sequence[MeshAxis],
+    nbytes: Size,
+    algorithm: str | ChoosesAlgorithm | None = None,
+    density: Density = 1,
+) -> Op:
+    """Make the operation of a collective of an array of ``nbytes``; in place, it reads and writes nothing."""
     found = cost(kind, axes, nbytes, algorithm=algorithm, density=density)
     return Op(
-        name=name or f"{kind}_{{{','.join(found.axes)}}}",
+        name=name,
         kind="collective",
         work=found.work,
-        reads=(x,),
-        writes=(out or _result(kind, x, chips),),
-        dims={"bytes": nbytes, "chips": chips},
+        reads=tuple(reads),
+        writes=tuple(writes),
+        dims={"bytes": nbytes, "chips": found.chips},
         note=found.note,
         options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density},
     )
 
 
 def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1) -> str:
-    """Name the algorithm that is taken when none is asked for."""
+    """Name the algorithm that is taken when none is asked for: one that is good at every size.
+
+    On a torus it uses all links, both ways where an axis wraps around. On switches and meshes it is direct exchange,
+    which sends the bytes of a ring in one hop, and two trees for a Broadcast. Over several tiers it is hierarchical.
+    AllToAll, Permute and Send go the shortest way.
+    """
     call = _call(kind, axes, 1, density)
     if kind in ("Permute", "Send") or not call.groups:
         return "direct"
     topologies = [group.topology for group in call.groups]
-    if kind == "AllToAll" and "torus" not in topologies and not (isinstance(density, Picks) and len(topologies) > 1):
+    routed_over_tiers = isinstance(density, TopKRouting) and len(topologies) > 1
+    if kind == "AllToAll" and "torus" not in topologies and not routed_over_tiers:
         return "direct"
     if len(topologies) > 1:
         return "hierarchical"
     if topologies == ["torus"]:
-        shapes = {level.shape for level in call.groups[0].levels}
-        single = len(call.groups[0].levels) == 1
+        shapes = {segment.shape for segment in call.groups[0].segments}
+        single = len(call.groups[0].segments) == 1
         return {"ring": "two-way ring", "line": "line"}.get(shapes.pop(), "torus") if single else "torus"
     if topologies == ["switch"] and kind == "Broadcast":
         return "double binary tree"
     return {"AllReduce": "two-shot"}.get(kind, "direct")
 
 
-def says(kind: str, name: str) -> str:
+def describe_algorithm(kind: str, name: str) -> str:
     """Say how an algorithm does a collective; a message for one chip goes to that one only."""
     return "a message goes to its receiver the shortest way" if kind in ("Permute", "Send") else ALGORITHMS[name].says
 
@@ -195,24 +204,26 @@ def algorithms(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
     return tuple(a.name for a in ALGORITHMS.values() if kind in a.kinds and not a.unfit(call))
 
 
-def limit(kind: str, axes: Sequence[MeshAxis], name: str) -> str:
+def limit_reason(kind: str, axes: Sequence[MeshAxis], name: str) -> str:
     """Say why the figure of an algorithm is a limit that these axes do not reach; nothing where they can do it.
 
     >>> from roofline.hardware import chip
-    >>> limit("AllGather", chip("v5e:8").mesh.select("X"), "two-way ring")
+    >>> limit_reason("AllGather", chip("v5e:8").mesh.select("X"), "two-way ring")
     'axis X does not close'
     """
     return ALGORITHMS[name].limit(_call(kind, axes, 1, 1))
 
 
-def crossing(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None) -> Size | None:
-    """Return the bytes V at which moving them takes as long as the hops: below it a collective is latency-bound.
+def latency_crossover(
+    kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None
+) -> Size | None:
+    """Return the bytes V that take as long to move as the hops take: a smaller collective is latency-bound.
 
     V = α·V₀/T(V₀), as bytes over each link grow with V. None where a latency or a bandwidth is not known.
 
     >>> from roofline.hardware import chip
     >>> v5e = chip("v5e:8")
-    >>> round(crossing("AllGather", v5e.mesh.select("X"), v5e))
+    >>> round(latency_crossover("AllGather", v5e.mesh.select("X"), v5e))
     360000
     """
     unit = 2**40
@@ -242,52 +253,36 @@ def crossing(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm
     return found
 
 
-def bus_share(kind: str, chips: Size) -> Size:
-    """Bytes that each chip has to send whatever the network, over those of its buffer, as nccl-tests count them.
+def touched_share(chosen: Size, ways: Size) -> Size:
+    """Share of an array's bytes that leave a chip when each row goes to ``chosen`` of ``ways`` chips at random.
 
-    Times the bandwidth of the buffer it is the bus bandwidth, which is at most what a chip sends one way unless
-    switches reduce. The buffer is the array, but of an AllToAll the part of it that one chip holds and sends.
-
-    Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
-
-    >>> bus_share("AllReduce", 8), bus_share("AllGather", 8), bus_share("AllToAll", 8), bus_share("Broadcast", 8)
-    (1.75, 0.875, 0.875, 1)
-    """
-    if kind in ("Broadcast", "Permute", "Send"):
-        return 1
-    return (2 if kind == "AllReduce" else 1) * (chips - 1) / chips
-
-
-def touched_share(picks: Size, ways: Size) -> Size:
-    """Share of an array's bytes that leave a chip when each row goes to ``picks`` of ``ways`` chips at random.
-
-    (1 − ((n − 1)/n)^k)·(n − 1)/n: the chips that are hit at least once, less the chip itself; the exact form of
-    k/n·(n − 1)/n for k much below n. Source: "How To Scale Your Model", chapter 12.
+    (1 − ((n − 1)/n)^k)·(n − 1)/n: the chips that are hit at least once, without the chip itself. For k much
+    smaller than n it is k/n·(n − 1)/n. Source: "How To Scale Your Model", chapter 12.
 
     >>> round(touched_share(4, 8), 4)
     0.3621
     """
     others = (ways - 1) / ways
-    return (1 - others**picks) * others
+    return (1 - others**chosen) * others
 
 
-def _part(call: Call) -> str:
-    """Say which part of an AllToAll is sent, where it is one number."""
-    if isinstance(call.density, Picks) or is_one(call.density):
+def _part(call: CollectiveCall) -> str:
+    """Say which share of an AllToAll is sent, where it is one number."""
+    if isinstance(call.density, TopKRouting) or is_one(call.density):
         return ""
     if is_array(call.density) or is_symbol(call.density):
         return "; a share of it is sent"
     return f"; {float(call.density):.3g} of it is sent"
 
 
-def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> Call:
+def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> CollectiveCall:
     if kind not in KINDS:
         raise InputError(f"unknown collective {kind!r}", hint=suggest(kind, KINDS, what="collectives"))
-    return Call(kind, groups(axes), nbytes, product(axis.size for axis in axes), density)
+    return CollectiveCall(kind, link_groups(axes), nbytes, product(axis.size for axis in axes), density)
 
 
-def _known(name: str, call: Call, axes: Sequence[MeshAxis]) -> str:
-    chosen = named(name)
+def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:
+    chosen = find_algorithm(name)
     if chosen is None and name.strip().lower() == "auto":
         hint = "as in Chooser('auto', machine)"
         raise InputError("auto compares times, and those take the rates of a machine", hint=hint)

@@ -18,10 +18,9 @@ from simulate_networks import TIERED, Network, dcn, inside, torus
 from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
 from roofline.hardware.mesh import with_mesh
-from roofline.ops.collective import algorithms, cost, default_algorithm
-from roofline.ops.collective_choice import Chooser
-from roofline.ops.collective_multicast import carried
-from roofline.ops.collective_picks import Picks
+from roofline.ops.collectives.choice import Chooser
+from roofline.ops.collectives.cost import algorithms, cost, default_algorithm
+from roofline.ops.collectives.routing import TopKRouting, multicast_link_load
 from roofline.sizes import symbol
 from roofline.work import Key
 
@@ -34,12 +33,12 @@ ROUTINGS = {
 }
 
 
-def picked(picks: Picks) -> Iterator[tuple[int, ...]]:
+def picked(routing: TopKRouting) -> Iterator[tuple[int, ...]]:
     """Every way to take groups, and receivers of them."""
-    size = picks.count // picks.groups
-    for groups in combinations(range(picks.groups), picks.taken):
+    size = routing.count // routing.groups
+    for groups in combinations(range(routing.groups), routing.taken):
         pool = [receiver for group in groups for receiver in range(group * size, (group + 1) * size)]
-        yield from combinations(pool, picks.chosen)
+        yield from combinations(pool, routing.chosen)
 
 
 def reach(sizes: Sequence[int], at: int, goals: set[int], crossed: Counter[int]) -> None:
@@ -54,11 +53,11 @@ def reach(sizes: Sequence[int], at: int, goals: set[int], crossed: Counter[int])
         reach(sizes[:tier], at if unit == at // below else min(within), within, crossed)
 
 
-def crossings(sizes: Sequence[int], picks: Picks) -> list[Fraction]:
+def crossings(sizes: Sequence[int], routing: TopKRouting) -> list[Fraction]:
     """How often a row crosses each tier, over all chips that may have it and all ways to pick."""
     chips, crossed, ways = prod(sizes), Counter[int](), 0
-    each = picks.count // chips
-    for chosen, many in Counter(frozenset(r // each for r in found) for found in picked(picks)).items():
+    each = routing.count // chips
+    for chosen, many in Counter(frozenset(r // each for r in found) for found in picked(routing)).items():
         for start in range(chips):
             own = Counter[int]()
             reach(sizes, start, set(chosen), own)
@@ -72,11 +71,11 @@ def crossings(sizes: Sequence[int], picks: Picks) -> list[Fraction]:
 @pytest.mark.parametrize("network", [n for n in TIERED if n.chips <= 16 and len(n.axes) == 1], ids=lambda n: n.name)
 def test_every_tier_carries_a_row_once_to_each_unit(network: Network, routing: str) -> None:
     each, usual = ROUTINGS[routing]
-    picks = Picks(each * network.chips, *usual)
+    routing = TopKRouting(each * network.chips, *usual)
     sizes = [dimension.size for (dimension,) in network.tiers]
-    found = cost("AllToAll", network.axes, network.chips * picks.chosen, density=picks)
+    found = cost("AllToAll", network.axes, network.chips * routing.chosen, density=routing)
     expected = Counter[str]()
-    for (dimension,), times in zip(network.tiers, crossings(sizes, picks), strict=True):
+    for (dimension,), times in zip(network.tiers, crossings(sizes, routing), strict=True):
         for place in (dimension.place, *dimension.crossed):
             expected[place] += times
     for (dimension,) in network.tiers:
@@ -85,39 +84,41 @@ def test_every_tier_carries_a_row_once_to_each_unit(network: Network, routing: s
         assert wire == pytest.approx(float(expected[dimension.place] / max(links, 1)))
 
 
-@pytest.mark.parametrize("picks", [Picks(16, 4), Picks(24, 3, 2, 4), Picks(12, 2, 4, 6), Picks(48, 5, 1, 3)])
+@pytest.mark.parametrize(
+    "routing", [TopKRouting(16, 4), TopKRouting(24, 3, 2, 4), TopKRouting(12, 2, 4, 6), TopKRouting(48, 5, 1, 3)]
+)
 @pytest.mark.parametrize("units", [1, 2, 3, 4, 6, 12])
-def test_units_that_a_row_reaches(picks: Picks, units: int) -> None:
+def test_units_that_a_row_reaches(routing: TopKRouting, units: int) -> None:
     """Of parts that groups fill, that fill groups, and that lie across them."""
-    found = [len({r * units // picks.count for r in each}) for each in picked(picks)]
-    if picks.count % units == 0:
-        assert picks.reached(units) == pytest.approx(sum(found) / len(found))
+    found = [len({r * units // routing.count for r in each}) for each in picked(routing)]
+    if routing.count % units == 0:
+        assert routing.expected_units(units) == pytest.approx(sum(found) / len(found))
 
 
 def test_one_link_is_the_books_form_without_picking_twice() -> None:
     """k of n chips, of which 1/n are the row's own: min(k/n, 1)·(n − 1)/n of V = n·k rows (chapter 12)."""
     axes = chip("h100:8").mesh.select("X")
-    found = cost("AllToAll", axes, 8 * 4, density=Picks(8, 4))
+    found = cost("AllToAll", axes, 8 * 4, density=TopKRouting(8, 4))
     assert found.work.total("wire") == pytest.approx(4 * 7 / 8)
     assert found.algorithm == "direct"
 
 
 def test_direct_sends_to_each_chip_and_hierarchical_to_each_node() -> None:
-    machine, picks = chip("h100:32"), Picks(256, 8)
+    machine, routing = chip("h100:32"), TopKRouting(256, 8)
     axes, rows = machine.mesh.select("X"), 32 * 8 * 2**20
     ways = {
-        name: cost("AllToAll", axes, rows, algorithm=name, density=picks).work for name in ("direct", "hierarchical")
+        name: cost("AllToAll", axes, rows, algorithm=name, density=routing).work for name in ("direct", "hierarchical")
     }
     wire = {name: {key.place: v for key, v in work.items() if key.quantity == "wire"} for name, work in ways.items()}
-    nodes, chips = picks.reached(4), picks.reached(32)
+    nodes, chips = routing.expected_units(4), routing.expected_units(32)
     assert wire["direct"]["X.nic"] == pytest.approx(chips * 24 / 32 * 2**20)
     assert wire["hierarchical"]["X.nic"] == pytest.approx(nodes * 3 / 4 * 2**20)
     assert wire["direct"]["X.nvlink"] == pytest.approx(chips * 7 / 32 * 2**20)
     assert wire["hierarchical"]["X.nvlink"] == pytest.approx((chips * 31 / 32 - nodes * 3 / 4) * 2**20)
     assert [work.total("hops") for work in ways.values()] == [1, 1]
-    assert default_algorithm("AllToAll", axes, picks) == "hierarchical"
+    assert default_algorithm("AllToAll", axes, routing) == "hierarchical"
     assert default_algorithm("AllToAll", axes, 0.25) == "direct"
-    assert Chooser("auto", machine).cost("AllToAll", axes, rows, picks).algorithm == "hierarchical"
+    assert Chooser("auto", machine).cost("AllToAll", axes, rows, routing).algorithm == "hierarchical"
 
 
 Chip = tuple[int, ...]
@@ -171,8 +172,8 @@ def test_every_link_of_a_torus_carries_a_row_once(shape: tuple[int, ...], ways: 
     chips = list(every(*map(range, shape)))
     if each * len(chips) % usual[2]:
         pytest.skip("the groups do not divide the receivers")
-    picks = Picks(each * len(chips), *usual)
-    sets = Counter(frozenset(chips[r // each] for r in found) for found in picked(picks))
+    routing = TopKRouting(each * len(chips), *usual)
+    sets = Counter(frozenset(chips[r // each] for r in found) for found in picked(routing))
     orders = [[*ways][start:] + [*ways][:start] for start in range(len(ways))]
     crossed: dict[int, Counter[tuple[int, tuple[int, ...]]]] = {axis: Counter() for axis in ways}
     for goals, many in sets.items():
@@ -180,7 +181,7 @@ def test_every_link_of_a_torus_carries_a_row_once(shape: tuple[int, ...], ways: 
             for axis, way, place, times in route(shape, ways, at, set(goals), order):
                 crossed[axis][way, place] += times * many
     total = sum(sets.values()) * len(orders)
-    for axis, rows in carried(picks, shape, ways).items():
+    for axis, rows in multicast_link_load(routing, shape, ways).items():
         assert rows == pytest.approx(float(max(crossed[axis].values()) / Fraction(total)))
 
 
@@ -188,18 +189,21 @@ def test_every_link_of_a_torus_carries_a_row_once(shape: tuple[int, ...], ways: 
 def test_no_link_carries_more_than_to_all_nor_more_for_copies(shape: tuple[int, ...], ways: dict[int, str]) -> None:
     """Whatever the skew; and what chips have before is never sent for longer."""
     chips = prod(shape)
-    picks = Picks(4 * chips, 3)
+    routing = TopKRouting(4 * chips, 3)
     skews = [(1.0,) * 4 * chips, (9.0,) * 4 + (1.0,) * 4 * (chips - 1), (1e6,) + (1.0,) * (4 * chips - 1)]
-    whole, plain = carried(Picks(chips, chips), shape, ways), carried(picks, shape, ways)
-    loads = [carried(replace(picks, skew=skew), shape, ways) for skew in skews]
+    whole, plain = (
+        multicast_link_load(TopKRouting(chips, chips), shape, ways),
+        multicast_link_load(routing, shape, ways),
+    )
+    loads = [multicast_link_load(replace(routing, skew=skew), shape, ways) for skew in skews]
     assert loads[0] == pytest.approx(plain)
     for skewed in loads:
         assert all(skewed[axis] <= whole[axis] * (1 + 1e-9) for axis in ways)
     assert max(loads[1].values()) > max(plain.values()) or chips == 2
     for copies in (n for n in range(1, chips + 1) if chips % n == 0):
-        copied = carried(replace(picks, copies=copies), shape, ways)
+        copied = multicast_link_load(replace(routing, copies=copies), shape, ways)
         assert max(copied.values()) <= max(plain.values())
-    assert set(carried(replace(picks, copies=chips), shape, ways).values()) == {0.0}
+    assert set(multicast_link_load(replace(routing, copies=chips), shape, ways).values()) == {0.0}
 
 
 @pytest.mark.parametrize("algorithm", [None, "direct", "book", "hierarchical"])
@@ -209,7 +213,7 @@ def test_nothing_is_sent_nor_waited_for_where_every_chip_has_it(target: str, alg
     n = prod(axis.size for axis in axes)
     if algorithm is not None and algorithm not in algorithms("AllToAll", axes):
         return
-    found = cost("AllToAll", axes, n * 8, algorithm=algorithm, density=Picks(256, 8, copies=n)).work
+    found = cost("AllToAll", axes, n * 8, algorithm=algorithm, density=TopKRouting(256, 8, copies=n)).work
     assert found.total("wire") == 0
     assert algorithm == "book" or found.total("hops") == 0
 
@@ -219,46 +223,48 @@ def test_no_torus_carries_more_than_an_all_gather() -> None:
         axes = [axis for axis in chip(target).mesh if axis.size > 1]
         n = prod(axis.size for axis in axes)
         gather = cost("AllGather", axes, n)
-        for picks in (Picks(256, 8), Picks(256, 8, 4, 8), Picks(512, 10)):
-            exchange = cost("AllToAll", axes, n * picks.chosen, density=picks)
+        for routing in (TopKRouting(256, 8), TopKRouting(256, 8, 4, 8), TopKRouting(512, 10)):
+            exchange = cost("AllToAll", axes, n * routing.chosen, density=routing)
             least, most = (max(v for k, v in c.work.items() if k.quantity == "wire") for c in (exchange, gather))
             assert least <= most * (1 + 1e-9)
-            plain = cost("AllToAll", axes, n * picks.chosen, density=picks.density(n))
+            plain = cost("AllToAll", axes, n * routing.chosen, density=routing.sent_share(n))
             assert exchange.work.total("wire") < plain.work.total("wire")
 
 
 def test_slices_get_a_row_once() -> None:
-    picks, slice_ = Picks(32, 4), torus((2, "ring"), (2, "ring"))
+    routing, slice_ = TopKRouting(32, 4), torus((2, "ring"), (2, "ring"))
     joined = inside(slice_, dcn(2))
-    found = cost("AllToAll", joined.axes, 8 * 4, density=picks)
+    found = cost("AllToAll", joined.axes, 8 * 4, density=routing)
     assert found.algorithm == "hierarchical"
-    assert found.work[Key("wire", "S")] == pytest.approx(picks.reached(2) / 2)
+    assert found.work[Key("wire", "S")] == pytest.approx(routing.expected_units(2) / 2)
 
 
 def test_nothing_is_sent_where_every_chip_has_it() -> None:
     """Chips that split layers hold the same tokens: what they have is not sent to them."""
     node, nodes = chip("h100:8").mesh.select("X"), chip("h100:32").mesh.select("X")
-    assert cost("AllToAll", node, 2**20, density=Picks(256, 8, copies=8)).work.total("wire") == 0
-    picks = Picks(256, 8, copies=16)
-    wire = {k.place: v for k, v in cost("AllToAll", nodes, 32 * 8, density=picks).work.items() if k.quantity == "wire"}
-    assert wire["X.nic"] == pytest.approx(picks.reached(4) * 2 / 4)
-    assert wire["X.nvlink"] == pytest.approx(picks.reached(32) * 16 / 32 - wire["X.nic"])
+    assert cost("AllToAll", node, 2**20, density=TopKRouting(256, 8, copies=8)).work.total("wire") == 0
+    routing = TopKRouting(256, 8, copies=16)
+    wire = {
+        k.place: v for k, v in cost("AllToAll", nodes, 32 * 8, density=routing).work.items() if k.quantity == "wire"
+    }
+    assert wire["X.nic"] == pytest.approx(routing.expected_units(4) * 2 / 4)
+    assert wire["X.nvlink"] == pytest.approx(routing.expected_units(32) * 16 / 32 - wire["X.nic"])
 
 
 def test_skewed_picks_reach_the_busiest_unit_more_often() -> None:
-    alike, skewed = Picks(8, 2), Picks(8, 2, skew=(3, 3, 1, 1, 1, 1, 1, 1))
-    assert Picks(8, 2, skew=(2,) * 8).reached(4) == pytest.approx(alike.reached(4))
-    assert skewed.reached(4) < alike.reached(4) < skewed.reached(4, busiest=True) < 4
-    assert skewed.reached(1) == pytest.approx(1)
+    alike, skewed = TopKRouting(8, 2), TopKRouting(8, 2, skew=(3, 3, 1, 1, 1, 1, 1, 1))
+    assert TopKRouting(8, 2, skew=(2,) * 8).expected_units(4) == pytest.approx(alike.expected_units(4))
+    assert skewed.expected_units(4) < alike.expected_units(4) < skewed.expected_units(4, busiest=True) < 4
+    assert skewed.expected_units(1) == pytest.approx(1)
     # one receiver gets a row as often as its share says, and none twice
-    assert skewed.reached(8, busiest=True) == pytest.approx(8 * 2 * 3 / 12)
-    assert skewed.reached(8) == pytest.approx(2)
-    always = Picks(8, 2, skew=(100, 1, 1, 1, 1, 1, 1, 1))
-    assert always.reached(8, busiest=True) == 8
-    assert always.reached(8) < 2
-    limited = Picks(256, 8, 4, 8)
-    flat = Picks(256, 8, 4, 8, skew=(1.0,) * 256)
-    assert [flat.reached(n) for n in (8, 64)] == pytest.approx([limited.reached(n) for n in (8, 64)])
+    assert skewed.expected_units(8, busiest=True) == pytest.approx(8 * 2 * 3 / 12)
+    assert skewed.expected_units(8) == pytest.approx(2)
+    always = TopKRouting(8, 2, skew=(100, 1, 1, 1, 1, 1, 1, 1))
+    assert always.expected_units(8, busiest=True) == 8
+    assert always.expected_units(8) < 2
+    limited = TopKRouting(256, 8, 4, 8)
+    flat = TopKRouting(256, 8, 4, 8, skew=(1.0,) * 256)
+    assert [flat.expected_units(n) for n in (8, 64)] == pytest.approx([limited.expected_units(n) for n in (8, 64)])
 
 
 @pytest.mark.parametrize(
@@ -276,11 +282,11 @@ def test_skewed_picks_reach_the_busiest_unit_more_often() -> None:
 )
 def test_picks_that_cannot_be_are_told(arguments: tuple[Any, ...], said: str) -> None:
     with pytest.raises(SizeError, match=said):
-        Picks(*arguments)
+        TopKRouting(*arguments)
 
 
 @pytest.mark.parametrize("size", [symbol("n"), np.array([8, 16])])
 def test_open_numbers_of_chips_are_told(size: Any) -> None:
     axes = with_mesh(chip("h100"), {"X": size}).mesh.select("X")
     with pytest.raises(InputError, match="are counted on a number of chips; one number of chips at a time"):
-        cost("AllToAll", axes, 2**20, density=Picks(256, 8))
+        cost("AllToAll", axes, 2**20, density=TopKRouting(256, 8))

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from roofline import shard
 from roofline.errors import NotationError
 from roofline.notation import program
-from roofline.ops.sharded.layout import Layout, layout_of
-from roofline.ops.sharded.moves import Move
-from roofline.ops.sharded.order import any_order
+from roofline.ops.sharding.layout import Layout, layout_of
+from roofline.ops.sharding.moves import Move
+from roofline.ops.sharding.order import any_order
 
 SIZE = 8
 MESH = {"X": 2, "Y": 2, "Z": 2}

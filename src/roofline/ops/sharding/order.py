@@ -3,7 +3,7 @@
 Plans tell layouts by which axes shard what, as the book does; where one leans on another order, that is said:
 
 >>> from roofline.notation import program
->>> from roofline.ops.sharded.plans import plans
+>>> from roofline.ops.sharding.plans import plans
 >>> def first(text):
 ...     steps = program(text).steps
 ...     return any_order(steps, next(plans(steps)))
@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline.notation.structure import Step
-from roofline.ops.sharded.choices import Choice, moved
-from roofline.ops.sharded.layout import Layout, layout_of
-from roofline.ops.sharded.moves import Move
-from roofline.ops.sharded.plans import Plan
+from roofline.ops.sharding.choices import Choice, moved
+from roofline.ops.sharding.layout import Layout, layout_of
+from roofline.ops.sharding.moves import Move
+from roofline.ops.sharding.plans import Plan
 
 
 def any_order(steps: Sequence[Step], plan: Plan) -> bool:

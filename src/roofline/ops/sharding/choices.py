@@ -4,7 +4,7 @@ The book's four cases fall out of one rule. Each mesh axis either shards one loo
 operands move to that, and the result moves to what is wanted of it:
 
 >>> from roofline.notation import program
->>> from roofline.ops.sharded.layout import layout_of
+>>> from roofline.ops.sharding.layout import layout_of
 >>> def cases(text):
 ...     step = program(text).steps[0]
 ...     found = choices(step, [layout_of(x) for x in step.inputs], layout_of(step.output))
@@ -30,9 +30,9 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from roofline.notation.structure import Step
-from roofline.ops.sharded.layout import UNREDUCED, Layout, State
-from roofline.ops.sharded.loops import Loop, loops_of, stays_partial
-from roofline.ops.sharded.moves import Move, moves
+from roofline.ops.sharding.layout import UNREDUCED, Layout, State
+from roofline.ops.sharding.loops import Loop, loops_of, stays_partial
+from roofline.ops.sharding.moves import Move, moves
 
 #: Says whether a label may be split over mesh axes: one whose size they do not divide may not.
 MaySplit = Callable[[str, tuple[str, ...]], bool]

@@ -9,7 +9,7 @@ import pytest
 
 from roofline import bound, shard
 from roofline.notation import program
-from roofline.ops.sharded.plans import plans
+from roofline.ops.sharding.plans import plans
 
 CHIPS, ROWS, WIDTH = 4, 6, 32
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from roofline.ops.sharded.layout import UNREDUCED, Layout, State
+from roofline.ops.sharding.layout import UNREDUCED, Layout, State
 
 #: The kinds of moves, in the order they are made.
 ORDER = ("slice", "ReduceScatter", "AllReduce", "AllToAll", "AllGather")

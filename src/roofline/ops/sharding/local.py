@@ -2,7 +2,7 @@
 
 >>> from roofline.hardware import chip
 >>> from roofline.notation import program
->>> from roofline.ops.sharded.plans import plans
+>>> from roofline.ops.sharding.plans import plans
 >>> line = program("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]")
 >>> place = Place(chip("v5e:2").mesh)
 >>> matmul, reduced = operations(line.steps, next(plans(line.steps)), {"B": 64, "D": 1024, "F": 4096}, place)
@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 from roofline.hardware.axes import Mesh
 from roofline.notation.scope import is_number
 from roofline.notation.structure import Shape, Step
-from roofline.ops.collective import collective
-from roofline.ops.collective_choice import Chooser
+from roofline.ops.collectives.choice import Chooser
+from roofline.ops.collectives.cost import collective
 from roofline.ops.rules import Context, family_of, rule_for
-from roofline.ops.sharded.choices import Choice, describe, moved
-from roofline.ops.sharded.layout import Layout, layout_of, local_size
-from roofline.ops.sharded.loops import STATISTICS
-from roofline.ops.sharded.moves import Move
-from roofline.ops.sharded.plans import Plan, key_of
+from roofline.ops.sharding.choices import Choice, describe, moved
+from roofline.ops.sharding.layout import Layout, layout_of, local_size
+from roofline.ops.sharding.loops import STATISTICS
+from roofline.ops.sharding.moves import Move
+from roofline.ops.sharding.plans import Plan, key_of
 from roofline.sizes import Size, is_array, minimum, product
 from roofline.work import Op, Tensor
 

@@ -1,0 +1,268 @@
+"""Rings, lines and tori: data passes from neighbour to neighbour.
+
+With V bytes over n chips, d ways round (1 or 2, and never more than n − 1: two chips have one way), and W one way over
+one link::
+
+    AllGather, ReduceScatter     V·(n − 1)/(n·d) over each link      n − 1 hops, or ⌊n/2⌋ where the ring has two ways
+    AllReduce                    twice that: a ReduceScatter, then an AllGather
+              chain, on a line   V, in small pieces: added up towards one end and sent back    2·(n − 1) hops
+    AllToAll, one way round      V·(n − 1)/(2n)                      n − 1 hops
+              shortest way       V·⌊n²/4⌋/(n²·d)                     the middle link of a line, every link of a ring
+    Broadcast                    V/d, in many small pieces           n − 1 hops
+
+A line has no link from its last chip to the first, so the message of the last chip goes back over all links: 2n − 3
+hops for one way round. Over several axes of one torus the data splits into parts that take the axes in different
+orders. All links are busy then: V·(N − 1)/(N·Σd) over each, N the chips of all axes. An AllToAll and a Broadcast take
+one axis after the other. Such a Broadcast sends V/d over each link; trees without common links could do with V/Σd.
+Over tiers, a member of a tier receives through all chips below it at once: by direct exchange, in one hop, where there
+are switches or a link for every pair.
+
+A Broadcast over tiers has three steps: it spreads the message within the first unit, each chip sends its part on, and
+the other units gather the parts. So the hops of an inner tier count twice. On switches its pieces go down two trees
+(``double binary tree``), V in ⌈log₂ n⌉ hops.
+
+Sources: "How To Scale Your Model", chapters 3 and 12; P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms
+for clusters of workstations", JPDC 69, 2009; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
+communication operations in MPICH", IJHPCA 19, 2005. ⌊n²/4⌋ is the sum of the distances from one chip of a ring to all
+others, and the pairs of chips on either side of the middle of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roofline.hardware.axes import AxisSegment
+from roofline.ops.collectives.algorithms import (
+    GATHERING,
+    CollectiveCall,
+    LinkGroup,
+    doublings,
+    half_way,
+    links_in_use,
+    more_than_one,
+    register,
+    require_closed_axes,
+    require_several_tiers,
+    require_torus,
+    ring_distances,
+    ring_or_line,
+    rounds,
+)
+from roofline.ops.collectives.routing import TopKRouting, multicast_link_load
+from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum
+from roofline.work import Work
+
+#: Gives the links of a segment that a chip sends on at once, or the hops of one pass.
+Ways = Callable[[AxisSegment], Size]
+
+_KINDS = (*GATHERING, "AllToAll", "Broadcast")
+
+
+def _one(segment: AxisSegment) -> Size:
+    return 1
+
+
+def _both(segment: AxisSegment) -> Size:
+    """Two links, where a chip can send to two neighbours at once."""
+    if segment.topology == "switch":
+        return 1
+    return 2 if is_symbol(segment.size) else maximum(1, minimum(2, segment.size - 1))
+
+
+def usable_links(segment: AxisSegment) -> Size:
+    """Links a chip sends on at once: both ways round a ring, one way on a line, a link to every chip of a mesh."""
+    if segment.topology == "torus":
+        return segment.directions
+    return maximum(1, segment.size - 1) if segment.topology == "mesh" else 1
+
+
+def _around(segment: AxisSegment) -> Size:
+    return segment.size - 1
+
+
+def _around_and_back(segment: AxisSegment) -> Size:
+    """Hops of once round: n − 1 on a ring; a line goes back over all its links, 2n − 3."""
+    n = segment.size
+    if segment.topology != "torus":
+        return n - 1
+    return ring_or_line(segment, n - 1, 2 * n - 3 if is_symbol(n) else n - 1 + maximum(0, n - 2))
+
+
+def _halfway(segment: AxisSegment) -> Size:
+    return half_way(segment.size)
+
+
+def pass_hops(segment: AxisSegment) -> Size:
+    """Hops of one pass: half round a ring, from end to end of a line, one on a switch or a mesh."""
+    if segment.topology != "torus":
+        return more_than_one(segment.size)
+    return ring_or_line(segment, half_way(segment.size), segment.size - 1)
+
+
+def pass_between_neighbours(call: CollectiveCall, ways: Ways, hops: Ways, *, one_way: bool = False) -> Work:
+    """Count a collective in which data passes from neighbour to neighbour in ``ways`` at once."""
+    if call.kind == "AllToAll":
+        return _all_to_all(call, ways, hops, one_way) + direct_all_to_all(call)
+    if call.kind == "Broadcast":
+        return _broadcast(call, ways, hops)
+    work = Work()
+    for group in call.groups:
+        lanes = links_in_use([ways(segment) * more_than_one(segment.size) for segment in group.segments])
+        share = exact_div(call.nbytes * (group.units - 1) * rounds(call), group.units * group.below * lanes)
+        for segment in group.segments:
+            work += Work.wire(segment.place, share * more_than_one(segment.size))
+            work += Work.hops(segment.place, hops(segment) * rounds(call))
+    return work
+
+
+def _broadcast(call: CollectiveCall, ways: Ways, hops: Ways) -> Work:
+    """Pass on small pieces as they arrive; on a mesh the first chip sends to all at once."""
+
+    def sent(group: LinkGroup, segment: AxisSegment) -> Size:
+        at_once = segment.topology == "mesh" and ways is usable_links
+        return exact_div(call.nbytes, group.below * (1 if at_once else ways(segment)))
+
+    def passed(segment: AxisSegment) -> Size:
+        if segment.topology == "torus" or ways is not usable_links:
+            return segment.size - 1
+        return doublings(segment.size) if segment.topology == "switch" else more_than_one(segment.size)
+
+    return broadcast_over_tiers(call, sent, passed, hops)
+
+
+def broadcast_over_tiers(
+    call: CollectiveCall, sent: Callable[[LinkGroup, AxisSegment], Size], passed: Ways, gathered: Ways
+) -> Work:
+    """Broadcast within the first unit of every tier; the other units gather the parts that their chips received.
+
+    ``sent`` gives the bytes over one link of a segment, ``passed`` the hops of the broadcast, ``gathered`` those of the
+    gathering. A link that is nested in outer tiers carries their bytes too.
+    """
+    work = Work()
+    beyond: Size = 1
+    above: Size = 0
+    for group in reversed(call.groups):
+        nested = group.segments[0].nested
+        for segment in group.segments:
+            wire = (sent(group, segment) + (above if nested else 0)) * more_than_one(segment.size)
+            times = passed(segment) + gathered(segment) * more_than_one(beyond)
+            work += Work.wire(segment.place, wire) + Work.hops(segment.place, times)
+        above = wire if nested else 0
+        beyond = beyond * group.size
+    return work
+
+
+def _all_to_all(call: CollectiveCall, ways: Ways, hops: Ways, one_way: bool) -> Work:
+    """AllToAll over the axes of a torus, one after the other: the bytes of a chip move along each of them."""
+    work = Work()
+    several = isinstance(call.density, TopKRouting)
+    rows = _multicast_bytes(call, ways, one_way) if several else {}
+    for segment in (segment for group in call.groups if group.topology == "torus" for segment in group.segments):
+        n = segment.size
+        distance = exact_div(n * (n - 1), 2) if one_way else ring_distances(n)
+        wire = rows.get(segment.place) if several else exact_div(sent_by_each(call) * distance, n * ways(segment))
+        if wire is not None:
+            work += Work.wire(segment.place, wire) + Work.hops(segment.place, hops(segment))
+    return work
+
+
+def _multicast_bytes(call: CollectiveCall, ways: Ways, one_way: bool) -> dict[str, Size]:
+    """Bytes over the links of a torus for rows that go to several chips each: a link carries a row once."""
+    assert isinstance(call.density, TopKRouting)
+    segments = [segment for group in reversed(call.groups) for segment in group.segments]
+    torus = {i: segment for i, segment in enumerate(segments) if segment.topology == "torus"}
+    if not torus:
+        return {}
+    kinds = {i: "one-way" if one_way else "ring" if ways(segment) == 2 else "line" for i, segment in torus.items()}
+    rows = multicast_link_load(call.density, [segment.size for segment in segments], kinds)
+    each = exact_div(call.nbytes, call.chips * call.density.chosen)
+    return {segment.place: each * rows[i] for i, segment in torus.items() if rows[i]}
+
+
+def sent_by_each(call: CollectiveCall) -> Size:
+    """Bytes that one chip holds before an AllToAll and sends."""
+    return exact_div(call.nbytes, call.chips) * call.sent_share
+
+
+def direct_all_to_all(call: CollectiveCall) -> Work:
+    """AllToAll over switches: a chip sends each other member of every tier its share, all of them at once.
+
+    The one hop is over the outermost tier. A row that several chips of a unit need goes to that unit once and is passed
+    on inside; its further hops are not counted.
+    """
+    work = Work()
+    inside: Size = 1
+    for group in reversed(call.groups):
+        if group.topology == "torus":
+            continue
+        (segment,) = group.segments
+        crossing = _crossing_bytes(call, group)
+        if crossing is None:
+            continue
+        work += Work.wire(segment.place, exact_div(crossing, usable_links(segment)))
+        work += Work.hops(segment.place, more_than_one(segment.size) * inside)
+        inside = inside * (1 - more_than_one(segment.size))
+    return work
+
+
+def _no_ring(call: CollectiveCall) -> str:
+    return require_torus(call) if call.kind == "AllToAll" else ""
+
+
+def _crossing_bytes(call: CollectiveCall, group: LinkGroup) -> Size | None:
+    """Bytes of one chip that go to other members of a tier or further out; None where there are none."""
+    if not isinstance(call.density, TopKRouting):
+        return exact_div(sent_by_each(call) * group.below * (group.units - 1), call.chips)
+    here = call.chips // group.below
+    share = call.density.crossing_share(here, call.chips) - call.density.crossing_share(here // group.units, call.chips)
+    return exact_div(call.nbytes, call.chips) * share if share > 0 else None
+
+
+@register("one-way ring", _KINDS, "one way round a ring", _no_ring)
+def one_way_ring(call: CollectiveCall) -> Work:
+    """Count one way round: one link of every chip is busy."""
+    return pass_between_neighbours(call, _one, _around_and_back, one_way=True)
+
+
+@register("two-way ring", _KINDS, "both ways round a ring, which needs wrap-around", _no_ring, require_closed_axes)
+def two_way_ring(call: CollectiveCall) -> Work:
+    """Count both ways round at once."""
+    return pass_between_neighbours(call, _both, _halfway)
+
+
+@register("line", _KINDS, "from neighbour to neighbour, without wrap-around", require_torus)
+def line(call: CollectiveCall) -> Work:
+    """Count a line: the links at its ends carry all but one shard one way."""
+    return pass_between_neighbours(call, _one, _around)
+
+
+@register("torus", _KINDS, "all links of the torus at once, both ways where an axis wraps around", require_torus)
+def torus(call: CollectiveCall) -> Work:
+    """Count all links of all axes at once."""
+    return pass_between_neighbours(call, usable_links, pass_hops)
+
+
+@register(
+    "hierarchical", _KINDS, "tier by tier, each chip of a unit with a part over the next tier", require_several_tiers
+)
+def hierarchical(call: CollectiveCall) -> Work:
+    """Count all links of every tier, the tiers overlapping."""
+    return pass_between_neighbours(call, usable_links, pass_hops)
+
+
+def _no_chain(call: CollectiveCall) -> str:
+    plain = [group for group in call.groups if group.topology != "torus" or len(group.segments) > 1]
+    return "it goes along one axis of a torus" if plain or len(call.groups) > 1 else ""
+
+
+@register(
+    "chain", ["AllReduce"], "small pieces added up to one end of a line and sent back as they are done", _no_chain
+)
+def chain(call: CollectiveCall) -> Work:
+    """Count a chain: every link carries all bytes once each way, which on a long line is half of two passes."""
+    work = Work()
+    for group in call.groups:
+        (segment,) = group.segments
+        wire = call.nbytes * more_than_one(segment.size)
+        work += Work.wire(segment.place, wire) + Work.hops(segment.place, 2 * (segment.size - 1))
+    return work
