@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from roofline import bound, chip, question
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
-from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
+from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings, table
 from roofline.bounds.traffic import POLICIES, traffic
 from roofline.cli import cli
 from roofline.errors import InputError, RooflineError
@@ -227,3 +227,22 @@ def test_conventions_at_their_defaults_change_nothing() -> None:
 def test_conventions_are_checked_when_they_change() -> None:
     with pytest.raises(RooflineError, match="overlap 3 is not a fraction"):
         replace(DEFAULT, overlap=3)
+
+
+def test_the_docs_list_every_convention() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "conventions.md").read_text(encoding="utf-8")
+    assert table() in page
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_is_an_option_of_every_command(policy: str) -> None:
+    words = ["--policy", policy, *(["--tile", "128,128,64"] if policy == "tiled" else []), "--on", "h100", "--json"]
+    for command in (
+        ["bound", LINES[0], "B=64", "D=512", "F=512"],
+        ["llm", "llama-2-7b", "--context", "1024"],
+        ["train", "llama-2-7b", "--batch-tokens", "8192"],
+    ):
+        found = json.loads(run(*command, *words))
+        step = found.get("decode") or found.get("step") or found
+        text = POLICIES[policy].text
+        assert any(line.startswith(text) for line in step["assumptions"]), command

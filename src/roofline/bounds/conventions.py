@@ -15,7 +15,8 @@ roofline.errors.InputError: overlap 2 is not a fraction; 0 is no overlap, 1 is a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any
 
 from roofline.bounds.traffic import POLICIES, Tile, check_policy
@@ -43,6 +44,13 @@ class Setting:
     option: str = ""
     check: Callable[[Any], Any] | None = None
     choices: tuple[str, ...] = ()
+    default: Any = None
+
+    def explain(self, default: str = "") -> str:
+        """What it means in one line; it names the byte policies, the default one first."""
+        first = default or "each-op"
+        others = ", ".join([f"{first} (default)", *(name for name in POLICIES if name != first)])
+        return self.help.replace("{policies}", others)
 
 
 def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
@@ -84,14 +92,11 @@ def _set(help: str, group: str, **rest: Any) -> dict[str, Setting]:
     return {"setting": Setting(help, group, **rest)}
 
 
-_POLICY_HELP = f"Which bytes count: each-op (default), {', '.join(name for name in POLICIES if name != 'each-op')}."
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Conventions:
     """What an answer counts and how: bytes, FLOPs, several chips, an estimate. Every field has a default."""
 
-    policy: str = field(default="", metadata=_set(_POLICY_HELP, "work", metavar="POLICY"))
+    policy: str = field(default="", metadata=_set("Which bytes count: {policies}.", "work", metavar="POLICY"))
     tile: Tile | None = field(
         default=None,
         metadata=_set(
@@ -241,6 +246,20 @@ def taken_from(options: dict[str, Any], policy: str = "each-op") -> Conventions:
     return Conventions(**chosen)
 
 
+@cache
 def settings() -> dict[str, Setting]:
     """How each convention is set, by its name."""
-    return {each.name: each.metadata["setting"] for each in fields(Conventions)}
+    defaults = {name: getattr(DEFAULT, name) for name in NAMES}
+    return {each.name: replace(each.metadata["setting"], default=defaults[each.name]) for each in fields(Conventions)}
+
+
+def table() -> str:
+    """The conventions as a table in Markdown: ``docs/conventions.md`` holds it."""
+    rows = ["| argument | option | default | what it says |", "|---|---|---|---|"]
+    for name, setting in settings().items():
+        word = setting.option or name
+        option = f"--{word}" + (f" {setting.metavar}" if setting.metavar else "")
+        option = f"--{word}, --no-{word}" if setting.form == "yes or no" else option
+        default = "" if setting.default in (None, {}, ()) else f"`{setting.default}`"
+        rows.append(f"| `{name}` | `{option}` | {default} | {setting.explain()} |")
+    return "\n".join(rows)

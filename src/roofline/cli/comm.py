@@ -9,7 +9,7 @@ import click
 from roofline.cli.options import (
     MESH,
     TARGET,
-    mesh_arguments,
+    convention_arguments,
     one_expression,
     split_words,
     target_arguments,
@@ -36,7 +36,7 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
     expression = one_expression(expressions)
     if expression is None:
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
-    found = comm(expression, sizes=sizes, **target_arguments(options), **mesh_arguments(options))
+    found = comm(expression, sizes=sizes, **target_arguments(options), **convention_arguments(options))
     if as_json:
         show_json(found.to_dict())
     else:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.llm_options import BESIDE, PICTURE_NAMES, PICTURES, WORKED_OUT, WORKED_OUT_NAMES, taken
 from roofline.cli.llm_sections import Question, sections
 from roofline.cli.model_options import FORMATS, SHARING, formats, images, not_alone, sharing
-from roofline.cli.options import ESTIMATE, TARGET, conventions_of_operations, parse_size, target_arguments, with_options
+from roofline.cli.options import ESTIMATE, TARGET, convention_arguments, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -87,7 +88,7 @@ def _target(options: dict[str, Any]) -> dict[str, Any]:
     found |= ways
     if options.pop("all_logits"):
         found["logits"] = "all"
-    found |= conventions_of_operations(options)
+    found |= convention_arguments(options, OF_OPERATIONS)
     if pooled > 1 and ways:
         raise InputError(f"a pool of chips is not split by {next(iter(ways))} too", hint="give one of the two")
     if pooled > 1:

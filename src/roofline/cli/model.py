@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.model_options import FORMATS, formats
-from roofline.cli.options import conventions_of_operations, with_options
+from roofline.cli.options import convention_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.sections import Amount, Column, Row, Table, figures
@@ -46,7 +47,7 @@ def command(
         return
     from roofline.models.summary import summary, summary_sections
 
-    conventions = conventions_of_operations(options)
+    conventions = convention_arguments(options, OF_OPERATIONS)
     asked = formats(options)
     found = [
         summary(

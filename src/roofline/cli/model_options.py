@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from roofline.cli.options import BYTES
 from roofline.errors import InputError
 
 FORMATS = (
@@ -15,10 +16,7 @@ FORMATS = (
     click.option("--activations", metavar="DTYPE", help="Format of activations (default: the model's own)."),
     click.option("--kv", metavar="DTYPE", help="Format of keys and values (default: as activations)."),
     click.option("--compute", metavar="DTYPE", help="Arithmetic of matrix products (default: the wider operand's)."),
-    click.option(
-        "--policy", metavar="POLICY", help="Which bytes count: minimal (default), streamed, fused, tiled, each-op."
-    ),
-    click.option("--tile", metavar="BM,BN,BK", help="Matrix products load their operands again for every tile."),
+    *BYTES["minimal"],
     click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not."),
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from roofline.bounds.conventions import OF_OPERATIONS
+from roofline.bounds.conventions import NAMES, settings
 from roofline.cli.figure_type import FRACTION
 from roofline.errors import InputError, SizeError
 from roofline.hardware.catalog import user_file
@@ -44,39 +44,63 @@ TARGET = (
     click.option("--achievable", is_flag=True, help="Use measured fractions of the data-sheet rates where known."),
 )  # fmt: skip
 
-WORK = (
+#: What a convention's form is to click; any other is one word.
+_FORMS: dict[str, dict[str, Any]] = {
+    "flag": {"is_flag": True},
+    "share": {"callback": FRACTION},
+    "mesh": {"multiple": True},
+    "algorithms": {"multiple": True},
+    "yes or no": {"default": None},
+}
+
+
+def convention(name: str, default: str = "") -> Callable[[Any], Any]:
+    """Make the option of a convention; ``default`` is what the command takes where it is left out."""
+    setting = settings()[name]
+    word = setting.option or name
+    chosen: dict[str, Any] = {}
+    if setting.choices:
+        chosen = {"type": click.Choice(setting.choices), "default": setting.choices[0]}
+    return click.option(
+        f"--{word}/--no-{word}" if setting.form == "yes or no" else f"--{word}",
+        name,
+        metavar=setting.metavar or None,
+        help=setting.explain(default),
+        **_FORMS.get(setting.form, {}),
+        **chosen,
+    )
+
+
+def _group(group: str) -> list[Callable[[Any], Any]]:
+    return [convention(name) for name, setting in settings().items() if setting.group == group]
+
+
+#: Which bytes count of a model or a program.
+BYTES = {default: (convention("policy", default), convention("tile")) for default in ("minimal", "each-op")}
+
+RAW_WORK = (
     click.option("--flops", metavar="AMOUNT", help="Raw work: FLOPs, as a number or a formula of named sizes."),
     click.option("--bytes", "bytes_", metavar="AMOUNT", help="Raw work: bytes, as a number or a formula."),
     click.option("--intensity", metavar="FLOP/B", help="Raw work: an arithmetic intensity."),
     click.option("--dtype", metavar="DTYPE", help="Arithmetic dtype of raw work (default bf16)."),
-    click.option("--policy", metavar="POLICY", help="Which bytes count: each-op (default), fused, tiled, minimal."),
-    click.option("--tile", metavar="BM,BN,BK", help="Contractions load their operands again for every tile."),
-    click.option("--exact", is_flag=True, help="Count 2D-1 rather than 2D FLOPs for a sum over D."),
-    click.option("--valid-only", is_flag=True, help="Leave a convolution's padded positions out of the FLOPs."),
-    click.option("--pad", is_flag=True, help="Round matrix sizes up to the matrix unit's tile."),
-    click.option("--compute", metavar="DTYPE", help="Arithmetic dtype, where the operands' wider one is not meant."),
 )
 
+#: How the work of expressions is counted.
+COUNTING = _group("work")
+
+WORK = (*RAW_WORK, *COUNTING)
+
 NETWORK = (
-    click.option("--mesh", "meshes", multiple=True, metavar="AXIS=SIZE,…", help="Mesh axes: X=4,Y=8, or X=n."),
+    convention("mesh"),
     click.option("--link", metavar="B/s", help="One-way bandwidth of a link to other chips."),
-    click.option("--algorithm", "algorithms", multiple=True, metavar="NAME", help="Of collectives: auto, tree …"),
+    convention("algorithm"),
     click.option("--sharp", is_flag=True, help="AllReduce in the switches (SHARP, NVLS)."),
-    click.option("--wrap/--no-wrap", default=None, help="Whether the axes of a torus close."),
-)  # fmt: skip
+    convention("wrap"),
+)
 
-MESH = (
-    *NETWORK,
-    click.option("--plan", metavar="PLAN", help="The plan of a sharded expression: its rank, or words of its name."),
-    click.option("--uneven", type=click.Choice(["error", "pad"]), default="error", help="Sizes that do not divide."),
-    click.option("--use", metavar="AXES", help="Axes that plans may use though nothing is sharded over them."),
-    click.option("--density", callback=FRACTION, metavar="SHARE", help="Share of an AllToAll that is sent (0 to 1)."),
-)  # fmt: skip
+MESH = (*NETWORK, *_group("mesh"))
 
-ESTIMATE = (
-    click.option("--overlap", callback=FRACTION, metavar="FRACTION", help="Estimate: this share of times overlaps."),
-    click.option("--overhead", metavar="TIME", help="Estimate with this time for every operation started (5us)."),
-)  # fmt: skip
+ESTIMATE = _group("estimate")
 
 
 def with_options(*groups: Sequence[Callable[[Any], Any]]) -> Callable[[Function], Function]:
@@ -258,21 +282,37 @@ def parse_algorithms(words: Sequence[str], sharp: bool) -> str | dict[str, str] 
     return found or None
 
 
-def mesh_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """Turn the options about several chips into arguments of the library, those given; ``options`` loses them."""
-    if "meshes" not in options:
-        return {}
-    found = {
-        "mesh": parse_mesh(options.pop("meshes")),
-        "link": options.pop("link"),
-        "plan": options.pop("plan", None),
-        "algorithm": parse_algorithms(options.pop("algorithms"), options.pop("sharp")),
-        "uneven": options.pop("uneven", None),
-        "use": tuple(axis.strip() for axis in (options.pop("use", None) or "").split(",") if axis.strip()),
-        "wrap": options.pop("wrap"),
-        "density": options.pop("density", None),
+def _axes(text: str | None) -> tuple[str, ...]:
+    return tuple(axis.strip() for axis in (text or "").split(",") if axis.strip())
+
+
+def convention_arguments(options: dict[str, Any], names: Sequence[str] = NAMES) -> dict[str, Any]:
+    """Turn options of conventions, and ``link``, into arguments of the library, those given; ``options`` loses them.
+
+    >>> convention_arguments({"tile": "128,128,64", "use": "X, Y", "count_padding": True, "wrap": None, "sharp": True})
+    {'tile': [128, 128, 64], 'count_padding': False, 'use': ('X', 'Y'), 'algorithm': {'AllReduce': 'in-switch'}}
+    """
+    sharp = bool(options.pop("sharp", False))
+    forms: dict[str, Callable[[Any], Any]] = {
+        "tile": parse_tile,
+        "mesh": parse_mesh,
+        "axes": _axes,
+        "algorithms": lambda words: parse_algorithms(words, sharp),
     }
-    return {name: value for name, value in found.items() if value not in (None, {}, ()) and value != "error"}
+    found: dict[str, Any] = {} if options.get("link") is None else {"link": options["link"]}
+    options.pop("link", None)
+    if sharp:
+        options.setdefault("algorithm", ())
+    for name in names:
+        if name not in options:
+            continue
+        setting, value = settings()[name], options.pop(name)
+        value = forms[setting.form](value) if setting.form in forms else value
+        if setting.form == "flag":
+            value = not setting.default if value else None
+        if value not in (None, {}, ()) and not (setting.choices and value == setting.default):
+            found[name] = value
+    return found
 
 
 def parse_tile(text: str | None) -> list[int] | None:
@@ -283,14 +323,6 @@ def parse_tile(text: str | None) -> list[int] | None:
     if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
         raise InputError(f"--tile {text!r} is not three sizes", hint="bm,bn,bk, as in --tile 128,128,64")
     return [int(part) for part in parts]
-
-
-def conventions_of_operations(options: dict[str, Any]) -> dict[str, Any]:
-    """Turn options about bytes and estimates into arguments of the library, those given; ``options`` loses them."""
-    found = {name: options.pop(name) for name in OF_OPERATIONS if name in options}
-    if "tile" in found:
-        found["tile"] = parse_tile(found["tile"])
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def parse_amount(text: str | None) -> str | list[str] | None:
@@ -349,15 +381,7 @@ def question_arguments(options: dict[str, Any], sizes: dict[str, Any] | None = N
         "bytes": parse_amount(options.pop("bytes_")),
         "intensity": parse_amount(options.pop("intensity")),
         "dtype": options.pop("dtype"),
-        "policy": options.pop("policy"),
-        "tile": parse_tile(options.pop("tile")),
-        "exact": options.pop("exact"),
-        "count_padding": not options.pop("valid_only"),
-        "pad": options.pop("pad"),
-        "compute": options.pop("compute"),
-        "overlap": options.pop("overlap", None),
-        "overhead": options.pop("overhead", None),
-        **mesh_arguments(options),
+        **convention_arguments(options),
     }
     amounts = {name: arguments[name] for name in ("flops", "bytes", "intensity")}
     if sizes and any(amounts.values()):

@@ -61,7 +61,7 @@ def command(
         sizes=sizes,
         theme="dark" if dark else "light",
         **drawing,
-        **{name: value for name, value in arguments.items() if value not in (None, False, {}, ())},
+        **{name: value for name, value in arguments.items() if value is not None and value not in ({}, ())},
     )
     if as_json:
         show_json(chart.to_dict())

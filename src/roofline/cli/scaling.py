@@ -9,7 +9,7 @@ import click
 from roofline.cli.options import (
     NETWORK,
     TARGET,
-    mesh_arguments,
+    convention_arguments,
     parse_mesh,
     split_words,
     target_arguments,
@@ -43,7 +43,7 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
         return
     from roofline.bounds.scaling import scaling
 
-    arguments = {**target_arguments(options), **mesh_arguments(options), **options}
+    arguments = {**target_arguments(options), **convention_arguments(options), **options}
     if arguments["on"] is None:
         raise InputError("the target is missing", hint="for instance --on v5p, or --on dgx-h100:1024")
     given = {"algorithm": "book", **arguments, "torus_axes": parse_mesh(torus_axes), "sizes": sizes}

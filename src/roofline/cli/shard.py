@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from roofline.cli.options import (
+    COUNTING,
     ESTIMATE,
     MESH,
     TARGET,
-    WORK,
     one_expression,
     question_arguments,
     split_words,
@@ -22,7 +22,7 @@ from roofline.errors import InputError
 
 @click.command("shard")
 @click.argument("words", nargs=-1, metavar="EXPRESSION [SIZE=VALUE]...")
-@with_options(TARGET, MESH, WORK[4:], ESTIMATE)
+@with_options(TARGET, MESH, COUNTING, ESTIMATE)
 @click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON in SI units.")
 def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Every legal plan of a sharded expression: what is sent, before or after, over which operand; best first.

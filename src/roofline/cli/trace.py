@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
-from roofline.cli.options import ESTIMATE, TARGET, conventions_of_operations, parse_size, target_arguments, with_options
+from roofline.cli.options import (
+    BYTES,
+    ESTIMATE,
+    TARGET,
+    convention_arguments,
+    parse_size,
+    target_arguments,
+    with_options,
+)
 from roofline.cli.output import show, show_chart, show_json
 from roofline.errors import InputError, SizeError, suggest
 
@@ -38,11 +46,7 @@ _PICTURES = (".svg", ".png", ".pdf")
 @click.option("--backward", is_flag=True, help="Trace the gradient too.")
 @click.option("--optimizer", metavar="NAME", help="And a step: sgd, adam, adamw, rmsprop, adagrad.")
 @with_options(TARGET)
-@click.option(
-    "--policy", metavar="POLICY", help="Which bytes count: each-op (default), fused, tiled, minimal, streamed."
-)
-@click.option("--tile", metavar="BM,BN,BK", help="Matrix products load their operands again for every tile.")
-@with_options(ESTIMATE)
+@with_options(BYTES["each-op"], ESTIMATE)
 @click.option(
     "--count", "convention", metavar="CONVENTION", default="flops", help="What counts as a FLOP: flops, macs, all …"
 )
@@ -106,7 +110,7 @@ def command(
         if frontend == "torch":
             raise InputError("--trips is for JAX and ONNX", hint="a PyTorch loop runs as written")
         arguments["trips"] = _trips(trips)
-    target, conventions = target_arguments(options), Conventions(**conventions_of_operations(options))
+    target, conventions = target_arguments(options), Conventions(**convention_arguments(options, OF_OPERATIONS))
     _check_target(target, conventions)
     traced = trace(value, *inputs, frontend=frontend, **arguments)
     chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}

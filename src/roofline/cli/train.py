@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
+from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.figure_type import FRACTION, POWER, PRICE
 from roofline.cli.model_options import not_alone
-from roofline.cli.options import ESTIMATE, TARGET, conventions_of_operations, target_arguments, with_options
+from roofline.cli.options import BYTES, ESTIMATE, TARGET, convention_arguments, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError, QuantityError
 
@@ -69,12 +70,7 @@ _BESIDE = {
 )
 @click.option("--price", callback=PRICE, metavar="DOLLARS", help="Of one chip for an hour.")
 @click.option("--power", callback=POWER, metavar="WATTS", help="Of one chip (default: its data sheet's).")
-@click.option(
-    "--policy",
-    metavar="POLICY",
-    help="Bytes: minimal (default), streamed, fused, tiled, each-op.",
-)
-@click.option("--tile", metavar="BM,BN,BK", help="Matrix products load their operands again for every tile.")
+@with_options(BYTES["minimal"])
 @click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not.")
 @with_options(ESTIMATE)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
@@ -90,7 +86,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     from roofline.models.training import train
 
     not_alone(_BESIDE)
-    arguments = target_arguments(options) | conventions_of_operations(options)
+    arguments = target_arguments(options) | convention_arguments(options, OF_OPERATIONS)
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
     kept = options.pop("checkpoint")
