@@ -16,8 +16,9 @@ from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve_bound, serve_table
 from roofline.models.description import Block, Layer, Model
+from roofline.models.parallelism.block_splitting import split_over_axes
 from roofline.models.parallelism.layout import name_axes
-from roofline.models.parallelism.splitting import local_model, split_over_axes
+from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving_answer import serve
 from tests.models.tiny import TINY
 

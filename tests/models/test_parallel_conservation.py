@@ -14,7 +14,8 @@ from roofline.models import decode, load, names, prefill, serve_bound
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.recurrent import GatedDeltaNet, Mamba2
 from roofline.models.description import Model
-from roofline.models.parallelism.splitting import has_experts, local_model
+from roofline.models.parallelism.block_splitting import has_experts
+from roofline.models.parallelism.splitting import local_model
 from roofline.work import Key, Op
 
 #: Matrices that every chip of a tensor-parallel group holds and runs whole, by the end of their place.

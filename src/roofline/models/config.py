@@ -21,7 +21,6 @@ from roofline.errors import InputError, did_you_mean
 from roofline.models.description import Model
 from roofline.models.families import completed, reader
 from roofline.models.fields import Fields
-from roofline.models.quantisation import read as read_quantisation
 
 _CATALOG = os.path.join(os.path.dirname(__file__), "catalog")
 _NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
@@ -77,7 +76,11 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     text: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
     section = data.get("quantization_config") or text.get("quantization_config")
     expert = data.get("expert_dtype")
-    quantisation = read_quantisation(section, expert) if isinstance(section, Mapping) and section else None
+    quantisation = None
+    if isinstance(section, Mapping) and section:
+        from roofline.models.quantisation import read as read_quantisation
+
+        quantisation = read_quantisation(section, expert)
     written = data.get("torch_dtype") or data.get("dtype") or text.get("torch_dtype") or text.get("dtype")
     gaps = [*model.gaps, *(f"{field} is not understood and not modelled" for field in fields.unread())]
     narrow = _NARROW.search(name)

@@ -10,15 +10,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline import dtypes
 from roofline.models.operation_builder import OperationBuilder, StorageOf
-from roofline.models.quantisation import Quantisation
 from roofline.models.step import divided
 from roofline.models.weights import Storage, Weight
 from roofline.sizes import Size, ceil_div, check, is_array, is_symbol, is_zero
 from roofline.work import Tensor
+
+if TYPE_CHECKING:
+    from roofline.models.quantisation import Quantisation
 
 
 class Cached(NamedTuple):

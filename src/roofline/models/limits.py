@@ -35,7 +35,6 @@ from roofline.hardware import chip
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import rate
-from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode
@@ -211,6 +210,8 @@ def _candidates(model: Model, kind: str) -> list[int]:
     """Numbers that divide the heads or the experts; several sizes in a model leave those that divide one."""
     blocks = [block for layer in dict.fromkeys(model.layers) for block in layer.blocks]
     if kind == "expert":
+        from roofline.models.blocks.experts import MixtureOfExperts
+
         sizes = {block.count for block in blocks if isinstance(block, MixtureOfExperts)}
     else:
         sizes = {size for block in blocks if isinstance(size := getattr(block, "heads", None), int)}

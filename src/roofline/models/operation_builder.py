@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError
-from roofline.models.step import Step, divided
+from roofline.models.step import ForwardPass, divided
 from roofline.models.weights import Storage, Weight
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise
@@ -37,7 +37,7 @@ class OperationBuilder:
     """
 
     def __init__(
-        self, step: Step, storage_of: StorageOf, where: str, repeat: int, stream: Tensor,
+        self, step: ForwardPass, storage_of: StorageOf, where: str, repeat: int, stream: Tensor,
         kept: dict[str, list[Tensor]] | None = None,
     ) -> None:  # fmt: skip
         self.step = step

@@ -20,11 +20,10 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
-from roofline.models.blocks.vision import PoolPatches
 from roofline.models.config import load
 from roofline.models.description import WHOLE_BATCH, Block, ImageSize, Model
 from roofline.models.operation_builder import OperationBuilder, StorageOf
-from roofline.models.step import Step
+from roofline.models.step import ForwardPass
 from roofline.models.weights import Weight
 from roofline.ops.movement import embedding
 from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum
@@ -141,7 +140,7 @@ def stepped(
     return run(model, replace(step, wanted=wanted, group=group), weights, compute)
 
 
-def run(model: Model, step: Step, weights: str | None = None, compute: str | None = None) -> tuple[Op, ...]:
+def run(model: Model, step: ForwardPass, weights: str | None = None, compute: str | None = None) -> tuple[Op, ...]:
     """Operations of one step through the whole model."""
     model = model.in_format(step.activations)
     storage_of = model.storages(weights, compute)
@@ -189,14 +188,14 @@ def _through(builder: OperationBuilder, blocks: Sequence[Block], x: Tensor) -> T
     return x
 
 
-def _gather(model: Model, step: Step, out: Tensor) -> Op:
+def _gather(model: Model, step: ForwardPass, out: Tensor) -> Op:
     """Look up the new tokens: only their rows of the table move."""
     table = Tensor(f"{model.embedding_name}.weight", (model.vocabulary, model.width), model.dtype, "weight")
     tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
     return replace(embedding(model.embedding_name, (table, tokens), (out,)), where=model.embedding_name)
 
 
-def _head(model: Model, step: Step, of: StorageOf, x: Tensor) -> Op:
+def _head(model: Model, step: ForwardPass, of: StorageOf, x: Tensor) -> Op:
     """Logits for the wanted tokens. A tied head streams the table once more: the gather read only a few rows."""
     builder = OperationBuilder(step, lambda _, weight: of(model.head_name, weight), "", 1, x)
     name = model.head_name.rpartition(".")[2]
@@ -208,13 +207,13 @@ def _head(model: Model, step: Step, of: StorageOf, x: Tensor) -> Op:
 def _step(
     model: Model, batch: Size, new: tuple[str, Size], past: tuple[str, Size], activations: str | None, kv: str | None,
     count: str, unfused: bool, absorbed: bool, skew: Sequence[float] | None,
-) -> Step:  # fmt: skip
+) -> ForwardPass:  # fmt: skip
     if count not in ("causal", "full"):
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     wide = dtypes.get(activations or model.dtype).name
     stored = model.quantisation.kv if model.quantisation else None
     group = model.share.group(check("batch", batch))
-    step = Step(
+    step = ForwardPass(
         batch=model.share.turn(model.share.local(group)),
         new=check(*new),
         past=_past(*past),
@@ -248,9 +247,11 @@ def _past(name: str, value: Size) -> Size:
 
 
 def image_operations(
-    model: Model, step: Step, images: Size, size: ImageSize | None = None
+    model: Model, step: ForwardPass, images: Size, size: ImageSize | None = None
 ) -> tuple[tuple[Op, ...], list[Tensor]]:
     """Operations of ``images`` images in each sequence of ``step``, and the tensors that the language model reads."""
+    from roofline.models.blocks.vision import PoolPatches
+
     vision = model.vision
     if vision is None:
         raise InputError(f"{model.name} has no vision tower that is modelled", hint="leave the images out")
@@ -268,7 +269,7 @@ def image_operations(
     return ops, [tensor for op in ops for tensor in op.writes if tensor.ident not in read]
 
 
-def _part(part: Model, step: Step, place: str, given: str) -> list[Op]:
+def _part(part: Model, step: ForwardPass, place: str, given: str) -> list[Op]:
     """Run a part, its operations and tensors named for it; ``given`` is the tensor it starts from."""
 
     def named(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -281,7 +282,7 @@ def _part(part: Model, step: Step, place: str, given: str) -> list[Op]:
     return [replace(op, where=f"{place}.{op.where}", reads=named(op.reads), writes=named(op.writes)) for op in ops]
 
 
-def _check_room(model: Model, step: Step, images: Size, tokens: int) -> None:
+def _check_room(model: Model, step: ForwardPass, images: Size, tokens: int) -> None:
     if is_symbol(images) or is_symbol(step.new):
         return
     more = images * tokens > step.new

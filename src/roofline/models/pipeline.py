@@ -167,8 +167,8 @@ def _without_head(part: Model) -> Model:
 
 def _costs(model: Model, machine: Machine, ways: Parallelism, priced: Callable[..., Bound]) -> Costs:
     """What each layer takes, what comes before the first and after the last, each operation by itself."""
+    from roofline.models.parallelism.block_splitting import split_by_layout
     from roofline.models.parallelism.layout import name_axes
-    from roofline.models.parallelism.splitting import split_by_layout
 
     named = name_axes(machine, {name: size for name, size in ways.axes.items() if size > 1})
     local = split_by_layout(model, replace(ways, pipeline=1), named)

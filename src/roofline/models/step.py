@@ -1,4 +1,4 @@
-"""Step: what one forward pass is run on, and how it is counted. Sizes may be numbers, arrays or symbols."""
+"""ForwardPass: what one forward pass is run on, and how it is counted. Sizes may be numbers, arrays or symbols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PREFILL_ONLY = ("past", "logits", "images", "image_size")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ForwardPass:
     """``batch`` sequences, each with ``new`` tokens after ``past`` ones that are in the cache already.
 
     ``activations`` and ``kv`` are formats; ``full`` counts every pair of query and key, masked or not, as most

@@ -31,11 +31,11 @@ from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import run
+from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import Parallelism, name_axes
-from roofline.models.parallelism.splitting import split_by_layout
 from roofline.models.parallelism.stages import Schedule, schedule
 from roofline.models.parallelism.stages import check_schedule as check_schedule
-from roofline.models.step import Step, divided
+from roofline.models.step import ForwardPass, divided
 from roofline.models.training_answer import Training
 from roofline.models.training_layout import chips_by_use, laid_out
 from roofline.models.training_memory import Formats, optimizer
@@ -242,18 +242,18 @@ def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule)
     return max(many - many % stages, stages) if order.splits else many
 
 
-def _step(model: Model, batch: Size, length: Size, count: str, layout: Parallelism) -> Step:
+def _step(model: Model, batch: Size, length: Size, count: str, layout: Parallelism) -> ForwardPass:
     if count not in ("causal", "full"):
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     if model.context is not None and isinstance(length, int) and length > model.context:
         raise SizeError(f"{model.name} takes sequences of up to {model.context} tokens, not {length}")
-    return Step(
+    return ForwardPass(
         batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=count == "full",
         group=batch * layout.sharing if layout.sharing > 1 else None, context=layout.context, ring=layout.context > 1,
     )  # fmt: skip
 
 
-def _unsplit(step: Step, parts: Size) -> list[Gap]:
+def _unsplit(step: ForwardPass, parts: Size) -> list[Gap]:
     if is_array(step.batch) or is_symbol(step.batch) or step.batch >= 1:
         return []
     where, fewer = ("copy of the model", "copies") if is_one(parts) else ("microbatch", "microbatches")
@@ -264,13 +264,13 @@ def _unsplit(step: Step, parts: Size) -> list[Gap]:
     return [Gap("model", text)]
 
 
-def _stream(model: Model, step: Step, ways: int) -> Tensor:
+def _stream(model: Model, step: ForwardPass, ways: int) -> Tensor:
     """The hidden state between two layers, as one chip holds it."""
     return Tensor("hidden state", (divided(step.tokens, ways), model.width), step.activations)
 
 
 def _kinds(
-    model: Model, step: Step, plan: Plan, order: Schedule, stages: int
+    model: Model, step: ForwardPass, plan: Plan, order: Schedule, stages: int
 ) -> Iterable[tuple[tuple[int, ...], int, Passes]]:
     """The kinds of stage there are: which stages, how many layers, what one of them does."""
     ops = forward(run(model, step))

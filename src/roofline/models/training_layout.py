@@ -43,7 +43,7 @@ def laid_out(
     model: Model, tensor: int, sequence: bool, context: int, expert: int, exchange: str | None = None
 ) -> Parallelism:
     """How one copy of the model is laid on chips, with the copies that share its experts."""
-    from roofline.models.parallelism.splitting import has_experts
+    from roofline.models.parallelism.block_splitting import has_experts
 
     numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
     several = next((name for name, ways in numbers.items() if not isinstance(ways, int)), None)

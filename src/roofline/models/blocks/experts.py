@@ -20,7 +20,7 @@ from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block, join_path
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import Step, divided
+from roofline.models.step import ForwardPass, divided
 from roofline.models.weights import Weight
 from roofline.ops.collectives.algorithms import link_groups
 from roofline.ops.collectives.choice import AUTO, Chooser
@@ -64,26 +64,26 @@ class ExpertExchange:
     algorithm: Algorithm = None
     once: bool = True
 
-    def same(self, step: Step) -> tuple[MeshAxis, ...]:
+    def same(self, step: ForwardPass) -> tuple[MeshAxis, ...]:
         """The axes whose chips hold the same tokens."""
         return self.tensor if step.ring else (*self.context, *self.tensor)
 
-    def own(self, step: Step) -> Size:
+    def own(self, step: ForwardPass) -> Size:
         """Tokens that one chip sends."""
         return divided(step.tokens, self._sharing(step))
 
-    def every(self, step: Step) -> Size:
+    def every(self, step: ForwardPass) -> Size:
         """Tokens of all the chips that share experts."""
         if self.group:
             return (step.batch if step.group is None else step.group) * step.new
         return step.batch * step.new if self.context else step.tokens
 
-    def copies(self, step: Step) -> int:
+    def copies(self, step: ForwardPass) -> int:
         """Chips that lie together and have each token before it is sent."""
         ways = self._sharing(step)
         return 1 if self.scattered or not isinstance(ways, int) else ways
 
-    def _sharing(self, step: Step) -> Size:
+    def _sharing(self, step: ForwardPass) -> Size:
         return product(axis.size for axis in self.same(step))
 
     def sent(

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.parts import (
-    Shape,
+    DecoderSizes,
     activation,
     build_model,
     chosen,
@@ -29,6 +28,9 @@ from roofline.models.families.parts import (
     prediction,
 )
 from roofline.models.fields import Fields
+
+if TYPE_CHECKING:
+    from roofline.models.blocks.experts import MixtureOfExperts
 
 #: A switch: fixed, a field of the configuration with its default, or any of several.
 Flag = bool | tuple[str, Any] | list[Any]
@@ -132,10 +134,10 @@ def in_windows_if_any(fields: Fields, kinds: Sequence[str]) -> list[bool]:
     return [not window or kind == "sliding" for kind in kinds]
 
 
-def rotary_part(parts: int) -> Callable[[Fields, Shape], int]:
+def rotary_part(parts: int) -> Callable[[Fields, DecoderSizes], int]:
     """One of so many parts of each head is rotated where the configuration says nothing."""
 
-    def rotary(fields: Fields, shape: Shape) -> int:
+    def rotary(fields: Fields, shape: DecoderSizes) -> int:
         said = fields.get("partial_rotary_factor") is not None or fields.get("rope_parameters") is not None
         return shape.rotary if said else shape.head // parts
 
@@ -194,6 +196,8 @@ class Routing:
 
     def block(self, fields: Fields, width: int, act: str) -> MixtureOfExperts:
         """The experts of a configuration."""
+        from roofline.models.blocks.experts import MixtureOfExperts
+
         count, hidden = fields.size(*self.experts), fields.size(*self.hidden)
         shared = fields.count(*self.shared_width) if self.shared_width else hidden
         if isinstance(self.shared_count, int):
@@ -257,7 +261,7 @@ class Decoder:
     projections: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
     bias: Flag = ("attention_bias", False)
     out_bias: Flag | None = None
-    kv_heads: Callable[[Fields, Shape], int] = lambda fields, shape: shape.kv_heads
+    kv_heads: Callable[[Fields, DecoderSizes], int] = lambda fields, shape: shape.kv_heads
     causal: bool = True
     sinks: bool = False
     out_norm: bool = False
@@ -265,12 +269,12 @@ class Decoder:
     qk_switch: Flag = True
     qk_function: str = "rms_norm"
     qk_shift: bool = False
-    rotary: Callable[[Fields, Shape], int] = lambda fields, shape: shape.rotary
+    rotary: Callable[[Fields, DecoderSizes], int] = lambda fields, shape: shape.rotary
     rotates: Callable[[Fields, Sequence[str]], list[bool]] = everywhere
     kinds: Kinds = all_full
     window: tuple[str, int | str | None] = ("sliding_window", None)
-    attend: Callable[[Fields, Shape, str, int], dict[str, Any]] | None = None
-    mixer: Callable[[Fields, Shape, str, int, Block], Block] | None = None
+    attend: Callable[[Fields, DecoderSizes, str, int], dict[str, Any]] | None = None
+    mixer: Callable[[Fields, DecoderSizes, str, int, Block], Block] | None = None
     mlp: str = "mlp"
     mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     mlp_bias: Flag = ("mlp_bias", False)
@@ -290,7 +294,7 @@ class Decoder:
     embedding: str = "embed_tokens"
     head: str = "lm_head"
     head_bias: Flag = False
-    ends: Callable[[Fields, Shape], dict[str, Any]] = lambda fields, shape: {}
+    ends: Callable[[Fields, DecoderSizes], dict[str, Any]] = lambda fields, shape: {}
 
 
 def add(rows: Mapping[str, Decoder]) -> None:
@@ -305,7 +309,7 @@ def read(row: Decoder, fields: Fields) -> Model:
     fields = fields.renamed(**row.renames) if row.renames else fields
     # no MLP is read where every layer has experts
     fields.ignore(*row.inert.split(), *row.hidden)
-    shape = Shape(fields)
+    shape = DecoderSizes(fields)
     layers = _Layers(row, fields, shape)
     more: dict[str, Any] = {}
     made = layers.all()
@@ -328,7 +332,7 @@ def read(row: Decoder, fields: Fields) -> Model:
 class _Layers:
     """The layers of a configuration; equal ones are one object."""
 
-    def __init__(self, row: Decoder, fields: Fields, shape: Shape) -> None:
+    def __init__(self, row: Decoder, fields: Fields, shape: DecoderSizes) -> None:
         self.row, self.fields, self.shape = row, fields, shape
         self.act = activation(fields, *row.act_fields, default=row.act)
         function, shift = row.norm(fields) if callable(row.norm) else row.norm
@@ -439,7 +443,7 @@ def _beside(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> 
 def _experts_normed(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
     """Norms before each block, and one of what experts return (A.X K1)."""
     *blocks, add_last = _before(norm, names, mixer, feed)
-    return (*blocks, *((norm(names[2]),) if isinstance(feed, MixtureOfExperts) else ()), add_last)
+    return (*blocks, *(() if isinstance(feed, Mlp) else (norm(names[2]),)), add_last)
 
 
 #: Orders of norms and blocks in a layer.

@@ -13,7 +13,7 @@ from roofline.models.blocks.residual_streams import CollapseStreams, CopyToStrea
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoders import Decoder, Routing, add, after_first
-from roofline.models.families.parts import Shape, activation, build_model, expert_layers, layer_types, prediction
+from roofline.models.families.parts import DecoderSizes, activation, build_model, expert_layers, layer_types, prediction
 from roofline.models.fields import Fields
 
 # latent attention
@@ -25,7 +25,7 @@ def _latent_sizes(fields: Fields) -> Fields:
     return fields.given(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None)
 
 
-def _latent(fields: Fields, shape: Shape, kind: str, number: int, attention: Block) -> LatentAttention:
+def _latent(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> LatentAttention:
     """Attention over latents; a layer that predicts further tokens selects keys as the first layer that does."""
     selectors = _selectors(fields, shape.layers)
     selector = next((found for found in selectors if found), None) if number < 0 else selectors[number]
@@ -94,7 +94,7 @@ def _kimi_kinds(fields: Fields, layers: int) -> list[str]:
     ]
 
 
-def _kimi_mixer(fields: Fields, shape: Shape, kind: str, number: int, attention: Block) -> Block:
+def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
     section = fields.section("linear_attn_config")
     heads, head, kernel = (
         section.size(inside) if section is not None and inside in section else fields.size(name, default=usual)
@@ -135,7 +135,7 @@ _EXPERTS = Routing(module="ffn", scored=("scoring_func", "sqrtsoftplus"))
 def read_v4(fields: Fields) -> Model:
     """Read a decoder with compressed attention; ``deepseek_ref`` is the name the reference code uses."""
     fields.ignore("partial_rotary_factor", "expert_dtype", "num_key_value_heads", "hc_sinkhorn_iters")
-    shape = Shape(fields)
+    shape = DecoderSizes(fields)
     width, streams = shape.width, fields.size("hc_mult")
     experts = _EXPERTS.block(fields, width, activation(fields, "hidden_act"))
 
@@ -167,7 +167,7 @@ def read_v4(fields: Fields) -> Model:
     )  # fmt: skip
 
 
-def _compressed(fields: Fields, shape: Shape, rate: int) -> CompressedAttention:
+def _compressed(fields: Fields, shape: DecoderSizes, rate: int) -> CompressedAttention:
     selector = None
     if rate and rate < 128:
         selector = Indexer(fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))

@@ -20,7 +20,7 @@ from roofline.models.families.decoders import (
     rotary_part,
     switched,
 )
-from roofline.models.families.parts import Shape
+from roofline.models.families.parts import DecoderSizes
 from roofline.models.fields import Fields, divide
 
 _SHIFTED = ("layer_norm", True)
@@ -182,11 +182,11 @@ def _beside_if(name: str, default: bool, norms: tuple[str, ...]) -> Any:
     return order
 
 
-def _neox_rotary(fields: Fields, shape: Shape) -> int:
+def _neox_rotary(fields: Fields, shape: DecoderSizes) -> int:
     return int(shape.head * (fields.share("rotary_pct") or 1)) if "rotary_pct" in fields else shape.rotary
 
 
-def _falcon_heads(fields: Fields, shape: Shape) -> int:
+def _falcon_heads(fields: Fields, shape: DecoderSizes) -> int:
     """One head of keys for all (7B), groups of them (40B, 180B, 11B), or one for each (RW)."""
     if fields.flag("new_decoder_architecture", False):
         return fields.size("num_kv_heads", "n_head_kv", default=shape.heads)
@@ -258,7 +258,7 @@ _GPT2 = Decoder(
 )  # fmt: skip
 
 
-def _positions(shape: Shape, rows: int) -> dict[str, Any]:
+def _positions(shape: DecoderSizes, rows: int) -> dict[str, Any]:
     return {"before": (PositionEmbedding("wpe", rows, shape.width),), "context": rows}
 
 
@@ -307,7 +307,7 @@ def _opt_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
     return "before" if first else "behind", ("self_attn_layer_norm", "final_layer_norm")
 
 
-def _opt_ends(fields: Fields, shape: Shape) -> dict[str, Any]:
+def _opt_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     """Two more rows of positions than it takes tokens; one model has a narrower table, and norms after its blocks."""
     width, rows = shape.width, fields.size("max_position_embeddings", default=2048)
     table = fields.size("word_embed_proj_dim", default=width)
@@ -358,7 +358,7 @@ add({
 # encoders
 
 
-def _bert_ends(fields: Fields, shape: Shape) -> dict[str, Any]:
+def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     """A pooler and no head; DistilBERT has no pooler and no token types.
 
     RoBERTa's table of positions has two more rows than it takes tokens.
@@ -387,7 +387,7 @@ _BERT = Decoder(
 )  # fmt: skip
 
 
-def _modern_ends(fields: Fields, shape: Shape) -> dict[str, Any]:
+def _modern_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     shift = fields.flag("norm_bias", False)
     return {"before": (Norm("embeddings.norm", shape.width, "layer_norm", shift, restarts=True),)}
 

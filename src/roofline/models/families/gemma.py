@@ -20,7 +20,7 @@ from roofline.models.blocks.residual_streams import (
 )
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.parts import Shape, activation, build_model, chosen, layer_types
+from roofline.models.families.parts import DecoderSizes, activation, build_model, chosen, layer_types
 from roofline.models.fields import Fields
 
 #: Types whose queries and keys are not normalised, and whose layers see a window in turn.
@@ -31,7 +31,7 @@ _AFTER = ("post_attention_layernorm", "post_feedforward_layernorm")
 @family("gemma2", "gemma3_text", "gemma4_text", "vaultgemma")
 def read(fields: Fields) -> Model:
     """Read the decoder. The embedding is the output head too unless the configuration says otherwise."""
-    shape = Shape(fields)
+    shape = DecoderSizes(fields)
     width = shape.width
     fields.ignore(
         "vocab_size_per_layer_input", "final_logit_softcapping", "use_bidirectional_attention", "sliding_window_pattern"
@@ -102,7 +102,7 @@ def _borrowing_notes(borrows: Sequence[bool]) -> tuple[str, ...]:
     )
 
 
-def _attention(fields: Fields, shape: Shape, kind: str, borrowed: bool, lends: bool) -> Attention:
+def _attention(fields: Fields, shape: DecoderSizes, kind: str, borrowed: bool, lends: bool) -> Attention:
     """Gemma 4's full layers have wider heads, fewer of keys, and values made from the keys' matrix."""
     full = kind == "full"
     head = fields.size("global_head_dim", default=shape.head) if full else shape.head
@@ -163,7 +163,7 @@ def _feed_forward(width: int, mlp: Mlp, experts: MixtureOfExperts | None) -> tup
 @family("gemma3n_text")
 def read_3n(fields: Fields) -> Model:
     """Read the language part; widths of the MLP may be listed by layer."""
-    shape = Shape(fields)
+    shape = DecoderSizes(fields)
     width, each, streams = shape.width, fields.size("hidden_size_per_layer_input"), fields.size("altup_num_inputs")
     fields.ignore("final_logit_softcapping", "altup_active_idx", "altup_coef_clip", "altup_correct_scale")
     fields.ignore("altup_lr_multiplier", "query_pre_attn_scalar")

@@ -20,7 +20,7 @@ from roofline.models.families import family
 from roofline.models.families.decoders import Decoder, Routing, add, after_first, all_full, rotary_part
 from roofline.models.families.parts import (
     STATE_FORMATS,
-    Shape,
+    DecoderSizes,
     activation,
     build_model,
     chosen,
@@ -109,7 +109,7 @@ def read_mamba(fields: Fields) -> Model:
         "d_inner", "ssm_cfg", "d_model", "n_layer", "pad_vocab_size_multiple",
     )  # fmt: skip
     # heads that such a model does not have, so that the usual sizes can be read
-    shape = Shape(fields.given(num_attention_heads=1, head_dim=1))
+    shape = DecoderSizes(fields.given(num_attention_heads=1, head_dim=1))
     layer = Layer((Norm("norm", shape.width), mixer, ResidualAdd("add")))
     return build_model(
         fields, shape, [layer] * shape.layers, tied=fields.kind != "mamba2", last_norm="norm_f", prefix="backbone.",
@@ -120,10 +120,10 @@ def read_mamba(fields: Fields) -> Model:
 # attention in some layers
 
 
-def _mixers(recurrent: Callable[[Fields, Shape], Block]) -> Any:
+def _mixers(recurrent: Callable[[Fields, DecoderSizes], Block]) -> Any:
     """Attention in layers that see everything, ``recurrent`` layers elsewhere."""
 
-    def mixer(fields: Fields, shape: Shape, kind: str, number: int, attention: Block) -> Block:
+    def mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
         return attention if kind == "full" else recurrent(fields, shape)
 
     return mixer
@@ -134,7 +134,7 @@ def _every_second(fields: Fields, layers: int) -> list[bool]:
     return [number % period == offset for number in range(layers)]
 
 
-def _falcon_h1(fields: Fields, shape: Shape, kind: str, number: int, attention: Block) -> Block:
+def _falcon_h1(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
     """Attention and a Mamba-2 mixer side by side."""
     inner = fields.get("mamba_d_ssm")
     mixer = _mamba2(
@@ -145,11 +145,11 @@ def _falcon_h1(fields: Fields, shape: Shape, kind: str, number: int, attention: 
     return ParallelBranches("", ((attention,), (mixer,)), inside=True)
 
 
-def _granite_rotary(fields: Fields, shape: Shape) -> int:
+def _granite_rotary(fields: Fields, shape: DecoderSizes) -> int:
     return shape.rotary if fields.get("position_embedding_type") == "rope" else 0
 
 
-def _delta_net(fields: Fields, shape: Shape) -> Block:
+def _delta_net(fields: Fields, shape: DecoderSizes) -> Block:
     return GatedDeltaNet(
         "linear_attn",
         shape.width,
@@ -162,7 +162,7 @@ def _delta_net(fields: Fields, shape: Shape) -> Block:
     )
 
 
-def _short_convolution(fields: Fields, shape: Shape) -> Block:
+def _short_convolution(fields: Fields, shape: DecoderSizes) -> Block:
     return ShortConvolution("conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False))
 
 
@@ -174,7 +174,7 @@ def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
     return ["linear" if (number + 1) % every else "full" for number in range(layers)]
 
 
-def _output_gate(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+def _output_gate(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     return {"gate": "query" if fields.flag("attn_output_gate", True) else None}
 
 
@@ -266,7 +266,7 @@ _WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
 @family("nemotron_h")
 def read_nemotron(fields: Fields) -> Model:
     """Read the hybrid; no rotation in its attention, squared ReLU without a gate in its MLPs."""
-    shape = Shape(fields)
+    shape = DecoderSizes(fields)
     kinds = _nemotron_kinds(fields, "layers_block_type", "hybrid_override_pattern")
     if not kinds:
         raise InputError(
@@ -312,7 +312,7 @@ def _nemotron_kinds(fields: Fields, listed: str, pattern: str) -> list[str]:
     return kinds
 
 
-def _nemotron_block(fields: Fields, shape: Shape, kind: str) -> Block:
+def _nemotron_block(fields: Fields, shape: DecoderSizes, kind: str) -> Block:
     act, width = activation(fields, "mlp_hidden_act", default="relu2"), shape.width
     if kind == "attention":
         bias = fields.flag("attention_bias", False)

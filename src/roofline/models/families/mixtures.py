@@ -20,7 +20,7 @@ from roofline.models.families.decoders import (
     patterned,
     switched,
 )
-from roofline.models.families.parts import Shape, activation, expert_layers, layer_types
+from roofline.models.families.parts import DecoderSizes, activation, expert_layers, layer_types
 from roofline.models.fields import Fields
 
 _ROUTER = ("router", "experts", "")
@@ -51,7 +51,7 @@ def _minimax(fields: Fields) -> Fields:
 def _qk_norm(default: str) -> Any:
     """Norms of queries and keys, over all heads together (per_layer) or head by head, unless switched off."""
 
-    def attend(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+    def attend(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
         if default == "per_layer" and not fields.flag("use_qk_norm", True):
             return {"norm": None}
         said = fields.choice("qk_norm_type", ("per_layer", "per_head"), default)
@@ -201,7 +201,7 @@ def _llama4_kinds(fields: Fields, layers: int) -> list[str]:
     return ["chunked" if rotates else "full" for rotates in _llama4_rotates(fields, kinds)]
 
 
-def _llama4(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+def _llama4(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     """Queries and keys are normalised without a scale in the layers that rotate them."""
     normed = fields.flag("use_qk_norm", True) and _llama4_rotates(fields, [""] * shape.layers)[number]
     chunk = fields.size("attention_chunk_size") if kind == "chunked" else None
@@ -255,7 +255,7 @@ def _mimo_kinds(fields: Fields, layers: int) -> list[str]:
     return layer_types(fields, layers) if pattern is None else ["sliding" if p else "full" for p in pattern[:layers]]
 
 
-def _mimo(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+def _mimo(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     """Windows with sinks and further key heads; heads of keys wider than those of values."""
     value = fields.size("v_head_dim", default=shape.head)
     if kind != "sliding":
@@ -271,12 +271,12 @@ def _mimo(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any
     }
 
 
-def _step(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+def _step(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     sliding = kind == "sliding"
     return {"heads": fields.size("num_sliding_attention_heads", default=shape.heads) if sliding else shape.heads}
 
 
-def _minimax_m3(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     """In most layers each query attends to the blocks of keys that a small attention picks."""
     found: dict[str, Any] = _qk_norm("per_head")(fields, shape, kind, number)
     found["gate"] = "full" if fields.flag("attention_output_gate", False) else None
@@ -288,7 +288,7 @@ def _minimax_m3(fields: Fields, shape: Shape, kind: str, number: int) -> dict[st
     return found
 
 
-def _laguna(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     """Gates of attention, numbers of heads by layer, parts of heads that are rotated by kind of layer."""
     heads = fields.listed("num_attention_heads_per_layer", shape.layers) or [shape.heads] * shape.layers
     gate = "head" if fields.get("gating", True) in (True, "per-head") else "full"
@@ -299,7 +299,7 @@ def _laguna(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, A
     }
 
 
-def _mellum(fields: Fields, shape: Shape, kind: str, number: int) -> dict[str, Any]:
+def _mellum(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     parameters = fields.section("rope_parameters")
     of = parameters.section(f"{kind}_attention") if parameters else None
     share = of.share("partial_rotary_factor") if of else None

@@ -19,7 +19,7 @@ FULL_OR_SLIDING = {"full_attention": "full", "sliding_attention": "sliding"}
 _GROUPED = ("deepseek_v3", "deepseek_v32", "axk1")
 
 
-class Shape:
+class DecoderSizes:
     """The sizes nearly every configuration has: width, layers, vocabulary, heads and their width."""
 
     def __init__(self, fields: Fields) -> None:
@@ -130,7 +130,7 @@ def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
 
 def build_model(
     fields: Fields,
-    shape: Shape,
+    shape: DecoderSizes,
     layers: Sequence[Layer],
     norm: tuple[str, bool] = ("rms_norm", False),
     tied: bool = False,

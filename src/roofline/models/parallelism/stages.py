@@ -46,7 +46,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from roofline.errors import InputError, SizeError, suggest
-from roofline.models.blocks.residual_streams import CopyToStreams
 from roofline.models.description import Model
 from roofline.sizes import Size, check, exact_div, is_array, is_symbol, maximum, minimum, round_up
 
@@ -65,6 +64,8 @@ def stages(
             f"{model.name} has {len(model.layers)} layers, too few for {count} stages",
             hint=f"a pipeline of at most {len(model.layers)}",
         )
+    from roofline.models.blocks.residual_streams import CopyToStreams
+
     streams = next((block.streams for block in model.before if isinstance(block, CopyToStreams)), 1)
     held = cut([1.0] * len(model.layers), count) if costs is None else cut(costs, count, first=first, last=last)
     ends = list(accumulate(held))

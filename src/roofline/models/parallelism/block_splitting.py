@@ -1,0 +1,435 @@
+"""One chip's part of a model: blocks with local sizes, and the collectives that combine their results.
+
+Tensor parallelism splits each block's heads or hidden width over the chips of a mesh axis, and the vocabulary. What a
+chip holds and does follows from the local model as it does from any other:
+
+>>> from roofline.hardware import chip
+>>> from roofline.models import load
+>>> from roofline.models.parallelism.layout import name_axes
+>>> mesh = name_axes(chip("h200:8"), {"tensor": 8}).mesh
+>>> local = split_over_axes(load("llama-2-70b"), mesh.select(["tensor"]))
+>>> [block.name for block in local.layers[0].blocks][:3], local.parameters
+(['input_layernorm', 'self_attn', 'self_attn.all_reduce'], 8623235072)
+
+How each kind of block is split:
+
+============================ ======================================================================================
+attention                    query heads; heads of keys and values too, or several chips hold each
+latent attention             heads; every chip holds the latents
+compressed attention         heads and the blocks of its output matrix; every chip holds the shared keys and values
+gated delta net              heads of keys and of values, with their channels of the convolution and their states
+Mamba-2                      heads and groups, with their channels and states; or several chips hold each group
+MLP, experts                 hidden columns; or whole experts
+norms, residuals, streams    every chip runs them whole
+============================ ======================================================================================
+
+Source: Megatron-LM, arXiv:1909.08053 (tensor) and arXiv:2205.05198 (sequence parallelism); the layers of vLLM for
+Mamba-2 and gated delta nets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from roofline.errors import InputError, SizeError
+from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import Machine
+from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.collectives import (
+    Algorithm,
+    ContextParallelAttention,
+    KVParallelAttention,
+    PipelineReceive,
+    PipelineSend,
+    TensorParallelCollective,
+)
+from roofline.models.blocks.experts import ExpertExchange, MixtureOfExperts
+from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
+from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.recurrent import GatedDeltaNet, KimiDeltaAttention, Mamba2
+from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ParallelBranches, PositionEmbedding, ResidualAdd
+from roofline.models.blocks.residual_streams import (
+    AddToOtherStreams,
+    AltUpCorrect,
+    AltUpPredict,
+    CollapseStreams,
+    CopyToStreams,
+    ExpandStreams,
+    LowRankResidual,
+    PerLayerEmbedding,
+    PerLayerInput,
+    StreamProjections,
+)
+from roofline.models.description import BatchShare, Block, Layer, Model, join_path
+from roofline.models.parallelism.layout import SHARED, Parallelism
+from roofline.ops.collectives.choice import Chooser
+from roofline.sizes import ceil_div, product
+
+#: What each collective is called in a model's operations.
+NAMES = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter"}
+
+
+@dataclass(slots=True)
+class BlockSplitter:
+    """Turns blocks into one chip's share, and remembers what had to be said.
+
+    ``ways`` chips of ``axes`` split each block; those of ``context`` share every sequence. Experts are whole on
+    ``expert`` chips; where these send each other tokens, ``spread`` says how. ``kv`` are the axes, of the last ones of
+    ``axes``, whose chips share keys and values by sequence.
+    """
+
+    name: str
+    ways: int
+    axes: tuple[MeshAxis, ...]
+    expert: int = 1
+    sequence: bool = False
+    algorithm: Algorithm = None
+    context: tuple[MeshAxis, ...] = ()
+    spread: ExpertExchange | None = None
+    kv: tuple[MeshAxis, ...] = ()
+    said: dict[str, None] = field(default_factory=dict)
+    gaps: dict[str, None] = field(default_factory=dict)
+
+    def reduce(self, name: str) -> TensorParallelCollective:
+        """The collective that adds up the parts of a block's result."""
+        kind = "ReduceScatter" if self.sequence else "AllReduce"
+        return TensorParallelCollective(join_path(name, NAMES[kind]), kind, self.axes, self.algorithm)
+
+    def gather(self, name: str) -> TensorParallelCollective:
+        """The collective that gives a block all tokens."""
+        return TensorParallelCollective(join_path(name, "all_gather"), "AllGather", self.axes, self.algorithm)
+
+    def blocks(self, blocks: Sequence[Block]) -> tuple[Block, ...]:
+        """Split each block that has work to split, with the collectives around it."""
+        found: list[Block] = []
+        for block in blocks:
+            if isinstance(block, WHOLE):
+                found.append(block)
+            elif isinstance(block, ParallelBranches) and not self._ends_alike(block):
+                # a branch that goes on after its matrices needs its sums there
+                found.append(replace(block, branches=tuple(self.blocks(branch) for branch in block.branches)))
+            elif self.ways == 1 or self._sends(block) or isinstance(block, IdleBlocks):
+                found.append(self.one(block))
+            else:
+                if self.sequence:
+                    found.append(self.gather(block.name))
+                found += [self.one(block), self.reduce(block.name)]
+        return tuple(found)
+
+    def one(self, block: Block) -> Block:
+        """One chip's share of a block."""
+        rule = SPLITS.get(type(block))
+        if rule is None:
+            kind = type(block).__name__
+            raise InputError(
+                f"splitting {self.name} over chips is not modelled: it has {kind} layers ({block.name})",
+                hint=f"those that are: {', '.join(each.__name__ for each in SPLITS)}",
+            )
+        local = rule(self, block)
+        if getattr(block, "borrows", "") and (self.kv or self.context):
+            raise InputError(
+                f"sharing sequences of {self.name} over chips is not modelled: layers attend to keys of earlier ones",
+                hint="context_parallel 1, kv_parallel 1",
+            )
+        if self.kv and isinstance(block, (Attention, LatentAttention, CompressedAttention)):
+            return self._dealt(block, local)
+        if not self.context or isinstance(block, (Mlp, MixtureOfExperts, ParallelBranches)):
+            return local
+        if isinstance(block, GatedDeltaNet | Mamba2 | KimiDeltaAttention):
+            kind = type(block).__name__
+            raise InputError(
+                f"sharing sequences of {self.name} over chips is not modelled: its {kind} layers ({block.name}) pass "
+                "a state from token to token",
+                hint="context_parallel 1",
+            )
+        if getattr(block, "selector", None) is not None:
+            self.gaps["each chip selects among its own keys: putting the choices together is not counted"] = None
+        return ContextParallelAttention(local.name, local, self.context, self.algorithm)
+
+    def whole(self, what: str, size: int, ways: int | None = None) -> int:
+        """A part of a size that the chips must divide."""
+        ways = self.ways if ways is None else ways
+        if size % ways:
+            fitting = [n for n in range(2, min(size, 64) + 1) if size % n == 0]
+            hint = f"a number of chips that divides them: {', '.join(map(str, fitting))}"
+            raise SizeError(f"{self.name} has {size} {what}, which {ways} chips do not divide", hint=hint)
+        return size // ways
+
+    def shared(self, what: str, size: int) -> int:
+        """A part of a size, at least 1: fewer than the chips are held by several each, which is said."""
+        if size % self.ways == 0:
+            return size // self.ways
+        if self.ways % size:
+            self.whole(what, size)
+        self.said[f"{size} {what} on {self.ways} chips: each is held by {self.ways // size}"] = None
+        return 1
+
+    def _dealt(self, block: Any, local: Any) -> Block:
+        """Attention whose keys and values are dealt out by sequence where several chips would hold them."""
+        if getattr(block, "selector", None) is not None:
+            raise InputError(
+                f"keys and values of {self.name} dealt out by sequence are not modelled: {block.name} selects some",
+                hint="kv_parallel 1",
+            )
+        shared = int(product(axis.size for axis in self.kv))
+        copies = self.ways // getattr(block, "kv_heads", 1)
+        if copies % shared:
+            fitting = [n for n in range(1, max(copies, 1) + 1) if copies % n == 0] or [1]
+            raise SizeError(
+                f"{shared} chips share no keys and values: {self.name} has {getattr(block, 'kv_heads', 1)} heads of "
+                f"them, and {self.ways} chips split them",
+                hint=f"kv_parallel of {', '.join(map(str, fitting))}",
+            )
+        return KVParallelAttention(local.name, local, self.kv, self.algorithm)
+
+    def _sends(self, block: Block) -> bool:
+        return self.spread is not None and isinstance(block, MixtureOfExperts)
+
+    def _ends_alike(self, block: ParallelBranches) -> bool:
+        """Say whether each branch ends with the only block that is split: one collective then serves all."""
+        return all(
+            not isinstance(branch[-1], WHOLE)
+            and not self._sends(branch[-1])
+            and all(isinstance(each, WHOLE) for each in branch[:-1])
+            for branch in block.branches
+        )
+
+
+def _attention(made: BlockSplitter, block: Any) -> Any:
+    heads = made.whole("heads", block.heads)
+    kv_heads = made.shared("heads of keys and values", block.kv_heads)
+    if (block.norm == "full" or block.out_norm) and made.ways > 1:
+        made.gaps["the norm over all heads: its sums are exchanged between chips, which is not counted"] = None
+    if block.selector is not None and made.ways > 1:
+        made.said["every chip selects keys by itself"] = None
+    return replace(block, heads=heads, kv_heads=kv_heads)
+
+
+def _latent(made: BlockSplitter, block: Any) -> Any:
+    if made.ways > 1:
+        made.said["every chip holds the latents of all heads"] = None
+    return replace(block, heads=made.whole("heads", block.heads))
+
+
+def _compressed(made: BlockSplitter, block: Any) -> Any:
+    if made.ways > 1:
+        made.said["every chip holds the keys and values that all heads share, and compresses and selects them"] = None
+    heads = made.whole("heads", block.heads)
+    return replace(block, heads=heads, groups=made.whole("groups of the output matrix", block.groups))
+
+
+def _delta(made: BlockSplitter, block: Any) -> Any:
+    key_heads = made.whole("heads of keys", block.key_heads)
+    return replace(block, key_heads=key_heads, value_heads=made.whole("heads of values", block.value_heads))
+
+
+def _kimi(made: BlockSplitter, block: Any) -> Any:
+    return replace(block, heads=made.whole("heads of delta attention", block.heads))
+
+
+def _mamba(made: BlockSplitter, block: Any) -> Any:
+    if made.ways > 1:
+        made.said["Mamba's norm runs over each chip's own channels"] = None
+    return replace(block, heads=made.whole("Mamba heads", block.heads), groups=made.shared("groups", block.groups))
+
+
+def _mlp(made: BlockSplitter, block: Any) -> Any:
+    if block.norm and made.ways > 1:
+        made.gaps["the norm over all hidden columns: its sums are exchanged between chips, which is not counted"] = None
+    return replace(block, hidden=made.whole("hidden columns", block.hidden))
+
+
+def _experts(made: BlockSplitter, block: Any) -> Any:
+    if made.expert > 1:
+        made.whole("experts", block.count, made.expert)
+    shared = block.shared
+    if shared is not None and (made.spread is None or made.spread.split):
+        shared = _mlp(made, shared)
+    if made.spread is not None:
+        return replace(block, shared=shared, ways=made.expert, spread=made.spread)
+    slices = made.ways // made.expert
+    if made.ways > 1:
+        made.said["every chip routes all tokens"] = None
+    if made.expert > 1:
+        made.said["each chip holds whole experts and gets its share of the tokens, all experts alike"] = None
+    if slices > 1 and made.expert > 1:
+        made.said[f"each expert is split over {slices} chips"] = None
+    if slices > 1:
+        made.whole("hidden columns of an expert", block.hidden, slices)
+    return replace(block, shared=shared, hidden=block.hidden // slices, ways=made.expert)
+
+
+def _parallel(made: BlockSplitter, block: Any) -> Any:
+    if made.sequence and not block.inside:
+        raise InputError(
+            f"sequence parallelism of {made.name} is not modelled: its branches stand behind norms of their own",
+            hint="leave it out (--no-sequence-parallel)",
+        )
+    branches = []
+    for branch in block.branches:
+        *first, last = branch
+        branches.append((*first, made.one(last)))
+    return replace(block, branches=tuple(branches))
+
+
+def _held(made: BlockSplitter, block: Any) -> Any:
+    return replace(block, blocks=tuple(b if isinstance(b, WHOLE) else made.one(b) for b in block.blocks))
+
+
+#: Blocks that every chip runs whole, and how the others are split.
+WHOLE = (
+    Norm, ResidualAdd, PositionEmbedding, Linear, TensorParallelCollective, CopyToStreams, CollapseStreams,
+    ExpandStreams, PerLayerInput, PerLayerEmbedding, StreamProjections, AltUpPredict, AltUpCorrect, AddToOtherStreams,
+    LowRankResidual,
+)  # fmt: skip
+SPLITS: Mapping[type[Block], Callable[[BlockSplitter, Any], Block]] = {
+    Attention: _attention,
+    LatentAttention: _latent,
+    CompressedAttention: _compressed,
+    GatedDeltaNet: _delta,
+    KimiDeltaAttention: _kimi,
+    Mamba2: _mamba,
+    Mlp: _mlp,
+    MixtureOfExperts: _experts,
+    ParallelBranches: _parallel,
+    IdleBlocks: _held,
+}
+
+
+def split_over_axes(
+    model: Model,
+    axes: Sequence[MeshAxis],
+    *,
+    experts: bool = False,
+    sequence: bool = False,
+    algorithm: Algorithm = None,
+) -> Model:
+    """What one chip runs of a model that is split over mesh axes.
+
+    ``experts`` gives each chip whole experts instead of a slice of every one. ``sequence`` keeps the hidden state
+    between blocks split by tokens: a ReduceScatter and an AllGather stand where else an AllReduce does, of the same
+    bytes. ``algorithm`` is that of the collectives. Keys' heads fewer than chips are
+    held by several; query heads must divide.
+    """
+    ways = product(axis.size for axis in axes)
+    if not isinstance(ways, int):
+        raise SizeError("the number of chips a model is split over is a plain number")
+    if ways == 1:
+        return model
+    expert = ways if experts else 1
+    return _split(model, BlockSplitter(model.name, ways, tuple(axes), expert, sequence, algorithm))
+
+
+def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compares: bool = True) -> Model:
+    """What one chip runs of a model, or of one stage of it, laid out as ``ways`` says on a machine of that mesh.
+
+    ``compares`` says whether notes of collectives name a faster algorithm, which nobody reads in a search.
+    """
+    named = {axis.name: axis for axis in machine.mesh or ()}
+    algorithm = Chooser(ways.algorithm, machine, compares)
+    axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
+    axes["tensor"] = (*axes["tensor"], *axes["kv"])
+    spread = None
+    if ways.sends and ways.expert > 1:
+        spread = ExpertExchange(
+            axes=tuple(axis for name in ways.expert_axes for axis in axes[name]),
+            tensor=axes["tensor"],
+            context=axes["context"] if ways.expert > ways.tensor else (),
+            group=ways.sharing > 1,
+            scattered=ways.sequence and ways.tensor > 1,
+            split=ways.shared == "split" and ways.tensor > 1,
+            dispatch=ways.dispatch or _quantised(model),
+            combine=ways.combine or "",
+            algorithm=algorithm,
+            once=ways.exchange == "all-to-all",
+        )
+    made = BlockSplitter(
+        model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, algorithm,
+        axes["context"], spread, axes["kv"],
+    )  # fmt: skip
+    local = _split(model, made)
+    if ways.pipeline > 1 and not model.head and not model.final:
+        local = replace(local, hands=(*local.hands, PipelineSend("hand_on", axes["pipeline"], algorithm)))
+    share = BatchShare(ways.copies, ways.sharing, ways.context)
+    return replace(local, share=share, notes=(*local.notes, *_said(ways, spread, model)))
+
+
+def has_experts(model: Model) -> bool:
+    """Say whether a model has experts to spread over chips."""
+
+    def inside(blocks: Sequence[Block]) -> bool:
+        return any(
+            isinstance(block, MixtureOfExperts)
+            or (isinstance(block, ParallelBranches) and any(map(inside, block.branches)))
+            for block in blocks
+        )
+
+    return any(inside(layer.blocks) for layer in model.layers)
+
+
+def _split(model: Model, made: BlockSplitter) -> Model:
+    layers: dict[Layer, Layer] = {}
+    for layer in model.layers:
+        if layer not in layers:
+            layers[layer] = Layer(made.blocks(layer.blocks))
+    local = replace(model, layers=tuple(layers[layer] for layer in model.layers), extra=(), extra_blocks=())
+    if made.ways > 1:
+        first: tuple[Block, ...] = (made.reduce(model.embedding_name),) if model.embeds else ()
+        if made.sequence and not model.embeds:
+            first = (PipelineReceive("", made.ways),)
+        gather = (made.gather("lm_head"),) if made.sequence and model.head else ()
+        local = replace(
+            local,
+            vocabulary=ceil_div(model.vocabulary, made.ways),
+            before=(*first, *model.before),
+            after=(*model.after, *gather),
+            notes=(*local.notes, *_notes(model, made)),
+        )
+    return replace(local, notes=(*local.notes, *made.said), gaps=(*model.gaps, *made.gaps))
+
+
+def _quantised(model: Model) -> str:
+    """The format activations are quantised to before their products with experts' matrices, if they are."""
+    for number, layer in enumerate(model.layers, model.first):
+        for block in layer.blocks:
+            for weight in block.weights():
+                if weight.kind == "expert":
+                    of = model.storages()(f"layers.{number}")(f"{block.name}.{weight.name}", weight)
+                    return of.compute if of.compute.startswith("fp8") else ""
+    return ""
+
+
+def _said(ways: Parallelism, spread: ExpertExchange | None, model: Model) -> list[str]:
+    said = list(ways.notes)
+    if spread is not None:
+        formats = [f"{what} {dtype or 'as activations'}" for what, dtype in
+                   (("dispatch", spread.dispatch), ("combine", spread.combine))]  # fmt: skip
+        said.append(
+            f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given; {spread.says()} "
+            f"({', '.join(formats)})"
+        )
+        if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):
+            said.append(SHARED["split" if spread.split else "replicated"])
+    if ways.kv > 1:
+        said.append(f"{ways.kv} chips share the keys and values of the same heads by sequence")
+    if ways.context > 1:
+        said.append(
+            f"{ways.context} chips share each sequence: prefill passes keys and values round, queries dealt evenly; in "
+            "decode each chip has a part of the keys and values and runs everything else on all new tokens"
+        )
+    return said
+
+
+def _notes(model: Model, made: BlockSplitter) -> list[str]:
+    ways = made.ways
+    how = "a ReduceScatter and an AllGather" if made.sequence else "an AllReduce"
+    said = [f"{ways} chips split heads, hidden columns and vocabulary; {how} after each block puts the sums together"]
+    if made.sequence:
+        said.append("between blocks each chip has its share of the tokens (sequence parallelism)")
+    if model.vocabulary % ways:
+        said.append(f"the vocabulary of {model.vocabulary} is padded to {ceil_div(model.vocabulary, ways) * ways}")
+    if model.head:
+        said.append("logits stay split by vocabulary: only each chip's largest would be exchanged")
+    return said
