@@ -7,6 +7,7 @@ from math import ceil, floor
 import pytest
 
 from roofline import bound, comm, scaling, shard, solve, sweep
+from roofline.bounds.rules import rules_of_thumb
 from roofline.errors import HardwareError, NotationError, RooflineError, SizeError
 
 SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
@@ -112,3 +113,13 @@ def test_too_many_axes_of_open_sizes_are_no_shape() -> None:
 def test_a_mesh_axis_to_be_solved_for_is_to_be_opened(on: str) -> None:
     with pytest.raises(SizeError, match=r"mesh axis X is fixed here, or not said; open it .* \(--mesh X=X\)"):
         solve(SPLIT, "X", on=on, B=64, D=64, F=64)
+
+
+@pytest.mark.parametrize("chips", ["v5e:4", "h100:8", "mi300x:8", "gaudi3:4"])
+def test_the_width_among_the_rules_of_thumb_is_the_one_that_is_solved_for(chips: str) -> None:
+    """In a full mesh (mi300x, gaudi3) each chip has a link to each other: the width is the same for any number."""
+    key, _, count = chips.partition(":")
+    widths = {rule.column: rule for rule in rules_of_thumb(key) if rule.group == "width"}
+    rule, found = widths[f"{count} chips"], solve(SPLIT, "D", on=chips, B=2**20, F=2**20)
+    assert rule.value == pytest.approx(found.value)
+    assert found.collectives[0].rpartition(" ")[2] in rule.meaning

@@ -6,17 +6,18 @@
 >>> [(r.name, round(r.value, 1)) for r in found if r.group == "critical batch"][:2]
 [('critical batch bf16 x bf16', 240.2), ('critical batch bf16 x int8', 120.1)]
 
-Each rule is a question of the ordinary kind, asked and solved like any other, so that it can be checked.
+Each rule is a question of the ordinary kind, so that it can be checked: ``solve`` gives the same widths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.bounds.api import target
+from roofline.bounds.api import question, target
 from roofline.bounds.question import Question
+from roofline.errors import HardwareError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_link, main_level, ridge
 
@@ -56,7 +57,10 @@ class Rule:
 
 RIDGE = "from this many FLOP/B arithmetic takes longer than loading"
 BATCH = "tokens from which a wide matmul (activations x weights) is compute-bound"
-WIDTH = "contracted bf16 size from which chips that split it stop waiting for {} (one-way ring AllReduce)"
+WIDTH = "contracted bf16 size from which chips that split it stop waiting for {} (AllReduce by {})"
+
+#: A matmul whose contracted size is split over chips, which add up the partial results.
+SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 
 
 def rules_of_thumb(on: str | Machine, **choices: Any) -> tuple[Rule, ...]:
@@ -91,14 +95,26 @@ def _critical_batches(machine: Machine) -> Iterator[Rule]:
 
 
 def _widths(machine: Machine) -> Iterator[Rule]:
-    """T_math = 2BDF/(n·P) and T_comms = 2·(n−1)/n·2BF/W are equal at D = 2·(n−1)·P/W.
+    """The contracted size at which arithmetic takes as long as the AllReduce, for several numbers of chips.
 
-    At n = 2 this is the exchange of the book's chapter 1.
+    T_math grows in proportion to D, and T_comms does not depend on it: they are equal at D = D₀ · T_comms/T_math.
+    At two chips this is the exchange of the book's chapter 1.
     """
     link = find_link(machine, "link")
-    peak = next((u.peaks["bf16"] for u in machine.units if "bf16" in u.peaks), None)
-    if link is None or link.bandwidth is None or peak is None:
+    if link is None or link.bandwidth is None or not any("bf16" in unit.peaks for unit in machine.units):
         return
+    bare = replace(machine, shape=(), slices=1, mesh=None)
+    widths: dict[int, float] = {}
+    algorithms: dict[str, None] = {}
     for chips in (n for n in (2, 4, 8) if link.domain is None or n <= link.domain):
-        width = 2 * (chips - 1) * peak.value / link.bandwidth.value
-        yield Rule("width", "", f"{chips} chips", width, "elements", WIDTH.format(link.name))
+        sizes = dict.fromkeys(("B", "D", "F"), _LARGE)
+        try:
+            answer = question(SPLIT, on=bare, mesh={"X": chips}, sizes=sizes).answer()
+        except HardwareError:
+            continue  # how so many of them are joined is not known
+        collective = next(part.op for part in answer.ops if part.op.kind == "collective")
+        algorithms[collective.options["algorithm"]] = None
+        if answer.comms_over_math is not None:
+            widths[chips] = float(answer.comms_over_math * _LARGE)
+    meaning = WIDTH.format(link.name, " or ".join(algorithms))
+    yield from (Rule("width", "", f"{chips} chips", width, "elements", meaning) for chips, width in widths.items())
