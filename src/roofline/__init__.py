@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from roofline.bounds.layout import TensorLayout, layout
     from roofline.bounds.rules import rules_of_thumb
     from roofline.bounds.scaling import scaling
-    from roofline.bounds.scaling_answer import Scaling
+    from roofline.bounds.scaling_conditions import Scaling
     from roofline.bounds.shard import ShardPlans, shard
     from roofline.bounds.solution import Solution
     from roofline.bounds.solve import solve
@@ -52,7 +52,7 @@ _WHERE = {
     "roofline.bounds.layout": ("TensorLayout", "layout"),
     "roofline.bounds.rules": ("rules_of_thumb",),
     "roofline.bounds.scaling": ("scaling",),
-    "roofline.bounds.scaling_answer": ("Scaling",),
+    "roofline.bounds.scaling_conditions": ("Scaling",),
     "roofline.bounds.shard": ("ShardPlans", "shard"),
     "roofline.bounds.solution": ("Solution",),
     "roofline.bounds.solve": ("solve",),

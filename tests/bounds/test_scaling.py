@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roofline import bound, scaling
-from roofline.bounds.scaling_conditions import CONDITIONS, SPLITS, says_of_all
+from roofline.bounds.scaling_conditions import CONDITIONS, SPLITS, list_conditions
 from roofline.errors import RooflineError, SizeError
 from roofline.sections import Pairs
 
@@ -60,7 +60,7 @@ def test_arrays_of_sizes_are_the_numbers_of_each() -> None:
 
 
 def test_every_condition_is_worked_out_and_listed() -> None:
-    names = [name for name, _, _ in says_of_all()]
+    names = [name for name, _, _ in list_conditions()]
     assert names == [*CONDITIONS, *SPLITS]
     for name in names:
         target = {"on": "v5p:16x20x28:2", "mesh": {"X": 8960, "S": 2}} if name == "dcn" else {"on": "v5p"}

@@ -33,8 +33,16 @@ from roofline.bounds.conventions import named_axes
 from roofline.bounds.crossing import rises, roots_of
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of, names_in
-from roofline.bounds.scaling_answer import Scaling, more_than_joined, out_of_reach, worked_out
-from roofline.bounds.scaling_conditions import SPLITS, Condition, condition_named, picks_of
+from roofline.bounds.scaling_conditions import (
+    SPLITS,
+    Condition,
+    Scaling,
+    best_split_limit,
+    check_experts_per_token,
+    condition_named,
+    evaluate_form,
+    inner_link_limit,
+)
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.axes import SLICE_AXIS
@@ -101,7 +109,7 @@ def scaling(
         hint = "leave them out: an axis takes all of a shape, or those that a mesh gives it"
         raise InputError(f"torus_axes are of open axes, and {asked.machine.target} has a shape", hint=hint)
     wanted = unknown or condition.unknown
-    picks = asked.sizes.get("k") if condition.picked and wanted == condition.unknown else None
+    picks = asked.sizes.get("k") if condition.routed and wanted == condition.unknown else None
     if picks is not None:
         asked = asked.vary(sizes={name: size for name, size in asked.sizes.items() if name != "k"})
     _has_slices(asked.machine, condition, mesh is not None)
@@ -128,14 +136,14 @@ def scaling(
         form = form / _ways(asked, condition.per)
     what = condition.what if wanted == condition.unknown else wanted
     if picks is not None:
-        known[symbol("k")], what = picks_of(picks, sizes.get("E")), "tokens per chip"
+        known[symbol("k")], what = check_experts_per_token(picks, sizes.get("E")), "tokens per chip"
         form = form * symbol("E") / symbol("k")
-    found = worked_out(
+    found = evaluate_form(
         form, known, symbolic, {},
         name=name, says=condition.says, what=what, question=asked, algorithm=algorithm, at_most=most,
         assumptions=(*_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network)),
     )  # fmt: skip
-    beyond = more_than_joined(wanted, found.value, asked.machine) if wanted in opened else ()
+    beyond = inner_link_limit(wanted, found.value, asked.machine) if wanted in opened else ()
     return replace(found, assumptions=(*beyond, *found.assumptions))
 
 
@@ -162,11 +170,11 @@ def _mixed(
     form = _root(equation, wanted, sizes)
     says, what = SPLITS["mixed"]
     there = best.subs(symbol("B"), form) if batch_wanted and "B" not in sizes else best
-    return worked_out(
+    return evaluate_form(
         form / n if batch_wanted else form, known, symbolic, {"X": sympy.simplify(best)},
         name="mixed", says=says, what=what if batch_wanted else wanted,
         question=asked.vary(plan=symbolic.plan), algorithm=algorithm, at_most=_falls(equation, symbol(wanted)),
-        assumptions=(*out_of_reach(there, known, asked.machine), *_assumed(symbolic, several, None)),
+        assumptions=(*best_split_limit(there, known, asked.machine), *_assumed(symbolic, several, None)),
     )  # fmt: skip
 
 
@@ -199,12 +207,12 @@ def _two_dimensions(
     equation = sympy.simplify((sent[0].subs(x, 1) / sent[1].subs(x, best)) ** 2)
     says, what = SPLITS["2d"]
     known = {**rates, **{symbol(key): size for key, size in sizes.items()}}
-    return worked_out(
+    return evaluate_form(
         _root(equation, wanted, {name: size for name, size in sizes.items() if name != "N"}), known, symbolic,
         {"X": sympy.simplify(best)}, name="2d", says=says,
         what=what if wanted == "N" else wanted, question=asked.vary(plan=symbolic.plan), algorithm=algorithm,
         at_most=_falls(equation, symbol(wanted)),
-        assumptions=(*out_of_reach(best, known, asked.machine), *_assumed(symbolic, several, None)),
+        assumptions=(*best_split_limit(best, known, asked.machine), *_assumed(symbolic, several, None)),
     )  # fmt: skip
 
 
@@ -260,7 +268,6 @@ def _does_not_decide(wanted: Any) -> InputError:
 
 def _falls(ratio: Any, x: Any) -> bool:
     """Whether a ratio of what hides to what is hidden falls as ``x`` grows: then scaling holds below the crossing."""
-
     return not rises(ratio, x)
 
 

@@ -1,4 +1,6 @@
-"""The conditions of scaling by name: a sharded line, its unknown, and what the answer is per.
+"""The conditions of scaling by name, and a condition worked out.
+
+A condition is a sharded line, its unknown, and what the answer is per:
 
 >>> condition_named("tp").what
 'F'
@@ -9,11 +11,20 @@ and 12 (GPUs, experts).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from roofline.answers import Answer, plain_data
+from roofline.bounds.bound import UNITS, Bound
+from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
+from roofline.bounds.question import Question
 from roofline.errors import InputError, SizeError, suggest
-from roofline.sizes import check
+from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
+from roofline.hardware.network import domain_of, links_inside_out
+from roofline.quantity import format_number, format_quantity
+from roofline.sections import Section, named, word_pairs
+from roofline.sizes import Size, check, is_array, symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,7 @@ class Condition:
 
     ``against`` is what communication is held against: ``flops``, or ``bytes`` where decoding is bound by loading
     weights. ``per`` lists the mesh axes whose chips share the unknown; ``link`` names the axis whose links count,
-    where only one does. ``picked`` says that k of E experts get each token: given k, the answer is for all tokens.
+    where only one does. ``routed`` says that k of E experts get each token: given k, the answer is for all tokens.
     """
 
     says: str
@@ -33,7 +44,7 @@ class Condition:
     mesh: tuple[str, ...] = ("X",)
     link: str = ""
     against: str = "flops"
-    picked: bool = False
+    routed: bool = False
 
 
 #: The conditions by name; ``{0}`` in a line is the dtype.
@@ -77,7 +88,7 @@ CONDITIONS: dict[str, Condition] = {
         "T",
         "tokens per expert and chip",
         per=("X",),
-        picked=True,
+        routed=True,
     ),
     "ep": Condition(
         "expert parallelism: tokens go to the chips of their experts and back",
@@ -103,16 +114,16 @@ SPLITS = {
 }
 
 
-def says_of_all() -> list[tuple[str, str, str]]:
+def list_conditions() -> list[tuple[str, str, str]]:
     """Every condition with what it says and what its answer is."""
     lines = [(name, condition.says, condition.what) for name, condition in CONDITIONS.items()]
     return lines + [(name, *said) for name, said in SPLITS.items()]
 
 
-def picks_of(picks: Any, experts: Any) -> Any:
+def check_experts_per_token(picks: Any, experts: Any) -> Any:
     """Check how many experts each token goes to: no more than there are.
 
-    >>> picks_of(2, 8), picks_of(2, None)
+    >>> check_experts_per_token(2, 8), check_experts_per_token(2, None)
     (2, 2)
     """
     each = check("k", picks)
@@ -126,3 +137,187 @@ def condition_named(name: str) -> Condition:
     if name not in CONDITIONS:
         raise InputError(f"unknown condition {name!r}", hint=suggest(name, [*CONDITIONS, *SPLITS], what="conditions"))
     return CONDITIONS[name]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Scaling(Answer):
+    """A condition worked out: scaling holds while ``what`` is at least (for numbers of chips: at most) ``form``.
+
+    Attributes
+        ``form``        the closed form in rates and open sizes; ``value`` its number where nothing is open
+        ``at_most``     whether it is the most (ways of tensor parallelism) rather than the least (a batch)
+        ``limit_form``  the form for large sizes, which is how the book gives it; ``limit`` its number
+        ``at``          what else follows (the best X of mixed parallelism) in symbols; ``best`` the numbers of it
+        ``rates``       the rates that stand in the form, in SI units
+        ``question``    what was asked, with the plan taken; ``algorithm`` that of the collectives
+    """
+
+    name: str
+    says: str
+    what: str
+    form: Any
+    value: Any
+    question: Question
+    algorithm: str
+    at: Mapping[str, Any]
+    limit_form: Any = None
+    limit: Any = None
+    at_most: bool = False
+    best: Mapping[str, Any] = field(default_factory=dict)
+    rates: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/scaling/1``)."""
+        return {
+            "schema": "roofline/scaling/1", "name": self.name, "says": self.says, "what": self.what,
+            "at_most": self.at_most, "form": str(self.form), "value": plain_data(self.value),
+            "limit_form": None if self.limit_form is None else str(self.limit_form), "limit": plain_data(self.limit),
+            "at": {name: str(form) for name, form in self.at.items()},
+            "best": plain_data(self.best),
+            "rates": {name: rate for name, (rate, _) in self.rates.items()},
+            "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.conventions.plan,
+            "target": self.question.machine.name, "machine": self.question.machine.key,
+            "assumptions": list(self.assumptions),
+        }  # fmt: skip
+
+    def sections(self) -> tuple[Section, ...]:
+        """The condition in numbers and symbols, the line and plan it follows from, the rates in it."""
+        return word_pairs(f"{self.name}: {self.says}", self.question.machine.name, self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        sign = "≤" if self.at_most else "≥"
+        lines = [("closed form", f"{self.what} {sign} {self.form}")]
+        if self.value is not None:
+            lines.insert(0, ("scales while", f"{self.what} {sign} {_number(self.value)}"))
+        if self.limit_form != self.form:
+            value = "" if self.limit is None else f" = {_number(self.limit)}"
+            lines.append(("for large sizes", f"{self.what} → {self.limit_form}{value}"))
+        for name, form in self.at.items():
+            number = self.best.get(name)
+            lines.append((f"best {name}", str(form) if number is None else f"{form} = {_number(number)}"))
+        lines += [("line", self.question.text), ("plan", str(self.question.conventions.plan))]
+        shown = ", ".join(f"{name} = {format_quantity(rate, unit)}" for name, (rate, unit) in self.rates.items())
+        if shown:
+            lines.append(("rates", f"{shown}; W is one way over one link"))
+        return [*lines, *named("assumes", self.assumptions)]
+
+    def __str__(self) -> str:
+        number = "" if self.value is None else f" = {_number(self.value)}"
+        return f"{self.name}: {self.what} = {self.form}{number}"
+
+    def one_line(self) -> str:
+        """The condition in symbols, and its number."""
+        return f"Scaling {self}"
+
+
+def evaluate_form(
+    form: Any, known: Mapping[Any, Any], symbolic: Bound, at: Mapping[str, Any], **fields: Any
+) -> Scaling:
+    """Put numbers into a form and what follows from it; ``symbolic`` has the rates and what was assumed."""
+    import sympy
+
+    form = sympy.factor(sympy.cancel(form))
+    leading = _for_large_sizes(form)
+    units = {
+        use.rate.value: (use.rate.plain, UNITS[use.quantity][1]) for use in symbolic.uses if use.rate.plain is not None
+    }
+    rates = {str(each): units[each] for each in sorted(form.free_symbols, key=str) if each in units}
+    return Scaling(
+        form=form,
+        value=value_of(form, known),
+        at=at,
+        limit_form=leading,
+        limit=value_of(leading, known),
+        best={name: value_of(found, known) for name, found in at.items()},
+        rates=rates,
+        **fields,
+    )
+
+
+def best_split_limit(best: Any, known: Mapping[Any, Any], machine: Machine) -> tuple[str, ...]:
+    """Say where the best X of N chips is none that they can have, or their Y more than share the inner link.
+
+    >>> from roofline.hardware import chip
+    >>> from roofline.sizes import symbol
+    >>> B, N = symbol("B"), symbol("N")
+    >>> for batch in (1, 400, 4000):
+    ...     print(best_split_limit(N * B / 4000, {B: batch, N: 256}, chip("h100")))
+    ('the best X is below 1: X = 1, all 256 chips along Y',)
+    ('the best Y is 10, and nvlink joins 8 chips: take Y = 8 at the most',)
+    ()
+    """
+    import sympy
+
+    n = symbol("N")
+    chips, x, y = known.get(n), value_of(best, known), value_of(sympy.simplify(n / best), known)
+    if isinstance(chips, int) and x is not None and not is_array(x):
+        if x < 1:
+            return (f"the best X is below 1: X = 1, all {chips:,} chips along Y",)
+        if x > chips:
+            return (f"the best X is more than {chips:,} chips: X = {chips:,}, all of them along X",)
+    found = inner_link_limit("Y", y, machine)
+    return tuple(f"the best Y is {_number(y)}, and {said}" for said in found)
+
+
+def inner_link_limit(axis: str, chips: Any, machine: Machine) -> tuple[str, ...]:
+    """Say where so many chips of an axis are more than the inner link joins; nothing of a torus, and of arrays.
+
+    >>> from roofline.hardware import chip
+    >>> inner_link_limit("Y", 13.04, chip("h100"))
+    ('nvlink joins 8 chips: take Y = 8 at the most',)
+    >>> inner_link_limit("Y", 13.04, chip("gb200")), inner_link_limit("Y", 99, chip("v5e"))
+    ((), ())
+    """
+    inner = links_inside_out(machine)[0]
+    most = domain_of(inner)
+    if chips is None or is_array(chips) or inner.topology in TORUS_DIMENSIONS or most is None or chips <= most:
+        return ()
+    return (f"{inner.name} joins {most} chips: take {axis} = {most} at the most",)
+
+
+def value_of(form: Any, known: Mapping[Any, Any]) -> Size | None:
+    """Put numbers into a form; sizes may be arrays. None where something is open, or where it is not positive.
+
+    >>> import numpy as np
+    >>> from roofline.sizes import symbol
+    >>> F, Y = symbol("F"), symbol("Y")
+    >>> value_of(F / Y, {F: 12, Y: 4}), value_of(F / Y, {F: 12}), value_of(F / Y, {F: np.array([12, 8]), Y: 4}).tolist()
+    (3.0, None, [3.0, 2.0])
+    """
+    known = {each: size for each, size in known.items() if each in free_symbols(form)}
+    arrays = sorted((each for each, size in known.items() if is_array(size)), key=str)
+    if not arrays:
+        return positive_number(put_numbers(form, known))
+    import sympy
+
+    rest = put_numbers(form, {each: size for each, size in known.items() if not is_array(size)})
+    if free_symbols(rest) - set(arrays):
+        return None
+    return sympy.lambdify(arrays, rest, "numpy")(*(known[each] for each in arrays))
+
+
+def _for_large_sizes(form: Any) -> Any:
+    """The leading part of a form as all its sizes grow together: what (n − 1)/n and the like leave out is gone.
+
+    >>> from sympy import Symbol
+    >>> from roofline.sizes import symbol
+    >>> F, W, P = symbol("F"), Symbol("W"), Symbol("P")
+    >>> _for_large_sizes((4 * F * W + P) / P)
+    4*F*W/P
+    """
+    import sympy
+
+    t = sympy.Symbol("t", positive=True)
+    sizes = [s for s in form.free_symbols if s.is_integer]
+    if not sizes:
+        return form
+    grown = sympy.cancel(form.subs({size: size * t for size in sizes}))
+    degree = sympy.degree(sympy.numer(grown), t) - sympy.degree(sympy.denom(grown), t)
+    return sympy.factor(sympy.limit(sympy.cancel(grown / t**degree), t, sympy.oo))
+
+
+def _number(value: Any) -> str:
+    if is_array(value):
+        return f"{format_number(float(value.min()), 4)} … {format_number(float(value.max()), 4)}"
+    return format_number(value, 4)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.bounds.conventions import OF_OPERATIONS
+from roofline.cli.llm_answers import ServingQuestion, further_answers
 from roofline.cli.llm_options import BESIDE, PICTURE_NAMES, PICTURES, WORKED_OUT, WORKED_OUT_NAMES, taken
-from roofline.cli.llm_sections import Question, sections
 from roofline.cli.model_options import FORMATS, SHARING, formats, images, not_alone, sharing
 from roofline.cli.options import ESTIMATE, TARGET, convention_arguments, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
@@ -56,7 +56,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     past = sizes.pop("past")
     if past is not None:
         arguments["past"] = past
-    asked = Question(described, sizes, arguments, wanted)
+    asked = ServingQuestion(described, sizes, arguments, wanted)
     front = _front(asked) if _several(asked) or picture["view"] == "front" else None
     _check_form(wanted, front is not None)
     if wanted["tpot"] is not None and front is None:
@@ -67,10 +67,10 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         if as_json:
             raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")
         _draw(found, front, picture)
-        for each in sections(asked, found):
-            show(each.shown())
+        for each in further_answers(asked, found):
+            show(each.sections())
         return
-    more = list(sections(asked, found))
+    more = list(further_answers(asked, found))
     if as_json:
         extra = {} if front is None else {"front": front.to_dict()}
         show_json({**({} if found is None else found.to_dict()), **extra, **{each.key: each.data for each in more}})
@@ -78,7 +78,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     if front is not None or found is not None:
         show(front or found)
     for each in more:
-        show(each.shown())
+        show(each.sections())
 
 
 def _target(options: dict[str, Any]) -> dict[str, Any]:
@@ -111,24 +111,24 @@ def _check_form(wanted: dict[str, Any], has_front: bool) -> None:
         )
 
 
-def _several(asked: Question) -> bool:
+def _several(asked: ServingQuestion) -> bool:
     """Whether choices of decoding are asked for: several batches, contexts or tensor ways, and no prefill."""
     lists = {name for name, value in asked.arguments.items() if isinstance(value, list)}
     many = lists == {"tensor"} or any(hasattr(asked.sizes[name], "shape") for name in ("batch", "context"))
     return many and lists <= {"tensor"} and asked.sizes["prompt"] is None and asked.sizes["context"] is not None
 
 
-def _is_only_fit(asked: Question) -> bool:
+def _is_only_fit(asked: ServingQuestion) -> bool:
     return bool(asked.wanted["fit"]) and asked.sizes["prompt"] is None and asked.sizes["context"] is None
 
 
-def _serve(asked: Question) -> Any:
+def _serve(asked: ServingQuestion) -> Any:
     from roofline.models.serving_answer import serve
 
     return serve(asked.model, **asked.sizes, **_beside(asked.arguments, asked.sizes))
 
 
-def _front(asked: Question) -> ParetoFront:
+def _front(asked: ServingQuestion) -> ParetoFront:
     from roofline.models.pareto import latency_throughput
 
     if asked.context is None:

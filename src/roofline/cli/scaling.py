@@ -59,7 +59,7 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
 
 def _listed() -> list[Section]:
     """The conditions with what they say and what is solved for."""
-    from roofline.bounds.scaling_conditions import says_of_all
+    from roofline.bounds.scaling_conditions import list_conditions
 
     columns = (Column("condition"), Column("what it says", wrap="words"), Column("answer", wrap="words"))
-    return [Table(columns, [Row((Words(name, "strong"), says, what)) for name, says, what in says_of_all()])]
+    return [Table(columns, [Row((Words(name, "strong"), says, what)) for name, says, what in list_conditions()])]

@@ -1,8 +1,8 @@
-"""What ``roofline llm`` works out beside a step: each asked for by an option, with its key in JSON, its paragraph."""
+"""What ``roofline llm`` works out beside a step. An option asks for each; each has a key in JSON and sections."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +11,11 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.models.parallelism.layout import OPTIONS
 from roofline.models.step import PREFILL_ONLY
+from roofline.sections import Section
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ServingQuestion:
     """A model, its sizes as given, the arguments of a step, and what else was asked."""
 
     model: Any
@@ -52,15 +53,15 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A further answer: its key in JSON, its plain data, and what makes what a terminal shows."""
+class FurtherAnswer:
+    """Something worked out beside a step: its key in JSON, its plain data, and what yields its sections."""
 
     key: str
     data: Any
-    shown: Callable[[], Any]
+    sections: Callable[[], Iterable[Section]]
 
 
-def sections(asked: Question, found: Any) -> Iterator[Section]:
+def further_answers(asked: ServingQuestion, found: Any) -> Iterator[FurtherAnswer]:
     """Every further answer that was asked for; ``found`` is the answer about the step, where there is one."""
     works = [work for option, work in _WORK.items() if not _is_absent(asked.wanted[option])]
     yield from (work(asked, found) for work in dict.fromkeys(works))
@@ -71,11 +72,11 @@ def _is_absent(value: Any) -> bool:
     return value is None or value is False
 
 
-def _answer(key: str, answer: Any) -> Section:
-    return Section(key, answer.to_dict(), lambda: answer)
+def _answer(key: str, answer: Any) -> FurtherAnswer:
+    return FurtherAnswer(key, answer.to_dict(), answer.sections)
 
 
-def _generation(asked: Question, found: Any) -> Section:
+def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.generation_answer import generation
 
     batch, prompt = asked.need("--output", "batch", "prompt")
@@ -84,7 +85,7 @@ def _generation(asked: Question, found: Any) -> Section:
     return _answer("generation", answer)
 
 
-def _chunked(asked: Question, found: Any) -> Section:
+def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.generation_answer import chunked
 
     (prompt,) = asked.need("--chunk", "prompt")
@@ -97,7 +98,7 @@ def _chunked(asked: Question, found: Any) -> Section:
     return _answer("chunked", answer)
 
 
-def _speculation(asked: Question, found: Any) -> Section:
+def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.speculation import speculate
 
     batch, context = asked.need("--draft", "batch", "context")
@@ -110,7 +111,7 @@ def _speculation(asked: Question, found: Any) -> Section:
     return _answer("speculation", answer)
 
 
-def _disaggregation(asked: Question, found: Any) -> Section:
+def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.disaggregation import disaggregate
 
     batch, prompt = asked.need("--prefill-on", "batch", "prompt")
@@ -145,7 +146,7 @@ def _disaggregation(asked: Question, found: Any) -> Section:
     return _answer("disaggregation", answer)
 
 
-def _fewest(asked: Question, found: Any) -> Section:
+def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.fit import fewest
 
     sizes: dict[str, Any] = {}
@@ -162,7 +163,7 @@ def _fewest(asked: Question, found: Any) -> Section:
 _WHERE = ("on", "set", *OPTIONS)
 
 
-def _cost(asked: Question, found: Any) -> Section:
+def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.cost import chip_power, cost_section, token_cost
     from roofline.models.generation_answer import FORM_TEXT, check_form, time_in_form
     from roofline.quantity import parse
@@ -195,10 +196,10 @@ def _cost(asked: Question, found: Any) -> Section:
             costs[name], among = cost.least(found.memory)
             said.append(f"{name}: the least of the configurations{among}")
     data = {name: cost.to_dict() for name, cost in costs.items()}
-    return Section("cost", data, lambda: cost_section(costs, said))
+    return FurtherAnswer("cost", data, lambda: cost_section(costs, said))
 
 
-def _advice(asked: Question, found: Any) -> Section:
+def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.advice import advice_sections, advise_step
 
     lists = []
@@ -211,7 +212,7 @@ def _advice(asked: Question, found: Any) -> Section:
     if not lists:
         raise InputError("--advise needs a step to move", hint="give --prompt or --context")
     lines = [each.to_dict() for found in lists for each in found]
-    return Section("advice", lines, lambda: [part for found in lists for part in advice_sections(found)])
+    return FurtherAnswer("advice", lines, lambda: [part for found in lists for part in advice_sections(found)])
 
 
 #: Options that ask for more, and what works it out.
