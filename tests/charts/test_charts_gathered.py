@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline.bounds.api import bound
-from roofline.charts.roofline_chart import MOST_POINTS, gathered, program_roofline
+from roofline.charts.roofline_charts import MOST_POINTS, gathered, program_roofline
 from roofline.errors import InputError, SizeError
 
 LAYERS = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); y = g * bf16[F, D]; transpose(y)"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from roofline.charts.axes import Axis, log_axis
 from roofline.charts.chart import Chart
-from roofline.charts.roofline_chart import run_point
+from roofline.charts.roofline_charts import run_point
 from roofline.charts.roofs import ceiling_line, machine_roof, slope_line
 from roofline.charts.specification import NEUTRAL, Line, Mark, Point, Ridge
 from roofline.errors import InputError

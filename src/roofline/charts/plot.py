@@ -21,7 +21,7 @@ from roofline.bounds.question import resolve_sizes
 from roofline.bounds.zones import Zones, zones
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.drawing import THEMES
-from roofline.charts.roofline_chart import roofline_chart
+from roofline.charts.roofline_charts import roofline_chart
 from roofline.charts.series import MOST_CURVES, Series, series
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
@@ -244,7 +244,7 @@ def _has_several(value: Any) -> bool:
 
 def kinds() -> tuple[str, ...]:
     """The kinds of charts that lines of notation are drawn as."""
-    return ("roofline", *charts_of("size"))
+    return (*charts_of("roofline"), *charts_of("size"))
 
 
 def _kind(kind: str | None, vary: str | None, sizes: Mapping[str, Any]) -> tuple[str, str]:

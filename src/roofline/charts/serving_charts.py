@@ -20,7 +20,7 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.charts.axes import log_axis
 from roofline.charts.bar_charts import MOST_ROWS, Row, bars_chart
 from roofline.charts.chart import Chart, draws
-from roofline.charts.roofline_chart import gathered_roofline
+from roofline.charts.roofline_charts import gathered_roofline
 from roofline.charts.specification import Line, Mark, Point, Role
 from roofline.errors import InputError
 from roofline.models.generation_answer import FORM_TEXT
@@ -43,9 +43,12 @@ MOST_NAMED = 7
 
 
 @draws("serving", "roofline")
-def serving_roofline(found: Serving, *, theme: str = "light") -> Chart:
-    """Each operation of prefill and decode under the roof of the chip it runs on; those in one place share a point."""
-    phases = _phases(found)
+def serving_roofline(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
+    """Each operation of prefill and decode (or of one ``phase``) under the roof of the chip it runs on.
+
+    Operations in nearly one place share a point.
+    """
+    phases = _phases(found, phase)
     first = phases[0][1].machine
     several = len(phases) > 1
 
@@ -69,7 +72,7 @@ def serving_roofline(found: Serving, *, theme: str = "light") -> Chart:
 @draws("serving", "time")
 def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
     """How long each operation of a phase takes at best, the longest first, in the colour of what binds it."""
-    name, bound = _one(found, phase)
+    name, bound = _phases(found, phase)[-1]
     _single(bound)
     ordered = sorted(bound.ops, key=lambda part: -float(part.lower))
     shown = ordered if len(ordered) <= MOST_ROWS else ordered[: MOST_ROWS - 1]
@@ -93,9 +96,9 @@ def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = 
 
 
 @draws("serving", "memory")
-def memory_by_part(found: Serving, *, theme: str = "light") -> Chart:
+def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
     """Weights, keys and values and activations against what the chip holds, for each configuration asked for."""
-    phases = _phases(found)
+    phases = _phases(found, phase)
     needed = found.memory
     if not is_array(needed.total):
         rows: list[Row] = [
@@ -104,7 +107,7 @@ def memory_by_part(found: Serving, *, theme: str = "light") -> Chart:
             if phase.footprint is not None
         ]
     else:
-        rows = list(_configurations(found))
+        rows = list(_configurations(found, phases))
     capacity = needed.capacity
     return bars_chart(
         rows,
@@ -118,12 +121,12 @@ def memory_by_part(found: Serving, *, theme: str = "light") -> Chart:
     )
 
 
-def _configurations(found: Serving) -> Iterator[Row]:
+def _configurations(found: Serving, phases: Sequence[tuple[str, Bound]]) -> Iterator[Row]:
     """A row a configuration, spread evenly where they are many."""
     import numpy as np
 
     needed = found.memory
-    varying = {name: size for _, phase in _phases(found) for name, size in phase.sizes.items() if is_array(size)}
+    varying = {name: size for _, phase in phases for name, size in phase.sizes.items() if is_array(size)}
     sizes = np.broadcast_arrays(*varying.values(), *needed.parts.values())
     flat = [array.ravel() for array in sizes]
     count = len(flat[0])
@@ -136,17 +139,13 @@ def _configurations(found: Serving) -> Iterator[Row]:
         yield name, [(part, float(array[index])) for part, array in parts]
 
 
-def _phases(found: Serving) -> list[tuple[str, Bound]]:
-    return [(name, phase) for name, phase in (("prefill", found.prefill), ("decode", found.decode)) if phase]
-
-
-def _one(found: Serving, phase: str | None) -> tuple[str, Bound]:
-    """The phase asked for; by default decode, which most time goes to."""
-    have = dict(_phases(found))
-    name = phase or list(have)[-1]
-    if name not in have:
-        raise InputError(f"no {name} was asked for", hint=f"there is {' and '.join(have)}")
-    return name, have[name]
+def _phases(found: Serving, phase: str | None) -> list[tuple[str, Bound]]:
+    """The phases that were asked for, decode last; or the one that is named."""
+    have = [(name, bound) for name, bound in (("prefill", found.prefill), ("decode", found.decode)) if bound]
+    chosen = [(name, bound) for name, bound in have if phase in (None, name)]
+    if not chosen:
+        raise InputError(f"no {phase} was asked for", hint=f"there is {' and '.join(name for name, _ in have)}")
+    return chosen
 
 
 def _single(bound: Bound) -> Bound:

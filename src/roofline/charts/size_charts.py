@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from roofline.bounds.bound import BOUND_KINDS
 from roofline.charts.axes import Scale, rising_axis, size_axis
 from roofline.charts.chart import Chart, draws, joined, ordered_notes
-from roofline.charts.roofline_chart import why_no_rate
+from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.series import Series
 from roofline.charts.specification import NEUTRAL, Line, Ridge, Role
 from roofline.errors import InputError

@@ -140,23 +140,15 @@ def _front(asked: ServingQuestion) -> ParetoFront:
 
 def _draw(found: Any, front: ParetoFront | None, picture: dict[str, Any]) -> None:
     """Draw the view asked for: into a file, or the terminal."""
+    from roofline.charts.chart import charts_of
     from roofline.cli.output import show_chart
 
-    theme = "dark" if picture["dark"] else "light"
     view = picture["view"] or ("front" if front is not None else "roofline")
-    if view == "front":
-        from roofline.charts.serving_charts import front_chart
-
-        if front is None:
-            raise InputError("a front is of decoding", hint="give a context, and several batches")
-        chart = front_chart(front, theme=theme)
-    else:
-        from roofline.charts.serving_charts import memory_by_part, serving_roofline, time_by_operation
-
-        if view == "time":
-            chart = time_by_operation(found, phase=picture["phase"], theme=theme)
-        else:
-            chart = (serving_roofline if view == "roofline" else memory_by_part)(found, theme=theme)
+    if view == "front" and front is None:
+        raise InputError("a front is of decoding", hint="give a context, and several batches")
+    asked = {} if view == "front" else {"phase": picture["phase"]}
+    draw = charts_of("serving")[view]
+    chart = draw(front if view == "front" else found, theme="dark" if picture["dark"] else "light", **asked)
     show_chart(chart, picture["file"], picture["width"])
 
 

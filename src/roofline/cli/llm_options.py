@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from roofline.cli.figure_type import FRACTION, PRICE
-
-VIEWS = ("front", "roofline", "time", "memory")
+from roofline.cli.output import ChartKind
 
 _COUNT = click.IntRange(1)
 
@@ -38,8 +37,8 @@ WORKED_OUT = (
 )  # fmt: skip
 
 PICTURES = (
-    click.option("--view", type=click.Choice(VIEWS), help="A picture, in the terminal or in the file of -o."),
-    click.option("--phase", type=click.Choice(["prefill", "decode"]), help="Of the view time (default: the last one)."),
+    click.option("--view", type=ChartKind("serving"), help="A picture, in the terminal or in the file of -o."),
+    click.option("--phase", type=click.Choice(["prefill", "decode"]), help="Phase in the picture (of time: the last)."),
     click.option("-o", "--output-file", "file", metavar="FILE", help="Write the picture as .svg, .png or .pdf."),
     click.option("--dark", is_flag=True, help="Light on dark."),
     click.option("--width", type=click.IntRange(320, 4000), metavar="PIXELS", help="Width of the picture."),

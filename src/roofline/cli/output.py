@@ -76,6 +76,29 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
     click.echo(f"wrote {path}")
 
 
+class ChartKind(click.ParamType):  # type: ignore[type-arg]
+    """The kind of a chart of some subjects; charts register themselves, so their kinds are listed when asked for."""
+
+    name = "kind"
+
+    def __init__(self, *subjects: str) -> None:
+        self.subjects = subjects
+
+    def kinds(self) -> click.Choice[str]:
+        """The kinds there are."""
+        from roofline.charts.chart import charts_of
+
+        return click.Choice([kind for subject in self.subjects for kind in charts_of(subject)])
+
+    def get_metavar(self, *given: Any, **named: Any) -> str | None:
+        """The kinds, as help lists them."""
+        return self.kinds().get_metavar(*given, **named)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take a kind that there is."""
+        return self.kinds().convert(value, param, ctx)
+
+
 def _colors() -> bool:
     """Whether what is printed goes to a terminal that shows colours, and the user wants them (https://no-color.org)."""
     import os

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from roofline.cli.options import MESH, TARGET, WORK, question_arguments, split_words, with_options
-from roofline.cli.output import show_chart, show_json
+from roofline.cli.output import ChartKind, show_chart, show_json
 from roofline.errors import InputError
 
 
@@ -16,7 +16,7 @@ from roofline.errors import InputError
 @click.option(
     "--vary", multiple=True, metavar="SIZE[=VALUES]", help="The size along the horizontal axis: B, or B=1:511."
 )
-@click.option("--kind", type=click.Choice(["roofline", "throughput", "time"]), help="What to draw; found by itself.")
+@click.option("--kind", type=ChartKind("roofline", "size"), help="What to draw; found by itself.")
 @click.option("--on", "targets", multiple=True, metavar="TARGET", help="A machine, or several: --on h100 --on a100.")
 @with_options(TARGET[1:], MESH, WORK)
 @click.option("--name", "names", multiple=True, metavar="TEXT", help="A name for each expression, in order.")

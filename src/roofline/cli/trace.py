@@ -117,7 +117,7 @@ def command(
     bound = traced.bound(**chosen, **target) if target["on"] is not None else None
     traced.flops(convention)
     if drawn and bound is not None:
-        from roofline.charts.roofline_chart import program_roofline
+        from roofline.charts.roofline_charts import program_roofline
 
         show_chart(program_roofline(bound), output, None)
         return

@@ -21,7 +21,7 @@ from typing import Any
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.zones import Zones
 from roofline.charts.axes import Axis
-from roofline.charts.chart import Chart, joined, ordered_notes
+from roofline.charts.chart import Chart, draws, joined, ordered_notes
 from roofline.charts.roofs import (
     RidgePoint,
     Roof,
@@ -73,6 +73,7 @@ GATHERED_HEIGHT = 520
 _ELSEWHERE = "a point needs FLOPs with a peak, and bytes; `bound` gives its time, and kind='time' draws it over a size"
 
 
+@draws("roofline", "roofline")
 def roofline_chart(
     machines: Sequence[Machine],
     bounds: Sequence[Bound] = (),
