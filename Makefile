@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OUT    := out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench fuzz docs docs-update clean
+.PHONY: help demo test test-long pytest lint types bench fuzz docs docs-update clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,8 +20,14 @@ demo: $(VENV)/ready  ## install, run the lines of docs/demo.txt, write charts to
 	done
 	@printf '\ncharts: '; ls $(OUT) | tr '\n' ' '; echo
 
-test: lint types docs  ## everything CI checks: style, types, import contracts, docs, tests with doctests
-	$(BIN)/python -m pytest --quiet
+test: $(VENV)/ready-dev  ## everything CI checks: style, types, import contracts, docs, tests with doctests
+	@$(MAKE) --no-print-directory --jobs=2 pytest lint types docs
+
+test-long: $(VENV)/ready-dev  ## the tests with more random examples, fresh ones each time, and every case of the long lists
+	ROOFLINE_LONG=1 $(BIN)/python -m pytest --quiet --numprocesses=auto --dist=worksteal
+
+pytest: $(VENV)/ready-dev  ## the tests alone, with doctests, on two processes
+	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=worksteal
 
 lint: $(VENV)/ready-dev  ## style, formatting, import contracts
 	$(BIN)/ruff check --quiet .

@@ -9,19 +9,20 @@ from hypothesis import HealthCheck, settings
 
 from tests.doc_blocks import ENVIRONMENT, REMOVED
 
-#: Examples of a random test; ``make fuzz`` sets it high.
-FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "2000"))
+#: Bad inputs that a fuzz test tries; ``make fuzz`` sets it high.
+FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "1000"))
 
 os.environ.update(ENVIRONMENT)
 for name in REMOVED:
     os.environ.pop(name, None)
 
-# The same examples on every run of `make test`; fresh ones under `make fuzz`.
+# The same examples on every run of `make test`; fresh ones, and more of them, under `make test-long` and `make fuzz`.
 settings.register_profile(
-    "test", deadline=None, max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "test", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("fuzz", parent=settings.get_profile("test"), derandomize=False, max_examples=FUZZ_ROUNDS)
-settings.load_profile("fuzz" if "ROOFLINE_FUZZ" in os.environ else "test")
+settings.register_profile("long", parent=settings.get_profile("test"), derandomize=False, max_examples=300)
+settings.register_profile("fuzz", parent=settings.get_profile("long"), max_examples=FUZZ_ROUNDS)
+settings.load_profile("fuzz" if "ROOFLINE_FUZZ" in os.environ else "long" if "ROOFLINE_LONG" in os.environ else "test")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from roofline.hardware import chips
+
+#: Whether this is ``make test-long``, which tries more examples, each time others.
+LONG = "ROOFLINE_LONG" in os.environ
+
+
+def few(examples: int) -> settings:
+    """Try a slow law on fewer examples than the others in ``make test``, on as many in ``make test-long``."""
+    return settings() if LONG else settings(max_examples=examples)
+
 
 #: One line for every kind of operation, with the labels that are free to vary.
 KINDS: dict[str, tuple[str, tuple[str, ...]]] = {

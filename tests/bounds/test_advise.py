@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from roofline import advise, bound
 from roofline.bounds.advise import OTHER_CHIPS
@@ -16,7 +16,6 @@ PROGRAM = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); g * bf16[F, D]"
 
 
 @given(expressions(), machines)
-@settings(max_examples=80, deadline=None)
 def test_every_line_is_a_fresh_answer_and_a_gain(asked: tuple[str, dict[str, int]], machine: Machine) -> None:
     try:
         answer = bound(asked[0], on=machine, sizes=asked[1])

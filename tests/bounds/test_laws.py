@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.bounds.api import bound, question
@@ -15,7 +15,7 @@ from roofline.bounds.traffic import traffic
 from roofline.errors import UntimedError
 from roofline.hardware import Machine, override
 from roofline.sizes import is_symbol, symbol
-from tests.strategies import CHIPS, KINDS, expressions, machines
+from tests.strategies import CHIPS, KINDS, expressions, few, machines
 
 ROOM = 1 + 1e-12
 Asked = tuple[str, dict[str, int]]
@@ -34,7 +34,6 @@ def timed(asked: Asked, machine: Machine, **options: Any) -> Any:
 
 
 @given(expressions(), machines)
-@settings(max_examples=300, deadline=None)
 def test_the_three_bounds_are_in_order(asked: Asked, machine: Machine) -> None:
     found = timed(asked, machine)
     if found is None:
@@ -47,7 +46,6 @@ def test_the_three_bounds_are_in_order(asked: Asked, machine: Machine) -> None:
 
 
 @given(expressions(), machines)
-@settings(max_examples=200, deadline=None)
 def test_nothing_is_faster_than_the_peak_or_the_least_bytes(asked: Asked, machine: Machine) -> None:
     found = timed(asked, machine)
     if found is None:
@@ -63,7 +61,6 @@ def test_nothing_is_faster_than_the_peak_or_the_least_bytes(asked: Asked, machin
 
 
 @given(expressions(), machines, st.floats(1, 64))
-@settings(max_examples=200, deadline=None)
 def test_faster_hardware_never_slows(asked: Asked, machine: Machine, times: float) -> None:
     found = timed(asked, machine)
     if found is None:
@@ -77,7 +74,6 @@ def test_faster_hardware_never_slows(asked: Asked, machine: Machine, times: floa
 
 @pytest.mark.parametrize(("wide", "narrow"), [("bf16", "int8"), ("int8", "int4"), ("fp32", "bf16")])
 @given(sizes=st.tuples(*[st.integers(1, 512)] * 3), machine=machines)
-@settings(max_examples=60, deadline=None)
 def test_fewer_storage_bits_never_slow(wide: str, narrow: str, sizes: tuple[int, ...], machine: Machine) -> None:
     named = dict(zip(("B", "D", "F"), (2 * s for s in sizes), strict=True))
     arithmetic = "fp32" if wide == "fp32" else "bf16"
@@ -89,7 +85,7 @@ def test_fewer_storage_bits_never_slow(wide: str, narrow: str, sizes: tuple[int,
 
 @pytest.mark.parametrize("kind", ["batched matmul", "batched dot", "softmax", "attention", "causal", "gelu"])
 @given(factor=st.integers(2, 50), data=st.data())
-@settings(max_examples=25, deadline=None)
+@few(25)
 def test_work_is_linear_in_a_label_of_every_tensor(kind: str, factor: int, data: st.DataObject) -> None:
     line, labels = KINDS[kind]
     sizes = {label: data.draw(st.integers(2, 64), label) for label in labels}
@@ -100,7 +96,7 @@ def test_work_is_linear_in_a_label_of_every_tensor(kind: str, factor: int, data:
 
 @pytest.mark.parametrize("kind", ["matmul", "convolution", "transposed", "program"])
 @given(factor=st.integers(2, 50), data=st.data())
-@settings(max_examples=25, deadline=None)
+@few(25)
 def test_flops_are_linear_in_the_batch_and_weights_are_read_once(kind: str, factor: int, data: st.DataObject) -> None:
     line, labels = KINDS[kind]
     sizes = {label: data.draw(st.integers(2, 64), label) for label in labels}
@@ -112,7 +108,6 @@ def test_flops_are_linear_in_the_batch_and_weights_are_read_once(kind: str, fact
 
 
 @given(expressions(), machines)
-@settings(max_examples=100, deadline=None)
 def test_renaming_dims_changes_nothing(asked: Asked, machine: Machine) -> None:
     found = timed(asked, machine)
     if found is None:
@@ -128,7 +123,6 @@ def test_renaming_dims_changes_nothing(asked: Asked, machine: Machine) -> None:
 
 
 @given(expressions())
-@settings(max_examples=150, deadline=None)
 def test_number_array_and_symbol_agree(asked: Asked) -> None:
     line, sizes = asked
     machine = CHIPS["h100"]
@@ -146,7 +140,6 @@ def test_number_array_and_symbol_agree(asked: Asked) -> None:
 
 
 @given(expressions(), machines)
-@settings(max_examples=100, deadline=None)
 def test_policies_are_in_order(asked: Asked, machine: Machine) -> None:
     ops = question(asked[0], on=machine, sizes=asked[1]).ops()
     by = {policy: sum(w.total("bytes") for w in traffic(ops, policy)) for policy in ("minimal", "fused", "each-op")}
@@ -154,7 +147,6 @@ def test_policies_are_in_order(asked: Asked, machine: Machine) -> None:
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 300), machines)
-@settings(max_examples=60, deadline=None)
 def test_unfused_work_of_two_statements_is_the_sum(b: int, d: int, f: int, machine: Machine) -> None:
     sizes = {"B": b, "D": d, "F": f}
     lines = ("h = bf16[B, D] * bf16[D, F] -> bf16[B, F]", "gelu(bf16[B, F])")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import roofline.ops.sharding.plans as searched
@@ -16,6 +16,7 @@ from roofline.bounds.plans import MOST, _Search
 from roofline.errors import NotationError, SizeError
 from roofline.notation import program
 from tests.bounds.test_plan_laws import LAYOUTS, MLP
+from tests.strategies import few
 
 SIZES = {"B": 64, "D": 512, "F": 1024}
 GELU = "h = In[B_X, D_Y] * Wi[D_X, F_Y]; g = gelu(h); g * Wo[F_Y, D_X] -> Out[B_X, D_Y]"
@@ -58,7 +59,7 @@ def _reads(text: str) -> bool:
         return False
 
 
-@settings(max_examples=5)
+@few(5)
 @given(chains(), st.sampled_from([2**6, 2**10, 2**14]), st.sampled_from(["v5e:4x2", "v5p:4x4x4", "h100:16"]))
 def test_the_best_plan_is_the_best_of_all(text: str, batch: int, on: str) -> None:
     assume("_" in text and _reads(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline import bound, chip, solve, solve_dtypes, zones
@@ -20,7 +20,6 @@ MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
     depth=st.integers(500, 30_000),
     chip=st.sampled_from(["v5e", "h100", "a100", "mi300x", "v6e"]),
 )
-@settings(max_examples=60, deadline=None)
 def test_the_pick_is_the_first_size_at_which_it_flips(left: str, right: str, width: int, depth: int, chip: str) -> None:
     line, sizes = f"{left}[B, D] * {right}[D, F] -> {left}[B, F]", {"D": 2 * depth, "F": 2 * width}
     compute = "bf16" if {left, right} == {"fp8", "int8"} else None
@@ -179,7 +178,6 @@ def test_dtypes_leave_each_step_its_arithmetic() -> None:
 
 
 @given(st.floats(1e9, 1e13), st.floats(1e9, 1e13), st.floats(0.1, 1e5))
-@settings(max_examples=50, deadline=None)
 def test_zones_agree_with_bounds(first: float, second: float, intensity: float) -> None:
     found = zones("v5e", [first, second])
     kinds = {bound(intensity=intensity, on="v5e", set={"hbm": b}).kind for b in (first, second)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_geometry import crosses, crosses_line, overlap
 
@@ -15,7 +15,6 @@ anchors = st.tuples(st.integers(5, 395), st.integers(5, 295))
 labels = st.lists(st.tuples(anchors, st.integers(8, 120), st.sampled_from([14, 28, 42])), max_size=14)
 
 
-@settings(max_examples=60)
 @given(labels, st.lists(anchors, max_size=6))
 def test_placed_labels_are_free_and_inside(wanted, markers):
     taken = [Box(x, y, 10, 10) for x, y in markers]

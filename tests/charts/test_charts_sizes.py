@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from charts_to_draw import WEIGHTS_INT8, a100_time, exercise_3, times_of_two
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import few
 
 from roofline.bounds.api import bound
 from roofline.bounds.solve import solve
@@ -43,7 +44,7 @@ def test_peak_is_drawn():
     assert peak.y == (1.97e14, 1.97e14)
 
 
-@settings(max_examples=25)
+@few(25)
 @given(st.integers(400, 9000), st.sampled_from(["v5e", "h100", "a100"]))
 def test_knees_are_where_solve_puts_them(width, target):
     chart = plot("bf16[B, D] * bf16[D, F]", on=target, vary="B", B=[1, 100_000], D=width, F="D")

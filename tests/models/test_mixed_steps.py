@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.bounds.traffic import traffic
@@ -16,6 +16,7 @@ from roofline.models.blocks.experts import touched_experts
 from roofline.models.config import _index
 from roofline.sizes import symbol
 from roofline.work import Op
+from tests.strategies import few
 
 FILES = sorted({file.removesuffix(".json") for file in _index().values()})
 CAUSAL = [name for name in FILES if load(name).causal]
@@ -30,7 +31,6 @@ def moved(ops: tuple[Op, ...], policy: str = "minimal") -> float:
 
 
 @given(name=st.sampled_from(CAUSAL), chunk=st.integers(1, 90), past=st.integers(0, 90), batch=st.integers(1, 40))
-@settings(max_examples=80)
 def test_arithmetic_is_that_of_both_parts_and_bytes_lie_between(name: str, chunk: int, past: int, batch: int) -> None:
     model = load(name)
     first = prefill(model, prompt=chunk, past=past)
@@ -136,7 +136,7 @@ def test_chunks_load_weights_and_the_cache_again() -> None:
 
 
 @given(prompt=st.integers(1, 700), chunk=st.integers(1, 900), batch=st.integers(0, 20))
-@settings(max_examples=25)
+@few(25)
 def test_chunks_are_the_steps_they_say(prompt: int, chunk: int, batch: int) -> None:
     sizes: dict[str, Any] = {"batch": batch, "context": 500} if batch else {}
     found = chunked("llama-3-8b", on="h100", prompt=prompt, chunk=chunk, **sizes)

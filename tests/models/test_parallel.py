@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cli import main
@@ -49,7 +49,6 @@ def matrix(ops: Any) -> Any:
     batch=st.integers(1, 9),
     decoding=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
 def test_flops_weights_and_cache_are_conserved(name: str, ways: int, batch: int, decoding: bool) -> None:
     model = load(name)
     local, _ = local_model(model, chip(f"h100:{ways}"), tensor=ways)

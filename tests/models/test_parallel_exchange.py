@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import RooflineError, SizeError
@@ -20,6 +20,7 @@ from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model, local_stages
 from roofline.sizes import symbol
 from roofline.work import Op
+from tests.strategies import few
 
 
 def sent(ops: Any, kind: str, part: str = "") -> list[Op]:
@@ -27,7 +28,7 @@ def sent(ops: Any, kind: str, part: str = "") -> list[Op]:
 
 
 @given(ways=st.sampled_from([2, 4, 8]), batch=st.integers(1, 64), name=st.sampled_from(["llama-3-70b", "gpt-3"]))
-@settings(max_examples=20, deadline=None)
+@few(20)
 def test_two_all_reduces_of_the_tokens_a_layer(ways: int, batch: int, name: str) -> None:
     """Megatron: forward, 2 AllReduce of tokens x width in each layer, and one after the vocabulary's table."""
     model = load(name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cli import main
@@ -31,19 +31,16 @@ def simulated(times: Sequence[Sequence[float]]) -> float:
 
 
 @given(times=TIMES, turns=st.integers(1, 8))
-@settings(max_examples=100, deadline=None)
 def test_prefill_of_equal_micro_batches(times: list[int], turns: int) -> None:
     assert _steady("prefill", times, turns) == simulated([[time] * turns for time in times])
 
 
 @given(times=st.lists(st.lists(st.integers(1, 20), min_size=4, max_size=4), min_size=1, max_size=5))
-@settings(max_examples=100, deadline=None)
 def test_prefill_of_chunks(times: list[list[int]]) -> None:
     assert _ended(times) == simulated(times)
 
 
 @given(times=TIMES, turns=st.integers(1, 8))
-@settings(max_examples=100, deadline=None)
 def test_decode_settles_to_one_token_a_cycle(times: list[int], turns: int) -> None:
     """Each micro-batch goes round and round; a stage does whichever comes first."""
     stages, rounds = len(times), 60

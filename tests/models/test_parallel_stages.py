@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import SizeError
@@ -18,7 +18,6 @@ COSTS = st.lists(st.integers(1, 9), min_size=2, max_size=9)
 
 
 @given(costs=COSTS, count=st.integers(1, 9), first=st.integers(0, 9), last=st.integers(0, 9))
-@settings(max_examples=200, deadline=None)
 def test_no_other_cut_has_a_smaller_largest_stage(costs: list[int], count: int, first: int, last: int) -> None:
     count = min(count, len(costs))
 

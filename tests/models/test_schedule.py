@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import RooflineError
@@ -33,7 +33,6 @@ def sizes(name: str, stages: int, rounds: int, extra: int, chunks: int) -> dict[
     stages=st.integers(1, 8), rounds=st.integers(1, 4), extra=st.integers(0, 5), chunks=st.integers(1, 3),
     forward=TIMES, inputs=TIMES, weights=TIMES,
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
 def test_the_closed_forms_are_what_a_run_shows(
     name: str, stages: int, rounds: int, extra: int, chunks: int, forward: float, inputs: float, weights: float
 ) -> None:
@@ -48,7 +47,6 @@ def test_the_closed_forms_are_what_a_run_shows(
 
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 @given(data=st.data(), stages=st.integers(2, 6), rounds=st.integers(1, 3), chunks=st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
 def test_uneven_stages_never_run_faster_than_said(
     name: str, data: st.DataObject, stages: int, rounds: int, chunks: int
 ) -> None:

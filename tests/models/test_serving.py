@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import RooflineError, SizeError
@@ -20,6 +20,7 @@ from roofline.models.limits import compute_bound_batch
 from roofline.models.serving import needs
 from roofline.models.serving_answer import serve
 from tests.models.tiny import TINY
+from tests.strategies import few
 
 A100 = {"on": "a100", "set": {"bf16": 312e12, "hbm": 2.039e12}}
 H100 = {"on": "h100", "set": {"bf16": 989.4e12, "hbm": 3.35e12}}
@@ -93,7 +94,6 @@ def least(model: Model, tokens: int, batch: int, past: int) -> tuple[float, floa
     decoding=st.booleans(),
     policy=st.sampled_from(["minimal", "each-op", "fused", "streamed"]),
 )
-@settings(max_examples=100)
 def test_no_answer_is_below_physics(name: str, on: str, batch: int, length: int, decoding: bool, policy: str) -> None:
     model = load(name)
     decoding = decoding and model.causal
@@ -112,7 +112,6 @@ def test_no_answer_is_below_physics(name: str, on: str, batch: int, length: int,
 
 
 @given(name=st.sampled_from(FILES), batch=st.integers(1, 64), context=st.integers(1, 400))
-@settings(max_examples=60)
 def test_decode_moves_at_least_the_cache(name: str, batch: int, context: int) -> None:
     """Without selection every cached key and value is read, and every state is read and written."""
     model = load(name)
@@ -125,7 +124,7 @@ def test_decode_moves_at_least_the_cache(name: str, batch: int, context: int) ->
 
 
 @given(name=st.sampled_from(["llama-3-8b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b"]), batch=st.integers(1, 200))
-@settings(max_examples=30)
+@few(30)
 def test_fewer_bits_and_more_bandwidth_never_slow_a_step(name: str, batch: int) -> None:
     base = serve_bound(name, "decode", on="h100", batch=batch, context=200, weights="bf16", compute="bf16")
     narrow = serve_bound(name, "decode", on="h100", batch=batch, context=200, weights="int8", compute="bf16")

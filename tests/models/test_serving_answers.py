@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import RooflineError
@@ -22,6 +22,7 @@ from roofline.models import (
     token_cost,
 )
 from roofline.models.speculation import predictor
+from tests.strategies import few
 
 # ---- whole answers
 
@@ -64,7 +65,7 @@ def test_an_answer_that_is_too_long() -> None:
 
 
 @given(length=st.integers(0, 12), acceptance=st.floats(0, 1))
-@settings(max_examples=30)
+@few(30)
 def test_expected_tokens_add_up(length: int, acceptance: float) -> None:
     """The i-th drafted token comes out where it and all before it hold; the model's own token always does."""
     assert expected_tokens(length, acceptance) == pytest.approx(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import RooflineError
@@ -136,7 +136,6 @@ def test_a_pool_is_the_whole_divided() -> None:
     parameters=st.integers(10**6, 10**12), kv=st.integers(2, 10**6), queries=st.integers(1, 16),
     batch=st.integers(1, 500), context=st.integers(1, 9000),
 )  # fmt: skip
-@settings(max_examples=40)
 def test_an_outline_costs_its_formula(parameters: int, kv: int, queries: int, batch: int, context: int) -> None:
     model = outline(parameters, kv=kv, queries=queries)
     step = serve_bound(model, "decode", on="h100", batch=batch, context=context, policy="streamed")
@@ -159,7 +158,6 @@ def test_an_outline_agrees_with_the_model_it_outlines() -> None:
 
 
 @given(chips_=st.integers(1, 300), name=st.sampled_from(["v5e", "v4", "v5p", "v6e", "h100", "dgx-h100", "mi300x"]))
-@settings(max_examples=60, deadline=None)
 def test_a_slice_is_one_the_chip_has(chips_: int, name: str) -> None:
     found = smallest_slice(chip(name), chips_)
     if found is None:

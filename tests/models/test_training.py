@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline import bound
@@ -23,6 +23,7 @@ from roofline.sizes import symbol
 from roofline.work import Op
 from tests.models.test_cases import llama
 from tests.models.tiny import TINY
+from tests.strategies import few
 
 H100: dict[str, Any] = {"on": "h100", "batch_tokens": 8192}
 
@@ -75,7 +76,7 @@ def test_every_weight_gets_a_gradient_of_its_size() -> None:
 @given(
     tensor=st.sampled_from([1, 2, 4, 8]), data=st.sampled_from([1, 2]), sequences=st.integers(1, 6), sp=st.booleans()
 )
-@settings(max_examples=20, deadline=None)
+@few(20)
 def test_flops_are_conserved_over_chips(tensor: int, data: int, sequences: int, sp: bool) -> None:
     found = train(
         "llama-2-7b", on="h100:16", batch_tokens=sequences * 4096, tensor=tensor, data=data, sequence_parallel=sp,

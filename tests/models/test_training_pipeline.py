@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cli import main
@@ -40,7 +40,6 @@ def test_flops_and_parameters_are_conserved(name: str, pipeline: int) -> None:
 
 
 @given(layers=st.integers(4, 40), stages=st.integers(1, 4), chunks=st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
 def test_every_layer_is_held_once(layers: int, stages: int, chunks: int) -> None:
     class Some:
         pass

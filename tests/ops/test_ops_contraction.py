@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import few
 
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
@@ -28,7 +29,6 @@ def moved(op: Op) -> list[int]:
 
 
 @given(batch=small, m=small, n=small, k=small)
-@settings(max_examples=40, deadline=None)
 def test_a_product_counts_its_multiplies_and_adds(batch: int, m: int, n: int, k: int) -> None:
     multiplies = adds = 0
     for _ in product(range(batch), range(m), range(n)):
@@ -45,7 +45,7 @@ def test_a_product_counts_its_multiplies_and_adds(batch: int, m: int, n: int, k:
 
 
 @given(B=small, G=small, D=small, E=small, F=small)
-@settings(max_examples=30, deadline=None)
+@few(30)
 def test_labels_fall_into_m_n_k_and_batch(B: int, G: int, D: int, E: int, F: int) -> None:
     op = one("bf16[B, G, D, E] * bf16[G, E, D, F] -> bf16[G, B, F]", B=B, G=G, D=D, E=E, F=F)
     assert op.dims == {"m": B, "n": F, "k": D * E, "batch": G}
@@ -96,7 +96,6 @@ def test_the_arithmetic_dtype_can_be_chosen() -> None:
 
 
 @given(m=st.integers(1, 9), n=st.integers(1, 9), k=small, bm=small, bn=small, bk=small)
-@settings(max_examples=60, deadline=None)
 def test_tiled_traffic_is_what_the_loop_over_tiles_loads(m: int, n: int, k: int, bm: int, bn: int, bk: int) -> None:
     loaded = stored = 0
     largest = 0
@@ -167,7 +166,6 @@ lengths = st.integers(1, 8)
     B=st.integers(1, 2), K=st.integers(1, 2), G=st.integers(1, 3), S=lengths, T=lengths, H=small, V=small,
     causal=st.booleans(), window=st.none() | st.integers(1, 9),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
 def test_attention(B: int, K: int, G: int, S: int, T: int, H: int, V: int, causal: bool, window: int | None) -> None:
     window = window if causal else None
     multiplies = adds = softmax = 0

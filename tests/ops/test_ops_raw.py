@@ -9,8 +9,9 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import few
 
 from roofline.errors import DTypeError, InputError, NotationError, RooflineError, SizeError
 from roofline.ops import formula, formula_names, raw
@@ -96,7 +97,7 @@ TEXTS = ("2*B*D^2 + B/3", "max(B, D)/min(B, D)", "ceil(B/128)*128*D", "sqrt(B*D)
 
 @pytest.mark.parametrize("text", TEXTS)
 @given(B=st.integers(1, 10**6), D=st.integers(1, 10**6))
-@settings(max_examples=10, deadline=None)
+@few(10)
 def test_number_equals_array_equals_symbol(text: str, B: int, D: int) -> None:
     number = formula(text, {"B": B, "D": D})
     array = formula(text, {"B": np.array([B, 1.0]), "D": D})

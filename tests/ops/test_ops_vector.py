@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 from counting import Counted, Tally, largest, total
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import few
 
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
@@ -142,7 +143,6 @@ def _flops(op: Op) -> int:
 
 
 @given(rows=small, n=small, log=st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_softmax(rows: int, n: int, log: bool) -> None:
     tally = Tally()
     for _ in range(rows):
@@ -166,7 +166,6 @@ def test_softmax(rows: int, n: int, log: bool) -> None:
 
 
 @given(rows=small, n=small, log=st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_the_gradient_of_a_softmax(rows: int, n: int, log: bool) -> None:
     tally = Tally()
     for _ in range(rows):
@@ -184,7 +183,7 @@ def test_the_gradient_of_a_softmax(rows: int, n: int, log: bool) -> None:
 
 
 @given(pairs=small, columns=small)
-@settings(max_examples=20, deadline=None)
+@few(20)
 def test_distances(pairs: int, columns: int) -> None:
     tally = Tally()
     for _ in range(pairs):
@@ -250,7 +249,7 @@ def _reduced(function: str, x: list[N]) -> None:
 
 @pytest.mark.parametrize("function", sorted(PER_RESULT))
 @given(a=small, b=small, c=small)
-@settings(max_examples=20, deadline=None)
+@few(20)
 def test_reductions(function: str, a: int, b: int, c: int) -> None:
     tally = Tally()
     for _ in range(b):
@@ -272,7 +271,7 @@ def test_reductions_with_transcendentals_are_reductions() -> None:
 
 
 @given(rows=small, n=small)
-@settings(max_examples=20, deadline=None)
+@few(20)
 def test_a_scan(rows: int, n: int) -> None:
     tally = Tally()
     for _ in range(rows):
@@ -301,7 +300,7 @@ def _normalised(function: str, x: list[N], affine: int) -> None:
 
 @pytest.mark.parametrize("function", sorted(COSTS))
 @given(rows=small, n=small, groups=st.integers(1, 3), affine=st.integers(0, 2))
-@settings(max_examples=25, deadline=None)
+@few(25)
 def test_norms(function: str, rows: int, n: int, groups: int, affine: int) -> None:
     groups = groups if function == "group_norm" else 1
     affine = min(affine, 1) if function == "rms_norm" else affine

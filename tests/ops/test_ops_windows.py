@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from roofline.errors import InputError, SizeError
@@ -39,7 +39,6 @@ def taps(L: int, k: int, s: int, p: int | str, d: int) -> list[list[int]]:
 
 @given(dims=st.lists(one_dim, min_size=1, max_size=2), B=st.integers(1, 2), groups=st.integers(1, 2),
        cin=st.integers(1, 2), cout=st.integers(1, 2))  # fmt: skip
-@settings(max_examples=100, deadline=None)
 def test_convolution(dims: list, B: int, groups: int, cin: int, cout: int) -> None:
     padding = dims[0][3]
     dims = [(L, k, s, padding if "same" in (p, padding) else p, d) for L, k, s, p, d in dims]
@@ -90,7 +89,6 @@ def test_convolution(dims: list, B: int, groups: int, cin: int, cout: int) -> No
 
 @given(dims=st.lists(one_spread, min_size=1, max_size=2), extra=st.integers(0, 2), B=st.integers(1, 2),
        groups=st.integers(1, 2), cin=st.integers(1, 2), cout=st.integers(1, 2))  # fmt: skip
-@settings(max_examples=100, deadline=None)
 def test_transposed_convolution(dims: list, extra: int, B: int, groups: int, cin: int, cout: int) -> None:
     results = [(L - 1) * s - 2 * p + d * (k - 1) + extra + 1 for L, k, s, p, d in dims]
     assume(all(size >= 1 for size in results))
@@ -123,7 +121,6 @@ def test_transposed_convolution(dims: list, extra: int, B: int, groups: int, cin
 
 
 @given(dims=st.lists(one_dim, min_size=1, max_size=2), B=st.integers(1, 2), C=st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
 def test_pooling(dims: list, B: int, C: int) -> None:
     dims = [(L, k, s, 0 if p == "same" else p, d) for L, k, s, p, d in dims]
     every = [taps(*dim) for dim in dims]
@@ -154,7 +151,6 @@ def test_the_stride_of_a_pool_is_its_window() -> None:
 
 
 @given(dim=one_dim)
-@settings(max_examples=60, deadline=None)
 def test_taps_of_arrays_are_those_of_each_element(dim: tuple) -> None:
     L, k, s, p, d = dim
     window = Window(k, s, p, d)

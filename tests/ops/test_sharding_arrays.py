@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline import shard
@@ -185,7 +185,6 @@ def check(text: str, most: int = 60) -> None:
 
 
 @given(lines())
-@settings(max_examples=60, deadline=None)
 def test_every_plan_gives_the_right_parts_and_sends_what_is_said(text: str) -> None:
     check(text)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 
 from roofline.errors import InputError
 from roofline.programs import trace as trace_any
+from tests.strategies import few
 
 SIZES = st.integers(1, 24)
 
@@ -27,7 +28,7 @@ def _xla(function, *inputs):
     return jax.jit(function).lower(*inputs).cost_analysis().get("flops", 0)
 
 
-@settings(max_examples=15, deadline=None)
+@few(15)
 @given(b=SIZES, m=SIZES, k=SIZES, n=SIZES)
 def test_xla_agrees_on_matmuls(b, m, k, n):
     def network(x, y, z):
@@ -37,7 +38,7 @@ def test_xla_agrees_on_matmuls(b, m, k, n):
     assert trace(network, *inputs).flops("valid") == _xla(network, *inputs)
 
 
-@settings(max_examples=25, deadline=None)
+@few(25)
 @given(
     sizes=st.tuples(*(st.integers(1, 3),) * 3, st.integers(1, 3), st.integers(1, 3)),
     length=st.integers(5, 9),
@@ -97,7 +98,7 @@ def test_loops_inside_loops_multiply():
     assert traced.flops() == 12 * 2 * 8**3
 
 
-@settings(max_examples=15, deadline=None)
+@few(15)
 @given(m=SIZES, k=SIZES, n=SIZES)
 def test_training_is_three_forwards(m, k, n):
     def layer(x, w):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 
@@ -17,6 +17,7 @@ from roofline.programs import trace
 from tests.programs import jax_networks
 from tests.programs.jax_networks import weight
 from tests.programs.xla import as_xla
+from tests.strategies import few
 
 SMALL = st.integers(1, 5)
 #: Steps on x [B, C, L], each with a size, a stride and a padding to draw from.
@@ -47,7 +48,7 @@ def _agree(function, *inputs):
     assert as_xla(ours) == (theirs if theirs < 2**24 else pytest.approx(theirs, rel=2**-23))
 
 
-@settings(max_examples=30, deadline=None)
+@few(30)
 @given(
     shape=st.tuples(SMALL, SMALL, SMALL),
     steps=st.lists(st.tuples(st.sampled_from(sorted(STEPS)), SMALL, st.integers(1, 3), st.integers(0, 2)), max_size=5),

@@ -14,7 +14,7 @@ from roofline.ops.pricing import LEAST_SENT_NOTE
 from roofline.programs import trace
 from roofline.programs.network import place
 from roofline.work import Tensor
-from tests.programs.test_torch_sharded import run
+from tests.programs.process_groups import run
 
 BYTES = 2**24
 X = (Tensor("x", (BYTES // 2,), "bf16"),)

@@ -8,19 +8,20 @@ import jax
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from roofline.ops import linear_algebra
 from roofline.programs import trace
+from tests.strategies import few
 
 COUNTS = st.integers(1, 12)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@settings(max_examples=25, deadline=None)
+@few(25)
 @given(m=COUNTS, k=COUNTS, n=COUNTS, seed=st.integers(0, 99))
 def test_sparse_products_count_stored_elements(m, k, n, seed):
     dense = (torch.rand(m, k, generator=torch.Generator().manual_seed(seed)) > 0.6).float()
@@ -101,7 +102,7 @@ def test_embedding_bags_read_rows(mode):
     assert found.complete
 
 
-@settings(max_examples=30, deadline=None)
+@few(30)
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), causal=st.booleans(), left=st.integers(-1, 4))
 def test_packed_sequences_see_only_themselves(lengths, causal, left):
     from torch.nn.attention.varlen import varlen_attn

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -46,7 +46,6 @@ def chains(draw):
     return ops
 
 
-@settings(max_examples=200, deadline=None)
 @given(ops=chains())
 def test_one_pass_is_the_brute_force(ops):
     assert footprint(ops).total == by_brute_force(ops)

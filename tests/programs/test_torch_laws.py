@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from torch import nn
@@ -20,7 +20,8 @@ from torch.utils.checkpoint import checkpoint
 import roofline
 from roofline.ops.counting import CONVENTIONS
 from roofline.programs import trace
-from tests.programs import networks
+from tests.programs import networks, process_groups
+from tests.strategies import few
 
 SIZES = st.integers(1, 48)
 
@@ -29,7 +30,7 @@ def _encoder(**options):
     return nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0, **options)
 
 
-@settings(max_examples=20, deadline=None)
+@few(20)
 @given(batch=st.integers(1, 9))
 def test_counts_are_linear_in_the_batch(batch):
     one, many = (trace(_encoder(), f"fp32[{n}, 8, 32]") for n in (1, batch))
@@ -38,7 +39,7 @@ def test_counts_are_linear_in_the_batch(batch):
     assert many.flops("all") - many.flops() == batch * (one.flops("all") - one.flops())
 
 
-@settings(max_examples=20, deadline=None)
+@few(20)
 @given(m=SIZES, k=SIZES, n=SIZES)
 def test_training_is_three_forwards(m, k, n):
     x = torch.empty(m, k, device="meta", requires_grad=True)
@@ -46,7 +47,7 @@ def test_training_is_three_forwards(m, k, n):
     assert trace(model, x, backward=True).flops() == 3 * trace(model, x).flops() == 6 * m * k * n
 
 
-@settings(max_examples=30, deadline=None)
+@few(30)
 @given(
     sizes=st.tuples(*(st.integers(1, 4),) * 3, st.integers(1, 3), st.integers(1, 3)),
     stride=st.integers(1, 3),
@@ -70,7 +71,7 @@ def test_convolution_against_a_loop(sizes, stride, pad, dilation, transposed):
     assert traced.only(phase="backward").macs() == 2 * each * slid * k
 
 
-@settings(max_examples=20, deadline=None)
+@few(20)
 @given(S=st.integers(1, 40), T=st.integers(1, 40))
 def test_a_causal_mask_is_found_however_it_is_written(S, T):
     q, kv = f"bf16[2, 4, {S}, 8]", f"bf16[2, 4, {T}, 8]"
@@ -294,28 +295,15 @@ def test_a_rule_of_ones_own():
 
 
 def test_sharded_modules_show_local_shapes_and_collectives():
-    code = """
-import torch, torch.distributed as dist
-from torch import nn
-from torch.testing._internal.distributed.fake_pg import FakeStore
-dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    found = process_groups.run("""
 model = nn.Sequential(nn.Linear(512, 2048, bias=False), nn.GELU(), nn.Linear(2048, 512, bias=False))
-parallelize_module(model, init_device_mesh("cpu", (8,)), {"0": ColwiseParallel(), "2": RowwiseParallel()})
-from roofline.programs import trace
+parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
 traced = trace(model, "fp32[64, 512]")
 (found,) = traced.collectives()
-print(traced.flops(), found.name, found.dims["devices"], int(found.work.total("wire")), traced.complete)
-"""
-    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
-    assert found.stdout.split() == [
-        str(2 * 2 * 64 * 512 * 256),
-        "all_reduce",
-        "8",
-        str(2 * 7 * 64 * 512 * 4 // 8),
-        "True",
-    ]
+sent = int(found.work.total("wire"))
+print(json.dumps([traced.flops(), found.name, found.dims["devices"], sent, traced.complete]))
+""")
+    assert found == [2 * 2 * 64 * 512 * 256, "all_reduce", 8, 2 * 7 * 64 * 512 * 4 // 8, True]
 
 
 def test_comparison_of_shapes_and_with_a_hand_count():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from roofline.errors import InputError
 from roofline.ops.pricing import adaptive_windows
 from roofline.programs import trace
+from tests.strategies import few
 
 COUNTS = st.integers(1, 4)
 LAYOUTS = ("to_sparse", "to_sparse_csr", "to_sparse_csc")
@@ -22,7 +23,7 @@ def _matrix(m, k, seed):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-@settings(max_examples=15, deadline=None)
+@few(15)
 @given(m=COUNTS, k=COUNTS, n=COUNTS, seed=st.integers(0, 99), layout=st.sampled_from(LAYOUTS))
 def test_products_with_a_sparse_side_on_either_side_or_both(m, k, n, seed, layout):
     left, right = _matrix(2 * m, 2 * k, seed), _matrix(2 * k, 2 * n, seed + 1)
@@ -63,7 +64,7 @@ def test_grouped_products_in_every_format(dtype):
     assert split.ops[0].writes[0].dims == (4, 24, 16)
 
 
-@settings(max_examples=10, deadline=None)
+@few(10)
 @given(lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4), first=st.booleans())
 def test_a_packed_recurrent_layer_counts_the_steps_there_are(lengths, first):
     lengths, layer = sorted(lengths, reverse=True), nn.LSTM(5, 6, batch_first=first)

@@ -2,34 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
-HEAD = """
-import json, torch, torch.distributed as dist
-from torch import nn
-from torch.testing._internal.distributed.fake_pg import FakeStore
-dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
-from roofline.programs import trace
-mesh = init_device_mesh("cpu", (8,))
-def tell(traced):
-    links = traced.collectives()
-    sent = [[op.name, op.dims["devices"], float(op.work.total("wire")), op.options["phase"]] for op in links]
-    shapes = [[list(t.dims) for t in op.reads] for op in traced.ops if op.kind == "contraction"]
-    print(json.dumps({"flops": traced.flops(), "sent": sent, "shapes": shapes, "complete": traced.complete}))
-"""
-
-
-def run(code):
-    found = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", HEAD + code], capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stderr
-    return json.loads(found.stdout.splitlines()[-1])
+from tests.programs.process_groups import run
 
 
 def test_column_then_row_parallel_forward_and_backward():
