@@ -32,7 +32,7 @@ from tests.strategies import LONG
 from roofline.errors import HardwareError
 from roofline.hardware import catalog, chip
 from roofline.hardware.axes import MeshAxis
-from roofline.ops.collectives.algorithms import ALGORITHMS, algorithm, link_groups
+from roofline.ops.collectives.algorithms import ALGORITHMS, link_groups, register
 from roofline.ops.collectives.cost import KINDS, algorithms, cost, limit_reason
 from roofline.work import Key, Work
 
@@ -275,7 +275,7 @@ def test_every_network_of_the_catalog_is_simulated() -> None:
 
 
 def test_an_algorithm_without_a_simulation_is_noticed() -> None:
-    algorithm("carrier pigeon", ["Send"], "one bird")(lambda call: Work())
+    register("carrier pigeon", ["Send"], "one bird")(lambda call: Work())
     try:
         with pytest.raises(AssertionError):
             test_every_algorithm_is_simulated()
