@@ -7,6 +7,7 @@ from math import prod
 import pytest
 from onnx import TensorProto, helper
 
+from roofline.ops.counting import unmasked_macs
 from roofline.programs import trace as trace_any
 from tests.programs.onnx_models import model, runtime, value, weight
 
@@ -125,7 +126,7 @@ def test_attention_of_opset_23(flat, causal, kept):
     (op,) = trace(model([node], inputs, [value(word) for word in outputs], opset=23)).ops
     seen = [(i, j) for i in range(S) for j in range(kept + S) if not causal or j <= kept + i]
     assert op.work.total("flops", "matrix") == 2 * B * HEADS * len(seen) * 2 * H
-    assert op.options["unmasked_macs"] == B * HEADS * S * (kept + S) * 2 * H
+    assert unmasked_macs(op) == B * HEADS * S * (kept + S) * 2 * H
     caches = 2 * B * KV * (kept + (kept + S if kept else 0)) * H
     assert sum(t.traffic_bytes for t in (*op.reads, *op.writes)) == 4 * (
         2 * B * S * HEADS * H + 2 * B * S * KV * H + caches

@@ -39,6 +39,7 @@ def attention(
     head_size: Size,
     v_head_size: Size,
     pairs: Size,
+    head_pairs: Size | None = None,
     keys: Size | None = None,
     queries: Size | None = None,
     matmuls: Size = 2,
@@ -57,9 +58,10 @@ def attention(
                      − 2·queries·batch·heads              exact: max and sum take one step fewer
         bytes        = q, k, v read once, the result written once; of k and v only the keys that some query sees
 
-    ``pairs`` of a query and a key see each other, over all heads of the whole batch; H is ``head_size``, V
-    ``v_head_size``. A backward pass has 4 matmuls, or 5 where q·kᵀ is computed again. In one head, ``keys`` are
-    those that some query sees and ``queries`` those that see a key (:mod:`roofline.ops.masks` counts all three).
+    ``pairs`` of a query and a key see each other, over all heads of the whole batch; ``head_pairs`` are those of one
+    head where the caller has them. H is ``head_size``, V ``v_head_size``. A backward pass has 4 matmuls, or 5 where q·kᵀ
+    is computed again. In one head, ``keys`` are those that some query sees and ``queries`` those that see a key.
+    :mod:`roofline.ops.masks` counts pairs, keys and queries.
     ``vector_compute`` is the arithmetic of the softmax where it is not that of the matmuls. 1/√H is folded into q.
 
     Sources: Vaswani et al., arXiv:1706.03762; Dao et al., FlashAttention, arXiv:2205.14135, section 3 (each operand
@@ -80,10 +82,13 @@ def attention(
         "kv_heads": kv_heads,
         "head_size": head_size,
         "v_head_size": v_head_size,
-        "pairs": exact_div(pairs, batch * heads),
+        "pairs": exact_div(pairs, batch * heads) if head_pairs is None else head_pairs,
         "transcendentals": pairs,
     }
-    unmasked = exact_div(matmuls * batch * heads * q_length * kv_length * each, 2)
+    options: dict[str, Size] = {}
+    if matmuls != 2 or isinstance(dims["pairs"], float):  # else they follow from dims
+        unmasked = exact_div(matmuls * batch * heads * q_length * kv_length * each, 2)
+        options = {"macs": macs, "unmasked_macs": unmasked}
     if keys is not None:
         q, k, v, *rest = reads
         reads = (q, _seen(k, keys, kv_length), _seen(v, keys, kv_length), *rest)
@@ -95,7 +100,7 @@ def attention(
         writes=tuple(writes),
         dims=dims,
         note=note,
-        options={"macs": macs, "unmasked_macs": unmasked},
+        options=options,
     )
 
 
@@ -148,6 +153,7 @@ def attend(
         head_size=H,
         v_head_size=V,
         pairs=B * N * pairs,
+        head_pairs=pairs,
         keys=keys,
         queries=queries,
         compute=compute,

@@ -286,7 +286,8 @@ def attention_core(
     if step.unfused:
         square = (step.attended, heads, step.new, length)
         between = tuple(builder.output(f"{part}.{name}", *square) for name in ("scores", "probabilities"))
-        count = step.attended * heads * step.new * length
+        pairs = step.new * length
+        count = step.attended * heads * pairs
         reads, writes = (*reads, *between), (out, *between)
     op = attention(
         "",
@@ -300,6 +301,7 @@ def attention_core(
         head_size=key,
         v_head_size=value,
         pairs=count,
+        head_pairs=pairs,
         compute=dtype,
         vector_compute="bf16" if dtypes.get(q.dtype).bits < 16 else dtype,
     )
