@@ -59,8 +59,8 @@ def attention(
         bytes        = q, k, v read once, the result written once; of k and v only the keys that some query sees
 
     ``pairs`` of a query and a key see each other, over all heads of the whole batch; ``head_pairs`` are those of one
-    head where the caller has them. H is ``head_size``, V ``v_head_size``. A backward pass has 4 matmuls, or 5 where q·kᵀ
-    is computed again. In one head, ``keys`` are those that some query sees and ``queries`` those that see a key.
+    head where the caller has them. H is ``head_size``, V ``v_head_size``. A backward pass has 4 matmuls, or 5 where
+    q·kᵀ is computed again. In one head, ``keys`` are those that some query sees and ``queries`` those that see a key.
     :mod:`roofline.ops.masks` counts pairs, keys and queries.
     ``vector_compute`` is the arithmetic of the softmax where it is not that of the matmuls. 1/√H is folded into q.
 
