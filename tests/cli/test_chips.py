@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 
 from roofline.bounds.rules import rules_of_thumb
-from roofline.cli import chips_show, main
+from roofline.cli import chips, main
 from roofline.hardware import chip
 from roofline.quantity import format_number
+from roofline.rendering.terminal import terminal
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -19,7 +20,7 @@ def test_no_rule_of_thumb_is_cut(width, key):
     machine = chip(key)
     console = Console(width=width, highlight=False, markup=False)
     with console.capture() as seen:
-        console.print(chips_show.detail(machine))
+        console.print(terminal(chips.detail(machine)))
     words = seen.get().split()
     for rule in rules_of_thumb(machine):
         assert format_number(rule.value) in words, rule.name

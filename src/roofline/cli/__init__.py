@@ -56,7 +56,7 @@ class _Lazy(click.Group):
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
-            from roofline.cli.once import check_once
+            from roofline.cli.values import check_once
 
             check_once(command, rest)
         return name, command, rest

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from roofline.cli.figure_type import FRACTION, PRICE
 from roofline.cli.output import ChartKind
+from roofline.cli.values import FRACTION, PRICE
 
 _COUNT = click.IntRange(1)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from roofline.bounds.conventions import NAMES, settings
-from roofline.cli.figure_type import FRACTION
+from roofline.cli.values import FRACTION
 from roofline.errors import InputError, SizeError
 from roofline.hardware.catalog import user_file
 from roofline.letters import plain

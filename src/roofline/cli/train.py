@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.figure_type import FRACTION, POWER, PRICE
 from roofline.cli.model_options import not_alone
 from roofline.cli.options import BYTES, ESTIMATE, TARGET, convention_arguments, target_arguments, with_options
 from roofline.cli.output import show, show_json
+from roofline.cli.values import FRACTION, POWER, PRICE
 from roofline.errors import InputError, QuantityError
 
 #: Options that say nothing without another.

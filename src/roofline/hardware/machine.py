@@ -51,6 +51,18 @@ class Figure(NamedTuple):
     date: str = ""
 
 
+_FIGURE_UNITS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "latency": "s", "clock": "Hz", "tdp": "W"}
+
+
+def figure_unit(path: str) -> str:
+    """The unit of a figure by its path.
+
+    >>> figure_unit("hbm.bandwidth"), figure_unit("tensor.bf16"), figure_unit("tensor.achievable.bf16")
+    ('B/s', 'FLOP/s', '')
+    """
+    return _FIGURE_UNITS.get(path.rpartition(".")[2], "" if "achievable" in path.split(".") else "FLOP/s")
+
+
 class Unit(NamedTuple):
     """A compute unit: ``name`` is the machine's word (mxu, vpu, tensor, cuda, amx), ``kind`` matrix or vector.
 

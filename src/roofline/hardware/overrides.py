@@ -31,7 +31,17 @@ from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen
 from roofline.hardware.cores import capacity_of, peak_at, scaled
-from roofline.hardware.machine import LEVEL_NAMES, LINK_LEVELS, UNIT_KINDS, Figure, Link, Machine, Memory, Unit
+from roofline.hardware.machine import (
+    LEVEL_NAMES,
+    LINK_LEVELS,
+    UNIT_KINDS,
+    Figure,
+    Link,
+    Machine,
+    Memory,
+    Unit,
+    figure_unit,
+)
 from roofline.hardware.rate import find_level, find_link
 from roofline.statements import Assumption
 
@@ -306,10 +316,6 @@ def _unknown(machine: Machine, key: str) -> HardwareError:
     return HardwareError(f"{machine.name} has no figure {key!r}", hint=hint)
 
 
-#: Parts of a unit, a memory level or a link that may be set, and what each is in.
-_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "latency": "s", "clock": "Hz"}
-
-
 def describe_given(machine: Machine) -> list[Assumption]:
     """List the figures that the caller set, with their values.
 
@@ -332,7 +338,7 @@ def _describe(machine: Machine, path: str) -> str:
     if figure is None:
         return path
     name = head if part == "bandwidth" else path
-    return f"{name} at {quantity.format_quantity(figure.value, _PARTS.get(part, 'W'))}"
+    return f"{name} at {quantity.format_quantity(figure.value, figure_unit(path))}"
 
 
 def _fraction(machine: Machine, path: str) -> float:

@@ -47,6 +47,7 @@ from roofline.hardware.machine import (
     Machine,
     Memory,
     Unit,
+    figure_unit,
 )  # fmt: skip
 from roofline.hardware.toml_fields import (
     FIGURE_KEYS,
@@ -293,16 +294,9 @@ def _alternates(raw: Mapping[str, Any], place: FieldPath) -> tuple[Alternate, ..
         if not of:
             here.at("of").fail("is missing", "say which figure it is, such as 'hbm.bandwidth'")
         plain = {k: v for k, v in table.items() if k in FIGURE_KEYS}
-        value = figure(plain, _unit_of(of), here, {})
+        value = figure(plain, figure_unit(of), here, {})
         found.append(Alternate(of, value, flag_of(table, "rejected", here, False)))
     return tuple(found)
-
-
-def _unit_of(of: str) -> str:
-    """Say which unit the figure at a path is in, for figures written with a unit."""
-    last = of.rpartition(".")[2]
-    known = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "latency": "s", "clock": "Hz", "tdp": "W"}
-    return known.get(last, "" if ".achievable" in of else "FLOP/s")
 
 
 def _tile(raw: Mapping[str, Any], place: FieldPath) -> tuple[int, int] | None:

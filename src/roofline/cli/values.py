@@ -1,4 +1,4 @@
-"""An option that takes one value is given once: a second value is an error, where click would take the last.
+"""Values of options: figures with a unit (``80%``, ``$2.50/h``, ``700 W``), and one value for an option.
 
 >>> command = click.Command("x", params=[click.Option(["--dtype"]), click.Option(["--json"], is_flag=True)])
 >>> check_once(command, ["--json", "--dtype", "bf16", "--json"])
@@ -9,14 +9,41 @@ roofline.errors.InputError: --dtype is given 2 times; give it once
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
-from roofline.errors import InputError
+from roofline.errors import InputError, QuantityError
+
+Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
 #: Options whose value may be a list.
 _LISTS = {"flops": "--flops 1e9,2e9", "bytes_": "--bytes 1e9,2e9", "intensity": "--intensity 7,25"}
+
+
+def figure_in(unit: str) -> Callback:
+    """Make what reads an option as a number in ``unit``; which numbers it may be is the library's to say."""
+
+    def read(_: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+        from roofline.quantity import parse
+
+        if value is None:
+            return None
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        try:
+            return parse(value, unit, zero=True)
+        except QuantityError as error:
+            raise InputError(f"{parameter.opts[0]}: {error.message}", hint=error.hint) from None
+
+    return read
+
+
+FRACTION = figure_in("")
+PRICE = figure_in("USD/h")
+POWER = figure_in("W")
 
 
 def check_once(command: click.Command, words: Sequence[str]) -> None:
