@@ -16,11 +16,12 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
-from roofline.measurement.points_show import split, table
+from roofline.measurement.points import point_sections, time_by_operation
 from roofline.measurement.profiles.nsight import TIME
 from roofline.measurement.profiles.profile import AROUND
 from roofline.measurement.profiles.torch_profiler import NOBODY
 from roofline.measurement.runs import write_runs
+from roofline.rendering.terminal import terminal
 
 
 def call(name, ts, dur, dims, **more):
@@ -107,7 +108,7 @@ def test_views_that_nothing_calls_are_time_too(tmp_path):
 def test_the_split_counts_what_has_no_rule(tmp_path, machine):
     found = read_profile(written(tmp_path, RECURRENT))
     points = points_of(found.runs, machine)
-    shares = {name: share for name, _, share in split(points, found.unpriced)}
+    shares = {name: share for name, _, share in time_by_operation(points, found.unpriced)}
     assert shares["aten::recurrent"] == pytest.approx(950 / 1150)
     assert sum(shares.values()) == pytest.approx(1)
     bars = [bar for bar in split_chart(points, unpriced=found.unpriced).bars if bar.part == RULELESS]
@@ -251,7 +252,7 @@ def test_a_format_the_machine_lacks_is_told(machine):
     assert len(said) == 1
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(table([point], "on x"))
+        console.print(terminal(point_sections([point], "on x")))
     assert said[0] in captured.get()
 
 

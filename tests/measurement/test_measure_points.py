@@ -27,12 +27,12 @@ from roofline.measurement import (
 )
 from roofline.measurement.effects import GRAIN, RunSetting, effects
 from roofline.measurement.executors import executor, numpy_library
-from roofline.measurement.points import Point
-from roofline.measurement.points_show import imported_table, split, table
+from roofline.measurement.points import MeasuredPoint, point_sections, profile_sections, time_by_operation
 from roofline.measurement.profiles.profile import Profile
 from roofline.measurement.runs import write_runs
 from roofline.measurement.timing import new_bytes, time_call
 from roofline.notation import program
+from roofline.rendering.terminal import terminal
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_a_point_above_its_roof_is_flagged_with_reasons(machine):
 
 def test_a_convolution_above_its_roof_may_be_winograd(machine):
     [point] = points_of([Measured("conv", flops=1e12, bytes=1e6, seconds=1.0, dtype="fp32")], machine)
-    fast = Point(point.run, point.bound, kind="convolution")
+    fast = MeasuredPoint(point.run, point.bound, kind="convolution")
     assert "Winograd" in fast.flags[0]
     assert "Winograd" not in point.flags[0]
 
@@ -149,20 +149,23 @@ def test_a_run_that_only_moves_or_only_computes_is_a_point(machine):
 
 def test_time_is_split_by_operation(machine):
     runs = [Measured("a", 1e9, 1e9, 1.0), Measured("b", 1e9, 1e9, 2.0), Measured("a", 1e9, 1e9, 3.0)]
-    assert split(points_of(runs, machine)) == [("a", 4.0, pytest.approx(2 / 3)), ("b", 2.0, pytest.approx(1 / 3))]
+    assert time_by_operation(points_of(runs, machine)) == [
+        ("a", 4.0, pytest.approx(2 / 3)),
+        ("b", 2.0, pytest.approx(1 / 3)),
+    ]
 
 
-def rendered(renderable):
+def rendered(sections):
     from rich.console import Console
 
     console = Console(width=110, record=True, file=io.StringIO())
-    console.print(renderable)
+    console.print(terminal(sections))
     return console.export_text()
 
 
 def test_tables_say_what_is_odd_and_what_is_missing(machine):
     points = points_of([Measured("fast", 1e9, 90e9, 0.5, "fp32"), Measured("slow", 1e9, 90e9, 5.0, "fp32")], machine)
-    text = rendered(imported_table(points, Profile((), {"aten::sort": 2.0}), "on x", 1))
+    text = rendered(profile_sections(points, Profile((), {"aten::sort": 2.0}), "on x", 1))
     assert "200%" in text
     assert "fast: 2.00 of the roof" in text
     assert "1 shorter run is not shown" in text
@@ -177,7 +180,7 @@ def test_a_dtype_that_was_not_stated_is_said(machine):
     )
     assert said in unstated.to_dict()["assumptions"]
     assert said not in stated.to_dict()["assumptions"] + copy.to_dict()["assumptions"]
-    assert said in rendered(imported_table([unstated], Profile(()), "on x", 1))
+    assert said in rendered(profile_sections([unstated], Profile(()), "on x", 1))
     [again] = points_of(read_measured([unstated.run]), machine)
     assert said in again.assumptions
 
@@ -200,7 +203,7 @@ def test_numpy_runs_what_it_can(machine):
     assert all(point.to_dict()["doubts"] == list(point.summary.doubts) for point in points)
     assert "numpy" in points[0].how
     assert "warm caches, 2 threads, output allocated" in points[0].how
-    assert "dispatch" in rendered(table(points, "on x"))
+    assert "dispatch" in rendered(point_sections(points, "on x"))
 
 
 def test_bytes_are_those_of_the_result_that_the_library_gives(machine):

@@ -8,9 +8,10 @@ import pytest
 
 from roofline.bounds.traffic import traffic
 from roofline.measurement import read_profile
-from roofline.measurement.points_show import imported_table
+from roofline.measurement.points import profile_sections
 from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.measurement.profiles.profiled_call import ProfiledCall, price_profiled_call
+from roofline.rendering.terminal import terminal
 
 X = [2, 8, 16, 16]
 N = 2 * 8 * 16 * 16
@@ -269,7 +270,7 @@ def test_time_around_operations_is_not_said_to_lack_a_rule():
 
     console = Console(width=100)
     with console.capture() as shown:
-        console.print(imported_table([], Profile((), {AROUND: 1e-3}), "on a machine", 20))
+        console.print(terminal(profile_sections([], Profile((), {AROUND: 1e-3}), "on a machine", 20)))
     assert "1 ms around other operations" in shown.get()
     assert "no rule" not in shown.get()
 

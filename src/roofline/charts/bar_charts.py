@@ -16,8 +16,7 @@ from roofline.charts.axes import Axis
 from roofline.charts.chart import Chart
 from roofline.charts.specification import Bar, Line
 from roofline.errors import InputError
-from roofline.measurement.points import Point
-from roofline.measurement.points_show import split
+from roofline.measurement.points import MeasuredPoint, time_by_operation
 from roofline.quantity import format_quantity
 
 #: A row: its name, and its parts with their sizes.
@@ -88,7 +87,11 @@ def bars_chart(
 
 
 def split_chart(
-    points: Sequence[Point], *, unpriced: Mapping[str, float] | None = None, title: str = "", theme: str = "light"
+    points: Sequence[MeasuredPoint],
+    *,
+    unpriced: Mapping[str, float] | None = None,
+    title: str = "",
+    theme: str = "light",
 ) -> Chart:
     """Draw the time every operation took, longest first, and in each bar the part that its roof cannot do without.
 
@@ -103,7 +106,7 @@ def split_chart(
     least: dict[str, float] = dict.fromkeys(ruleless, 0.0)
     for point in points:
         least[point.run.name] = least.get(point.run.name, 0.0) + float(point.bound.lower)
-    rows = split(points, ruleless)
+    rows = time_by_operation(points, ruleless)
     shown = [
         _split_row(f"{name}, {share:.0%}", seconds, least[name], ruleless.get(name, 0.0))
         for name, seconds, share in rows[:MOST_OPERATIONS]

@@ -38,7 +38,7 @@ def measured_chart(
     threads: int | None = None,
     dtypes: Sequence[str] = (),
     sheet: Machine | None = None,
-    points: Sequence[measured_points.Point] = (),
+    points: Sequence[measured_points.MeasuredPoint] = (),
     title: str = "",
     theme: str = "light",
 ) -> Chart:
@@ -141,7 +141,7 @@ def _lines(
         yield ceiling_line(f"{dtype} {what}", peak, (start, high), series, dash, text)
 
 
-def _points(points: Sequence[measured_points.Point]) -> Iterator[Point]:
+def _points(points: Sequence[measured_points.MeasuredPoint]) -> Iterator[Point]:
     for number, point in enumerate(points):
         roof = point.run.flops / float(point.bound.lower)
         yield run_point(point.run, point.bound, roof, NEUTRAL, number, point.run.name, "its roof")

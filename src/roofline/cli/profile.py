@@ -37,7 +37,7 @@ def command(
     """
     from roofline.bounds.api import target
     from roofline.measurement import points_of, read_profile
-    from roofline.measurement.points_show import imported_table
+    from roofline.measurement.points import profile_sections
 
     check_files((chart, split), (csv_file,))
     machine = target(**target_arguments(options))
@@ -70,4 +70,4 @@ def command(
             }
         )
     else:
-        show(imported_table(points, found, f"on {machine.name}", top))
+        show(profile_sections(points, found, f"on {machine.name}", top))

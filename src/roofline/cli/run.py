@@ -11,7 +11,7 @@ from roofline.cli.output import check_files, show, show_json
 from roofline.errors import InputError
 
 if TYPE_CHECKING:
-    from roofline.measurement import Point
+    from roofline.measurement import MeasuredPoint
 
 
 @click.command("run")
@@ -42,7 +42,7 @@ def command(
     """
     from roofline.measurement import run
     from roofline.measurement.machine_file import this_machine
-    from roofline.measurement.points_show import table
+    from roofline.measurement.points import point_sections
 
     expressions, sizes = split_words(words)
     if not expressions:
@@ -57,7 +57,7 @@ def command(
     if as_json:
         show_json({"schema": "roofline/points/1", "target": found.on.name, "points": [p.to_dict() for p in points]})
     else:
-        show(table(points, f"on {found.on.name}"))
+        show(point_sections(points, f"on {found.on.name}"))
     if chart is not None:
         from roofline.charts.measurement_charts import measured_chart
         from roofline.measurement.effects import has_roof
@@ -70,5 +70,5 @@ def command(
         split_chart(points).save(split)
 
 
-def _dtypes(points: list[Point]) -> list[str]:
+def _dtypes(points: list[MeasuredPoint]) -> list[str]:
     return sorted({point.run.dtype for point in points if point.run.flops})

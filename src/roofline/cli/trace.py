@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from roofline.cli.options import (
 )
 from roofline.cli.output import show, show_chart, show_json
 from roofline.errors import InputError, SizeError, suggest
+
+if TYPE_CHECKING:
+    from roofline.sections import Section
 
 #: Endings of files that the answer can be written to.
 _ENDINGS = (".html", ".json", ".txt")
@@ -125,19 +128,19 @@ def command(
         answer = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
         _write_json(answer, output)
         return
-    from rich.console import Group
-    from rich.text import Text
+    from roofline.sections import BLANK, Sentences
 
-    parts = [traced.table() if flat else traced.tree(depth)]
+    sections = [*(traced.operation_sections() if flat else traced.sections(depth))]
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
 
-        parts.append(Text(f"  {traced.flops(convention):,} counted as {convention}: {CONVENTIONS[convention].meaning}"))
+        meaning = CONVENTIONS[convention].meaning
+        sections.append(Sentences([f"{traced.flops(convention):,} counted as {convention}: {meaning}"]))
     if bound is not None:
-        from roofline.programs.show import under_the_roof
+        from roofline.programs.outline import under_the_roof
 
-        parts += [Text(), under_the_roof(bound, None if output else 15)]
-    _show(Group(*parts), output)
+        sections += [BLANK, *under_the_roof(bound, None if output else 15)]
+    _show(sections, output)
 
 
 def load_program(text: str, *, build: bool = True) -> Any:
@@ -303,14 +306,16 @@ def _write(output: str, text: str) -> None:
     click.echo(f"wrote {output}")
 
 
-def _show(renderable: Any, output: str | None) -> None:
+def _show(sections: Sequence[Section], output: str | None) -> None:
     if output is None:
-        show(renderable)
+        show(sections)
         return
     from io import StringIO
 
     from rich.console import Console
 
+    from roofline.rendering.terminal import terminal
+
     console = Console(record=True, width=140, file=StringIO())
-    console.print(renderable)
+    console.print(terminal(sections))
     _write(output, console.export_html() if output.endswith(".html") else console.export_text())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         to_toml,
         write_machine_file,
     )
-    from roofline.measurement.points import Point, points_of
+    from roofline.measurement.points import MeasuredPoint, points_of
     from roofline.measurement.profiles.reader import read_profile
     from roofline.measurement.result import Ceiling, Curve, Measurement
     from roofline.measurement.runs import Measured, read_measured
@@ -31,7 +31,7 @@ __all__ = [
     "MeasuredMachine",
     "Measured",
     "Measurement",
-    "Point",
+    "MeasuredPoint",
     "measure",
     "measure_device",
     "points_of",
@@ -51,7 +51,7 @@ _HOME = {
     "MeasuredMachine": "machine_file",
     "Measured": "runs",
     "Measurement": "result",
-    "Point": "points",
+    "MeasuredPoint": "points",
     "measure": "cpu",
     "measure_device": "accelerator",
     "points_of": "points",

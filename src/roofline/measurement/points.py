@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +17,17 @@ from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
+from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.measurement.runs import Measured
 from roofline.measurement.samples import SampleSummary
+from roofline.quantity import format_quantity
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
 
 #: A run may be this much above its roof before it is flagged: roofs are measured too.
 ABOVE = 1.02
+
+#: Operations listed with their share of the time, and those named that have no rule.
+MOST_SPLIT, MOST_UNPRICED = 10, 8
 
 #: A reason where the bound is one of data in the main memory.
 IN_CACHE = "data was already in a cache: compare with the warm bound (--warm)"
@@ -47,7 +53,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point:
+class MeasuredPoint:
     """One run with its bound.
 
     ``effects`` are the parts that explain its time, the roof first; ``how`` says how it was run (cold or warm caches,
@@ -116,7 +122,7 @@ class Point:
         }
 
 
-def points_of(runs: Iterable[Measured], machine: Machine) -> list[Point]:
+def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]:
     """Put runs beside what a machine allows; one that says it ran on another machine is an error.
 
     Where the machine takes warm data, the bytes of a run lie in whichever memory level holds so many.
@@ -130,7 +136,7 @@ def points_of(runs: Iterable[Measured], machine: Machine) -> list[Point]:
         asked = run.flops, run.bytes, run.dtype
         if asked not in answers:
             answers[asked] = bound_of(run, machine)
-        found.append(Point(run, answers[asked]))
+        found.append(MeasuredPoint(run, answers[asked]))
     return found
 
 
@@ -150,3 +156,76 @@ def _warm(machine: Machine, moved: float) -> Machine:
     figure = at.bandwidth._replace(value=max(speed, main.bandwidth.value))
     levels = tuple(m._replace(bandwidth=figure) if m.name == at.name else m for m in machine.memories)
     return with_choices(replace(machine, memories=levels), over=at.name)
+
+
+def point_sections(points: Sequence[MeasuredPoint], title: str) -> Iterator[Section]:
+    """Time, rate, share of the roof, what bounds, what explains the time; then what is odd, and what was assumed."""
+    columns = (Column("operation", wrap="anywhere", least=22), *figures("time", "FLOP/s", "B/s", "of roof"))
+    yield from (Headline(title), BLANK)
+    yield Table((*columns, Column("bound by")), [Row(_cells(point)) for point in points], "points", gap=4)
+    if explained := [f"{point.run.name}: {_explained(point)}" for point in points if point.effects]:
+        yield from (BLANK, Sentences(["where the time goes"], "quiet"), Sentences(explained, name="effects"))
+    flags = [f"{point.run.name}: {flag}" for point in points for flag in point.flags]
+    how = dict.fromkeys(point.how for point in points if point.how)
+    if flags or how:
+        yield BLANK
+    yield Sentences(flags, "warning", name="flags")
+    yield Sentences([f"timed with {said}" for said in how], "quiet")
+    doubts = [f"{p.run.name}: {doubt}" for p in points if p.summary is not None for doubt in p.summary.doubts]
+    yield Sentences(doubts, "warning", name="doubts")
+    if assumed := dict.fromkeys(said for point in points for said in point.assumptions):
+        yield from (BLANK, assumes(assumed))
+
+
+def profile_sections(points: Sequence[MeasuredPoint], found: Profile, title: str, top: int) -> Iterator[Section]:
+    """What a profile held: the longest runs, where the time goes, and what has no rule."""
+    yield from point_sections(points[:top], title)
+    yield from (BLANK, Sentences(["time by operation"], "quiet"))
+    shares = time_by_operation(points, found.unpriced)[:MOST_SPLIT]
+    rows = [Row((name, Amount(seconds, "s"), f"{share:.0%}")) for name, seconds, share in shares]
+    yield Table((Column(), *figures("", "")), rows, "time", headed=False)
+    if (hidden := len(points) - top) > 0:
+        yield Sentences([f"{hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown (--top)"], "quiet")
+    unpriced = sorted(found.unpriced.items(), key=lambda item: -item[1])
+    named = [f"{name} {format_quantity(seconds, 's')}" for name, seconds in unpriced if name != AROUND]
+    if named:
+        yield Sentences([f"incomplete: no rule for {', '.join(named[:MOST_UNPRICED])}"], "gap", name="incomplete")
+    if around := found.unpriced.get(AROUND, 0.0):
+        between = f"{format_quantity(around, 's')} {AROUND}: views, calls, what autograd does between"
+        yield Sentences([between], "quiet")
+    yield Sentences(found.notes, "quiet", name="notes")
+
+
+def time_by_operation(
+    points: Sequence[MeasuredPoint], unpriced: Mapping[str, float] | None = None
+) -> list[tuple[str, float, float]]:
+    """Divide the time over operations: name, seconds and share of all, longest first; equal names together.
+
+    ``unpriced`` are seconds of operations without a rule, which took time all the same.
+    """
+    seconds: dict[str, float] = dict(unpriced or {})
+    for point in points:
+        seconds[point.run.name] = seconds.get(point.run.name, 0.0) + point.run.seconds
+    total = sum(seconds.values())
+    return [(name, time, time / total) for name, time in sorted(seconds.items(), key=lambda item: -item[1])]
+
+
+def _cells(point: MeasuredPoint) -> tuple[str | Amount, ...]:
+    run = point.run
+    return (
+        run.name,
+        Amount(run.seconds, "s"),
+        Amount(run.flops / run.seconds, "FLOP/s") if run.flops else "",
+        Amount(run.bytes / run.seconds, "B/s") if run.bytes else "",
+        f"{point.fraction:.0%}" if point.fraction >= 0.1 else f"{100 * point.fraction:.2g}%",
+        str(point.bound.bound_by or ""),
+    )
+
+
+def _explained(point: MeasuredPoint) -> str:
+    shares = [(effect.name, effect.seconds / point.run.seconds) for effect in point.effects]
+    named = [f"{name} {share:.0%}" for name, share in shares if share >= 0.01] or ["no effect of 1%"]
+    rest = 1 - sum(share for _, share in shares)
+    if abs(rest) < 0.01:
+        return ", ".join(named)
+    return ", ".join(named) + (f"; unexplained {rest:.0%}" if rest > 0 else f"; {-rest:.0%} more than it took")

@@ -17,7 +17,7 @@ from roofline.hardware.rate import WARM, with_choices
 from roofline.measurement.effects import RunSetting, effects, has_roof, threads_used
 from roofline.measurement.executors import Library, any_library, executor, result_format
 from roofline.measurement.machine_file import MeasuredMachine, this_machine
-from roofline.measurement.points import Point
+from roofline.measurement.points import MeasuredPoint
 from roofline.measurement.probes import Probe, sample, timed
 from roofline.measurement.processor import raised_priority
 from roofline.measurement.result import Measurement
@@ -52,7 +52,7 @@ def run(
     library: Library | None = None,
     progress: Callable[[str], None] | None = None,
     **more_sizes: Any,
-) -> list[Point]:
+) -> list[MeasuredPoint]:
     """Time every operation of some lines here, and put it under the roof of this machine as it was measured.
 
     ``at`` is that machine (:func:`~roofline.measurement.machine_file.this_machine`), by default the one ``--on this``
@@ -133,7 +133,7 @@ def run_function(
     name: str = "",
     threads: int = 1,
     cold: bool = False,
-) -> Point:
+) -> MeasuredPoint:
     """Time a function of one's own whose FLOPs and bytes are stated, and put it under a roof.
 
     Amounts may carry units, and ``on`` may be a chip's name. Wrong ones are an error before anything is timed. Unless
@@ -151,12 +151,12 @@ def run_function(
     space = flush_bytes(held)
     summary = time_call(call, threads=threads, flush=(lambda: bytearray(space)) if cold else None)
     [point] = points_of([replace(stated, seconds=summary.value)], machine)
-    return Point(point.run, point.bound, (), f"{'cold' if cold else 'warm'} caches", "", summary)
+    return MeasuredPoint(point.run, point.bound, (), f"{'cold' if cold else 'warm'} caches", "", summary)
 
 
 def point_of(
     op: Op, machine: Machine, measured: Measurement, setting: RunSetting, summary: SampleSummary, how: str
-) -> Point:
+) -> MeasuredPoint:
     """Make the point of one timed operation: its bound cold or warm, and what explains its time.
 
     Its result is in the format that the library gave, which is what was written.
@@ -169,7 +169,7 @@ def point_of(
     dtype = next((key.dtype for key in op.work if key.quantity == "flops"), op.writes[0].dtype if op.writes else "")
     loaded = float(sum(amount for _, amount in moved.items()))
     timed_run = Measured(op.name.partition(" -> ")[0], float(answer.flops), loaded, summary.value, dtype)
-    return Point(timed_run, answer, effects(op, moved, roof, measured, setting), how, op.kind, summary)
+    return MeasuredPoint(timed_run, answer, effects(op, moved, roof, measured, setting), how, op.kind, summary)
 
 
 def time_call(

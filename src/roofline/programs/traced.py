@@ -12,21 +12,31 @@ Difference(what='layers.1', ours=8192, theirs=8000)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roofline.bounds.shown import Shown
-from roofline.ops.counting import each
+from roofline.answers import Answer
+from roofline.bounds.traffic import traffic
+from roofline.errors import InputError, suggest
+from roofline.ops.counting import CONVENTIONS, each
 from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN
+from roofline.programs.outline import GAP, module_table, operation_table
+from roofline.quantity import format_amount
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.sizes import Size, is_symbol
 from roofline.statements import Gap, assume
-from roofline.work import Op
+from roofline.work import Op, Tensor
 
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
     from roofline.hardware.machine import Machine
-    from roofline.programs.compare import Comparison, Difference
+
+
+SCHEMA = "roofline/trace/1"
+
+#: Byte policies that need no tile.
+_POLICIES = ("each-op", "fused", "minimal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +50,13 @@ class UncountedOperation:
     reason: str = "no rule"
 
     def __str__(self) -> str:
-        from roofline.quantity import format_amount as show
-
         place = f", first in {self.where}" if self.where else ""
-        return f"not counted: {self.name} x{self.count} ({self.reason}): FLOPs unknown, {show(self.bytes, 'B')}{place}"
+        moved = format_amount(self.bytes, "B")
+        return f"not counted: {self.name} x{self.count} ({self.reason}): FLOPs unknown, {moved}{place}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traced(Shown):
+class Traced(Answer):
     """Operations in the order they ran, the tree of modules they came from, and what could not be counted.
 
     Attributes
@@ -78,8 +87,6 @@ class Traced(Shown):
 
     def bytes(self, policy: str = "each-op") -> Size:
         """Bytes moved under a policy that needs no tile: ``each-op`` (unfused), ``fused``, ``minimal``."""
-        from roofline.bounds.traffic import traffic
-
         loads = traffic(self.ops, policy)
         return _sum([load.total("bytes") * op.repeat for op, load in zip(self.ops, loads, strict=True)])
 
@@ -157,41 +164,153 @@ class Traced(Shown):
 
     def diff(self, other: Traced, convention: str = "flops") -> Comparison:
         """Compare with another program, or the same at other shapes, module by module."""
-        from roofline.programs.compare import compare
-
-        return compare(self, other, convention)
+        return _compare(self, other, convention)
 
     def check(self, hand: Size | Mapping[str, Size], convention: str = "flops") -> tuple[Difference, ...]:
-        """Compare with a count made by hand: one total, or one for each module path or kind."""
-        from roofline.programs.compare import against
-
-        return against(self, hand, convention)
+        """Compare with a count made by hand: one total, or one for each of total, bytes, module paths and kinds."""
+        hand = hand if isinstance(hand, Mapping) else {"total": hand}
+        return tuple(Difference(what, _part_of(self, what, convention), theirs) for what, theirs in hand.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """The program under documented, stable keys in SI units (schema ``roofline/trace/1``)."""
-        from roofline.programs.record import record
+        """The program under documented, stable keys in SI units (schema ``roofline/trace/1``); formulas are text."""
+        gaps = [
+            {"name": g.name, "count": _plain(g.count), "bytes": _plain(g.bytes), "where": g.where, "reason": g.reason}
+            for g in self.listed_gaps()
+        ]
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "inputs": list(self.inputs),
+            "flops": {name: _plain(self.flops(name)) for name in CONVENTIONS},
+            "bytes": {policy: _plain(self.bytes(policy)) for policy in _POLICIES},
+            "parameters": _plain(self.parameters()),
+            "kinds": {kind: _plain(amount) for kind, amount in self.totals("all").items()},
+            "modules": dict(self.modules),
+            "ops": [_operation_data(op) for op in self.ops],
+            "gaps": gaps,
+            "assumptions": list(self.assumptions),
+        }
 
-        return record(self)
+    def sections(self, depth: int | None = None) -> Iterator[Section]:
+        """The modules as a tree, ``depth`` levels deep; then totals and gaps."""
+        yield Headline(self.name, ", ".join(self.inputs))
+        yield from (BLANK, module_table(self.name, self.ops, self.modules, depth), BLANK)
+        yield from self._totals()
+
+    def operation_sections(self, most: int | None = None) -> Iterator[Section]:
+        """The operations as a flat list, the first ``most`` of them; then totals and gaps."""
+        yield from (Headline(self.name), BLANK, *operation_table(self.ops, most), BLANK)
+        yield from self._totals()
+
+    def _totals(self) -> Iterator[Section]:
+        kinds = ", ".join(f"{kind} {format_amount(amount, 'FLOP')}" for kind, amount in self.totals("all").items())
+        moved = ", ".join(f"{policy} {format_amount(self.bytes(policy), 'B')}" for policy in _POLICIES)
+        whole = f"{format_amount(self.flops(), 'FLOP')} in matmuls (2 per multiply-add); all work: {kinds or 'none'}"
+        yield Sentences([whole, f"bytes: {moved}"])
+        yield Sentences([f"assumes     {line}" for line in self.assumptions], "quiet", name="assumes")
+        yield Sentences([f"incomplete  {gap}" for gap in self.listed_gaps()], "gap", name="incomplete")
 
     def tree(self, depth: int | None = None) -> Any:
         """Render as a tree of modules, ``depth`` levels deep."""
-        from roofline.programs.show import tree
+        from roofline.rendering.terminal import terminal
 
-        return tree(self, depth)
+        return terminal(self.sections(depth))
 
     def table(self, most: int | None = None) -> Any:
         """Render as a flat list of operations, the first ``most`` of them."""
-        from roofline.programs.show import flat
+        from roofline.rendering.terminal import terminal
 
-        return flat(self, most)
-
-    def __rich__(self) -> Any:
-        return self.tree()
+        return terminal(self.operation_sections(most))
 
     def __repr__(self) -> str:
-        from roofline.programs.show import one_line
+        many = f"{len(self.ops)} operation{'s' if len(self.ops) != 1 else ''}"
+        gaps = self.listed_gaps()
+        missing = f", {len(gaps)} without a rule" if gaps else ""
+        flops, moved = format_amount(self.flops(), "FLOP"), format_amount(self.bytes(), "B")
+        return f"<Traced {self.name}: {many}, {flops}, {moved} unfused{missing}>"
 
-        return one_line(self)
+
+class Difference(NamedTuple):
+    """One line of a comparison: what was counted, our count, the other."""
+
+    what: str
+    ours: Size
+    theirs: Size
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over theirs, None where theirs is nothing."""
+        return float(self.ours) / float(self.theirs) if self.theirs else None
+
+    @property
+    def equal(self) -> bool:
+        """Whether both are the same."""
+        return bool(self.ours == self.theirs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison(Answer):
+    """Two programs under one convention: totals, then by kind, then by module; ``changed`` holds what differs."""
+
+    ours: Traced
+    theirs: Traced
+    convention: str
+    lines: tuple[Difference, ...]
+
+    @property
+    def changed(self) -> tuple[Difference, ...]:
+        """Lines that differ."""
+        return tuple(line for line in self.lines if not line.equal)
+
+    def sections(self) -> Iterator[Section]:
+        """What differs between the two."""
+        ours, theirs = self.ours.name, self.theirs.name
+        if ours == theirs:  # the same at other shapes
+            ours, theirs = (f"{p.name} {', '.join(p.inputs)}" for p in (self.ours, self.theirs))
+        rows = []
+        for line in self.changed:
+            unit = "B" if line.what == "bytes" else "FLOP"
+            ratio = "" if line.ratio is None else f"{line.ratio:.3g}"
+            rows.append(Row((line.what, Amount(line.ours, unit), Amount(line.theirs, unit), ratio)))
+        yield Headline(f"{ours} beside {theirs}, counted as {self.convention}")
+        yield Table((Column(), *figures(ours, theirs, "ratio")), rows, "differences", gap=GAP)
+
+
+def _compare(ours: Traced, theirs: Traced, convention: str) -> Comparison:
+    """Compare two programs: in total, in bytes, by kind and by module path."""
+    lines = [
+        Difference("total", ours.flops(convention), theirs.flops(convention)),
+        Difference("bytes", ours.bytes(), theirs.bytes()),
+    ]
+    for prefix, key in (("", "kind"), ("in ", "where")):
+        one, other = (_sums_by(key, program.ops, convention) for program in (ours, theirs))
+        lines += [Difference(prefix + name, one.get(name, 0), other.get(name, 0)) for name in {**one, **other}]
+    return Comparison(ours, theirs, convention, tuple(lines))
+
+
+def _sums_by(key: str, ops: Iterable[Op], convention: str) -> dict[str, Size]:
+    """Counts by kind or by module path."""
+    found: dict[str, Size] = {}
+    for op in ops:
+        if name := getattr(op, key):
+            found[name] = found.get(name, 0) + each(op, convention)
+    return found
+
+
+def _part_of(program: Traced, what: str, convention: str) -> Size:
+    """The count of a total, of a kind or of a module; an error that says which parts there are."""
+    if what == "total":
+        return program.flops(convention)
+    if what == "bytes":
+        return program.bytes()
+    kinds = _sums_by("kind", program.ops, convention)
+    if what in kinds:
+        return kinds[what]
+    part = program.under(what)
+    if not part.ops and what not in program.modules:
+        known = ["total", "bytes", *kinds, *filter(None, program.modules)]
+        raise InputError(f"nothing in {program.name} is called {what!r}", hint=suggest(what, known, what="parts"))
+    return part.flops(convention)
 
 
 def gaps_of(ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
@@ -217,3 +336,34 @@ def _fact(op: Op, name: str) -> Any:
 
 def _sum(amounts: list[Any]) -> Any:
     return sum(amounts[1:], amounts[0]) if amounts else 0
+
+
+def _operation_data(op: Op) -> dict[str, Any]:
+    return {
+        "name": op.name,
+        "kind": op.kind,
+        "where": op.where or None,
+        "source": op.options.get("source"),
+        "phase": op.options.get("phase"),
+        "repeat": _plain(op.repeat),
+        "dims": {name: _plain(size) for name, size in op.dims.items()},
+        "flops": None if op.kind == UNKNOWN else _plain(each(op)),
+        "all_flops": None if op.kind == UNKNOWN else _plain(each(op, "all")),
+        "reads": [_tensor_data(tensor) for tensor in op.reads],
+        "writes": [_tensor_data(tensor) for tensor in op.writes],
+        "note": op.note or None,
+    }
+
+
+def _tensor_data(tensor: Tensor) -> dict[str, Any]:
+    return {
+        "tensor": tensor.ident,
+        "dtype": tensor.dtype,
+        "dims": [_plain(size) for size in tensor.dims],
+        "role": tensor.role,
+        "bytes": _plain(tensor.traffic_bytes),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if is_symbol(value) else value
