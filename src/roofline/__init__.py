@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from roofline.bounds.communication import Communication, comm
     from roofline.bounds.evaluate import evaluate
     from roofline.bounds.layout import TensorLayout, layout
-    from roofline.bounds.rules import rules_of_thumb
+    from roofline.bounds.ridges import Zones, rules_of_thumb, zones
     from roofline.bounds.scaling import scaling
     from roofline.bounds.scaling_conditions import Scaling
     from roofline.bounds.shard import ShardPlans, shard
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from roofline.bounds.solve import solve
     from roofline.bounds.solve_dtypes import solve_dtypes
     from roofline.bounds.sweep import Sweep, sweep
-    from roofline.bounds.zones import Zones, zones
     from roofline.charts.chart import Chart
     from roofline.charts.plot import plot
     from roofline.errors import RooflineError
@@ -50,7 +49,7 @@ _WHERE = {
     "roofline.bounds.communication": ("Communication", "comm"),
     "roofline.bounds.evaluate": ("evaluate",),
     "roofline.bounds.layout": ("TensorLayout", "layout"),
-    "roofline.bounds.rules": ("rules_of_thumb",),
+    "roofline.bounds.ridges": ("Zones", "rules_of_thumb", "zones"),
     "roofline.bounds.scaling": ("scaling",),
     "roofline.bounds.scaling_conditions": ("Scaling",),
     "roofline.bounds.shard": ("ShardPlans", "shard"),
@@ -58,7 +57,6 @@ _WHERE = {
     "roofline.bounds.solve": ("solve",),
     "roofline.bounds.solve_dtypes": ("solve_dtypes",),
     "roofline.bounds.sweep": ("Sweep", "sweep"),
-    "roofline.bounds.zones": ("Zones", "zones"),
     "roofline.charts.chart": ("Chart",),
     "roofline.charts.plot": ("plot",),
     "roofline.errors": ("RooflineError",),

@@ -7,7 +7,7 @@ from math import ceil, floor
 import pytest
 
 from roofline import bound, comm, scaling, shard, solve, sweep
-from roofline.bounds.rules import rules_of_thumb
+from roofline.bounds.ridges import rules_of_thumb
 from roofline.errors import HardwareError, NotationError, RooflineError, SizeError
 
 SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"

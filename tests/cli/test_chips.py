@@ -7,7 +7,7 @@ import json
 import pytest
 from rich.console import Console
 
-from roofline.bounds.rules import rules_of_thumb
+from roofline.bounds.ridges import rules_of_thumb
 from roofline.cli import chips, main
 from roofline.hardware import chip
 from roofline.quantity import format_number

@@ -18,7 +18,7 @@ from typing import Any
 from roofline.bounds.api import ARGUMENTS, question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import resolve_sizes
-from roofline.bounds.zones import Zones, zones
+from roofline.bounds.ridges import Zones, zones
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.drawing import THEMES
 from roofline.charts.roofline_charts import roofline_chart

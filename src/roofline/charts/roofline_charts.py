@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
-from roofline.bounds.zones import Zones
+from roofline.bounds.ridges import Zones
 from roofline.charts.axes import Axis
 from roofline.charts.chart import Chart, draws, joined, ordered_notes
 from roofline.charts.roofs import (

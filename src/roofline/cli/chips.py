@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from roofline import dtypes
-from roofline.bounds.rules import rules_of_thumb
+from roofline.bounds.ridges import rules_of_thumb
 from roofline.cli.options import machine_files, parse_set
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError, did_you_mean

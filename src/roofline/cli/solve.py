@@ -56,7 +56,7 @@ def command(words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], as_j
 
 
 def _zones(arguments: dict[str, Any], bandwidths: tuple[str, ...]) -> Any:
-    from roofline.bounds.zones import zones
+    from roofline.bounds.ridges import zones
 
     names = ("on", "set", "files", "unit", "over", "achievable")
     return zones(bandwidths=bandwidths, dtype=arguments["dtype"] or "bf16", **{n: arguments[n] for n in names})
