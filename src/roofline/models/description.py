@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofline import dtypes
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.step import divided
-from roofline.models.weights import Storage, Weight
+from roofline.models.weights import Storage, Weight, join_path
 from roofline.sizes import Size, ceil_div, check, is_array, is_symbol, is_zero
 from roofline.work import Tensor
 
@@ -357,11 +357,6 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {self.parameters:,} parameters, {len(self.layers)} layers)"
-
-
-def join_path(*names: str) -> str:
-    """A module path of the names that are not empty."""
-    return ".".join(filter(None, names))
 
 
 def layer_ranges(numbers: Sequence[int]) -> str:

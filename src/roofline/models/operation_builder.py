@@ -6,13 +6,13 @@ place in the model, and gives its tensors identities, so that byte policies can 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError
 from roofline.models.step import ForwardPass, divided
-from roofline.models.weights import Storage, Weight
+from roofline.models.weights import Storage, Weight, join_path
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise
 from roofline.ops.norm import norm
@@ -32,8 +32,9 @@ StorageOf = Callable[[str, Weight], Storage]
 class OperationBuilder:
     """Collects operations in the order they run.
 
-    ``step`` is the step that is built, ``stream`` the residual stream, ``ops`` the operations so far. ``kept`` holds
-    tensors that a layer leaves for later layers, by name; all groups of layers of one pass share it.
+    ``step`` is the step that is built, ``stream`` the residual stream, ``ops`` the operations so far, ``weights`` the
+    weights of the current block by name. ``kept`` holds tensors that a layer leaves for later layers, by name; all
+    groups of layers of one pass share it.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class OperationBuilder:
         self.ops: list[Op] = []
         self.stream = stream
         self.kept = {} if kept is None else kept
+        self.weights: dict[str, Weight] = {}
         self._storage_of, self._where, self._repeat, self._block = storage_of, where, repeat, ""
 
-    def enter(self, block: str) -> None:
-        """Name the block that the next operations belong to."""
+    def enter(self, block: str, weights: Iterable[Weight] = ()) -> None:
+        """Name the block that the next operations belong to, and its weights."""
         self._block = block
+        self.weights = {weight.name: weight for weight in weights}
 
     def add(self, op: Op, part: str) -> None:
         """Append an operation as a part of the current block: named, placed in the model, repeated for its layers."""
@@ -59,7 +62,7 @@ class OperationBuilder:
 
     def path(self, *parts: str) -> str:
         """The module path of a part of the current block."""
-        return ".".join(filter(None, (self._where, self._block, *parts)))
+        return join_path(self._where, self._block, *parts)
 
     def output(self, part: str, *dims: Size, dtype: str = "", role: str = "activation") -> Tensor:
         """A new tensor that the current block writes."""
@@ -74,16 +77,14 @@ class OperationBuilder:
             )
         return self.kept[name]
 
-    def read_weight(
-        self, weight: Weight, touched: Size | None = None, block: str | None = None
-    ) -> tuple[tuple[Tensor, ...], str]:
+    def read_weight(self, weight: Weight, touched: Size | None = None) -> tuple[tuple[Tensor, ...], str]:
         """A weight and its scales as tensors to read, and the arithmetic the checkpoint was made for.
 
         ``touched`` is the number of its leading entries (experts) that are read; None: all of them.
         """
-        path = ".".join(filter(None, (self._block if block is None else block, weight.name)))
+        path = join_path(self._block, weight.name)
         storage = self._storage_of(path, weight)
-        ident = ".".join(filter(None, (self._where, path)))
+        ident = join_path(self._where, path)
         read = None if touched is None else touched * (weight.elements // weight.shape[0])
         tensors = [Tensor(ident, weight.shape, storage.dtype, "weight", touched=read)]
         for name, dtype, count in storage.beside(weight.shape):
@@ -91,60 +92,66 @@ class OperationBuilder:
             tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some))
         return tuple(tensors), storage.compute
 
-    def linear(
-        self,
-        weight: Weight,
-        x: Tensor,
-        rows: Size,
-        *,
-        bias: Weight | None = None,
-        role: str = "activation",
-        dtype: str = "",
-        copies: int = 1,
-        compute: str = "",
-    ) -> Tensor:
-        """Multiply ``rows`` rows of ``x`` by a weight (out, in), and add the bias.
+    def read_weights(self, *names: str) -> list[Tensor]:
+        """Some weights of the current block and their scales as tensors to read; those it has not are left out."""
+        held = (self.weights[name] for name in names if name in self.weights)
+        return [tensor for weight in held for tensor in self.read_weight(weight)[0]]
+
+    def linear(self, weight: str | Weight, x: Tensor, rows: Size, *, copies: int = 1, compute: str = "") -> Tensor:
+        """Multiply ``rows`` rows of ``x`` by a weight (out, in), and add its bias, where the block has one.
 
         ``compute`` replaces the weight's own arithmetic. ``copies`` splits the matrix into that many diagonal blocks,
         each of which multiplies a part of ``x``.
         """
+        weight = self.weights[weight] if isinstance(weight, str) else weight
         (matrix, *beside), own = self.read_weight(weight)
         n, k = weight.shape[-2:]
-        out = self.output(weight.name, rows, n, dtype=dtype, role=role)
+        out = self.output(weight.name, rows, n)
         arithmetic = compute or own or dtypes.arithmetic([x.dtype, matrix.dtype])
         sizes = {"m": rows, "n": n // copies, "k": k, "batch": copies}
         op = contraction("", (x, matrix), (out,), **sizes, unit="matrix", compute=arithmetic)
         op = replace(op, reads=(x, matrix, *beside))
-        if bias is not None:
-            added, _ = self.read_weight(bias)
-            op = replace(op, reads=(*op.reads, *added), work=op.work + Work.flops("vector", self._vector(x), rows * n))
+        if bias := self.read_weights(join_path(weight.name, "bias")):
+            op = replace(
+                op, reads=(*op.reads, *bias), work=op.work + Work.flops("vector", _vector_arithmetic(x.dtype), rows * n)
+            )
         self.add(op, weight.name)
         return out
 
-    def elementwise(
-        self,
-        function: str,
-        inputs: Sequence[Tensor],
-        part: str,
-        like: Tensor | None = None,
-        role: str = "activation",
-        dtype: str = "",
-    ) -> Tensor:
+    def elementwise(self, function: str, inputs: Sequence[Tensor], part: str, like: Tensor | None = None) -> Tensor:
         """Apply a function element by element; the result has the shape of ``like``, or of the first input."""
-        dims = (like or inputs[0]).dims
-        out = self.output(part, *dims, dtype=dtype, role=role)
-        op = elementwise(function, inputs, (out,), compute=self._vector(inputs[0]))
+        out = self.output(part, *(like or inputs[0]).dims)
+        op = elementwise(function, inputs, (out,), compute=_vector_arithmetic(inputs[0].dtype))
         self.add(replace(op, role="linear") if function in LINEAR else op, part)
         return out
 
-    def norm(self, function: str, x: Tensor, scales: Sequence[Weight], part: str, rows: Size, width: int) -> Tensor:
-        """Normalise rows of ``width``; ``scales`` are the scale and the shift, where there are any."""
-        affine = [self.read_weight(weight)[0][0] for weight in scales]
+    def norm(
+        self, function: str, x: Tensor, scale: str | Weight, rows: Size, width: int, part: str | None = None
+    ) -> Tensor:
+        """Normalise rows of ``width``; multiply by the weight ``scale`` and add its bias, where the block has them."""
+        if isinstance(scale, str):
+            affine = self.read_weights(scale, join_path(scale, "bias"))
+        else:
+            affine, scale = list(self.read_weight(scale)[0]), scale.name
+        part = scale if part is None else part
         seen = Tensor(x.ident, (rows, width), x.dtype, x.role)
         out = self.output(part, rows, width)
         facts = {"elements": rows * width, "rows": rows, "affine": len(affine)}
-        self.add(norm(function, (seen, *affine), (out,), **facts, compute=self._vector(x)), part)
+        self.add(norm(function, (seen, *affine), (out,), **facts, compute=_vector_arithmetic(x.dtype)), part)
         return out
+
+    def vector(
+        self, kind: str, reads: Sequence[Tensor], out: Tensor, part: str, flops: Size, elements: Size, compute: str = ""
+    ) -> Tensor:
+        """Arithmetic of the vector unit that has no price of its own in ``ops``: ``flops`` over ``elements``."""
+        work = Work.flops("vector", compute or self.arithmetic, flops)
+        self.add(Op("", kind, work, tuple(reads), (out,), {"elements": elements}), part)
+        return out
+
+    @property
+    def arithmetic(self) -> str:
+        """Arithmetic of the vector unit on activations, at least fp16 or bf16."""
+        return _vector_arithmetic(self.step.activations)
 
     def mark_by_sequence(self) -> None:
         """Say of the last operation that it depends on how tokens are divided into sequences."""
@@ -163,7 +170,8 @@ class OperationBuilder:
                 break
         return cached
 
-    def _vector(self, x: Tensor) -> str:
-        """Arithmetic of vector operations on ``x``: that of the activations, at least fp16 or bf16."""
-        format_ = dtypes.get(x.dtype)
-        return "bf16" if format_.bits < 16 else format_.arithmetic
+
+def _vector_arithmetic(dtype: str) -> str:
+    """Arithmetic of vector operations on tensors of a format: at least fp16 or bf16."""
+    format_ = dtypes.get(dtype)
+    return "bf16" if format_.bits < 16 else format_.arithmetic

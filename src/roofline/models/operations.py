@@ -183,7 +183,7 @@ def check_known(options: Iterable[str], *takers: Callable[..., Any], also: Itera
 
 def _through(builder: OperationBuilder, blocks: Sequence[Block], x: Tensor) -> Tensor:
     for block in blocks:
-        builder.enter(block.name)
+        builder.enter(block.name, block.weights())
         x = block.run(builder, x)
     return x
 
@@ -199,8 +199,9 @@ def _head(model: Model, step: ForwardPass, of: StorageOf, x: Tensor) -> Op:
     """Logits for the wanted tokens. A tied head streams the table once more: the gather read only a few rows."""
     builder = OperationBuilder(step, lambda _, weight: of(model.head_name, weight), "", 1, x)
     name = model.head_name.rpartition(".")[2]
-    bias = Weight(f"{name}.bias", (model.vocabulary,), "bias") if model.head_bias else None
-    builder.linear(Weight(name, (model.vocabulary, model.width), "head"), x, step.tokens, bias=bias)
+    bias = (Weight(f"{name}.bias", (model.vocabulary,), "bias"),) if model.head_bias else ()
+    builder.enter("", (Weight(name, (model.vocabulary, model.width), "head"), *bias))
+    builder.linear(name, x, step.tokens)
     return builder.ops[0]
 
 

@@ -90,3 +90,8 @@ class Storage:
             elements *= size
         beside = (dtypes.get(dtype).nbytes(count) for _, dtype, count in self.beside(shape))
         return dtypes.get(self.dtype).nbytes(elements) + sum(beside)
+
+
+def join_path(*names: str) -> str:
+    """A module path of the names that are not empty."""
+    return ".".join(filter(None, names))

@@ -14,7 +14,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from roofline.notation.structure import Shape, Step
@@ -102,6 +102,31 @@ def attention(
         note=note,
         options=options,
     )
+
+
+def index_scores(
+    name: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    *,
+    pairs: Size,
+    head_size: Size,
+    each: int,
+    dims: Mapping[str, Size],
+    compute: str | None = None,
+) -> Op:
+    """Score keys for a selection, as the lightning indexer of DeepSeek-V3.2 does.
+
+    ::
+
+        matrix FLOPs = 2·pairs·head_size        q·kᵀ
+        vector FLOPs = each·pairs               3 for relu, weight and sum over heads; 1 for a maximum over a block
+
+    ``pairs`` are those of all heads and sequences; ``dims`` are the facts that are kept of them.
+    """
+    dtype = compute or arithmetic(reads[:2])
+    work = Work.flops("matrix", dtype, 2 * pairs * head_size) + Work.flops("vector", dtype, each * pairs)
+    return Op(name, "attention", work, tuple(reads), tuple(writes), dims={**dims, "head_size": head_size})
 
 
 def attend(

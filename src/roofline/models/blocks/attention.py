@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from roofline import dtypes
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.attention import attention
+from roofline.ops.attention import attention, index_scores
 from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, selected_pairs, sliding_window
 from roofline.sizes import Size, ceil_div, floor_div, is_zero, minimum
-from roofline.work import Op, Tensor, Work
+from roofline.work import Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,7 @@ class Attention(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         step = builder.step
-        weights = {weight.name: weight for weight in self.weights()}
-        q, k, v, gate = self._project(builder, x, weights)
+        q, k, v, gate = self._project(builder, x)
         read = [
             Tensor(t.ident, (step.own, step.new, self.kv_heads, n), t.dtype, t.role)
             for t, n in ((k, self.key), (v, self.value))
@@ -144,9 +144,9 @@ class Attention(Block):
         if self.lends:
             builder.kept[f"keys and values of {self.lends} layers"] = list(read)
         if self.selector is not None:
-            self._select(builder, x, weights, self.selector)
+            self._select(builder, x, self.selector)
         if self.sinks:
-            read += builder.read_weight(weights["sinks"])[0]
+            read += builder.read_weights("sinks")
         out = attention_core(
             builder, q, read, pairs=self._pairs(builder), heads=self.heads, kv_heads=self.kv_heads,
             key=self.key, value=self.value, length=step.length,
@@ -156,33 +156,33 @@ class Attention(Block):
             out = builder.elementwise("multiply", (out, opened), "gated", like=out)
         if self.out_norm:
             width = self.heads * self.value
-            out = builder.norm("rms_norm", out, (weights["attn_sub_norm"],), "attn_sub_norm", step.tokens, width)
+            out = builder.norm("rms_norm", out, "attn_sub_norm", step.tokens, width)
         o = self.names[3]
-        return builder.linear(weights[o], out, step.tokens, bias=weights.get(f"{o}.bias"))
+        return builder.linear(o, out, step.tokens)
 
     def _project(
-        self, builder: OperationBuilder, x: Tensor, weights: dict[str, Weight]
+        self, builder: OperationBuilder, x: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
         q_name, k_name, v_name, _ = self.names
-        q = builder.linear(weights[q_name], x, tokens, bias=weights.get(f"{q_name}.bias"))
+        q = builder.linear(q_name, x, tokens)
         gate = None
         if self.gate == "query":
             half = (tokens, self.heads * self.key)
             gate = Tensor(q.ident, half, q.dtype)
             q = Tensor(q.ident, half, q.dtype)
         elif self.gate:
-            gate = builder.linear(weights["g_proj"], x, tokens)
+            gate = builder.linear("g_proj", x, tokens)
         if self.borrows:
-            q = self._normalise(builder, q, weights, "q_norm", self.heads) if self.norm else q
+            q = self._normalise(builder, q, "q_norm", self.heads) if self.norm else q
             return rotate(builder, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
-        k = builder.linear(weights[k_name], x, tokens, bias=weights.get(f"{k_name}.bias"))
-        v = k if self.shared_kv else builder.linear(weights[v_name], x, tokens, bias=weights.get(f"{v_name}.bias"))
+        k = builder.linear(k_name, x, tokens)
+        v = k if self.shared_kv else builder.linear(v_name, x, tokens)
         if self.value_norm:
-            v = builder.norm("rms_norm", v, (), "v_norm", tokens * self.kv_heads, self.value)
+            v = builder.norm("rms_norm", v, "v_norm", tokens * self.kv_heads, self.value)
         if self.norm:
-            q = self._normalise(builder, q, weights, "q_norm", self.heads)
-            k = self._normalise(builder, k, weights, "k_norm", self.kv_heads)
+            q = self._normalise(builder, q, "q_norm", self.heads)
+            k = self._normalise(builder, k, "k_norm", self.kv_heads)
         if self.rotary:
             q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
             k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
@@ -193,14 +193,10 @@ class Attention(Block):
             gate,
         )
 
-    def _normalise(
-        self, builder: OperationBuilder, x: Tensor, weights: dict[str, Weight], name: str, heads: int
-    ) -> Tensor:
-        scale = [weights[each] for each in (name, f"{name}.bias") if each in weights]
-        rows, width = (
-            (builder.step.tokens, heads * self.key) if self.norm == "full" else (builder.step.tokens * heads, self.key)
-        )
-        return builder.norm(self.norm_function, x, scale, name, rows, width)
+    def _normalise(self, builder: OperationBuilder, x: Tensor, name: str, heads: int) -> Tensor:
+        tokens = builder.step.tokens
+        rows, width = (tokens, heads * self.key) if self.norm == "full" else (tokens * heads, self.key)
+        return builder.norm(self.norm_function, x, name, rows, width)
 
     def _pairs(self, builder: OperationBuilder) -> Size:
         step = builder.step
@@ -226,18 +222,14 @@ class Attention(Block):
             return minimum(past, new * self.selector.block * self.selector.most - 1)
         return past
 
-    def _select(self, builder: OperationBuilder, x: Tensor, weights: dict[str, Weight], selector: BlockIndexer) -> None:
+    def _select(self, builder: OperationBuilder, x: Tensor, selector: BlockIndexer) -> None:
         """Score every key, take the largest of each block of keys, pick the best blocks."""
         step = builder.step
         tokens = step.tokens
-        q = builder.linear(weights["indexer.q_proj"], x, tokens)
-        q = builder.norm(
-            "rms_norm", q, (weights["indexer.q_norm"],), "indexer.q_norm", tokens * selector.heads, selector.width
-        )
-        k = builder.linear(weights["indexer.k_proj"], x, tokens)
-        k = builder.write_to_cache(
-            builder.norm("rms_norm", k, (weights["indexer.k_norm"],), "indexer.k_norm", tokens, selector.width)
-        )
+        q = builder.linear("indexer.q_proj", x, tokens)
+        q = builder.norm("rms_norm", q, "indexer.q_norm", tokens * selector.heads, selector.width)
+        k = builder.linear("indexer.k_proj", x, tokens)
+        k = builder.write_to_cache(builder.norm("rms_norm", k, "indexer.k_norm", tokens, selector.width))
         read = [q, k]
         if not is_zero(step.past):
             read.append(
@@ -245,11 +237,8 @@ class Attention(Block):
             )
         pairs = step.attended * selector.heads * (FULL if step.full else CAUSAL).pairs(step.new, step.length)
         best = builder.output("indexer.scores", tokens, selector.heads, ceil_div(step.length, selector.block))
-        work = Work.flops("matrix", step.activations, 2 * pairs * selector.width) + Work.flops(
-            "vector", step.activations, pairs
-        )
-        op = Op("", "attention", work, tuple(read), (best,), {"pairs": pairs, "head_size": selector.width})
-        builder.add(op, "indexer.scores")
+        facts: dict[str, Any] = {"pairs": pairs, "head_size": selector.width, "each": 1, "dims": {"pairs": pairs}}
+        builder.add(index_scores("", read, [best], **facts, compute=step.activations), "indexer.scores")
 
 
 def rotate(builder: OperationBuilder, x: Tensor, part: str, rows: Size, heads: int, width: int) -> Tensor:

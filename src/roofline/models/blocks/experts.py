@@ -18,10 +18,10 @@ from roofline.errors import SizeError
 from roofline.hardware.axes import MeshAxis
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.blocks.mlp import Mlp, activate
-from roofline.models.description import Block, join_path
+from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import ForwardPass, divided
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, join_path
 from roofline.ops.collectives.algorithms import link_groups
 from roofline.ops.collectives.choice import AUTO, Chooser
 from roofline.ops.collectives.routing import Density, TopKRouting
@@ -29,7 +29,7 @@ from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.sizes import Size, minimum, product
-from roofline.work import Op, Tensor, Work
+from roofline.work import Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,19 +199,18 @@ class MixtureOfExperts(Block):
         spread, every = self.spread, x
         tokens = builder.step.tokens if spread is None else spread.own(builder.step)
         x = x if spread is None else replace(x, dims=(tokens, *x.dims[1:]))
-        weights = {weight.name: weight for weight in self.weights()}
         router, experts, shared = self.names
-        logits = builder.linear(weights[router], x, tokens, bias=weights.get(f"{router}.bias"))
-        chosen = self._choose(builder, logits, tokens, [weights[name] for name, _ in self.router_scales])
-        routed = builder.linear(weights["fc1_latent_proj"], x, tokens) if self.latent else x
-        out = self._experts(builder, routed, tokens, chosen, weights, experts)
+        logits = builder.linear(router, x, tokens)
+        chosen = self._choose(builder, logits, tokens)
+        routed = builder.linear("fc1_latent_proj", x, tokens) if self.latent else x
+        out = self._experts(builder, routed, tokens, chosen, experts)
         if self.latent:
-            out = builder.linear(weights["fc2_latent_proj"], out, tokens)
+            out = builder.linear("fc2_latent_proj", out, tokens)
         if self.shared is not None:
             beside = self._shared(builder, self.shared, x, every, tokens)
             if self.shared_gate:
                 opened = builder.elementwise(
-                    "sigmoid", (builder.linear(weights[f"{shared}_gate"], x, tokens),), f"{shared}_gate.act"
+                    "sigmoid", (builder.linear(f"{shared}_gate", x, tokens),), f"{shared}_gate.act"
                 )
                 beside = builder.elementwise("multiply", (beside, opened), f"{shared}_gate.multiply", like=beside)
             out = builder.elementwise("add", (out, beside), "add")
@@ -240,15 +239,13 @@ class MixtureOfExperts(Block):
         )
         return whole
 
-    def _choose(self, builder: OperationBuilder, logits: Tensor, tokens: Size, scales: Sequence[Weight]) -> Tensor:
+    def _choose(self, builder: OperationBuilder, logits: Tensor, tokens: Size) -> Tensor:
         """Score every expert; which are largest costs no arithmetic."""
         elements = tokens * self.count
         out = builder.output("choice", tokens, self.chosen)
         each = SOFTMAX_PER_ELEMENT if self.scored == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
-        work = Work.flops("vector", dtypes.get(builder.step.activations).arithmetic, each * elements)
-        read = (logits, *(tensor for weight in scales for tensor in builder.read_weight(weight)[0]))
-        builder.add(Op("", "softmax", work, read, (out,), {"elements": elements}), "choice")
-        return out
+        read = (logits, *builder.read_weights(*(name for name, _ in self.router_scales)))
+        return builder.vector("softmax", read, out, "choice", flops=each * elements, elements=elements)
 
     def _held(self, skew: Sequence[float]) -> tuple[float, Sequence[float]]:
         """Rows that a token makes on the busiest chip, and the share of all choices of each expert there.
@@ -268,7 +265,6 @@ class MixtureOfExperts(Block):
         x: Tensor,
         tokens: Size,
         chosen: Tensor,
-        weights: dict[str, Weight],
         module: str,
     ) -> Tensor:
         step, spread = builder.step, self.spread
@@ -281,62 +277,52 @@ class MixtureOfExperts(Block):
             most, rows = tokens * self.chosen, divided(every * self.chosen, self.ways)
             touched = divided(touched_experts(self.count, self.chosen, every, step.skew), self.ways)
         if spread is None:
-            found = self._applied(builder, x, rows, touched, weights, module)
+            found = self._applied(builder, x, rows, touched, module)
             return self._weighted(builder, found, chosen, rows, tokens, module)
         if not spread.once:
             x = spread.sent(builder, "dispatch", x, rows, most)
-            found = self._applied(builder, x, rows, touched, weights, module)
+            found = self._applied(builder, x, rows, touched, module)
             found = spread.sent(builder, "combine", found, tokens * self.chosen, most)
             return self._weighted(builder, found, chosen, tokens * self.chosen, tokens, module)
         picks = TopKRouting(self.count, self.chosen, *self.limit, tuple(step.skew or ()))
         there = divided(every * picks.expected_units(self.ways, busiest=True), self.ways)
         back, made = tokens * picks.expected_units(self.ways), tokens * self.chosen
         x = spread.sent(builder, "dispatch", x, there, made, replace(picks, copies=spread.copies(step)))
-        found = self._applied(builder, x, rows, touched, weights, module)
+        found = self._applied(builder, x, rows, touched, module)
         found = self._weighted(builder, found, chosen, rows, there, module)
         found = spread.sent(builder, "combine", found, back, made, picks)
-        out = builder.output(join_path(module, "sum"), tokens, found.dims[1])
-        self._added(builder, (found,), out, (back - tokens) * found.dims[1], 1, join_path(module, "sum"))
-        return out
+        part, elements = join_path(module, "sum"), (back - tokens) * found.dims[1]
+        out = builder.output(part, tokens, found.dims[1])
+        return builder.vector("reduction", (found,), out, part, flops=elements, elements=elements)
 
-    def _applied(
-        self, builder: OperationBuilder, x: Tensor, rows: Size, touched: Size, weights: dict[str, Weight], module: str
-    ) -> Tensor:
+    def _applied(self, builder: OperationBuilder, x: Tensor, rows: Size, touched: Size, module: str) -> Tensor:
         """Run the experts on the rows that their tokens make."""
-        up = self._grouped(builder, weights, join_path(module, "up_proj"), x, rows, touched)
-        gate = self._grouped(builder, weights, join_path(module, "gate_proj"), x, rows, touched) if self.gated else None
+        up = self._grouped(builder, join_path(module, "up_proj"), x, rows, touched)
+        gate = self._grouped(builder, join_path(module, "gate_proj"), x, rows, touched) if self.gated else None
         hidden = activate(builder, self.activation, up, gate, join_path(module, "act"))
-        return self._grouped(builder, weights, join_path(module, "down_proj"), hidden, rows, touched)
+        return self._grouped(builder, join_path(module, "down_proj"), hidden, rows, touched)
 
     def _weighted(
         self, builder: OperationBuilder, x: Tensor, chosen: Tensor, rows: Size, tokens: Size, module: str
     ) -> Tensor:
-        """Weigh what experts made of tokens' rows, and add it up to a row for each token that is here."""
-        out = builder.output(join_path(module, "combine"), tokens, x.dims[1])
-        self._added(builder, (x, chosen), out, rows * x.dims[1], 2, join_path(module, "combine"))
-        return out
+        """Weigh the rows that experts return, and add them up to a row for each token that is here."""
+        part, elements = join_path(module, "combine"), rows * x.dims[1]
+        out = builder.output(part, tokens, x.dims[1])
+        return builder.vector("reduction", (x, chosen), out, part, flops=2 * elements, elements=elements)
 
-    def _added(
-        self, builder: OperationBuilder, reads: tuple[Tensor, ...], out: Tensor, elements: Size, flops: int, part: str
-    ) -> None:
-        work = Work.flops("vector", dtypes.get(builder.step.activations).arithmetic, flops * elements)
-        builder.add(Op("", "reduction", work, reads, (out,), {"elements": elements}), part)
-
-    def _grouped(
-        self, builder: OperationBuilder, weights: dict[str, Weight], name: str, x: Tensor, rows: Size, touched: Size
-    ) -> Tensor:
+    def _grouped(self, builder: OperationBuilder, name: str, x: Tensor, rows: Size, touched: Size) -> Tensor:
         """One matrix of every expert, applied to the rows that were sent to it."""
-        weight = weights[name]
+        weight = builder.weights[name]
         (matrix, *beside), compute = builder.read_weight(weight, touched)
         _, n, k = weight.shape
         out = builder.output(name, rows, n)
         arithmetic = compute or dtypes.arithmetic([builder.step.activations, matrix.dtype])
         op = contraction("", (x, matrix), (out,), m=rows, n=n, k=k, unit="matrix", compute=arithmetic)
         op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched})
-        bias = weights.get(f"{name}.bias")
+        bias = builder.weights.get(f"{name}.bias")
         if bias is not None:
             added, _ = builder.read_weight(bias, touched)
-            vector = Work.flops("vector", dtypes.get(builder.step.activations).arithmetic, rows * n)
-            op = replace(op, reads=(*op.reads, *added), work=op.work + vector)
+            sums = Work.flops("vector", builder.arithmetic, rows * n)
+            op = replace(op, reads=(*op.reads, *added), work=op.work + sums)
         builder.add(op, name)
         return out

@@ -16,16 +16,19 @@ Source: DeepSeek-V4 technical report, section 2.3, and the transformers implemen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from roofline.models.blocks.attention import attention_core, rotate
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
+from roofline.ops.attention import index_scores
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, FULL, compressed_pairs, selected_pairs, sliding_window
 from roofline.sizes import Size, floor_div, is_zero, minimum
-from roofline.work import Op, Tensor, Work
+from roofline.work import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,29 +117,26 @@ class LatentAttention(Block):
         """Add the block's operations and return what they make of ``x``."""
         step = builder.step
         tokens = step.tokens
-        weights = {weight.name: weight for weight in self.weights()}
         narrow = x
         if self.query_rank:
-            narrow = builder.linear(weights["q_a_proj"], x, tokens, bias=weights.get("q_a_proj.bias"))
-            narrow = builder.norm(
-                "rms_norm", narrow, (weights["q_a_layernorm"],), "q_a_layernorm", tokens, self.query_rank
-            )
-            q = builder.linear(weights["q_b_proj"], narrow, tokens)
+            narrow = builder.linear("q_a_proj", x, tokens)
+            narrow = builder.norm("rms_norm", narrow, "q_a_layernorm", tokens, self.query_rank)
+            q = builder.linear("q_b_proj", narrow, tokens)
         else:
-            q = builder.linear(weights["q_proj"], x, tokens)
+            q = builder.linear("q_proj", x, tokens)
         if self.turned:
             q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
-        latent = builder.linear(weights["kv_a_proj_with_mqa"], x, tokens, bias=weights.get("kv_a_proj_with_mqa.bias"))
-        latent = builder.norm("rms_norm", latent, (weights["kv_a_layernorm"],), "kv_a_layernorm", tokens, self.rank)
+        latent = builder.linear("kv_a_proj_with_mqa", x, tokens)
+        latent = builder.norm("rms_norm", latent, "kv_a_layernorm", tokens, self.rank)
         latent = replace(latent, dims=(tokens, self.rank + self.rotary))
         latent = builder.write_to_cache(
             rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.turned else latent
         )
         if self.selector is not None and not self.selector.shared:
-            self._select(builder, x, narrow, weights, self.selector)
+            self._select(builder, x, narrow, self.selector)
         read = [latent, *self._cached(builder)]
-        out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, weights["kv_b_proj"])
-        return builder.linear(weights["o_proj"], out, tokens, bias=weights.get("o_proj.bias"))
+        out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, builder.weights["kv_b_proj"])
+        return builder.linear("o_proj", out, tokens)
 
     def _cached(self, builder: OperationBuilder) -> list[Tensor]:
         step = builder.step
@@ -192,36 +192,30 @@ class LatentAttention(Block):
         builder.add(replace(op, reads=(x, matrix, *beside), role="absorb"), part)
         return out
 
-    def _select(
-        self, builder: OperationBuilder, x: Tensor, narrow: Tensor, weights: dict[str, Weight], selector: Indexer
-    ) -> None:
+    def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, selector: Indexer) -> None:
         """Score every key against every query and keep the best: Σ over heads of w·relu(q·k)."""
         step = builder.step
         tokens = step.tokens
-        q = builder.linear(weights["indexer.wq_b"], narrow, tokens)
-        k = builder.linear(weights["indexer.wk"], x, tokens)
-        scale = (weights["indexer.k_norm"], weights["indexer.k_norm.bias"])
-        k = builder.write_to_cache(builder.norm("layer_norm", k, scale, "indexer.k_norm", tokens, selector.width))
-        w = builder.linear(weights["indexer.weights_proj"], x, tokens)
+        q = builder.linear("indexer.wq_b", narrow, tokens)
+        k = builder.linear("indexer.wk", x, tokens)
+        k = builder.write_to_cache(builder.norm("layer_norm", k, "indexer.k_norm", tokens, selector.width))
+        w = builder.linear("indexer.weights_proj", x, tokens)
         read = [q, k, w]
         if not is_zero(step.past):
             dims = (step.attended, step.past, selector.width)
             read.append(Tensor(builder.path("cache", "index keys"), dims, step.kv, "kv"))
         pairs = (FULL if step.full else CAUSAL).pairs(step.new, step.length)
-        builder.add(
-            index_scores(builder, tuple(read), pairs, selector.heads, selector.width, selector.most), "indexer.scores"
-        )
+        score_keys(builder, read, pairs, selector)
 
 
-def index_scores(
-    builder: OperationBuilder, read: tuple[Tensor, ...], pairs: Size, heads: int, width: int, most: int
-) -> Op:
-    """Price the selection: 2·heads·width a pair on the matrix unit; relu, weight and sum a head on the vector unit."""
+def score_keys(builder: OperationBuilder, read: Sequence[Tensor], pairs: Size, indexer: Indexer) -> None:
+    """Add the lightning indexer's scores of ``pairs`` of one sequence and head: relu, weight and sum over heads."""
     step = builder.step
-    best = builder.output("indexer.choice", step.tokens, most, dtype="int32")
-    count = step.attended * heads * pairs
-    work = Work.flops("matrix", step.activations, 2 * count * width) + Work.flops("vector", step.activations, 3 * count)
-    return Op("", "attention", work, read, (best,), {"pairs": pairs, "heads": heads, "head_size": width})
+    best = builder.output("indexer.choice", step.tokens, indexer.most, dtype="int32")
+    facts: dict[str, Any] = {"pairs": step.attended * indexer.heads * pairs, "head_size": indexer.width, "each": 3}
+    dims = {"pairs": pairs, "heads": indexer.heads}
+    op = index_scores("", read, [best], **facts, dims=dims, compute=step.activations)
+    builder.add(op, "indexer.scores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,15 +290,14 @@ class CompressedAttention(Block):
         """Add the block's operations and return what they make of ``x``."""
         step = builder.step
         tokens = step.tokens
-        weights = {weight.name: weight for weight in self.weights()}
         q_a, q_norm, q_b, kv_name, kv_norm, o_a, o_b = self.names
-        narrow = builder.linear(weights[q_a], x, tokens)
-        narrow = builder.norm("rms_norm", narrow, (weights[q_norm],), q_norm, tokens, self.query_rank)
-        q = builder.linear(weights[q_b], narrow, tokens)
-        q = builder.norm("rms_norm", q, (), "q_b_norm", tokens * self.heads, self.width)
+        narrow = builder.linear(q_a, x, tokens)
+        narrow = builder.norm("rms_norm", narrow, q_norm, tokens, self.query_rank)
+        q = builder.linear(q_b, narrow, tokens)
+        q = builder.norm("rms_norm", q, "q_b_norm", tokens * self.heads, self.width)
         q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
-        kv = builder.linear(weights[kv_name], x, tokens)
-        kv = builder.norm("rms_norm", kv, (weights[kv_norm],), kv_norm, tokens, self.width)
+        kv = builder.linear(kv_name, x, tokens)
+        kv = builder.norm("rms_norm", kv, kv_norm, tokens, self.width)
         kv = builder.write_to_cache(rotate(builder, kv, "k_rope", tokens, 1, self.rotary))
         read, pairs = [kv], sliding_window(self.window).pairs(step.new, step.length)
         if step.full:
@@ -315,49 +308,34 @@ class CompressedAttention(Block):
             read.append(Tensor(builder.path("cache", "window"), dims, step.kv, "kv", touched=touched))
         if self.rate:
             most = self.selector.most if self.selector else None
-            read += self._compress(builder, x, weights, "compressor", self.width, most)
+            read += self._compress(builder, x, "compressor", self.width, most)
             pairs = pairs + self._entries(builder, most)
         if self.selector is not None:
-            self._select(builder, x, narrow, weights, self.selector)
-        read += builder.read_weight(weights["sinks"])[0]
+            self._select(builder, x, narrow, self.selector)
+        read += builder.read_weights("sinks")
         out = attention_core(
             builder, q, read, pairs=pairs, heads=self.heads, kv_heads=1,
             key=self.width, value=self.width, length=step.length,
         )  # fmt: skip
         out = rotate(builder, out, "o_rope", tokens, self.heads, self.rotary)
-        out = builder.linear(weights[o_a], out, tokens, copies=self.groups)
-        return builder.linear(weights[o_b], out, tokens)
+        out = builder.linear(o_a, out, tokens, copies=self.groups)
+        return builder.linear(o_b, out, tokens)
 
     def _compress(
-        self,
-        builder: OperationBuilder,
-        x: Tensor,
-        weights: dict[str, Weight],
-        module: str,
-        width: int,
-        most: int | None,
+        self, builder: OperationBuilder, x: Tensor, module: str, width: int, most: int | None
     ) -> list[Tensor]:
         """Weigh each window's tokens by a softmax of gates, add them up, normalise: one entry a window."""
         step = builder.step
         tokens = step.tokens
-        kv = builder.linear(weights[f"{module}.kv_proj"], x, tokens)
-        gate = builder.linear(weights[f"{module}.gate_proj"], x, tokens)
-        bias = builder.read_weight(weights[f"{module}.position_bias"])[0]
+        kv = builder.linear(f"{module}.kv_proj", x, tokens)
+        gate = builder.linear(f"{module}.gate_proj", x, tokens)
+        bias = builder.read_weights(f"{module}.position_bias")
         closed = floor_div(step.length, self.rate) - floor_div(step.past, self.rate)
         made = builder.output(f"{module}.pool", step.own * closed, width)
         elements = kv.elements
-        pool = Op(
-            "",
-            "softmax",
-            Work.flops("vector", step.activations, 8 * elements),
-            (kv, gate, *bias),
-            (made,),
-            {"elements": elements},
-            by_sequence=True,
-        )
-        builder.add(pool, f"{module}.pool")
-        scale = (weights[f"{module}.kv_norm"],)
-        normed = builder.norm("rms_norm", made, scale, f"{module}.kv_norm", step.own * closed, width)
+        builder.vector("softmax", (kv, gate, *bias), made, f"{module}.pool", flops=8 * elements, elements=elements)
+        builder.mark_by_sequence()
+        normed = builder.norm("rms_norm", made, f"{module}.kv_norm", step.own * closed, width)
         builder.mark_by_sequence()
         entries = builder.write_to_cache(normed)
         if is_zero(step.past):
@@ -377,13 +355,10 @@ class CompressedAttention(Block):
             return step.new * floor_div(step.length, self.rate)
         return compressed_pairs(step.new, step.past, self.rate, most)
 
-    def _select(
-        self, builder: OperationBuilder, x: Tensor, narrow: Tensor, weights: dict[str, Weight], selector: Indexer
-    ) -> None:
+    def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, selector: Indexer) -> None:
         step = builder.step
-        entries = self._compress(builder, x, weights, "indexer", selector.width, None)
-        q = builder.linear(weights["indexer.q_b_proj"], narrow, step.tokens)
-        w = builder.linear(weights["indexer.weights_proj"], x, step.tokens)
+        entries = self._compress(builder, x, "indexer", selector.width, None)
+        q = builder.linear("indexer.q_b_proj", narrow, step.tokens)
+        w = builder.linear("indexer.weights_proj", x, step.tokens)
         pairs = self._entries(builder, None)
-        read = (q, w, *entries)
-        builder.add(index_scores(builder, read, pairs, selector.heads, selector.width, selector.most), "indexer.scores")
+        score_keys(builder, (q, w, *entries), pairs, selector)

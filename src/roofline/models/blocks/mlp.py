@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, join_path
 from roofline.sizes import Size
-from roofline.work import Op, Tensor, Work
+from roofline.work import Tensor
 
 #: Activations by the name configurations give them → the elementwise function that prices them.
 ACTIVATIONS = {
@@ -72,20 +72,18 @@ class Mlp(Block):
 
     def apply(self, builder: OperationBuilder, x: Tensor, rows: Size, within: str = "") -> Tensor:
         """Run on ``rows`` rows; ``within`` names the module it stands in inside a larger block."""
-        weights = {weight.name: _within(weight, within) for weight in self.weights()}
-        gate, up, down = self.names
-        u = builder.linear(weights[up], x, rows, bias=weights.get(f"{up}.bias"))
-        g = builder.linear(weights[gate], x, rows, bias=weights.get(f"{gate}.bias")) if self.gated else None
+        gate, up, down = (join_path(within, name) for name in self.names)
+        u = builder.linear(up, x, rows)
+        g = builder.linear(gate, x, rows) if self.gated else None
         if self.cut and g is not None:
-            g = _cut(builder, g, f"{within}.cut" if within else "cut")
-        hidden = activate(builder, self.activation, u, g, f"{within}.act" if within else "act")
+            g = _cut(builder, g, join_path(within, "cut"))
+        hidden = activate(builder, self.activation, u, g, join_path(within, "act"))
         if self.activation == "xielu":
-            own = [tensor for name in _OWN for tensor in builder.read_weight(weights[name])[0]]
+            own = builder.read_weights(*(join_path(within, name) for name in _OWN))
             builder.ops[-1] = replace(builder.ops[-1], reads=(*builder.ops[-1].reads, *own))
         if self.norm:
-            part = f"{within}.ffn_sub_norm" if within else "ffn_sub_norm"
-            hidden = builder.norm("rms_norm", hidden, (weights["ffn_sub_norm"],), part, rows, self.hidden)
-        return builder.linear(weights[down], hidden, rows, bias=weights.get(f"{down}.bias"))
+            hidden = builder.norm("rms_norm", hidden, join_path(within, "ffn_sub_norm"), rows, self.hidden)
+        return builder.linear(down, hidden, rows)
 
 
 def activate(builder: OperationBuilder, activation: str, up: Tensor, gate: Tensor | None, part: str) -> Tensor:
@@ -101,10 +99,4 @@ def activate(builder: OperationBuilder, activation: str, up: Tensor, gate: Tenso
 def _cut(builder: OperationBuilder, gate: Tensor, part: str) -> Tensor:
     """Zero what lies below mean + z·deviation: a sum, a difference, a square and its sum, a difference, a maximum."""
     out = builder.output(part, *gate.dims)
-    work = Work.flops("vector", builder.step.activations, 6 * gate.elements)
-    builder.add(Op("", "norm", work, (gate,), (out,), {"elements": gate.elements}), part)
-    return out
-
-
-def _within(weight: Weight, module: str) -> Weight:
-    return weight._replace(name=f"{module}.{weight.name}") if module else weight
+    return builder.vector("norm", (gate,), out, part, flops=6 * gate.elements, elements=gate.elements)

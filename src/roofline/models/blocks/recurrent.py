@@ -31,26 +31,24 @@ from dataclasses import dataclass
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
+from roofline.ops.state_space import causal_convolution, linear_recurrence, selective_scan
 from roofline.sizes import Size, is_zero
-from roofline.work import Op, Tensor, Work
+from roofline.work import Tensor
 
 
 def convolve(
-    builder: OperationBuilder, x: Tensor | list[Tensor], channels: int, kernel: int, weights: list[Weight]
+    builder: OperationBuilder, x: Tensor | list[Tensor], channels: int, kernel: int, weight: str = "conv1d"
 ) -> Tensor:
-    """A short causal convolution of each channel, its activation (4 FLOPs), and the last inputs kept."""
+    """A short causal convolution of each channel with its activation; the last inputs are kept."""
     step = builder.step
     out = builder.output("conv1d", step.tokens, channels)
-    read = [
-        *(x if isinstance(x, list) else [x]),
-        *(tensor for weight in weights for tensor in builder.read_weight(weight)[0]),
-    ]
-    state = (step.batch, channels, kernel - 1)
-    if not is_zero(step.past):
-        read.append(Tensor(builder.path("cache", "inputs"), state, step.activations, "state"))
-    kept = Tensor(builder.path("kept", "inputs"), state, step.activations, "state")
-    work = Work.flops("vector", step.activations, step.tokens * channels * (2 * kernel + 4))
-    builder.add(Op("", "convolution", work, tuple(read), (out, kept), {"elements": step.tokens * channels}), "conv1d")
+    read = [*(x if isinstance(x, list) else [x]), *builder.read_weights(weight, f"{weight}.bias")]
+    state, kept = states(builder, "inputs", (step.batch, channels, kernel - 1), step.activations)
+    elements = step.tokens * channels
+    op = causal_convolution(
+        "", [*read, *state], [out, kept], elements=elements, kernel=kernel, compute=builder.arithmetic
+    )
+    builder.add(op, "conv1d")
     return out
 
 
@@ -60,15 +58,19 @@ def recur(
     """The recurrence over a state of heads x key x value: ``products`` products a token and a decay."""
     step = builder.step
     out = builder.output("recurrence", step.tokens, heads * value)
-    state = (step.batch, heads, key, value)
-    if not is_zero(step.past):
-        read = [*read, Tensor(builder.path("cache", "state"), state, dtype, "state")]
-    kept = Tensor(builder.path("kept", "state"), state, dtype, "state")
-    count = step.tokens * heads * key * value
-    work = Work.flops("matrix", step.activations, 2 * products * count) + Work.flops("vector", "fp32", count)
-    dims = {"heads": heads, "head_size": key, "v_head_size": value, "tokens": step.tokens}
-    builder.add(Op("", "recurrence", work, tuple(read), (out, kept), dims), "recurrence")
+    state, kept = states(builder, "state", (step.batch, heads, key, value), dtype)
+    sizes = {"tokens": step.tokens, "heads": heads, "key": key, "value": value}
+    op = linear_recurrence("", [*read, *state], [out, kept], **sizes, products=products, compute=step.activations)
+    builder.add(op, "recurrence")
     return out
+
+
+def states(
+    builder: OperationBuilder, name: str, dims: tuple[Size, ...], dtype: str
+) -> tuple[tuple[Tensor, ...], Tensor]:
+    """A state as a step reads it, which the first step of a sequence does not, and as it leaves it."""
+    before = (Tensor(builder.path("cache", name), dims, dtype, "state"),) if not is_zero(builder.step.past) else ()
+    return before, Tensor(builder.path("kept", name), dims, dtype, "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +122,21 @@ class GatedDeltaNet(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         tokens = builder.step.tokens
-        weights = {weight.name: weight for weight in self.weights()}
-        qkv = builder.linear(weights["in_proj_qkv"], x, tokens)
-        z = builder.linear(weights["in_proj_z"], x, tokens)
-        beta = builder.linear(weights["in_proj_b"], x, tokens)
-        decay = builder.linear(weights["in_proj_a"], x, tokens)
-        mixed = convolve(builder, qkv, self.channels, self.kernel, [weights["conv1d"]])
+        qkv = builder.linear("in_proj_qkv", x, tokens)
+        z = builder.linear("in_proj_z", x, tokens)
+        beta = builder.linear("in_proj_b", x, tokens)
+        decay = builder.linear("in_proj_a", x, tokens)
+        mixed = convolve(builder, qkv, self.channels, self.kernel)
         read = [
             mixed,
             beta,
             decay,
-            *(t for name in ("dt_bias", "A_log") for t in builder.read_weight(weights[name])[0]),
+            *builder.read_weights("dt_bias", "A_log"),
         ]
         out = recur(builder, read, self.value_heads, self.key, self.value, 3, self.state)
-        out = builder.norm("rms_norm", out, (weights["norm"],), "norm", tokens * self.value_heads, self.value)
+        out = builder.norm("rms_norm", out, "norm", tokens * self.value_heads, self.value)
         out = builder.elementwise("swiglu", (z, out), "gate")
-        return builder.linear(weights["out_proj"], out, tokens)
+        return builder.linear("out_proj", out, tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,19 +203,17 @@ class Mamba2(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         tokens = builder.step.tokens
-        weights = {weight.name: weight for weight in self.weights()}
-        made = builder.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))
-        convolved = [weights[name] for name in ("conv1d", "conv1d.bias") if name in weights]
+        made = builder.linear("in_proj", x, tokens)
         seen = Tensor(made.ident, (tokens, self.channels), made.dtype)
-        mixed = convolve(builder, seen, self.channels, self.kernel, convolved)
-        small = [t for name in ("dt_bias", "A_log", "D") for t in builder.read_weight(weights[name])[0]]
+        mixed = convolve(builder, seen, self.channels, self.kernel)
+        small = builder.read_weights("dt_bias", "A_log", "D")
         steps = Tensor(made.ident, (tokens, self.heads), made.dtype)
         out = recur(builder, [mixed, steps, *small], self.heads, self.state_size, self.value, 2, self.state)
         gate = Tensor(made.ident, (tokens, self.inner), made.dtype)
         out = builder.elementwise("swiglu", (gate, out), "gate", like=out)
         if self.normed:
-            out = builder.norm("rms_norm", out, (weights["norm"],), "norm", tokens, self.inner)
-        return builder.linear(weights["out_proj"], out, tokens, bias=weights.get("out_proj.bias"))
+            out = builder.norm("rms_norm", out, "norm", tokens, self.inner)
+        return builder.linear("out_proj", out, tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,23 +258,20 @@ class KimiDeltaAttention(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         tokens = builder.step.tokens
-        weights = {weight.name: weight for weight in self.weights()}
 
         def narrowed(letter: str) -> Tensor:
-            return builder.linear(
-                weights[f"{letter}_b_proj"], builder.linear(weights[f"{letter}_a_proj"], x, tokens), tokens
-            )
+            return builder.linear(f"{letter}_b_proj", builder.linear(f"{letter}_a_proj", x, tokens), tokens)
 
-        parts = [builder.linear(weights[f"{name}_proj"], x, tokens) for name in "qkv"]
-        mixed = convolve(builder, parts, 3 * self.inner, self.kernel, [weights["conv1d"]])
+        parts = [builder.linear(f"{name}_proj", x, tokens) for name in "qkv"]
+        mixed = convolve(builder, parts, 3 * self.inner, self.kernel)
         decay = narrowed("f")
-        beta = builder.linear(weights["b_proj"], x, tokens)
-        small = (t for name in ("dt_bias", "A_log") for t in builder.read_weight(weights[name])[0])
+        beta = builder.linear("b_proj", x, tokens)
+        small = builder.read_weights("dt_bias", "A_log")
         out = recur(builder, [mixed, beta, decay, *small], self.heads, self.head, self.head, 3, self.state)
-        out = builder.norm("rms_norm", out, (weights["o_norm"],), "o_norm", tokens * self.heads, self.head)
+        out = builder.norm("rms_norm", out, "o_norm", tokens * self.heads, self.head)
         gate = builder.elementwise("sigmoid", (narrowed("g"),), "gate")
         out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
-        return builder.linear(weights["o_proj"], out, tokens)
+        return builder.linear("o_proj", out, tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,30 +335,23 @@ class Mamba1(Block):
         """Add the block's operations and return what they make of ``x``."""
         step = builder.step
         tokens = step.tokens
-        weights = {weight.name: weight for weight in self.weights()}
-        both = builder.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))
+        both = builder.linear("in_proj", x, tokens)
         half = Tensor(both.ident, (tokens, self.inner), both.dtype)
-        kernel = [weights[name] for name in ("conv1d", "conv1d.bias") if name in weights]
-        mixed = convolve(builder, half, self.inner, self.kernel, kernel)
-        made = builder.linear(weights["x_proj"], mixed, tokens)
+        mixed = convolve(builder, half, self.inner, self.kernel)
+        made = builder.linear("x_proj", mixed, tokens)
         if self.norms:
             for name, width in (("dt", self.rank), ("b", self.state_size), ("c", self.state_size)):
-                scale = (weights[f"{name}_layernorm"],) if not self.plain else ()
-                made = builder.norm("rms_norm", made, scale, f"{name}_layernorm", tokens, width)
+                made = builder.norm("rms_norm", made, f"{name}_layernorm", tokens, width)
         narrow = Tensor(made.ident, (tokens, self.rank), made.dtype)
-        steps = builder.linear(weights["dt_proj"], narrow, tokens, bias=weights["dt_proj.bias"])
+        steps = builder.linear("dt_proj", narrow, tokens)
         steps = builder.elementwise("softplus", (steps,), "dt")
-        read = [mixed, steps, made, *(t for name in ("A_log", "D") for t in builder.read_weight(weights[name])[0])]
-        state = (step.batch, self.inner, self.state_size)
-        if not is_zero(step.past):
-            read.append(Tensor(builder.path("cache", "state"), state, self.state, "state"))
-        kept = Tensor(builder.path("kept", "state"), state, self.state, "state")
+        read = [mixed, steps, made, *builder.read_weights("A_log", "D")]
+        state, kept = states(builder, "state", (step.batch, self.inner, self.state_size), self.state)
         out = builder.output("scan", tokens, self.inner)
-        work = Work.flops("vector", "fp32", tokens * self.inner * (9 * self.state_size + 2))
-        dims = {"tokens": tokens, "channels": self.inner, "state_size": self.state_size}
-        builder.add(Op("", "recurrence", work, tuple(read), (out, kept), dims), "scan")
+        sizes = {"tokens": tokens, "channels": self.inner, "state_size": self.state_size}
+        builder.add(selective_scan("", [*read, *state], [out, kept], **sizes), "scan")
         out = builder.elementwise("swiglu", (half, out), "gate", like=out)
-        return builder.linear(weights["out_proj"], out, tokens, bias=weights.get("out_proj.bias"))
+        return builder.linear("out_proj", out, tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,11 +380,9 @@ class ShortConvolution(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
         tokens = builder.step.tokens
-        weights = {weight.name: weight for weight in self.weights()}
-        made = builder.linear(weights["in_proj"], x, tokens, bias=weights.get("in_proj.bias"))
+        made = builder.linear("in_proj", x, tokens)
         part = Tensor(made.ident, (tokens, self.inputs), made.dtype)
         gated = builder.elementwise("multiply", (part, part), "gate", like=part)
-        kernel = [weights[name] for name in ("conv", "conv.bias") if name in weights]
-        mixed = convolve(builder, gated, self.inputs, self.kernel, kernel)
+        mixed = convolve(builder, gated, self.inputs, self.kernel, "conv")
         out = builder.elementwise("multiply", (part, mixed), "out", like=mixed)
-        return builder.linear(weights["out_proj"], out, tokens, bias=weights.get("out_proj.bias"))
+        return builder.linear("out_proj", out, tokens)

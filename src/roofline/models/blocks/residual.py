@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.models.description import Block, Cached, join_path
+from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, join_path
 from roofline.ops.movement import embedding
 from roofline.sizes import Size
 from roofline.work import Tensor
@@ -34,7 +34,7 @@ class Norm(Block):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        out = builder.norm(self.function, x, self.weights(), "", x.dims[0], self.width)
+        out = builder.norm(self.function, x, "", x.dims[0], self.width)
         if self.restarts:
             builder.stream = out
         return out
@@ -84,7 +84,7 @@ class ParallelBranches(Block):
         for branch in self.branches:
             end = x if self.inside else builder.stream
             for block in branch:
-                builder.enter(block.name)
+                builder.enter(block.name, block.weights())
                 end = block.run(builder, end)
             ends.append(end)
         total = ends[0]
@@ -157,6 +157,5 @@ class Linear(Block):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        matrix, *bias = self.weights()
-        out = builder.linear(matrix, x, x.dims[0], bias=bias[0] if bias else None)
+        out = builder.linear("", x, x.dims[0])
         return builder.elementwise(self.activation, (out,), "activation") if self.activation else out

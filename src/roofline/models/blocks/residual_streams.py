@@ -22,7 +22,6 @@ A table has a row for each word, as long as all layers' inputs together; of it o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block
@@ -71,13 +70,20 @@ class CollapseStreams(Block):
         """Add the block's operations and return what they make of ``x``."""
         streams = builder.stream
         rows = streams.dims[0]
-        flat = builder.norm("rms_norm", streams, (), "norm", rows, self.streams * self.width)
+        flat = builder.norm("rms_norm", streams, "norm", rows, self.streams * self.width)
         fn, base, scale = self.weights()
         mixed = builder.linear(fn, flat, rows, compute="tf32")
         out = builder.output("collapse", rows, self.width)
         read = (streams, mixed, *builder.read_weight(base)[0], *builder.read_weight(scale)[0])
-        work = Work.flops("vector", "fp32", 2 * rows * self.streams * self.width)
-        builder.add(Op("", "reduction", work, read, (out,), {"elements": rows * self.streams * self.width}), "collapse")
+        builder.vector(
+            "reduction",
+            read,
+            out,
+            "collapse",
+            flops=2 * rows * self.streams * self.width,
+            elements=rows * self.streams * self.width,
+            compute="fp32",
+        )
         return out
 
 
@@ -93,8 +99,9 @@ class ExpandStreams(Block):
         before = builder.stream
         out = builder.output("mix", *before.dims)
         elements: Size = before.elements
-        work = Work.flops("vector", builder.step.activations, 2 * elements * self.streams + 2 * elements)
-        builder.add(Op("", "elementwise", work, (x, before), (out,), {"elements": elements}), "mix")
+        builder.vector(
+            "elementwise", (x, before), out, "mix", flops=2 * elements * self.streams + 2 * elements, elements=elements
+        )
         builder.stream = replace(out)
         return builder.stream
 
@@ -125,8 +132,7 @@ class StreamProjections(Block):
         out = builder.output("streams", count, self.width if self.back else wide)
         # a square and a sum for each magnitude, a product to scale by it, a sum for the mean
         flops = count * self.width * (2 * self.streams + (2 if self.back else 1) * (self.streams - 1))
-        work = Work.flops("vector", builder.step.activations, flops)
-        builder.add(Op("", "reduction", work, (part, *parts), (out,), {"elements": count * wide}), "streams")
+        builder.vector("reduction", (part, *parts), out, "streams", flops=flops, elements=count * wide)
         builder.stream = out
         return out
 
@@ -137,8 +143,6 @@ class AltUpPredict(Block):
 
     streams: int
     width: int
-
-    SHARED: ClassVar[tuple[str, str]] = ("router_norm", "modality_router")
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -153,7 +157,7 @@ class AltUpPredict(Block):
         """Weigh the streams by what ``x`` holds."""
         scale, router, _ = self.weights()
         count = x.dims[0]
-        seen = builder.norm("rms_norm", x, (scale,), f"{part}.{scale.name}", count, self.width)
+        seen = builder.norm("rms_norm", x, scale, count, self.width, part=f"{part}.{scale.name}")
         found = builder.linear(router, seen, count)
         return builder.elementwise("tanh", (found,), f"{part}.modalities")
 
@@ -165,8 +169,9 @@ class AltUpPredict(Block):
         weights = builder.linear(self.weights()[2], self.route(builder, active, "predict"), count)
         out = builder.output("predictions", count, n * self.width)
         elements = count * n * self.width
-        work = Work.flops("vector", builder.step.activations, (2 * n + 1) * elements)
-        builder.add(Op("", "elementwise", work, (streams, weights), (out,), {"elements": elements}), "predictions")
+        builder.vector(
+            "elementwise", (streams, weights), out, "predictions", flops=(2 * n + 1) * elements, elements=elements
+        )
         builder.kept[_PREDICTED] = [out]
         builder.stream = Tensor(out.ident, (count, self.width), out.dtype)
         return builder.stream
@@ -196,8 +201,14 @@ class AltUpCorrect(Block):
         weights = builder.linear(coefficients, routed, count)
         out = builder.output("corrected", count, n * self.width)
         elements = count * n * self.width
-        work = Work.flops("vector", builder.step.activations, count * self.width * (2 * n + 1))
-        builder.add(Op("", "elementwise", work, (x, before, weights), (out,), {"elements": elements}), "corrected")
+        builder.vector(
+            "elementwise",
+            (x, before, weights),
+            out,
+            "corrected",
+            flops=count * self.width * (2 * n + 1),
+            elements=elements,
+        )
         builder.kept[_CORRECTED] = [out]
         first = Tensor(out.ident, (count, self.width), out.dtype)
         return builder.elementwise("multiply", (first, *builder.read_weight(scale)[0]), "scaled", like=first)
@@ -215,8 +226,7 @@ class AddToOtherStreams(Block):
         before = builder.from_earlier(_CORRECTED)[0]
         out = builder.output("", *before.dims)
         elements = before.dims[0] * (self.streams - 1) * self.width
-        work = Work.flops("vector", builder.step.activations, elements)
-        builder.add(Op("", "elementwise", work, (x, before), (out,), {"elements": elements}), "")
+        builder.vector("elementwise", (x, before), out, "", flops=elements, elements=elements)
         builder.stream = out
         return out
 
@@ -242,7 +252,7 @@ class LowRankResidual(Block):
         count = x.dims[0]
         narrow = builder.linear(left, x, count)
         wide = builder.linear(right, narrow, count)
-        wide = builder.norm("rms_norm", wide, (scale,), scale.name, count, self.width)
+        wide = builder.norm("rms_norm", wide, scale, count, self.width)
         return builder.elementwise("add", (wide, x), "add")
 
 
@@ -279,7 +289,7 @@ class PerLayerEmbedding(Block):
         found = builder.output("rows", count, self.layers * self.each)
         builder.add(embedding("", (builder.read_weight(table)[0][0], tokens), (found,)), table.name)
         made = builder.linear(projection, x, count)
-        made = builder.norm("rms_norm", made, (scale,), scale.name, count * self.layers, self.each)
+        made = builder.norm("rms_norm", made, scale, count * self.layers, self.each)
         builder.kept[_HANDED] = [builder.elementwise("add", (made, found), "per_layer_inputs", like=found)]
         return x
 
@@ -310,4 +320,4 @@ class PerLayerInput(Block):
         own = Tensor(every.ident, (count, self.each), every.dtype)
         narrow = builder.elementwise("multiply", (narrow, own), "per_layer_multiply")
         wide = builder.linear(projection, narrow, count)
-        return builder.norm("rms_norm", wide, (scale,), scale.name, count, self.width)
+        return builder.norm("rms_norm", wide, scale, count, self.width)

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import isqrt
 
-from roofline import dtypes
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.sizes import Size, exact_div, minimum
-from roofline.work import Op, Tensor, Work
+from roofline.work import Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +77,10 @@ class PoolPatches(Block):
         """Add the block's operations and return what they make of ``x``."""
         rows, width = x.dims
         tokens: Size = exact_div(rows, self.side * self.side)
-        dtype = dtypes.get(x.dtype)
         out = builder.output("", tokens, width)
-        arithmetic = "bf16" if dtype.bits < 16 else dtype.arithmetic
-        work = Work.flops("vector", arithmetic, rows * width + tokens * width * self.steps)
-        builder.add(Op("", "pooling", work, (x,), (out,), {"elements": rows * width}), "")
+        builder.vector(
+            "pooling", (x,), out, "", flops=rows * width + tokens * width * self.steps, elements=rows * width
+        )
         return out
 
 

@@ -62,8 +62,9 @@ from roofline.models.blocks.residual_streams import (
     PerLayerInput,
     StreamProjections,
 )
-from roofline.models.description import BatchShare, Block, Layer, Model, join_path
+from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism
+from roofline.models.weights import join_path
 from roofline.ops.collectives.choice import Chooser
 from roofline.sizes import ceil_div, product
 
