@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from roofline import advise, bound
-from roofline.bounds.advise import OTHER_CHIPS
+from roofline.bounds.proposals import OTHER_CHIPS
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import Machine
 from roofline.models import advise_step
@@ -27,10 +27,10 @@ def test_every_line_is_a_fresh_answer_and_a_gain(asked: tuple[str, dict[str, int
         again = item.after.question
         arguments = {
             **again.changes().pop("raw", {}),
-            "policy": again.policy,
-            "tile": again.tile,
-            "compute": again.compute,
-            "exact": again.exact,
+            "policy": again.conventions.policy,
+            "tile": again.conventions.tile,
+            "compute": again.conventions.compute,
+            "exact": again.conventions.exact,
         }
         arguments.pop("unit", None)
         if not again.raw:
@@ -133,7 +133,7 @@ def test_an_incomplete_answer_has_no_advice_and_no_rate() -> None:
 def test_advice_takes_an_expression() -> None:
     found = advise("bf16[B, D] * bf16[D, F]", on="h100", B=8, D=4096, F=4096)
     assert found[0].after.lower == found[0].after.question.answer().lower
-    assert "<td>" in found._repr_html_()
+    assert "<td" in found._repr_html_()
 
 
 def test_advice_needs_numbers() -> None:
@@ -173,3 +173,29 @@ def test_fp32_is_advised_where_a_chip_does_16_bits_more_slowly() -> None:
     assert gains["fp32 arithmetic"] == pytest.approx(64, rel=0.01)
     for name, target in (("bf16", "1080ti"), ("fp16", "h100"), ("fp32", "1080ti")):
         assert "fp32 arithmetic" not in {item.change for item in advise(line.format(name), on=target)}
+
+
+QKV = "bf16[8,4096,32,128], bf16[8,4096,32,128], bf16[8,4096,32,128]"
+
+
+@pytest.mark.parametrize(
+    "ending", ["{}, unfused)", "{},unfused)", "{} ,  unfused ) on h100", "{}, unfused, full) on h100"]
+)
+def test_attention_is_fused_however_the_line_is_written(ending: str) -> None:
+    answer = bound("attention(" + ending.format(QKV), on="h100")
+    best = next(item for item in advise(answer) if item.change == "fused attention")
+    full = ", full" if "full" in ending else ""
+    assert best.after.lower == bound(f"attention({QKV}{full})", on="h100").lower
+
+
+@pytest.mark.parametrize("ending", [")", ") on h100", ", full) on h100", ",full)"])
+def test_attention_is_made_causal_however_the_line_is_written(ending: str) -> None:
+    answer = bound(f"attention({QKV}{ending}", on="h100")
+    best = next(item for item in advise(answer) if item.change == "causal attention")
+    assert best.after.lower == bound(f"attention({QKV}, causal)", on="h100").lower
+
+
+def test_a_step_that_fits_no_more_is_no_advice() -> None:
+    """The l2 of an H100 holds the operands; twice the batch would not fit it."""
+    for item in advise("bf16[B, D] * bf16[D, F]", on="h100", over="l2", B=64, D=4096, F=5500):
+        assert item.after.footprint is None or item.after.footprint.fits is not False

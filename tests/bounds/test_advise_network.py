@@ -34,7 +34,8 @@ def test_every_line_is_a_fresh_answer_and_a_gain(text: str, options: dict[str, A
     for item in found:
         again = item.after.question
         fresh = bound(
-            again.text, on=again.machine, mesh=dict(again.mesh), plan=again.plan, algorithm=again.algorithm,
+            again.text, on=again.machine, mesh=dict(again.conventions.mesh), plan=again.conventions.plan,
+            algorithm=again.conventions.algorithm,
             sizes=dict(again.sizes),
         )  # fmt: skip
         assert fresh.lower == item.after.lower

@@ -18,24 +18,19 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer
-from roofline.bounds.advise_network import ON_THE_NETWORK
 from roofline.bounds.bound import Bound
+from roofline.bounds.proposals import Proposal, helpful, standing_of
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import multiple_of
-from roofline.bounds.variants import Idea, Operand, operands, parsed_sizes, resize, retype
-from roofline.errors import HardwareError, InputError, UntimedError
+from roofline.bounds.variants import Operand, operands, parsed_sizes, resize, retype, set_options
+from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.rate import figure_value, main_level
 from roofline.notation import program
+from roofline.notation.structure import Step
 from roofline.quantity import format_amount, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
 from roofline.sizes import LARGEST
-
-#: The least gain worth a line.
-LEAST_GAIN = 1.005
-
-#: Chips another one is compared with when no others are named.
-OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
 
 #: Said of a peak that is compared with one of which only a share is reached.
 WHOLE = "its reachable share unknown"
@@ -146,25 +141,14 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     if answer.incomplete or answer.question.raw.get("intensity") is not None:
         return AdviceList(answer)
     asked: Question = answer.question
-    ideas = [idea for adviser in ADVISERS.get(answer.kind or "", ()) for idea in adviser(asked, answer)]
+    ideas = [idea for adviser in _advisers(answer.kind) for idea in adviser(asked, answer)]
     ideas += _chips(asked, answer, chips)
-    found = [advice for idea in ideas if (advice := _try(idea, answer)) is not None]
-    return AdviceList(answer, sorted(found, key=lambda a: -a.gain))
+    kept = helpful(ideas, answer, standing_of)
+    found = [Advice(k.proposal.change, k.reason, answer, k.after, k.gain, k.proposal.more) for k in kept]
+    return AdviceList(answer, found)
 
 
-def _try(idea: Idea, before: Bound) -> Advice | None:
-    try:
-        after = idea.question.answer()
-    except (InputError, UntimedError):
-        return None
-    gain = before.lower / after.lower * idea.more
-    if gain < LEAST_GAIN or len(after.incomplete) > len(before.incomplete):
-        return None
-    then = f"then {after.kind}" if after.kind != before.kind else f"still {after.kind}"
-    return Advice(idea.change, f"{idea.reason}: {then}", before, after, gain, idea.more)
-
-
-def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Store weights, activations or KV in fewer bits; one role at a time, then all of them."""
     if asked.raw:
         return
@@ -189,7 +173,7 @@ def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Idea]:
                 yield from _retyped(asked, formats, f"{name} operands", everything, intermediates=name)
 
 
-def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Compute in a narrower format with a higher peak, or in fp32 where a chip does narrow floats more slowly."""
     if asked.raw:
         return
@@ -204,17 +188,19 @@ def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Idea]:
             reason = f"a higher peak, {WHOLE}" if whole else "a higher peak"
             yield from _retyped(plain, formats, f"{name} arithmetic", reason, intermediates=name)
     if "tf32" in known and {o.dtype for o in inputs} == {"fp32"} and asked.conventions.compute is None:
-        yield Idea("tf32 arithmetic", "fp32 stored, 10 bits of fraction multiplied", asked.vary(compute="tf32"))
+        yield Proposal("tf32 arithmetic", "fp32 stored, 10 bits of fraction multiplied", asked.vary(compute="tf32"))
     stored = [dtypes.get(o.dtype) for o in inputs]
     if (
         "fp32" in known
         and asked.conventions.compute is None
         and any(f.family == "float" and f.bits == 16 for f in stored)
     ):
-        yield Idea("fp32 arithmetic", "wider, over the same bytes, and faster on this chip", asked.vary(compute="fp32"))
+        yield Proposal(
+            "fp32 arithmetic", "wider, over the same bytes, and faster on this chip", asked.vary(compute="fp32")
+        )
     read = {dtypes.arithmetic_name(o.dtype) for o in inputs}
     if len(read) == 1 and asked.conventions.compute is None and (summed := f"{min(read)}_acc16") in known:
-        yield Idea(f"{summed} arithmetic", "sums in fp16, not in fp32", asked.vary(compute=summed))
+        yield Proposal(f"{summed} arithmetic", "sums in fp16, not in fp32", asked.vary(compute=summed))
 
 
 def _narrowable(asked: Question) -> list[Operand]:
@@ -227,15 +213,15 @@ def _narrowable(asked: Question) -> list[Operand]:
 
 def _retyped(
     asked: Question, formats: dict[int, str], change: str, reason: str, intermediates: str | None = None
-) -> Iterator[Idea]:
+) -> Iterator[Proposal[Bound]]:
     try:
         if formats:
-            yield Idea(change, reason, retype(asked, formats, intermediates=intermediates))
+            yield Proposal(change, reason, retype(asked, formats, intermediates=intermediates))
     except InputError:
         return
 
 
-def _larger_batch(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _larger_batch(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Grow a size that the weights do not carry to where computing takes as long as loading."""
     if asked.raw:
         return
@@ -248,7 +234,7 @@ def _larger_batch(asked: Question, answer: Bound) -> Iterator[Idea]:
         if wanted is not None:
             name = label if not label.startswith("#") else f"the size {now}"
             more = f"{wanted / now:.3g} times the work"
-            yield Idea(f"{name} = {wanted}", more, resize(asked, label, wanted), wanted / now)
+            yield Proposal(f"{name} = {wanted}", more, resize(asked, label, wanted), wanted / now)
 
 
 def _batch_labels(asked: Question) -> list[str]:
@@ -285,38 +271,40 @@ def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
     return high * each
 
 
-def _fusion(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _fusion(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Run elementwise operations inside the kernel that made their operand."""
     if len(answer.ops) > 1 and asked.conventions.policy == "each-op":
-        yield Idea("fuse elementwise operations", "intermediates stay on the chip", asked.vary(policy="fused"))
+        yield Proposal("fuse elementwise operations", "intermediates stay on the chip", asked.vary(policy="fused"))
 
 
-def _unfused_attention(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _unfused_attention(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Keep attention scores on the chip."""
-    if "unfused" in asked.text:
-        kept = asked.text.replace(", unfused", "")
-        yield Idea("fused attention", "scores and probabilities stay on the chip", asked.vary(text=kept))
+    if any(step.options.get("unfused") for step in _attention(asked)):
+        reason = "scores and probabilities stay on the chip"
+        yield Proposal("fused attention", reason, set_options(asked, "attention", unfused=False))
 
 
-def _causal(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _causal(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Attend only backwards, where the model allows it."""
+    if any(not step.options.get("causal") for step in _attention(asked)):
+        changed = set_options(asked, "attention", causal=True, full=False)
+        yield Proposal("causal attention", "about half the pairs", changed)
+
+
+def _attention(asked: Question) -> list[Step]:
     steps = program(asked.text, asked.conventions.compute).steps if asked.text else ()
-    if len(steps) == 1 and steps[0].function == "attention" and not steps[0].options.get("causal"):
-        text = asked.text.rstrip()
-        kept = text.replace(", full", "")
-        if kept.endswith(")"):
-            yield Idea("causal attention", "about half the pairs", asked.vary(text=f"{kept[:-1]}, causal)"))
+    return [step for step in steps if step.function == "attention"]
 
 
-def _larger_tiles(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _larger_tiles(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Load operands less often."""
     if asked.conventions.policy == "tiled" and asked.conventions.tile is not None:
         bm, bn, bk = asked.conventions.tile
         twice = (bm * 2, bn * 2, bk)
-        yield Idea(f"tiles of {bm * 2} x {bn * 2}", "operands are loaded half as often", asked.vary(tile=twice))
+        yield Proposal(f"tiles of {bm * 2} x {bn * 2}", "operands are loaded half as often", asked.vary(tile=twice))
 
 
-def _faster_level(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _faster_level(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Keep the operands in a memory level that holds them and is faster."""
     if answer.footprint is None or asked.conventions.policy == "tiled":
         return
@@ -326,27 +314,27 @@ def _faster_level(asked: Question, answer: Bound) -> Iterator[Idea]:
         if memory.capacity.value >= answer.footprint.total and memory.name != answer.footprint.level:
             reason = f"{memory.name} holds all {format_quantity(answer.footprint.total, 'B')}"
             machine = with_choices(asked.machine, over=memory.name)
-            yield Idea(f"operands in {memory.name}", reason, asked.vary(machine=machine))
+            yield Proposal(f"operands in {memory.name}", reason, asked.vary(machine=machine))
 
 
-def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """A platform with twice the bandwidth at the level that binds."""
     name = answer.bound_by
     memory = next((m for m in asked.machine.memories if m.name == name and m.bandwidth), None)
     if memory is not None and memory.bandwidth is not None:
         machine = override(asked.machine, {name: memory.bandwidth.value * 2})
         word = "memory" if name == main_level(asked.machine).name else name
-        yield Idea(f"{word} at twice the bandwidth", "a steeper roof", asked.vary(machine=machine))
+        yield Proposal(f"{word} at twice the bandwidth", "a steeper roof", asked.vary(machine=machine))
 
 
-def _higher_peak(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _higher_peak(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """A platform with twice the peak on the unit that binds."""
     use = next(u for u in answer.uses if u.resource == answer.bound_by)
     machine = override(asked.machine, {f"{use.resource}.{use.dtype}": figure_value(asked.machine, use.rate) * 2})
-    yield Idea(f"twice the {use.dtype} peak", "a higher roof", asked.vary(machine=machine))
+    yield Proposal(f"twice the {use.dtype} peak", "a higher roof", asked.vary(machine=machine))
 
 
-def _fewer_flops(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _fewer_flops(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Half the arithmetic over the same bytes: pruning, low rank, a cheaper algorithm."""
     uses = [u for u in answer.uses if u.quantity == "flops"]
     if len(uses) == 1:
@@ -357,17 +345,17 @@ def _fewer_flops(asked: Question, answer: Bound) -> Iterator[Idea]:
             "unit": uses[0].place,
         }
         reason = "pruning, low rank or a cheaper algorithm over the same bytes"
-        yield Idea("half the FLOPs", reason, Question(machine=asked.machine, raw=raw, sizes=asked.sizes))
+        yield Proposal("half the FLOPs", reason, Question(machine=asked.machine, raw=raw, sizes=asked.sizes))
 
 
-def _matrix_unit(asked: Question, answer: Bound) -> Iterator[Idea]:
+def _matrix_unit(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Run on the matrix unit where the caller chose another."""
     if asked.machine.unit is not None:
         machine = with_choices(asked.machine, unit="auto")
-        yield Idea("the matrix unit", "a higher peak", asked.vary(machine=machine))
+        yield Proposal("the matrix unit", "a higher peak", asked.vary(machine=machine))
 
 
-def _chips(asked: Question, answer: Bound, names: Sequence[str]) -> Iterator[Idea]:
+def _chips(asked: Question, answer: Bound, names: Sequence[str]) -> Iterator[Proposal[Bound]]:
     """The same on another chip, with the same choice of unit, level and share of the figures."""
     here = asked.machine
     over = None if here.over == main_level(here).name else here.over
@@ -381,10 +369,10 @@ def _chips(asked: Question, answer: Bound, names: Sequence[str]) -> Iterator[Ide
             continue  # it has no such unit or level
         reached = any(unit.achievable for unit in machine.units)
         reason = "another chip" if reached or not here.use_achievable else f"another chip, {WHOLE}"
-        yield Idea(machine.name, reason, asked.vary(machine=machine))
+        yield Proposal(machine.name, reason, asked.vary(machine=machine))
 
 
-Adviser = Callable[[Question, Bound], Iterator[Idea]]
+Adviser = Callable[[Question, Bound], Iterator[Proposal[Bound]]]
 
 #: What to try, by what binds. The first two rows are the seeds' two lists of advice.
 ADVISERS: dict[str, tuple[Adviser, ...]] = {
@@ -397,7 +385,16 @@ ADVISERS: dict[str, tuple[Adviser, ...]] = {
         _faster_level,
         _more_bandwidth,
     ),
-    "network-bound": (*ON_THE_NETWORK, _narrower_storage, _larger_batch),
-    "latency-bound": (*ON_THE_NETWORK, _larger_batch),
+    "network-bound": (_narrower_storage, _larger_batch),
+    "latency-bound": (_larger_batch,),
     "compute-bound": (_faster_arithmetic, _causal, _fewer_flops, _matrix_unit, _higher_peak),
 }
+
+
+def _advisers(kind: str | None) -> Sequence[Adviser]:
+    """What to try where resources of this kind bind."""
+    if kind in ("network-bound", "latency-bound"):
+        from roofline.bounds.advise_network import ON_THE_NETWORK
+
+        return (*ON_THE_NETWORK, *ADVISERS[kind])
+    return ADVISERS.get(kind or "", ())

@@ -19,9 +19,10 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, Use
+from roofline.bounds.proposals import Proposal
 from roofline.bounds.question import Question
 from roofline.bounds.question_mesh import mesh_of
-from roofline.bounds.variants import Idea, reshard, retype_result
+from roofline.bounds.variants import reshard, retype_result
 from roofline.errors import InputError
 from roofline.hardware import override
 from roofline.hardware.axes import Mesh
@@ -36,7 +37,7 @@ _NARROWER = {64: ("fp32", "bf16"), 32: ("bf16", "fp8"), 16: ("fp8",)}
 _LIMITS = ("book", "book-levels")
 
 
-def layouts(asked: Question, answer: Bound) -> Iterator[Idea]:
+def layouts(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Shard another dimension over the axes that something is sent over."""
     for axis in _sent_over(answer):
         parsed = program(asked.text, asked.conventions.compute)
@@ -48,13 +49,13 @@ def layouts(asked: Question, answer: Bound) -> Iterator[Idea]:
                 yield from _attempt(f"{label} over {axis}", "another dimension is sharded", made)
 
 
-def other_plan(asked: Question, answer: Bound) -> Iterator[Idea]:
+def other_plan(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Take the best plan where another one was asked for."""
     if asked.conventions.plan is not None:
-        yield Idea("the best plan", "other collectives", asked.vary(plan=None))
+        yield Proposal("the best plan", "other collectives", asked.vary(plan=None))
 
 
-def other_algorithms(asked: Question, answer: Bound) -> Iterator[Idea]:
+def other_algorithms(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Send by another algorithm that the links can do."""
     from roofline.ops.collectives.cost import algorithms
 
@@ -70,10 +71,10 @@ def other_algorithms(asked: Question, answer: Bound) -> Iterator[Idea]:
         names.update(dict.fromkeys(n for n in found if n not in _LIMITS and (closed or n != "two-way ring")))
     for name in names:
         if {name} != taken:
-            yield Idea(f"algorithm {name}", "collectives go another way", asked.vary(algorithm=name))
+            yield Proposal(f"algorithm {name}", "collectives go another way", asked.vary(algorithm=name))
 
 
-def narrower_result(asked: Question, answer: Bound) -> Iterator[Idea]:
+def narrower_result(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Send the result in fewer bits."""
     last = program(asked.text, asked.conventions.compute).steps[-1].output if asked.text else None
     sent = {t.ident for part in answer.ops if part.op.kind == "collective" for t in part.op.writes}
@@ -83,7 +84,7 @@ def narrower_result(asked: Question, answer: Bound) -> Iterator[Idea]:
         yield from _attempt(f"{name} result", "fewer bytes on the links", partial(retype_result, asked, name))
 
 
-def other_sizes(asked: Question, answer: Bound) -> Iterator[Idea]:
+def other_sizes(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Half or twice the chips along the axes that something is sent over."""
     mesh = mesh_of(asked).mesh
     if mesh is None:
@@ -95,7 +96,7 @@ def other_sizes(asked: Question, answer: Bound) -> Iterator[Idea]:
             yield from _attempt(f"{axis} = {n}", f"{word} chips", partial(_resized, asked, mesh, axis, n))
 
 
-def faster_links(asked: Question, answer: Bound) -> Iterator[Idea]:
+def faster_links(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Links of twice the bandwidth, or half the latency where that is what takes the time."""
     use = max((u for u in answer.uses if u.resource == answer.bound_by), key=lambda u: u.time)
     link = _link_of(asked, use)
@@ -104,14 +105,14 @@ def faster_links(asked: Question, answer: Bound) -> Iterator[Idea]:
     found = find_link(asked.machine, link)
     if use.quantity == "wire" and found is not None and found.bandwidth is not None:
         machine = override(asked.machine, {link: found.bandwidth.value * 2})
-        yield Idea(f"{link} at twice the bandwidth", "faster links", asked.vary(machine=machine))
+        yield Proposal(f"{link} at twice the bandwidth", "faster links", asked.vary(machine=machine))
     if use.quantity == "hops" and found is not None and found.latency is not None:
         machine = override(asked.machine, {f"{link}.latency": found.latency.value / 2})
-        yield Idea(f"{link} at half the latency", "shorter hops", asked.vary(machine=machine))
+        yield Proposal(f"{link} at half the latency", "shorter hops", asked.vary(machine=machine))
 
 
 #: What to try, in this order; what helps is sorted by gain.
-ON_THE_NETWORK: tuple[Callable[[Question, Bound], Iterator[Idea]], ...] = (
+ON_THE_NETWORK: tuple[Callable[[Question, Bound], Iterator[Proposal[Bound]]], ...] = (
     layouts,
     other_plan,
     other_algorithms,
@@ -121,10 +122,10 @@ ON_THE_NETWORK: tuple[Callable[[Question, Bound], Iterator[Idea]], ...] = (
 )
 
 
-def _attempt(change: str, reason: str, make: Callable[[], Question]) -> Iterator[Idea]:
+def _attempt(change: str, reason: str, make: Callable[[], Question]) -> Iterator[Proposal[Bound]]:
     """A change that the notation or the network refuses is no idea."""
     try:
-        yield Idea(change, reason, make())
+        yield Proposal(change, reason, make())
     except InputError:
         return
 

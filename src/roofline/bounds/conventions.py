@@ -15,9 +15,9 @@ roofline.errors.InputError: overlap 2 is not a fraction; 0 is no overlap, 1 is a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline.bounds.traffic import POLICIES, Tile, check_policy
 from roofline.errors import InputError
@@ -28,8 +28,7 @@ from roofline.sizes import check
 from roofline.statements import Assumption
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """How a convention is set: what it means, which values it takes, how it stands on a command line.
 
     ``group`` is where its option stands (``work``, ``network``, ``mesh`` or ``estimate``), ``form`` what the text of
@@ -250,7 +249,7 @@ def taken_from(options: dict[str, Any], policy: str = "each-op") -> Conventions:
 def settings() -> dict[str, Setting]:
     """How each convention is set, by its name."""
     defaults = {name: getattr(DEFAULT, name) for name in NAMES}
-    return {each.name: replace(each.metadata["setting"], default=defaults[each.name]) for each in fields(Conventions)}
+    return {each.name: each.metadata["setting"]._replace(default=defaults[each.name]) for each in fields(Conventions)}
 
 
 def table() -> str:

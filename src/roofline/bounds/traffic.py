@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from roofline.errors import InputError, suggest
 from roofline.ops import tiled_traffic
@@ -142,8 +142,7 @@ def _kept(keep: Callable[[Sequence[Op]], Keep]) -> Callable[[Sequence[Op], Tile 
     return loads
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """A byte policy: what it says of itself, and the bytes that operations move under it."""
 
     text: str

@@ -22,16 +22,6 @@ from roofline.notation.structure import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Idea:
-    """A change to try: the question with it made, why it might help, and how much more work it does."""
-
-    change: str
-    reason: str
-    question: Question
-    more: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class Operand:
     """One input of an expression: its position among the distinct inputs, what it is, how it is stored."""
 
@@ -92,6 +82,26 @@ def retype_result(asked: Question, name: str) -> Question:
     *first, last = parsed.steps
     changed = replace(last, output=_stored_as(last.output, dtypes.get(name).name))
     return asked.vary(text=canonical(replace(parsed, steps=(*first, changed))))
+
+
+def set_options(asked: Question, function: str, **options: bool) -> Question:
+    """Set flags of every call of a function; one that is False is taken away.
+
+    >>> from roofline.bounds.api import question
+    >>> line = "attention(bf16[8,32,64,128], bf16[8,32,64,128], bf16[8,32,64,128],unfused) on h100"
+    >>> set_options(question(line), "attention", unfused=False, causal=True).text.partition("],")[2]
+    ' bf16[8, 32, 64, 128], bf16[8, 32, 64, 128], causal) -> bf16[8, 32, 64, 128] on h100'
+    """
+    parsed = program(asked.text, asked.conventions.compute)
+    steps = tuple(
+        replace(
+            step, options={name: value for name, value in {**step.options, **options}.items() if value is not False}
+        )
+        if step.function == function
+        else step
+        for step in parsed.steps
+    )
+    return asked.vary(text=canonical(replace(parsed, steps=steps)))
 
 
 def reshard(asked: Question, axis: str, label: str | None) -> Question:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.bounds.advise import LEAST_GAIN
 from roofline.bounds.bound import Bound
-from roofline.errors import InputError, RooflineError
+from roofline.bounds.proposals import OTHER_CHIPS, Proposal, helpful, standing_of
+from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import figure_value
 from roofline.models.blocks.attention import Attention
@@ -31,27 +31,26 @@ from roofline.models.serving import serve_bound
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, paragraph
 
-#: Chips another one is compared with when no others are named.
-OTHER_CHIPS = ("h100", "h200", "b200", "mi300x", "v5p", "v6e")
-
 #: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
 NARROWER = {32: ("bf16", "fp8", "int4"), 16: ("fp8", "int4"), 8: ("int4",)}
 NARROWER_KV = {32: ("bf16", "fp8"), 16: ("fp8",), 8: ("int4",)}
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change to try: what it is, why it may help, the model and arguments with it made.
+@dataclass(frozen=True, slots=True, eq=False)
+class StepQuestion:
+    """A step of serving as a question: the arguments of :func:`roofline.models.serve_bound`."""
 
-    ``more`` is how many times the tokens the changed step makes, ``chips`` how many times the chips it takes.
-    """
-
-    change: str
-    reason: str
     model: Model
+    phase: str
     arguments: Mapping[str, Any]
-    more: float = 1.0
-    chips: float = 1.0
+
+    def answer(self) -> Bound:
+        """Price the step."""
+        return serve_bound(self.model, self.phase, **self.arguments)
+
+    def vary(self, **arguments: Any) -> StepQuestion:
+        """The step with other arguments."""
+        return replace(self, arguments={**self.arguments, **arguments})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,38 +98,19 @@ def advise_step(
     before = serve_bound(described, phase, **arguments)
     if not isinstance(before.bound_by, str):
         raise InputError("advice needs plain numbers", hint="give every size one value")
-    asked = Change("", "", described, arguments)
-    changes = [change for adviser in ADVISERS for change in adviser(asked, phase, before)]
-    changes += _others(asked, chips)
-    return ranked(changes, before, lambda made: serve_bound(made.model, phase, **made.arguments), phase)
-
-
-def ranked(
-    changes: Sequence[Change], before: Bound, ask: Callable[[Change], Bound], phase: str
-) -> tuple[StepAdvice, ...]:
-    """Ask each changed question; keep those that help, with the largest gain first.
-
-    One that cannot be answered, whose answer is less complete, or that no longer fits where it did is left out.
-    """
+    asked = StepQuestion(described, phase, arguments)
+    proposals = [proposal for adviser in ADVISERS for proposal in adviser(asked, before)]
     found = []
-    for made in changes:
-        try:
-            after = ask(made)
-        except RooflineError:
-            continue
-        gain = float(before.lower / after.lower) * made.more
-        fitted = before.footprint is None or before.footprint.fits is not False
-        fits = after.footprint is None or after.footprint.fits is not False
-        if gain < LEAST_GAIN or len(after.incomplete) > len(before.incomplete) or (fitted and not fits):
-            continue
-        then = f"then {after.kind}" if after.kind != before.kind else f"still {after.kind}"
+    for each in helpful([*proposals, *_others(asked, chips)], before, standing_of):
+        change, changed = each.proposal, each.proposal.question
+        assert isinstance(changed, StepQuestion)
         found.append(
             StepAdvice(
-                made.change, f"{made.reason}: {then}", phase, made.model, made.arguments, before, after, gain,
-                made.more, made.chips,
+                change.change, each.reason, phase, changed.model, changed.arguments, before, each.after, each.gain,
+                change.more, change.chips,
             )
         )  # fmt: skip
-    return tuple(sorted(found, key=lambda each: -each.gain))
+    return tuple(found)
 
 
 def advice_sections(found: Sequence[StepAdvice], most: int = 12) -> tuple[Section, ...]:
@@ -169,11 +149,13 @@ def _widest(before: Bound, role: str) -> int:
     return max(bits, default=0)
 
 
-def _with(asked: Change, change: str, reason: str, *, more: float = 1.0, chips: float = 1.0, **new: Any) -> Change:
-    return Change(change, reason, asked.model, {**asked.arguments, **new}, more, chips)
+def _with(
+    asked: StepQuestion, change: str, reason: str, *, more: float = 1.0, chips: float = 1.0, **new: Any
+) -> Proposal[Bound]:
+    return Proposal(change, reason, asked.vary(**new), more, chips)
 
 
-def _weights(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _weights(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Store the matrices in fewer bits; the arithmetic stays what it is."""
     compute = asked.arguments.get("compute") or _arithmetic(before)
     for name in NARROWER.get(_widest(before, "weight"), ()):
@@ -181,13 +163,13 @@ def _weights(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
         yield _with(asked, f"{name} weights", reason, weights=name, compute=compute)
 
 
-def _kv(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Store keys and values in fewer bits."""
     for name in NARROWER_KV.get(_widest(before, "kv"), ()):
         yield _with(asked, f"{name} keys and values", f"they are {_share(before, 'kv'):.0%} of the bytes", kv=name)
 
 
-def _narrow_arithmetic(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _narrow_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Multiply in a narrower format with a higher peak, where arithmetic binds."""
     if before.kind != "compute-bound":
         return
@@ -211,10 +193,10 @@ def _arithmetic(before: Bound) -> str | None:
     return max(flops, key=lambda name: flops[name]) if flops else None
 
 
-def _batch(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _batch(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """More sequences at once: the weights serve them all."""
     now, needed = asked.arguments.get("batch", 1), before.footprint
-    if phase == "mixed" or needed is None:
+    if asked.phase == "mixed" or needed is None:
         return
     yield _with(asked, f"batch {now * 2}", "twice the tokens a step", more=2, batch=now * 2)
     each = (float(needed.total) - float(needed.parts["weights"])) / now
@@ -224,7 +206,7 @@ def _batch(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
             yield _with(asked, f"batch {most}", "about as many as fit", more=most / now, batch=most)
 
 
-def _fewer_layers(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _fewer_layers(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Half the layers, for half of everything."""
     count = len(asked.model.layers)
     if count >= 2:
@@ -233,23 +215,23 @@ def _fewer_layers(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
         order = sorted(range(count), key=lambda number: (kinds[asked.model.layers[number]], number))
         model = replace(asked.model, layers=tuple(asked.model.layers[number] for number in sorted(order[::2])))
         reason = "a model distilled to half its depth has half the arithmetic and the bytes"
-        yield Change(f"{len(model.layers)} layers in place of {count}", reason, model, asked.arguments)
+        yield Proposal(f"{len(model.layers)} layers in place of {count}", reason, replace(asked, model=model))
 
 
-def _less_to_see(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _less_to_see(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """A shorter context; a prompt of which half is cached already."""
-    if phase in ("decode", "mixed"):
+    if asked.phase in ("decode", "mixed"):
         context = asked.arguments["context"]
         if context >= 2:
             reason = f"keys and values are {_share(before, 'kv'):.0%} of the bytes"
             yield _with(asked, f"a context of {context // 2}", reason, context=context // 2)
-    if phase == "prefill" and not asked.arguments.get("past") and asked.arguments["prompt"] >= 2:
+    if asked.phase == "prefill" and not asked.arguments.get("past") and asked.arguments["prompt"] >= 2:
         half = asked.arguments["prompt"] // 2
         rest = asked.arguments["prompt"] - half
         yield _with(asked, "half of the prompt cached", "a shared prefix is not run again", prompt=rest, past=half)
 
 
-def _counted(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _counted(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Undo what costs more than it must: masked pairs, logits nobody needs, scores and intermediates in memory."""
     if asked.arguments.get("count") == "full":
         yield _with(asked, "skip masked pairs", "about half of attention's arithmetic", count="causal")
@@ -261,7 +243,7 @@ def _counted(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
         yield _with(asked, "fuse elementwise operations", "their operands stay on the chip", policy="fused")
 
 
-def _fewer_heads(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _fewer_heads(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Let more query heads share keys and values."""
     ways = asked.arguments.get("tensor", 1)
 
@@ -277,10 +259,10 @@ def _fewer_heads(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
     if changed != asked.model.layers:
         model = replace(asked.model, layers=changed)
         reason = "fewer keys and values to make, keep and read; it has to be trained so"
-        yield Change("half the heads of keys and values", reason, model, asked.arguments)
+        yield Proposal("half the heads of keys and values", reason, replace(asked, model=model))
 
 
-def _machine(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _machine(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Twice the figure that binds, whatever it is."""
     given = dict(asked.arguments.get("set") or {})
     use = next(use for use in before.uses if use.resource == before.bound_by)
@@ -295,7 +277,7 @@ def _machine(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
         yield _with(asked, f"twice the {use.resource} bandwidth", "a steeper roof", set=twice)
 
 
-def _ways(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
+def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Split the model over twice the chips: those of another copy, or twice as many."""
     on, ways = asked.arguments.get("on"), Parallelism.on(before.machine, **take_layout_options(dict(asked.arguments)))
     if not isinstance(on, str) or ways.pipeline * ways.context > 1:
@@ -314,7 +296,7 @@ def _ways(asked: Change, phase: str, before: Bound) -> Iterator[Change]:
     )
 
 
-def _others(asked: Change, names: Sequence[str]) -> Iterator[Change]:
+def _others(asked: StepQuestion, names: Sequence[str]) -> Iterator[Proposal[Bound]]:
     """The same on another chip, or a pool of as many."""
     from roofline.hardware import chip
     from roofline.models.parallelism.layout import pool
@@ -331,11 +313,11 @@ def _others(asked: Change, names: Sequence[str]) -> Iterator[Change]:
             yield _with(asked, other.name, "another chip", on=on)
 
 
-Adviser = Callable[[Change, str, Bound], Iterator[Change]]
+Adviser = Callable[[StepQuestion, Bound], Iterator[Proposal[Bound]]]
 
 #: What to try.
 ADVISERS: tuple[Adviser, ...] = (
     _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers, _machine, _ways,
 )  # fmt: skip
 
-__all__ = ["ADVISERS", "OTHER_CHIPS", "Change", "StepAdvice", "advise_step", "ranked"]
+__all__ = ["ADVISERS", "StepAdvice", "StepQuestion", "advise_step"]

@@ -16,15 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.bounds.advise import LEAST_GAIN, OTHER_CHIPS
-from roofline.errors import RooflineError
+from roofline.bounds.proposals import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.hardware.rate import choose_unit
 from roofline.models.parallelism.stages import SCHEDULES
 from roofline.models.training_answer import Training
 from roofline.models.training_limits import again
 from roofline.models.training_operations import POLICIES
 from roofline.quantity import format_quantity
-from roofline.sizes import is_array, is_symbol, product
+from roofline.sizes import is_array, is_symbol, maximum, product
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,21 +73,35 @@ def advise(found: Training) -> tuple[TrainingAdvice, ...]:
     if is_array(found.lower) or is_symbol(found.lower):
         return ()
     found = replace(found, measured=None)
-    tried = [line for change, arguments in _ideas(found) if (line := _try(found, change, arguments)) is not None]
-    return tuple(sorted(tried, key=lambda line: (not line.fits, -line.gain, line.after.memory.total)))
+    return tuple(
+        TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
+        for kept in helpful(_proposals(found), found, _standing)
+        if isinstance(kept.proposal.question, ChangedStep)
+    )
 
 
-def _try(found: Training, change: str, arguments: dict[str, Any]) -> TrainingAdvice | None:
-    asked = {"microbatches": found.asked["microbatches"], **arguments}
-    try:
-        line = TrainingAdvice(change, arguments, found, again(found, **asked))
-    except RooflineError:
-        return None
-    worse = found.memory.fits is not False and line.after.memory.fits is False
-    gaps = len(line.after.bound.incomplete) > len(found.bound.incomplete)
-    if worse or gaps or (line.gain < LEAST_GAIN and not line.fits):
-        return None
-    return line
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangedStep:
+    """A training step asked anew with something changed."""
+
+    found: Training
+    changes: dict[str, Any]
+
+    def answer(self) -> Training:
+        """Work the changed step out; a number of microbatches that was not given follows the change."""
+        return again(self.found, **{"microbatches": self.found.asked["microbatches"], **self.changes})
+
+
+def _proposals(found: Training) -> Iterator[Proposal[Training]]:
+    for change, changes in _ideas(found):
+        yield Proposal(change, "", ChangedStep(found, changes))
+
+
+def _standing(found: Training) -> Standing:
+    """A step is compared by its time for a token and chip, which is never below its floor."""
+    time = maximum(found.time, found.lower) * found.chips / found.batch_tokens
+    memory = float(found.memory.total)
+    return Standing(float(time), found.memory.fits, len(found.bound.incomplete), found.bound.kind, memory)
 
 
 def _formats(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
