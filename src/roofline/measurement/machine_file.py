@@ -36,22 +36,29 @@ def processor_chip(key: str, measured: Measurement, threads: int, memory_bytes: 
     """Write the chip of a processor on a number of threads."""
     told = measured.conditions
     yield f"[chip.{key}]"
-    yield f"name = {text_toml(f'{told.processor}, {threads_text(threads)}, as measured')}"
+    yield f"name = {toml_value(f'{told.processor}, {threads_text(threads)}, as measured')}"
     yield f"cores = {threads}"
-    yield f"notes = {texts_toml([f'measured {told.date}', *measured.warnings()[:4]])}"
+    yield f"notes = {toml_value([f'measured {told.date}', *measured.warnings()[:4]])}"
     yield ""
     for unit, name in (("vector", "register"), ("amx", "tile")):
         yield from _unit(key, unit, name, measured, threads)
-    levels = measured.levels(threads)
-    for number, level in enumerate(reversed(levels)):
+    yield from _levels_toml(key, measured, threads, memory_bytes)
+
+
+def _levels_toml(
+    key: str, measured: Measurement, threads: int, memory_bytes: float | None = None, sourced: bool = True
+) -> Iterator[str]:
+    """Write the memory levels, the main memory with its curve first; ``sourced`` says where capacities are from."""
+    for number, level in enumerate(reversed(measured.levels(threads))):
         yield f"[[chip.{key}.memory]]"
-        yield f"level = {text_toml(level.name)}"
+        yield f"level = {toml_value(level.name)}"
         source = _source_of_level(measured, level, threads)
-        yield f"bandwidth = {figure_toml(level.bandwidth, source, told.date)}"
+        yield f"bandwidth = {figure_toml(level.bandwidth, source, measured.conditions.date)}"
         capacity = memory_bytes if level.capacity is None else level.capacity
         if capacity is not None:
             said = "as the system reports it" if level.capacity is None else "the largest working set that keeps it"
-            yield f'capacity = {{ value = {capacity:.0f}, source = {text_toml(said)}, basis = "measured" }}'
+            where = f"source = {toml_value(said)}, " if sourced else ""
+            yield f'capacity = {{ value = {capacity:.0f}, {where}basis = "measured" }}'
         if number == 0:
             pairs = ", ".join(f"[{size:.0f}, {value:.4g}]" for size, value in measured.best_curve(threads))
             yield f"curve = [{pairs}]"
@@ -75,7 +82,7 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
             share = min(1.0, library.value / ceiling.value)
             figure = figure_toml(share, library.kernel, measured.conditions.date, spread(library.summary))
             yield f"achievable.{dtype} = {figure}"
-    yield f"irregular = {texts_toml(list(peaks))}"
+    yield f"irregular = {toml_value(list(peaks))}"
     yield ""
 
 
@@ -86,10 +93,10 @@ def device_chip(measured: Measurement) -> Iterator[str]:
     told = measured.conditions
     known = chip_of_device(told.processor)
     yield f"[chip.{DEVICE}]"
-    yield f"name = {text_toml(f'{told.processor}, as measured')}"
-    yield f"notes = {texts_toml([f'measured {told.date}', *measured.warnings()[:4]])}"
+    yield f"name = {toml_value(f'{told.processor}, as measured')}"
+    yield f"notes = {toml_value([f'measured {told.date}', *measured.warnings()[:4]])}"
     if known is not None:
-        yield f"inherits = {text_toml(known)}"
+        yield f"inherits = {toml_value(known)}"
         yield ""
         yield from _fractions(measured, shipped_chip(known))
     else:
@@ -113,7 +120,7 @@ def _fractions(measured: Measurement, sheet: Machine) -> Iterator[str]:
     if levels and main.bandwidth is not None:
         share = min(1.0, levels[-1].bandwidth / main.bandwidth.value)
         yield f"[[chip.{DEVICE}.memory]]"
-        yield f"level = {text_toml(main.name)}"
+        yield f"level = {toml_value(main.name)}"
         yield f"achievable = {figure_toml(share, _source_of_level(measured, levels[-1], 1), date)}"
         yield ""
 
@@ -125,19 +132,9 @@ def _plain_device(measured: Measurement) -> Iterator[str]:
         yield f"[chip.{DEVICE}.unit.matrix]"
         for ceiling in products:
             yield f"peak.{ceiling.dtype} = {ceiling_toml(ceiling, date)}"
-        yield f"irregular = {texts_toml([ceiling.dtype for ceiling in products])}"
+        yield f"irregular = {toml_value([ceiling.dtype for ceiling in products])}"
         yield ""
-    levels = measured.levels(1)
-    for number, level in enumerate(reversed(levels)):
-        yield f"[[chip.{DEVICE}.memory]]"
-        yield f"level = {text_toml(level.name)}"
-        yield f"bandwidth = {figure_toml(level.bandwidth, _source_of_level(measured, level, 1), date)}"
-        if level.capacity is not None:
-            yield f'capacity = {{ value = {level.capacity:.0f}, basis = "measured" }}'
-        if number == 0:
-            pairs = ", ".join(f"[{size:.0f}, {value:.4g}]" for size, value in measured.best_curve(1))
-            yield f"curve = [{pairs}]"
-        yield ""
+    yield from _levels_toml(DEVICE, measured, 1, sourced=False)
     host = measured.ceiling(HOST_LINK)
     if host is not None:
         yield f"[[chip.{DEVICE}.memory]]"
@@ -158,6 +155,12 @@ def _source_of_level(measured: Measurement, level: Level, threads: int) -> str:
 _FIGURES = ("value", "low", "high", "samples", "clean")
 _POINT = ("bytes", *_FIGURES)
 _SHAPE = ("rows", "side", *_FIGURES)
+
+#: Conditions that every file states.
+_CONDITIONS = ("processor", "date", "cores", "seconds", "quick", "interrupted", "pinned", "device", "missing")
+
+#: How numbers are written, by the name of their field.
+_FORMS = {"load": ".2f", "others": ".4f", "ran": ".4f", "clean": ".4f", "working_set": ".0f", "clock": ".6g"}
 
 
 def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
@@ -258,85 +261,60 @@ def main_memory() -> float | None:
 
 
 def _record(measured: Measurement) -> Iterator[str]:
-    told = measured.conditions
     yield "[measurement]"
     yield f"version = {VERSION}"
-    for name in ("processor", "date"):
-        yield f"{name} = {text_toml(getattr(told, name))}"
-    yield f"cores = {told.cores}"
-    yield f"seconds = {told.seconds}"
-    for name in ("quick", "interrupted", "pinned", "device"):
-        yield f"{name} = {str(getattr(told, name)).lower()}"
-    if told.load is not None:
-        yield f"load = {told.load:.2f}"
-    if told.caches is not None:
-        yield f"caches = {told.caches}"
-    if told.others is not None:
-        yield f"others = {told.others:.4f}"
-    if told.ahead:
-        yield "ahead = true"
-    if told.ran is not None:
-        yield f"ran = {told.ran:.4f}"
-    yield f"contended = {str(measured.contended).lower()}"
-    yield f"clean = {measured.clean:.4f}"
-    yield f"missing = {texts_toml(told.missing)}"
-    yield f"warnings = {texts_toml(measured.warnings())}"
+    yield from _entries(measured.conditions, _CONDITIONS[:-1])
+    yield from _known_entries(measured.conditions, ("load", "caches", "others", "ahead", "ran"))
+    yield from _entries(measured, ("contended", "clean"))
+    yield f"missing = {toml_value(measured.conditions.missing)}"
+    yield f"warnings = {toml_value(measured.warnings())}"
     for ceiling in measured.ceilings:
         yield "\n[[measurement.ceiling]]"
-        yield f"name = {text_toml(ceiling.name)}"
-        yield f"unit = {text_toml(ceiling.unit)}"
-        yield f"kernel = {text_toml(ceiling.kernel)}"
-        yield f"threads = {ceiling.threads}"
-        if ceiling.dtype:
-            yield f"dtype = {text_toml(ceiling.dtype)}"
-        if ceiling.working_set is not None:
-            yield f"working_set = {ceiling.working_set:.0f}"
+        yield from _entries(ceiling, ("name", "unit", "kernel", "threads"))
+        yield from _known_entries(ceiling, ("dtype", "working_set"))
         yield f"figures = {numbers_toml(ceiling.summary)}"
-        if ceiling.summary.clock is not None:
-            yield f"clock = {ceiling.summary.clock:.6g}"
-        if ceiling.summary.doubts:
-            yield f"doubts = {texts_toml(ceiling.summary.doubts)}"
+        yield from _known_entries(ceiling.summary, ("clock", "doubts"))
     for curve in measured.curves:
         yield "\n[[measurement.curve]]"
-        yield f"name = {text_toml(curve.name)}"
-        yield f"kernel = {text_toml(curve.kernel)}"
-        yield f"threads = {curve.threads}"
-        yield f"columns = {texts_toml(_POINT)}"
-        rows = [f"  [{size:.0f}, {numbers_toml(summary)[1:-1]}]," for size, summary in curve.points]
-        yield "points = [\n" + "\n".join(rows) + "\n]"
-        doubted = [f"[{size:.0f}, {text_toml(doubt)}]" for size, summary in curve.points for doubt in summary.doubts]
-        if doubted:
-            yield f"doubts = [{', '.join(doubted)}]"
+        yield from _entries(curve, ("name", "kernel", "threads"))
+        rows = [f"{size:.0f}, {numbers_toml(summary)[1:-1]}" for size, summary in curve.points]
+        doubts = [f"[{size:.0f}, {toml_value(doubt)}]" for size, summary in curve.points for doubt in summary.doubts]
+        yield from _points_toml(_POINT, rows, doubts)
     for table in measured.shapes:
         yield "\n[[measurement.shapes]]"
-        for name in ("name", "dtype", "kernel"):
-            yield f"{name} = {text_toml(getattr(table, name))}"
-        yield f"threads = {table.threads}"
-        yield f"columns = {texts_toml(_SHAPE)}"
-        entries = [f"  [{rows:.6g}, {side:.6g}, {numbers_toml(s)[1:-1]}]," for rows, side, s in table.points]
-        yield "points = [\n" + "\n".join(entries) + "\n]"
-        unsure = [f"[{place}, {text_toml(said)}]" for place, (*_, s) in enumerate(table.points) for said in s.doubts]
-        if unsure:
-            yield f"doubts = [{', '.join(unsure)}]"
+        yield from _entries(table, ("name", "dtype", "kernel", "threads"))
+        rows = [f"{rows:.6g}, {side:.6g}, {numbers_toml(summary)[1:-1]}" for rows, side, summary in table.points]
+        doubts = [
+            f"[{n}, {toml_value(doubt)}]" for n, (*_, summary) in enumerate(table.points) for doubt in summary.doubts
+        ]
+        yield from _points_toml(_SHAPE, rows, doubts)
+
+
+def _entries(value: Any, names: Sequence[str]) -> Iterator[str]:
+    """Write fields of a value under their names."""
+    for name in names:
+        yield f"{name} = {toml_value(getattr(value, name), _FORMS.get(name, ''))}"
+
+
+def _known_entries(value: Any, names: Sequence[str]) -> Iterator[str]:
+    """Write those fields of a value that say something."""
+    fields = {name: getattr(value, name) for name in names}
+    yield from _entries(
+        value, [name for name, field in fields.items() if field not in (None, "", ()) and field is not False]
+    )
+
+
+def _points_toml(columns: Sequence[str], rows: Sequence[str], doubts: Sequence[str]) -> Iterator[str]:
+    yield f"columns = {toml_value(columns)}"
+    yield "points = [\n" + "\n".join(f"  [{row}]," for row in rows) + "\n]"
+    if doubts:
+        yield f"doubts = [{', '.join(doubts)}]"
 
 
 def _measurement(data: dict[str, Any]) -> Measurement:
-    told = Conditions(
-        processor=data["processor"],
-        date=str(data["date"]),
-        cores=data["cores"],
-        seconds=data["seconds"],
-        quick=data["quick"],
-        interrupted=data["interrupted"],
-        load=data.get("load"),
-        pinned=data["pinned"],
-        device=data.get("device", False),
-        caches=data.get("caches"),
-        others=data.get("others"),
-        ahead=data.get("ahead", False),
-        ran=data.get("ran"),
-        missing=tuple(data["missing"]),
-    )
+    stated = {name: data[name] for name in _CONDITIONS if name != "device"}
+    known = {name: data[name] for name in ("device", "load", "caches", "others", "ahead", "ran") if name in data}
+    told = Conditions(**stated | known | {"date": str(data["date"]), "missing": tuple(data["missing"])})
     ceilings = [
         Ceiling(
             one["name"], one["unit"], one["kernel"], one["threads"],
@@ -452,9 +430,9 @@ def ceiling_toml(ceiling: Ceiling, date: str) -> str:
 
 def figure_toml(value: float, source: str, date: str, note: str = "") -> str:
     """Write a measured figure as a table of TOML."""
-    said = f", note = {text_toml(note)}" if note else ""
+    said = f", note = {toml_value(note)}" if note else ""
     return (
-        f'{{ value = {value:.5g}, source = {text_toml(source)}, basis = "measured", date = {text_toml(date)}{said} }}'
+        f'{{ value = {value:.5g}, source = {toml_value(source)}, basis = "measured", date = {toml_value(date)}{said} }}'
     )
 
 
@@ -479,15 +457,16 @@ def threads_text(count: int) -> str:
     return f"{count} thread{'s' * (count > 1)}"
 
 
-def texts_toml(items: Sequence[str]) -> str:
-    """Write a list of strings.
+def toml_value(value: Any, form: str = "") -> str:
+    """Write a value as TOML: text, truth, a list, or a number in a form.
 
-    >>> texts_toml(["a", 'say "b"'])
-    '["a", "say \\\\"b\\\\""]'
+    >>> toml_value(["a", 'say "b"']), toml_value(True), toml_value(0.25, ".4f")
+    ('["a", "say \\"b\\""]', 'true', '0.2500')
     """
-    return f"[{', '.join(map(text_toml, items))}]"
-
-
-def text_toml(value: str) -> str:
-    """Write a basic string of TOML: its escapes are those of JSON."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):  # the escapes of TOML's basic strings are those of JSON
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return format(value, form)
