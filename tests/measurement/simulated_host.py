@@ -11,8 +11,7 @@ import random
 from bisect import bisect_right
 from itertools import accumulate, pairwise
 
-from roofline.measurement.cpu import collect
-from roofline.measurement.probes import ROUND, WINDOW, Probe, sample
+from roofline.measurement.probes import ROUND, WINDOW, Probe, collect, sample
 from roofline.measurement.result import Conditions, Measurement
 from roofline.measurement.samples import Sample
 

@@ -18,6 +18,7 @@ from roofline.measurement.library import (
     torch_functions,
     torch_shapes,
 )
+from roofline.measurement.probes import collect
 from roofline.measurement.processor import cache_levels, one_thread_a_core, usable
 from roofline.measurement.result import Conditions, ShapeTable
 from roofline.measurement.samples import Sample
@@ -54,7 +55,7 @@ def test_a_small_table_of_real_products(monkeypatch):
     }
     for probe in probes:
         probe.rounds.append(probe.take(1))
-    found = cpu.collect(probes, Conditions("x", "2026-01-01", 1, 1.0))
+    found = collect(probes, Conditions("x", "2026-01-01", 1, 1.0))
     table = found.shape_table("library", "fp32", 1)
     assert [point[:2] for point in table.points] == [(1.0, 16.0), (8.0, 16.0), (1.0, 64.0), (8.0, 64.0)]
     assert table.call == pytest.approx(table.seconds(8, 16))
@@ -131,7 +132,7 @@ def test_a_tile_kernel_far_below_its_clock_tells_of_a_shared_core():
     clock = probe("clock", 2e9, None)
     clock.unit = "Hz"
     whole, part = probe("tile bf16", 2040e9, 1024.0), probe("tile int8", 3000e9, 2048.0)
-    found = cpu.collect([clock, whole, part], Conditions("x", "2026-01-01", 1, 1.0))
+    found = collect([clock, whole, part], Conditions("x", "2026-01-01", 1, 1.0))
     assert found.ceiling("tile bf16").summary.doubts == ()
     assert found.ceiling("tile int8").summary.doubts == ("shared core: 0.73 of clock x width",)
     assert found.contended
@@ -197,7 +198,7 @@ def test_what_a_library_cannot_do_here_is_left_out_and_told():
     assert TimeLimit().allows(1e6, lacking)
     probes = [timed("library", "x", lacking, dtype="bf16"), timed("dispatch", "y", lambda: None)]
     assert sample(probes, rounds=1, windows=2, seconds=1e3)
-    found = cpu.collect(probes, Conditions("x", "2026-01-01", 1, 1.0))
+    found = collect(probes, Conditions("x", "2026-01-01", 1, 1.0))
     assert [ceiling.name for ceiling in found.ceilings] == ["dispatch"]
     assert found.conditions.missing == ("library bf16 (1 of its kernels and sizes): could not create a primitive",)
 

@@ -17,12 +17,15 @@ from typing import Protocol
 
 from roofline.errors import InputError
 from roofline.measurement.all_reduce import link_ceilings
-from roofline.measurement.probes import Progress, failures, reason
-from roofline.measurement.result import COLD, Ceiling, Conditions, Curve, Measurement
+from roofline.measurement.probes import Probe, Progress, collect, failures
+from roofline.measurement.result import COLD, Conditions, Measurement
 from roofline.measurement.samples import Sample, SampleSummary, summarise
 
 #: Something to enqueue on a device.
 Enqueue = Callable[[], object]
+
+#: What makes the arrays of a piece of work, and the work.
+Maker = Callable[[], Enqueue]
 
 #: Shapes of products (m, n, k): square ones, and one that is tall.
 SHAPES = ((2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (16384, 4096, 4096))
@@ -36,6 +39,9 @@ COLD_BYTES = 2**29
 
 #: Bytes sent over a link.
 MESSAGES = tuple(2**power for power in range(12, 29, 4))
+
+#: The unit of probes of links: their times are no figure by themselves.
+LINK = "link"
 
 #: A shape that no device is long at, from whose time that of the larger ones is told.
 SMALL_SHAPE = (512, 512, 512)
@@ -92,9 +98,10 @@ def measure_device(device: Device, *, quick: bool = False, progress: Progress | 
     Stopped by Ctrl-C it returns what it has and says so.
     """
     start = monotonic()
-    probes = list(_probes(device, quick))
-    _warm_up(device, probes[0].make())
-    finished = _sample(device, probes, progress)
+    work = list(_probes(device, quick))
+    probes = [probe for probe, _ in work]
+    _warm_up(device, work[0][1]())
+    finished = _sample(probes, progress)
     conditions = Conditions(
         processor=device.name,
         date=date.today().isoformat(),
@@ -105,62 +112,59 @@ def measure_device(device: Device, *, quick: bool = False, progress: Progress | 
         missing=_missing(device),
         device=True,
     )
-    return _collect(probes, conditions)
+    return _with_links(collect([probe for probe in probes if probe.unit != LINK], conditions), probes)
 
 
-class _Probe:
-    """One piece of work with the amount it does, and the samples taken of it.
+def _probes(device: Device, quick: bool) -> Iterator[tuple[Probe, Maker]]:
+    """What is sampled, and what makes the work of each."""
+
+    def probe(
+        name: str,
+        unit: str,
+        what: str,
+        make: Callable[[], Enqueue],
+        amount: float = 0.0,
+        dtype: str = "",
+        size: int = 0,
+    ) -> tuple[Probe, Callable[[], Enqueue]]:
+        take = _taker(device, make, amount, SUSTAINED if dtype else WINDOW)
+        by_time, working_set = unit in ("s", LINK), float(size) if size else None
+        return Probe(name, unit, what, 1, take, dtype, working_set, unit == "B/s", smaller_is_better=by_time), make
+
+    for dtype in device.dtypes():
+        for m, n, k in _shapes(device, dtype, QUICK_SHAPES if quick else SHAPES):
+            make = partial(device.product, dtype, m, n, k)
+            yield probe("library", "FLOP/s", f"product of {m} x {k} by {k} x {n}", make, 2.0 * m * n * k, dtype)
+    for size in _sizes(device, quick):
+        half, third = size // 2, size // 3
+        yield probe("copy", "B/s", "a = b", partial(device.copy, half), half * 2.0, size=size)
+        yield probe("triad", "B/s", "a = b + s·c", partial(device.triad, third), third * 3.0, size=size)
+        if size <= COLD_BYTES // 4:
+            make = partial(device.copy, half, cold=True)
+            yield probe(f"{COLD} copy", "B/s", "a = b, each time other arrays", make, half * 2.0, size=size)
+    yield probe("launch", "s", "the smallest piece of work", device.nothing)
+    sends = f"sends of {MESSAGES[0]} to {MESSAGES[-1]} bytes"
+    for link, send in device.links().items():
+        for size in MESSAGES:
+            yield probe(link, LINK, sends, partial(send, size), size=size)
+
+
+def _taker(device: Device, make: Callable[[], Enqueue], amount: float, seconds: float) -> Callable[[int], list[Sample]]:
+    """Make what takes the windows of a round: rates of an ``amount``, or times where there is none.
 
     ``make`` makes the work with its arrays, which are given back after every round: not all fit at once.
     """
+    known: list[int] = []
 
-    __slots__ = ("amount", "dtype", "failed", "kernel", "make", "name", "repeats", "rounds", "size", "unit")
-
-    def __init__(
-        self,
-        name: str,
-        unit: str,
-        kernel: str,
-        make: Callable[[], Enqueue],
-        amount: float,
-        *,
-        size: int = 0,
-        dtype: str = "",
-    ) -> None:
-        self.name, self.unit, self.kernel, self.make, self.amount = name, unit, kernel, make, amount
-        self.size, self.dtype = float(size), dtype
-        self.rounds: list[list[Sample]] = []
-        self.repeats = 0
-        self.failed = ""
-
-    def sample(self, device: Device) -> None:
-        """Take the samples of one round."""
-        work = self.make()
-        if not self.repeats:
-            self.repeats = _repeats(device, work, SUSTAINED if self.dtype else WINDOW)
+    def take(windows: int) -> list[Sample]:
+        work = make()
+        if not known:
+            known.append(_repeats(device, work, seconds))
         device.seconds(work, 1)
-        taken = [device.seconds(work, self.repeats) / self.repeats for _ in range(WINDOWS)]
-        by_time = self.unit in ("s", "link")
-        self.rounds.append([Sample(s if by_time else self.amount / s, (1.0,)) for s in taken])
+        taken = [device.seconds(work, known[0]) / known[0] for _ in range(windows)]
+        return [Sample(amount / time if amount else time, (1.0,)) for time in taken]
 
-
-def _probes(device: Device, quick: bool) -> Iterator[_Probe]:
-    for dtype in device.dtypes():
-        for m, n, k in _shapes(device, dtype, QUICK_SHAPES if quick else SHAPES):
-            kernel = f"product of {m} x {k} by {k} x {n}"
-            make = partial(device.product, dtype, m, n, k)
-            yield _Probe("product", "FLOP/s", kernel, make, 2.0 * m * n * k, dtype=dtype)
-    for size in _sizes(device, quick):
-        yield _Probe("copy", "B/s", "a = b", partial(device.copy, size // 2), size // 2 * 2.0, size=size)
-        yield _Probe("triad", "B/s", "a = b + s·c", partial(device.triad, size // 3), size // 3 * 3.0, size=size)
-        if size <= COLD_BYTES // 4:
-            make = partial(device.copy, size // 2, cold=True)
-            yield _Probe(f"{COLD} copy", "B/s", "a = b, each time other arrays", make, size // 2 * 2.0, size=size)
-    yield _Probe("launch", "s", "the smallest piece of work", device.nothing, 1.0)
-    kernel = f"sends of {MESSAGES[0]} to {MESSAGES[-1]} bytes"
-    for link, send in device.links().items():
-        for size in MESSAGES:
-            yield _Probe(link, "link", kernel, partial(send, size), 1.0, size=size)
+    return take
 
 
 def _shapes(device: Device, dtype: str, shapes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -189,54 +193,36 @@ def _repeats(device: Device, work: Enqueue, seconds: float) -> int:
     return max(1, round(seconds / max(device.seconds(work, 4) / 4, 1e-9)))
 
 
-def _sample(device: Device, probes: Sequence[_Probe], progress: Progress | None) -> bool:
+def _sample(probes: Sequence[Probe], progress: Progress | None) -> bool:
     """Take all rounds; False where Ctrl-C stopped them. What a device cannot do, for want of memory say, is passed."""
     try:
         for number in range(ROUNDS):
             for position, probe in enumerate(probes):
                 if progress is not None:
                     progress((number * len(probes) + position) / (ROUNDS * len(probes)), probe.name)
-                if probe.failed:
-                    continue
-                try:
-                    probe.sample(device)
-                except (RuntimeError, MemoryError) as error:
-                    probe.failed = reason(error)
+                if taken := probe.taken(WINDOWS):
+                    probe.rounds.append(taken)
     except KeyboardInterrupt:
         return False
     return True
 
 
-def _collect(probes: Sequence[_Probe], conditions: Conditions) -> Measurement:
-    products: dict[str, Ceiling] = {}
-    curves: dict[str, list[tuple[float, SampleSummary]]] = {}
-    kernels: dict[str, str] = {}
+def _with_links(found: Measurement, probes: Sequence[Probe]) -> Measurement:
+    """Add the latency and the bandwidth of each link, from the times of its messages."""
     links: dict[str, list[tuple[float, SampleSummary]]] = {}
-    ceilings: list[Ceiling] = []
-    for probe in probes:
-        summary = summarise(probe.rounds, smaller_is_better=probe.unit in ("s", "link"))
-        if summary is None:
-            continue
-        kernels[probe.name] = probe.kernel
-        if probe.unit == "link":
-            links.setdefault(probe.name, []).append((probe.size, summary))
-        elif probe.size:
-            curves.setdefault(probe.name, []).append((probe.size, summary))
-        elif probe.dtype:
-            known = products.get(probe.dtype)
-            if known is None or summary.value > known.value:
-                products[probe.dtype] = Ceiling("library", "FLOP/s", probe.kernel, 1, summary, probe.dtype)
-        else:
-            ceilings.append(Ceiling(probe.name, probe.unit, probe.kernel, 1, summary))
-    unread = failures(probes)
+    sends = [probe for probe in probes if probe.unit == LINK]
+    for probe in sends:
+        summary = summarise(probe.rounds, smaller_is_better=True)
+        if summary is not None:
+            links.setdefault(probe.name, []).append((probe.working_set or 0.0, summary))
+    ceilings, unread = list(found.ceilings), failures(sends)
     for name, points in links.items():
         try:
-            ceilings += link_ceilings(name, kernels[name], points)
+            ceilings += link_ceilings(name, sends[0].what, points)
         except InputError as error:
             unread.append(f"{name}: {error.message}")
-    conditions = replace(conditions, missing=(*conditions.missing, *unread))
-    drawn = tuple(Curve(name, kernels[name], 1, tuple(points)) for name, points in curves.items())
-    return Measurement(conditions, (*products.values(), *ceilings), drawn)
+    missing = (*found.conditions.missing, *unread)
+    return replace(found, conditions=replace(found.conditions, missing=missing), ceilings=tuple(ceilings))
 
 
 def _missing(device: Device) -> tuple[str, ...]:

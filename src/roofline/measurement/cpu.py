@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
-from statistics import fmean
 from time import monotonic
 
 from roofline.errors import InputError
 from roofline.measurement.kernels import Kernel, clock_kernel, compute_kernels, exp_kernel, fresh_kernel, memory_kernels
 from roofline.measurement.library import library_probes
 from roofline.measurement.machine_code import Compiler
-from roofline.measurement.probes import LATEST, USUAL, Bench, Probe, Progress, failures, sample
+from roofline.measurement.probes import LATEST, USUAL, Bench, Probe, Progress, collect, sample
 from roofline.measurement.processor import (
     OtherLoad,
     allow_tiles,
@@ -23,8 +21,7 @@ from roofline.measurement.processor import (
     raised_priority,
     usable,
 )
-from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
-from roofline.measurement.samples import SHARED_UNIT, SampleSummary, summarise
+from roofline.measurement.result import Conditions, Measurement
 from roofline.measurement.threads import LibraryThreads, ThreadTeam, core_watch
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
@@ -38,9 +35,6 @@ LIMIT, QUICK_LIMIT, LEAST_SHARE = 56.0, 8.8, 0.5
 
 #: The most seconds of sampling that may be asked for: samples of all rounds are kept.
 LONGEST = 3600.0
-
-#: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
-TILE, SHARED = "tile ", 0.9
 
 #: The smallest working set of one thread, and new pages of one thread written in a window: as many as a block has that
 #: an allocator hands back each time. Of a few the system may find some in a cache, where they were let go just before.
@@ -166,53 +160,3 @@ def sizes(threads: int, room: int, quick: bool = False) -> list[float]:
         found.append(size)
         size *= step
     return found
-
-
-def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
-    """Summarise what the probes sampled: ceilings, and curves of those that are points of one."""
-    clock = next((s.value for p in probes if p.unit == "Hz" and (s := summarise(p.rounds))), None)
-    skipped = 0
-    ceilings: dict[tuple[str, str, int], Ceiling] = {}
-    curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
-    tables: dict[tuple[str, str, int], list[tuple[float, float, SampleSummary]]] = {}
-    for probe in probes:
-        summary = summarise(
-            probe.rounds, per_cycle=probe.per_cycle, clock=clock, smaller_is_better=probe.smaller_is_better
-        )
-        if summary is None:
-            skipped += not probe.failed
-            continue
-        went = summary.clock or clock
-        if went and probe.per_cycle and probe.name.startswith(TILE):
-            of_theory = summary.value / (probe.per_cycle * went)
-            if of_theory < SHARED:
-                said = f"{SHARED_UNIT}: {of_theory:.2f} of clock x width"
-                summary = replace(summary, doubts=(*summary.doubts, said))
-        name = probe.name
-        one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)
-        if probe.curve:
-            curves.setdefault((name, probe.threads), []).append((probe, one))
-            continue
-        if probe.shape:
-            tables.setdefault((name, probe.dtype, probe.threads), []).append((*probe.shape, summary))
-        known = ceilings.get((name, probe.dtype, probe.threads))
-        if known is None or (one.value > known.value) != probe.smaller_is_better:
-            ceilings[name, probe.dtype, probe.threads] = one
-    drawn = tuple(
-        Curve(name, points[0][1].kernel, threads, tuple((c.working_set or 0.0, c.summary) for _, c in points))
-        for (name, threads), points in curves.items()
-    )
-    shapes = tuple(
-        ShapeTable(name, dtype, ceilings[name, dtype, threads].kernel.partition(",")[0], threads, tuple(points))
-        for (name, dtype, threads), points in tables.items()
-    )
-    ran = [fmean(sample.ran for one in probe.rounds for sample in one) for probe in probes if any(probe.rounds)]
-    if ran:
-        conditions = replace(conditions, ran=fmean(ran))
-    lacking = failures(probes)
-    if skipped and not conditions.interrupted:
-        lacking.append(
-            f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
-        )
-    conditions = replace(conditions, missing=(*conditions.missing, *lacking))
-    return Measurement(conditions, tuple(ceilings.values()), drawn, shapes)

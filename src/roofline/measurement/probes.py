@@ -1,7 +1,7 @@
 """Probes: one kernel on some threads over some working set, or one call, sampled again and again.
 
 :func:`sample` takes the samples of many probes in interleaved rounds, within a budget of time, on a machine that others
-use too.
+use too. :func:`collect` makes a measurement of them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from resource import RUSAGE_SELF, getrusage
+from statistics import fmean
 from time import monotonic, perf_counter, sleep, thread_time
 from typing import Any, Protocol
 
@@ -18,7 +19,8 @@ from roofline.errors import InputError
 from roofline.measurement.kernels import LINE, Kernel, most_per_cycle
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.processor import memory_limit
-from roofline.measurement.samples import Sample, Standing, standing
+from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
+from roofline.measurement.samples import SHARED_UNIT, Sample, SampleSummary, Standing, standing, summarise
 from roofline.measurement.threads import (
     LARGE_PAGE,
     STAGGER,
@@ -68,6 +70,9 @@ WAKING = 2e-3
 
 #: Windows of new pages in a round: making them takes longer than writing to them.
 FEW_WINDOWS = 3
+
+#: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
+TILE, SHARED_TILES = "tile ", 0.9
 
 #: Calls of which the shortest tells how long one takes.
 TRIALS = 3
@@ -413,3 +418,53 @@ def _settle(probes: Sequence[Probe], spent: list[float], windows: int, end: floa
         probe.rounds.append(probe.taken(windows))
         spent[place] += monotonic() - now
         heapq.heappush(waiting, turn(place))
+
+
+def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
+    """Summarise what the probes sampled: ceilings, and curves of those that are points of one."""
+    clock = next((s.value for p in probes if p.unit == "Hz" and (s := summarise(p.rounds))), None)
+    skipped = 0
+    ceilings: dict[tuple[str, str, int], Ceiling] = {}
+    curves: dict[tuple[str, int], list[tuple[Probe, Ceiling]]] = {}
+    tables: dict[tuple[str, str, int], list[tuple[float, float, SampleSummary]]] = {}
+    for probe in probes:
+        summary = summarise(
+            probe.rounds, per_cycle=probe.per_cycle, clock=clock, smaller_is_better=probe.smaller_is_better
+        )
+        if summary is None:
+            skipped += not probe.failed
+            continue
+        went = summary.clock or clock
+        if went and probe.per_cycle and probe.name.startswith(TILE):
+            of_theory = summary.value / (probe.per_cycle * went)
+            if of_theory < SHARED_TILES:
+                said = f"{SHARED_UNIT}: {of_theory:.2f} of clock x width"
+                summary = replace(summary, doubts=(*summary.doubts, said))
+        name = probe.name
+        one = Ceiling(name, probe.unit, probe.what, probe.threads, summary, probe.dtype, probe.working_set)
+        if probe.curve:
+            curves.setdefault((name, probe.threads), []).append((probe, one))
+            continue
+        if probe.shape:
+            tables.setdefault((name, probe.dtype, probe.threads), []).append((*probe.shape, summary))
+        known = ceilings.get((name, probe.dtype, probe.threads))
+        if known is None or (one.value > known.value) != probe.smaller_is_better:
+            ceilings[name, probe.dtype, probe.threads] = one
+    drawn = tuple(
+        Curve(name, points[0][1].kernel, threads, tuple((c.working_set or 0.0, c.summary) for _, c in points))
+        for (name, threads), points in curves.items()
+    )
+    shapes = tuple(
+        ShapeTable(name, dtype, ceilings[name, dtype, threads].kernel.partition(",")[0], threads, tuple(points))
+        for (name, dtype, threads), points in tables.items()
+    )
+    ran = [fmean(sample.ran for one in probe.rounds for sample in one) for probe in probes if any(probe.rounds)]
+    if ran and not conditions.device:
+        conditions = replace(conditions, ran=fmean(ran))
+    lacking = failures(probes)
+    if skipped and not conditions.interrupted:
+        lacking.append(
+            f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
+        )
+    conditions = replace(conditions, missing=(*conditions.missing, *lacking))
+    return Measurement(conditions, tuple(ceilings.values()), drawn, shapes)
