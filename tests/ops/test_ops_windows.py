@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
-from roofline.ops.convolution import convolve, convolve_transposed
-from roofline.ops.windows import MOST_TAPS, Window, windows
+from roofline.ops.convolution import MOST_TAPS, Window, convolve, convolve_transposed, windows
 from roofline.work import Op, Tensor
 
 one_dim = st.tuples(

@@ -10,8 +10,8 @@ from roofline.bounds.case import Case
 from roofline.hardware.machine import Machine
 from roofline.notation.structure import Step
 from roofline.ops.sharding.choices import MaySplit
-from roofline.ops.sharding.costs import Spent, TimeCosts
-from roofline.ops.sharding.local import Place, sizes_of_all
+from roofline.ops.sharding.costs import PlanTime, TimeCosts
+from roofline.ops.sharding.local import MeshPlacement, sizes_of_all
 from roofline.ops.sharding.plans import Plan
 from roofline.sizes import Size
 from roofline.work import Op, Work
@@ -29,7 +29,7 @@ def time_costs(
     steps: Sequence[Step],
     first: Plan,
     sizes: Mapping[str, Size],
-    place: Place,
+    place: MeshPlacement,
     axes: Sequence[str],
     may_split: MaySplit,
 ) -> TimeCosts:
@@ -41,7 +41,7 @@ def time_costs(
     quiet = place._replace(algorithm=replace(place.algorithm, compares=False))
     apart = 0.0 if asked.conventions.overlap is None else 1 - asked.conventions.overlap
 
-    def price(ops: Sequence[Op]) -> Spent:
+    def price(ops: Sequence[Op]) -> PlanTime:
         ops = asked.finished(tuple(ops))
         moved = None if asked.conventions.policy in BY_PART else [Work()] * len(ops)
         times: dict[str, float] = {}
@@ -52,6 +52,6 @@ def time_costs(
             op_by_op, upper = op_by_op + part.lower, upper + part.upper
             sent += sum(use.amount for use in part.uses if use.quantity == "wire")
         more = (asked.conventions.overhead or 0) * sum(op.repeat for op in ops)
-        return Spent(times, op_by_op, upper, sent, more, apart)
+        return PlanTime(times, op_by_op, upper, sent, more, apart)
 
     return TimeCosts(steps, sizes_of_all(steps, first, sizes, quiet), quiet, axes, may_split, price)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
     from roofline.bounds.question import Question
     from roofline.hardware.axes import Mesh
-    from roofline.ops.sharding.local import Place
+    from roofline.ops.sharding.local import MeshPlacement
     from roofline.ops.sharding.plans import Costs, Found, Plan
 
 #: How many plans are listed; a program of several operations on several axes may have more, none of them better.
@@ -226,13 +226,13 @@ class _Search:
         return str(self.sizes.get(label, "?")) if is_number(label) else label
 
     @property
-    def place(self) -> Place:
+    def place(self) -> MeshPlacement:
         """Where its operations run and how they are counted."""
         from roofline.ops.collectives.choice import Chooser
-        from roofline.ops.sharding.local import Place
+        from roofline.ops.sharding.local import MeshPlacement
 
         asked = self.asked
-        return Place(
+        return MeshPlacement(
             self.mesh,
             Chooser(asked.conventions.algorithm, self.machine),
             asked.conventions.uneven,
@@ -269,7 +269,7 @@ class _Search:
 
     def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: Sequence[RankedPlan]) -> LaidOut:
         """Say what was chosen, and what of the mesh is assumed."""
-        from roofline.ops.sharding.order import any_order
+        from roofline.ops.sharding.plans import assumes_any_axis_order
 
         chips = self.mesh.chips
         count = "arrays of chips" if is_array(chips) else f"{chips} chips"
@@ -290,7 +290,7 @@ class _Search:
         if settled.steps[-1] is not self.parsed.steps[-1]:
             made = settled.steps[-1].output.written
             said.append(Assumption("layout", f"the layout of the result is not written: the plan leaves it as {made}"))
-        if any_order(self.parsed.steps, plan):
+        if assumes_any_axis_order(self.parsed.steps, plan):
             text = "parts of a dimension over several mesh axes may lie in any order: J_XY is taken as J_YX"
             said.append(Assumption("layout", text))
         expression = self.asked.written_as(settled)

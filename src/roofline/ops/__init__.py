@@ -1,14 +1,15 @@
-"""What each operation costs: a resolved step, or plain sizes, → :class:`~roofline.work.Op`.
+"""The price of each operation, from the tensors it reads and writes and its shape facts → :class:`~roofline.work.Op`.
 
-One family, one file. Each file holds a plain cost function (usable without the notation) and the rule that calls it
-for a step of a program.
+A family of operations is one file: its price, with the formula and its source, and the rule that translates a step of
+the notation into the price. ``pricing`` has all prices for the other front ends, ``masks`` counts attention pairs,
+``collectives`` and ``sharding`` are rooms of their own.
 """
 
 from __future__ import annotations
 
+from roofline.ops.basic import raw
 from roofline.ops.build import build
+from roofline.ops.contraction import padded, tile_bytes, tiled_traffic
 from roofline.ops.formula import formula, formula_names, read_names
-from roofline.ops.raw import raw
-from roofline.ops.tiles import padded, tile_bytes, tiled_traffic
 
 __all__ = ["build", "formula", "formula_names", "padded", "raw", "read_names", "tile_bytes", "tiled_traffic"]

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
+from roofline.ops.convolution import each, windows
 from roofline.ops.rules import Context, register
-from roofline.ops.windows import each, windows
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
 

@@ -21,7 +21,7 @@ from roofline.ops.attention import attention
 from roofline.ops.basic import UNKNOWN, arithmetic, move, unknown, vector
 from roofline.ops.collectives.algorithms import least_sent
 from roofline.ops.contraction import contraction as matmul
-from roofline.ops.convolution import convolution
+from roofline.ops.convolution import adaptive_windows, convolution, valid_taps
 from roofline.ops.elementwise import elementwise, scaled_sum
 from roofline.ops.linear_algebra import fourier
 from roofline.ops.movement import embedding
@@ -29,7 +29,6 @@ from roofline.ops.norm import norm, norm_backward
 from roofline.ops.pooling import pool, pool_backward, resample
 from roofline.ops.recurrent import recurrent
 from roofline.ops.reduction import distances, reduction, scan, softmax, softmax_backward
-from roofline.ops.windows import adaptive_windows, valid_taps
 from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work
 

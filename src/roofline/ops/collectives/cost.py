@@ -33,7 +33,7 @@ from roofline.errors import InputError, suggest
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.ops.collectives import limits, rings, switches  # noqa: F401  (each registers its algorithms)
+from roofline.ops.collectives import rings, switches  # noqa: F401  (each registers its algorithms)
 from roofline.ops.collectives.algorithms import ALGORITHMS, KINDS, CollectiveCall, find_algorithm, link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product

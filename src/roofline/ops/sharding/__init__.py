@@ -1,12 +1,11 @@
-"""Operations on sharded arrays: what each chip does to its part, and the collectives around it.
+"""Operations on sharded arrays: the work of each chip on its part, and the collectives around it.
 
 ::
 
-    layout.py    which mesh axis shards which dimension; the part of a tensor that one chip holds
-    loops.py     what a mesh axis may shard in each family of operations
-    moves.py     from one layout to another: slices and collectives
-    choices.py   for one operation: every role its mesh axes may play, and the moves that takes
-    plans.py     a choice for every operation of a program, the least to send first
-    order.py     whether a plan leans on the order of the axes of one dimension
+    layout.py    which mesh axis shards which dimension; moves from one layout to another: slices and collectives
+    loops.py     the loops of each family of operations, which a mesh axis may shard
+    choices.py   the ways to do one operation: a role for each mesh axis, and the moves that it takes
+    plans.py     a choice for every operation of a program, those that send least first
+    costs.py     the time of every choice
     local.py     a plan and sizes → operations with local sizes, and collectives
 """

@@ -1,7 +1,7 @@
-"""For one operation on sharded operands: every role its mesh axes may play, and the moves that takes.
+"""The ways to do one operation on sharded operands: a role for each mesh axis, and the moves that it takes.
 
-The book's four cases fall out of one rule. Each mesh axis either shards one loop of the operation or leaves it whole;
-operands move to that, and the result moves to what is wanted of it:
+One rule gives the four cases of the book. Each mesh axis either shards one loop of the operation or none. The operands
+move to that layout, and the result moves to the layout that is wanted:
 
 >>> from roofline.notation import program
 >>> from roofline.ops.sharding.layout import layout_of
@@ -30,11 +30,10 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from roofline.notation.structure import Step
-from roofline.ops.sharding.layout import UNREDUCED, Layout, State
+from roofline.ops.sharding.layout import UNREDUCED, Layout, Move, State, moves
 from roofline.ops.sharding.loops import Loop, loops_of, stays_partial
-from roofline.ops.sharding.moves import Move, moves
 
-#: Says whether a label may be split over mesh axes: one whose size they do not divide may not.
+#: Says whether a label may be split over mesh axes, which have to divide its size.
 MaySplit = Callable[[str, tuple[str, ...]], bool]
 
 #: Moves found already, by the position of the operand and the states they lead to.
@@ -42,7 +41,7 @@ Known: TypeAlias = dict[tuple[object, ...], "tuple[Move, ...] | None"]
 
 
 class Score(NamedTuple):
-    """What a choice costs without knowing any size: mesh axes sent over, then slices, then axes of repeated work."""
+    """The cost of a choice without any size: mesh axes sent over, then slices, then axes of repeated work."""
 
     sent: int = 0
     slices: int = 0
@@ -54,7 +53,7 @@ class Score(NamedTuple):
 
     @property
     def merit(self) -> Score:
-        """What it is ordered by."""
+        """The key that scores are ordered by."""
         return self
 
     def never_worse(self, other: Score) -> bool:
@@ -65,8 +64,8 @@ class Score(NamedTuple):
 class Choice(NamedTuple):
     """One way to do an operation: the moves of its operands, from the layouts given, and those of its raw result.
 
-    ``repeated`` are the mesh axes along which every chip does the same, ``exchanged`` those over which ``statistics``
-    numbers of each row are added up on the way.
+    ``repeated`` are the mesh axes along which every chip does the same work. Over the axes ``exchanged``, chips add up
+    ``statistics`` numbers of each row.
     """
 
     given: tuple[Layout, ...]
@@ -90,7 +89,7 @@ class Choice(NamedTuple):
 
     @property
     def score(self) -> Score:
-        """Mesh axes that its collectives go over, its slices, axes along which every chip does the same."""
+        """Mesh axes that its collectives go over, its slices, axes of repeated work."""
         made = [move for steps in (*self.before, self.after) for move in steps]
         sent = sum(len(move.axes) for move in made if move.sends)
         return Score(sent + len(self.exchanged), sum(not move.sends for move in made), len(self.repeated))
@@ -105,7 +104,7 @@ class Choice(NamedTuple):
         return said + describe(result, self.raw, self.after, show)
 
     def exchange(self) -> str:
-        """Name what adds up the statistics of rows."""
+        """Name the collective that adds up the statistics of rows."""
         return f"{Move('AllReduce', self.exchanged, ()).name()}(statistics)"
 
 
@@ -138,7 +137,7 @@ def choices(
     """List every way to do a step from these layouts; ``wanted`` is what its result must be, None for any layout.
 
     ``also`` names mesh axes that stand in none of the tensors and may be used. ``may_split`` rules out loops, and
-    layouts on the way, that the axes do not divide. ``sums`` says that what is partial of the operands are sums.
+    layouts on the way, that the axes do not divide. ``sums`` says that partial operands are partial sums.
     """
     loops = loops_of(step)
     axes = list(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
@@ -153,7 +152,7 @@ def choices(
 
 
 def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterator[Loop]:
-    """The loops an axis may take: it shares rows unless it shards something else, which is no worse as it is."""
+    """The loops an axis may shard. One with statistics is left out where the axis already shards another loop."""
     for loop in loops:
         states = [(x.state(axis), label) for x, label in zip(inputs, loop.labels, strict=True)]
         there = any(state == label is not None for state, label in states)
@@ -196,7 +195,7 @@ def _choice(
 
 
 def _linear(step: Step, inputs: Sequence[Layout], wanted: Layout | None, may_split: MaySplit) -> Iterator[Choice]:
-    """Add up partial sums as they are, where the operands are laid out alike."""
+    """Add up partial sums without moving them, where the operands have the same layout."""
     first = inputs[0]
     if first.unreduced and all(set(x.unreduced) == set(first.unreduced) for x in inputs):
         states = {axis: first.state(axis) for axis in first.axes}
@@ -224,7 +223,7 @@ def _finished(
 
 
 def _legal(layout: Layout, states: Mapping[str, State], may_split: MaySplit) -> tuple[Move, ...] | None:
-    """List the moves to these states, or None where there are none or axes do not divide what they shard on the way."""
+    """List the moves to these states; None where no moves lead there or axes do not divide a size on the way."""
     steps = moves(layout, states)
     for move in steps or ():
         following = move.after(layout)

@@ -4,7 +4,7 @@
 >>> from roofline.notation import program
 >>> from roofline.ops.sharding.plans import plans
 >>> line = program("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]")
->>> place = Place(chip("v5e:2").mesh)
+>>> place = MeshPlacement(chip("v5e:2").mesh)
 >>> matmul, reduced = operations(line.steps, next(plans(line.steps)), {"B": 64, "D": 1024, "F": 4096}, place)
 >>> matmul.dims, reduced.work
 ({'m': 64, 'n': 4096, 'k': 512, 'batch': 1}, Work(wire/X: 524288, hops/X: 2))
@@ -25,16 +25,15 @@ from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
 from roofline.ops.rules import Context, family_of, rule_for
 from roofline.ops.sharding.choices import Choice, describe, moved
-from roofline.ops.sharding.layout import Layout, layout_of, local_size
+from roofline.ops.sharding.layout import Layout, Move, layout_of, local_size
 from roofline.ops.sharding.loops import STATISTICS
-from roofline.ops.sharding.moves import Move
 from roofline.ops.sharding.plans import Plan, key_of
 from roofline.sizes import Size, is_array, minimum, product
 from roofline.work import Op, Tensor
 
 
-class Place(NamedTuple):
-    """Where operations run and how they are counted: mesh, algorithms of collectives, sizes that do not divide.
+class MeshPlacement(NamedTuple):
+    """The mesh that operations run on, and how they are counted: algorithms of collectives, sizes that do not divide.
 
     ``density`` is the share of an AllToAll that is sent.
     """
@@ -49,30 +48,34 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A tensor as one chip holds it: the name of what is in memory, its layout, and the part of it that is meant."""
+class HeldTensor:
+    """A tensor as one chip holds it: the name of the array in memory, the layout that is used, the layout in memory."""
 
     name: str
     layout: Layout
     whole: Layout
 
 
-def operations(steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: Place) -> tuple[Op, ...]:
+def operations(steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: MeshPlacement) -> tuple[Op, ...]:
     """Build the operations of a plan on one chip, in order; ``sizes`` are those of the whole tensors, by label."""
     build = _Build(place, dict(sizes))
     build.all(steps, plan)
     return tuple(build.ops)
 
 
-def moves_alone(x: Shape, layout: Layout, moves: Sequence[Move], sizes: Mapping[str, Size], place: Place) -> list[Op]:
+def moves_alone(
+    x: Shape, layout: Layout, moves: Sequence[Move], sizes: Mapping[str, Size], place: MeshPlacement
+) -> list[Op]:
     """Build the collectives that moving one tensor takes."""
     build = _Build(place, dict(sizes))
-    build.move(x, Held(x.ident, layout, layout), moves, f"{x.ident} moved", "activation", build.word(x))
+    build.move(x, HeldTensor(x.ident, layout, layout), moves, f"{x.ident} moved", "activation", build.word(x))
     return build.ops
 
 
-def sizes_of_all(steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: Place) -> Mapping[str, Size]:
-    """Sizes of every label, those that follow from an operation with them."""
+def sizes_of_all(
+    steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: MeshPlacement
+) -> Mapping[str, Size]:
+    """Sizes of every label, with those that follow from an operation."""
     if all(label in sizes for step in steps for label in step.output.labels):
         return sizes
     build = _Build(place, dict(sizes))
@@ -82,10 +85,10 @@ def sizes_of_all(steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], p
 
 @dataclass(slots=True)
 class _Build:
-    place: Place
+    place: MeshPlacement
     sizes: dict[str, Size]
     ops: list[Op] = field(default_factory=list)
-    held: dict[tuple[str, object], Held] = field(default_factory=dict)
+    held: dict[tuple[str, object], HeldTensor] = field(default_factory=dict)
 
     def all(self, steps: Sequence[Step], plan: Plan) -> None:
         """Do every step."""
@@ -105,7 +108,7 @@ class _Build:
         local = replace(step, inputs=inputs, output=replace(step.output, ident=raw_name))
         op = rule_for(family_of(step))(local, self.context(step, ends))
         roles = {tensor.ident: tensor.role for tensor in op.reads}
-        parts: dict[str, Held] = {}
+        parts: dict[str, HeldTensor] = {}
         for x, h, moves, name in zip(step.inputs, held, choice.before, names, strict=True):
             end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
             self.held[x.ident, key_of(end.layout)] = end
@@ -115,12 +118,12 @@ class _Build:
             self.exchange(step, choice, op.writes[0])
         for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
             self.sizes.setdefault(label, size)
-        raw = Held(raw_name, choice.raw, choice.raw)
+        raw = HeldTensor(raw_name, choice.raw, choice.raw)
         end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
         self.held[step.output.ident, key_of(choice.result)] = end
 
     def exchange(self, step: Step, choice: Choice, result: Tensor) -> None:
-        """Exchange what chips that share a row know of it; rows are those of the result that one chip has."""
+        """Exchange the statistics of rows that chips share; rows are those of the result that one chip has."""
         along = step.over if step.function != "attention" else step.output.labels[-1:]
         rows = [n for label, n in zip(step.output.labels, result.dims, strict=True) if label not in along]
         dims = (*rows, choice.statistics)
@@ -145,15 +148,15 @@ class _Build:
         name = held.name
         if axes:
             name = step.output.ident
-            self.send(step.function, axes, held, Held(name, result, result), x.dtype, "activation", step.text)
+            self.send(step.function, axes, held, HeldTensor(name, result, result), x.dtype, "activation", step.text)
         whole = result if axes else held.whole
-        self.held[step.output.ident, key_of(result)] = Held(name, result, whole)
+        self.held[step.output.ident, key_of(result)] = HeldTensor(name, result, whole)
 
-    def find(self, x: Shape, layout: Layout) -> Held:
-        """What is held of a tensor in this layout; an input is in memory as it is written."""
-        return self.held.setdefault((x.ident, key_of(layout)), Held(x.ident, layout, layout))
+    def find(self, x: Shape, layout: Layout) -> HeldTensor:
+        """The tensor as it is held in this layout; an input is in memory as written."""
+        return self.held.setdefault((x.ident, key_of(layout)), HeldTensor(x.ident, layout, layout))
 
-    def move(self, x: Shape, held: Held, moves: Sequence[Move], final: str, role: str, word: str) -> Held:
+    def move(self, x: Shape, held: HeldTensor, moves: Sequence[Move], final: str, role: str, word: str) -> HeldTensor:
         """Make the moves of one tensor; ``final`` is the name of what the last collective makes."""
         said = describe(word, held.layout, moves, self.show)
         sent = [at for at, move in enumerate(moves) if move.sends]
@@ -163,12 +166,14 @@ class _Build:
                 held = replace(held, layout=layout)
                 continue
             name = final if at == sent[-1] else f"{move.name()}({held.name})"
-            following = Held(name, layout, layout)
+            following = HeldTensor(name, layout, layout)
             self.send(move.kind, move.axes, held, following, x.dtype, role, said[at])
             held = following
         return held
 
-    def send(self, kind: str, axes: Sequence[str], held: Held, out: Held, dtype: str, role: str, name: str) -> None:
+    def send(
+        self, kind: str, axes: Sequence[str], held: HeldTensor, out: HeldTensor, dtype: str, role: str, name: str
+    ) -> None:
         over = self.place.mesh.select(axes)
         made = collective(
             kind,
@@ -184,7 +189,7 @@ class _Build:
             made = replace(made, reads=_where_more(made.reads, chips), writes=_where_more(made.writes, chips))
         self.ops.append(made)
 
-    def tensor(self, held: Held, dtype: str, role: str) -> Tensor:
+    def tensor(self, held: HeldTensor, dtype: str, role: str) -> Tensor:
         """One chip's part; of a slice the whole is in memory and the part is touched."""
         dims = self.dims(held.layout)
         if held.layout == held.whole:
@@ -201,14 +206,14 @@ class _Build:
         return local_size(self.sizes[label], ways, label=self.show(label), uneven=self.place.uneven)
 
     def context(self, step: Step, inputs: Sequence[Layout]) -> Context:
-        """What the rule of an operation is told: the sizes that one chip has."""
+        """The context of an operation's rule: the sizes that one chip has."""
         local = {label: self.local(label, layout) for layout in inputs for label in layout.labels}
         mesh, place = self.place.mesh.sizes, self.place
         ways = {label: layout.ways(label, mesh) for layout in inputs for label in layout.labels if layout.over(label)}
         return Context({**self.sizes, **local}, place.exact, place.count_padding, place.compute, ways)
 
-    def whole(self, op: Op, parts: Mapping[str, Held]) -> Op:
-        """Say of operands that are slices how much is in memory."""
+    def whole(self, op: Op, parts: Mapping[str, HeldTensor]) -> Op:
+        """Give operands that are slices the size of the whole that is in memory."""
         views = {name: held for name, held in parts.items() if held.layout != held.whole}
         if not views:
             return op
@@ -221,7 +226,7 @@ class _Build:
         return replace(op, reads=reads)
 
     def noted(self, op: Op, step: Step, choice: Choice) -> Op:
-        """Say what every chip does alike, and what chips that share rows tell each other."""
+        """Note the work that every chip repeats, and the statistics that chips exchange."""
         said = [op.note] if op.note else []
         if choice.repeated:
             said.append(f"{op.name}: every chip along {' and '.join(choice.repeated)} does the same")
@@ -231,7 +236,7 @@ class _Build:
         return replace(op, note="; ".join(said)) if said else op
 
     def named(self, name: str, moves: Sequence[Move]) -> str:
-        """Name what the moves of an operand make."""
+        """Name of an operand after its moves."""
         for move in moves:
             if move.sends:
                 name = f"{move.name()}({name})"
@@ -239,7 +244,7 @@ class _Build:
 
     @staticmethod
     def raw_name(ident: str, moves: Sequence[Move]) -> str:
-        """Name the result before its moves; the last of them gives it its own name."""
+        """Name of the result before its moves; the last move gives it its own name."""
         return f"{ident} before {moves[-1].kind}" if any(move.sends for move in moves) else ident
 
     @staticmethod
@@ -247,7 +252,7 @@ class _Build:
         return x.dtype if x.ident[0] == "%" else x.ident
 
     def show(self, label: str) -> str:
-        """A label as a reader would write it."""
+        """A label as text; a number in place of a label that stands for one."""
         return str(self.sizes.get(label, "?")) if is_number(label) else label
 
 

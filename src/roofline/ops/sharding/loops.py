@@ -1,7 +1,7 @@
-"""What a mesh axis may shard in an operation: its loops, by family.
+"""The loops of an operation, by family: a mesh axis may shard one of them.
 
-A loop is a label of the operands and of the result. Sharded, each chip runs its part of the loop; where the loop sums,
-that leaves partial sums.
+A loop is a label of the operands and of the result. Each chip runs its part of a sharded loop. Where the loop sums, the
+results are partial sums.
 
 >>> from roofline.notation import program
 >>> for loop in loops_of(program("bf16[B, D] * bf16[D, F]").steps[0]):
@@ -10,14 +10,14 @@ that leaves partial sums.
 ('D', 'D') {U}
 (None, 'F') F
 
-A softmax or a norm along a dimension that is sharded exchanges what it knows of each row (its largest entry and a sum),
-and so does attention whose keys are: each chip has a part of them, and the results add up once they are scaled alike.
+Chips that share the rows of a softmax or a norm exchange statistics of each row, such as its largest entry and a sum.
+Chips that share the keys of an attention do so too: their results add up once they have the same scale.
 
 >>> loops_of(program("softmax_T(bf16[B, N, T])").steps[0])[-1]
 Loop(labels=('T',), result='T', statistics=2)
 
-What is no loop of an operation is whole on every chip: a convolution's image, the sequence of causal attention (of
-more than one query: a single one is the last position, which sees every key).
+Every other dimension is whole on every chip: the image of a convolution, the sequence of causal attention. (A single
+query is the last position, which sees every key, so its keys may be sharded.)
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from roofline.ops.sharding.layout import UNREDUCED, State
 
 
 class Loop(NamedTuple):
-    """A loop: its label in each operand (None where it does not stand), and what sharding it makes of the result.
+    """A loop: its label in each operand (None where it is absent), and the state of the result if it is sharded.
 
-    ``statistics`` are the numbers a row that chips tell each other when they share it.
+    ``statistics`` is how many numbers of each row chips exchange when they share it.
     """
 
     labels: tuple[State, ...]
@@ -44,7 +44,7 @@ class Loop(NamedTuple):
 #: Reductions whose partial results over parts combine by the same reduction.
 _COMBINING = ("sum", "mean", "max", "min", "prod", "norm")
 
-#: What chips tell each other of a row that they share, by function: with it each finishes its part or a partial result.
+#: Numbers of a row that chips exchange when they share it, by function. With them each chip finishes its part.
 STATISTICS = {
     "softmax": ("the largest entry", "a sum"),
     "log_softmax": ("the largest entry", "a sum"),
@@ -68,7 +68,7 @@ def loops_of(step: Step) -> tuple[Loop, ...]:
 
 
 def _named(step: Step, labels: Sequence[str], summed: Sequence[str] = (), statistics: int = 0) -> list[Loop]:
-    """Loops that go by one name in every tensor they stand in."""
+    """Loops that have one name in all tensors."""
     return [
         Loop(
             tuple(label if label in shape.labels else None for shape in step.inputs),
@@ -84,9 +84,9 @@ def _contraction(step: Step) -> list[Loop]:
 
 
 def _apart(step: Step) -> list[Loop]:
-    """Loops of what treats the entries along a label apart: those of the result that it does not work along.
+    """Loops of an operation that treats entries separately: the labels of the result that it does not work along.
 
-    Those it works along are loops too where statistics of each row are all it takes.
+    The labels it works along are loops too where an exchange of statistics is enough.
     """
     loops = _named(step, [x for x in step.output.labels if x not in step.over and _stands(step, x)])
     statistics = len(STATISTICS.get(step.function, ()))
@@ -105,7 +105,7 @@ def _reduction(step: Step) -> list[Loop]:
 
 
 def _attention(step: Step) -> list[Loop]:
-    """Batch and heads (the fewer heads of keys and values with them); queries and keys where all see all."""
+    """Batch and heads, with the fewer heads of keys and values; queries and keys where every query sees every key."""
     q, k, v = (shape.labels for shape in step.inputs)
     loops = [Loop((q[-2], k[-2], v[-2]), q[-2])]
     if len(q) == 4:
@@ -132,7 +132,7 @@ def _pooling(step: Step) -> list[Loop]:
 
 
 def _embedding(step: Step) -> list[Loop]:
-    """The indices, the width, and the rows: each chip looks up those it has and writes zeros for the others."""
+    """The indices, the width, and the rows: each chip looks up its own rows and writes zeros for the others."""
     table, indices = step.inputs
     loops = _named(step, [x for x in (*indices.labels, table.labels[-1]) if x in step.output.labels])
     rows = table.labels[0]
@@ -150,5 +150,5 @@ _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
 
 
 def stays_partial(step: Step) -> bool:
-    """Say whether an operation of partial sums gives the partial sums of its result: sums and differences do."""
+    """Say whether partial sums of the operands give partial sums of the result, as in sums and differences."""
     return step.kind == "elementwise" and step.function in ("add", "subtract")

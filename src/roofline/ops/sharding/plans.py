@@ -11,9 +11,9 @@ ReduceScatter_{Y,D}(Out[B_X, D] {U_Y})
 >>> len(list(plans(program("A[I_X, J] * B[J, K_Y] -> C[I, K]").steps)))
 16
 
-A plan is structure only: it depends on no size, but for the choices that sizes rule out. Without costs, plans that send
-over the fewest mesh axes come first. Results whose layout is not written take any; partial sums of them are summed when
-something else than a sum needs them, and no operand is moved to leave a final result partial.
+A plan depends on sizes only where they rule out choices. Without costs, plans that send over the fewest mesh axes come
+first. A result whose layout is not written may have any. Its partial sums are added up once an operation other than a
+sum needs them. No operand is moved in order to leave a final result partial.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from roofline.notation.structure import Step
 from roofline.ops.sharding.choices import Choice, MaySplit, Score, choices, moved
-from roofline.ops.sharding.layout import Layout, State, layout_of
+from roofline.ops.sharding.layout import Layout, Move, State, layout_of
 from roofline.ops.sharding.loops import NO_SUMS
 
-#: A way to some layouts halfway through a program is followed unless so many others are never worse: so many plans are
-#: the best there are.
+#: A partial plan is dropped once so many others with the same layouts are never worse. So the first so many plans are
+#: the best ones.
 KEPT = 16
 
 #: A layout as a set of states: the order of the axes of one label does not matter.
@@ -40,15 +40,15 @@ Key: TypeAlias = frozenset[tuple[str, State]]
 Found: TypeAlias = dict[object, tuple[Choice, ...]]
 
 #: The layouts every tensor is held in, the given one first.
-Held: TypeAlias = Mapping[str, tuple[Layout, ...]]
+HeldLayouts: TypeAlias = Mapping[str, tuple[Layout, ...]]
 
 
 class Cost(Protocol):
-    """What a part of a plan costs: it adds up, has an order, and says when it stays in front whatever is added."""
+    """The cost of a part of a plan: it adds up, has an order, and knows when it is never worse than another."""
 
     @property
     def merit(self) -> Any:
-        """What costs are ordered by."""
+        """The key that costs are ordered by."""
 
     def plus(self, other: Any) -> Any:
         """Add up."""
@@ -58,17 +58,17 @@ class Cost(Protocol):
 
 
 class Costs(Protocol):
-    """What the choices of a program cost; ``choice`` is None for a collective that the program writes itself."""
+    """The costs of a program's choices; ``choice`` is None for a collective that the program writes itself."""
 
     def of(self, at: int, choice: Choice | None) -> Cost:
-        """Return what a choice for step ``at`` costs."""
+        """Return the cost of a choice for step ``at``."""
 
     def least(self, at: int) -> Cost:
-        """Return what the steps from ``at`` on cost at least."""
+        """Return a lower limit of the cost of all steps from ``at`` on."""
 
 
 class _Fewest:
-    """Count what is sent without knowing any size."""
+    """Counts mesh axes that are sent over; knows no size."""
 
     def of(self, at: int, choice: Choice | None) -> Score:
         return choice.score if choice else Score()
@@ -91,7 +91,7 @@ class Plan(NamedTuple):
 
 class _Partial(NamedTuple):
     choices: tuple[Choice | None, ...]
-    held: Held
+    held: HeldLayouts
 
 
 def plans(
@@ -135,7 +135,7 @@ def plans(
 
 
 class _Search:
-    """The steps of one program, and what is found out about them once."""
+    """The steps of one program, and facts about them that are found once."""
 
     def __init__(
         self,
@@ -152,8 +152,8 @@ class _Search:
         self.collected = {x.ident for step in steps if step.kind == "collective" for x in step.inputs}
         self._found = found
 
-    def state(self, done: int, held: Held) -> tuple[int, frozenset[tuple[str, frozenset[Key]]]]:
-        """What matters for the rest: the layouts of the tensors that are still used."""
+    def state(self, done: int, held: HeldLayouts) -> tuple[int, frozenset[tuple[str, frozenset[Key]]]]:
+        """The facts that later steps depend on: the layouts of the tensors that are still used."""
         live = {name: layouts for name, layouts in held.items() if self.last_use.get(name, -1) >= done}
         return done, frozenset((name, frozenset(map(key_of, layouts))) for name, layouts in live.items())
 
@@ -197,14 +197,14 @@ class _Search:
 
     @staticmethod
     def name_of(ident: str, dtype: str) -> str:
-        """How a tensor is called in the words of a plan: its name, or its format where it has none."""
+        """Name of a tensor in the words of a plan: its own, or its format where it has none."""
         return dtype if ident[0] == "%" else ident
 
 
 def reuse(
     step: Step, choice: Choice, held: Mapping[str, tuple[Layout, ...]]
 ) -> tuple[Choice, dict[str, tuple[Layout, ...]]]:
-    """Take operands that are already held in the layout wanted as they are; return the choice and what is held."""
+    """Use operands that are already held in the wanted layout; return the choice and the layouts that are held."""
     now = dict(held)
     given, before = list(choice.given), list(choice.before)
     for position, shape in enumerate(step.inputs):
@@ -223,3 +223,58 @@ def reuse(
 def key_of(layout: Layout) -> Key:
     """The states of a layout's axes, in no order."""
     return frozenset((axis, layout.state(axis)) for axis in layout.axes)
+
+
+# ---- the order of mesh axes within one dimension
+
+
+def assumes_any_axis_order(steps: Sequence[Step], plan: Plan) -> bool:
+    """Say whether a plan is right only if the parts of a dimension may lie in any order over several mesh axes.
+
+    ``J_XY`` and ``J_YX`` give a chip different parts. Plans only look at which axes shard a dimension, as in the book.
+
+    >>> from roofline.notation import program
+    >>> def first(text):
+    ...     steps = program(text).steps
+    ...     return assumes_any_axis_order(steps, next(plans(steps)))
+    >>> first("A[I, J_XY] * B[J_XY, K] -> C[I, K]"), first("A[I, J_XY] * B[J_YX, K] -> C[I, K]")
+    (False, True)
+    >>> first("A[I_XY, J] * B[J, K] -> C[I_X, K]"), first("A[I_XY, J] * B[J, K] -> C[I_Y, K]")  # inner axis, outer axis
+    (False, True)
+    """
+    return any(
+        choice is not None and _assumes_order(step, choice) for step, choice in zip(steps, plan.choices, strict=True)
+    )
+
+
+def _assumes_order(step: Step, choice: Choice) -> bool:
+    ends = [moved(layout, made) for layout, made in zip(choice.given, choice.before, strict=True)]
+    written = [layout_of(step.output)] if step.laid_out else []
+    return (
+        any(_shuffles(layout, made) for layout, made in zip(choice.given, choice.before, strict=True))
+        or _shuffles(choice.raw, choice.after)
+        or not _alike([*ends, choice.raw])
+        or not _alike([choice.result, *written])
+    )
+
+
+def _shuffles(layout: Layout, made: Sequence[Move]) -> bool:
+    """Whether an axis leaves a dimension while axes behind it go on sharding it: its parts then lie apart."""
+    for move in made:
+        following = move.after(layout)
+        for before, after in zip(layout.shards, following.shards, strict=True):
+            kept = tuple(axis for axis in before if axis in after)
+            if kept != before[: len(kept)]:
+                return True
+        layout = following
+    return False
+
+
+def _alike(layouts: Sequence[Layout]) -> bool:
+    """Whether all layouts that shard a label over the same axes have these axes in the same order."""
+    orders: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
+    for layout in layouts:
+        for label, shard in zip(layout.labels, layout.shards, strict=True):
+            if orders.setdefault((label, frozenset(shard)), shard) != shard:
+                return False
+    return True

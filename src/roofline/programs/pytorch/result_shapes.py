@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from roofline import dtypes
 from roofline.errors import InputError
-from roofline.ops.windows import Window
+from roofline.ops.convolution import Window
 from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, REDUCTIONS
 from roofline.programs.pytorch.registry import UNTOLD, Call, Operand, operands_in
 from roofline.programs.pytorch.rules.recurrent import MODES, Recurrence, recurrence_of
