@@ -21,7 +21,7 @@ from roofline.models import (
     speculate,
     token_cost,
 )
-from roofline.models.speculation import predictor
+from roofline.models.speculation import prediction_layer
 from tests.strategies import few
 
 # ---- whole answers
@@ -137,7 +137,7 @@ def test_a_memory_bound_check_costs_little_more_than_a_step() -> None:
 def test_prediction_layers_are_the_first_of_those_in_the_file(name: str) -> None:
     names = {"nemotron-3-super-120b": "nvidia-nemotron-3-super-120b-a12b-fp8"}
     model = load(names.get(name, name))
-    own = predictor(model)
+    own = prediction_layer(model)
     modules = len(model.extra_blocks) // 4 or 1
     tables = model.vocabulary * model.width * 2
     assert own.parameters - tables == pytest.approx(model.mtp_parameters / modules, rel=1e-4)

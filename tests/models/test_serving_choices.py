@@ -22,7 +22,7 @@ from roofline.models import (
     serve,
     serve_bound,
 )
-from roofline.models.fit import footprint
+from roofline.models.fit import decode_footprint
 from roofline.models.parallelism.splitting import local_model
 
 # ---- latency against throughput
@@ -195,7 +195,7 @@ def test_one_chip_fewer_does_not_hold_it(name: str, on: str) -> None:
             local, _ = local_model(model, sized, tensor=ways)
         except RooflineError:
             continue
-        assert float(footprint(local, 16, 4096, {}).total) > found.capacity
+        assert float(decode_footprint(local, 16, 4096, {}).total) > found.capacity
 
 
 def test_weights_alone_and_an_unknown_capacity() -> None:

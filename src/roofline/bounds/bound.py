@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from roofline.bounds.footprint import Footprint
     from roofline.hardware.machine import Machine, Rate
 
-#: How a bound is called when a resource that does this kind of work binds.
+#: The kind of a bound, by the quantity of the resource that binds.
 BOUND_KINDS = {
     "flops": "compute-bound",
     "bytes": "memory-bound",
@@ -451,7 +451,7 @@ def _explanation(answer: Bound) -> Iterator[str]:
 
 
 def _source(use: Use) -> str:
-    """The rate a resource is timed by, and where it is from."""
+    """The rate of a resource, and the source of the figure."""
     figure, value = use.rate.figure, use.rate.value if use.rate.plain is None else use.rate.plain
     text = f"  {use.resource} {use.dtype}".rstrip() + f" {format_amount(value, UNITS[use.quantity][1])}"
     if figure is None:

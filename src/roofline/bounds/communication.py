@@ -1,4 +1,4 @@
-"""A collective by itself: how long it takes, by which algorithm, what else would do it, and when hops outweigh bytes.
+"""One collective: its time by each algorithm that fits, and the size below which hops take longer than bytes.
 
 >>> found = comm("AllGather_Y(bf16[2048_Y, 8192])", on="v5e:8x4")
 >>> found
@@ -58,8 +58,8 @@ from roofline.work import Work
 class AlgorithmCost:
     """One algorithm: bytes over the busiest link, hops, and the times of both.
 
-    ``hop_time`` is None where the latency of a link is not known. ``limit`` says why the network does not reach these
-    figures, where it does not.
+    ``hop_time`` is None where the latency of a link is not known. ``limit`` says why the network cannot reach these
+    figures; it is empty where the network can.
     """
 
     algorithm: str
@@ -110,17 +110,17 @@ class Communication(Answer):
 
     @property
     def time(self) -> Size:
-        """Seconds on the network: of the busiest link, or of the hops where they take longer."""
+        """Seconds on the network: the larger of the busiest link's time and the hops' time."""
         return self.row.time
 
     @property
     def algorithm_bandwidth(self) -> Size | None:
-        """Bytes of the buffer a second, as nccl-tests count: of an AllToAll what is sent of one chip's part."""
+        """Bytes of the buffer a second, as nccl-tests count; for an AllToAll, what is sent of one chip's part."""
         return ratio(self._buffer, self.time)
 
     @property
     def bus_bandwidth(self) -> Size | None:
-        """Bytes a second that each chip sends at the least, to compare with a link and with what nccl-tests measure."""
+        """Least bytes a second that each chip sends: ``busbw`` of nccl-tests, to compare with a link's bandwidth."""
         return ratio(self._buffer * bus_share(self.kind, self.chips), self.time)
 
     @property
@@ -258,7 +258,7 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
 
 
 def _wanted(kind: str, algorithm: str | Mapping[str, str] | None, sharp: bool) -> str | Mapping[str, str] | None:
-    """Take an algorithm as meant for this collective, whether it does such or not."""
+    """Map the algorithm asked for to this collective; ``sharp`` means in-switch."""
     if not sharp:
         if algorithm and not isinstance(algorithm, str) and kind not in algorithm and set(algorithm) <= set(KINDS):
             raise InputError(f"{' and '.join(algorithm)} is given an algorithm, and this is {_an(kind)}")

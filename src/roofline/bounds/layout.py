@@ -91,7 +91,7 @@ class TensorLayout(Answer):
 
     @property
     def padding(self) -> Size:
-        """How much longer the dimensions are in all, for being padded to a multiple of their axes."""
+        """Elements of padding, added over the dimensions; each is padded to a multiple of its axes."""
         over = [here * self._ways(i) - size for i, (size, here) in enumerate(zip(self.dims, self.local, strict=True))]
         return sum(over[1:], over[0]) if over else 0
 

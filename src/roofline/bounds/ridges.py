@@ -1,4 +1,4 @@
-"""Ridges of a chip: its rules of thumb, and which intensities are compute-bound at one bandwidth and not at another.
+"""Ridges of a chip: its rules of thumb, and the zones of intensity between the ridges of several bandwidths.
 
 >>> found = rules_of_thumb("v5e", set={"hbm": 8.2e11})
 >>> [(r.name, round(r.value, 1)) for r in found if r.row == "hbm"][:2]

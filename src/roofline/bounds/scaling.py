@@ -53,7 +53,8 @@ from roofline.statements import without
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine
 
-#: The line whose weights are sharded over X and Y and whose batch over X, and those of one and of two dimensions.
+#: Lines of two matmuls. MIXED shards weights over X and Y and the batch over X; ONE and TWO shard weights in one
+#: dimension and in two.
 _MIXED = "In:{0}[B_X, D_Y] * Wi:{0}[D_X, F_Y] * Wo:{0}[F_Y, D_X] -> Out:{0}[B_X, D_Y]"
 _ONE = "In:{0}[B, D_Y] * Wi:{0}[D, F_Y] * Wo:{0}[F_Y, D] -> Out:{0}[B, D_Y]"
 _TWO = "In:{0}[B, D_XY] * Wi:{0}[D_X, F_Y] * Wo:{0}[F_Y, D_X] -> Out:{0}[B, D_XY]"
@@ -73,11 +74,11 @@ def scaling(
 ) -> Scaling:
     """Work out one of the conditions (:data:`CONDITIONS`, ``mixed`` and ``2d``) on a target.
 
-    Without a shape in ``on`` or a ``mesh``, axes have symbolic sizes named as they are; the one axis of a condition
-    takes all chips of a shape (of one slice), over all its axes. ``unknown`` solves for another
-    size, or for the size of an axis. ``torus_axes`` lays a symbolic mesh axis over several axes of a torus (the book's
-    M_X), ``network`` counts one link only (``nvlink``, ``ib``). ``2d`` is how many chips it takes for weights sharded
-    in two dimensions to send less than in one. Sizes may be arrays. The rest is as in :func:`roofline.bound`.
+    Without a shape in ``on`` or a ``mesh``, each axis has a symbolic size of its own name. Where a condition has one
+    axis, that axis takes all chips of a slice. ``unknown`` solves for another size, or for the size of an axis.
+    ``torus_axes`` lays a symbolic mesh axis over several axes of a torus (the book's M_X). ``network`` counts one link
+    only (``nvlink``, ``ib``). ``2d`` gives the number of chips from which weights sharded in two dimensions send less
+    than in one. Sizes may be arrays. The rest is as in :func:`roofline.bound`.
 
     >>> print(scaling("2d", on="v5p"))
     2d: chips = 4*F/D
@@ -150,7 +151,7 @@ def scaling(
 def _mixed(
     on: Any, dtype: str, algorithm: str, several: Mapping[str, tuple[str, ...]], unknown: str | None, given: Any
 ) -> Scaling:
-    """FSDP over X and tensor parallelism over Y of N = X·Y chips: the X at which both take equally long, then B."""
+    """FSDP over X and tensor parallelism over Y of N = X·Y chips: the X at which both take as long, then the B."""
     import sympy
 
     _known_axes(several, ("X", "Y"))
@@ -250,7 +251,7 @@ def _chips(machine: Machine, given: Any) -> dict[str, Any]:
 
 
 def _root(equation: Any, wanted: str, sizes: Mapping[str, Any]) -> Any:
-    """Where the square of a ratio of times is 1; that of a product of powers has one root."""
+    """Solve ratio² = 1 for the unknown. The ratio is a product of powers, so there is one root."""
     import sympy
 
     if wanted in sizes and wanted != "B":
@@ -267,7 +268,7 @@ def _does_not_decide(wanted: Any) -> InputError:
 
 
 def _falls(ratio: Any, x: Any) -> bool:
-    """Whether a ratio of what hides to what is hidden falls as ``x`` grows: then scaling holds below the crossing."""
+    """Whether the ratio of arithmetic to communication falls as ``x`` grows: then scaling holds below the crossing."""
     return not rises(ratio, x)
 
 
@@ -314,7 +315,7 @@ def _spread(text: str, several: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _axes(machine: Machine, names: tuple[str, ...]) -> dict[str, Any]:
-    """The mesh axes of a condition: open ones, or those of the target's shape; a single one takes all chips of a slice.
+    """Sizes of a condition's mesh axes: None where open, else from the target's shape. One axis takes all of a slice.
 
     >>> from roofline.hardware import chip
     >>> [_axes(chip(on), ("Y",)) for on in ("v5e", "h100:8", "v5e:4x4", "v5e:16x16:2")]
@@ -344,7 +345,7 @@ def _all(axes: tuple[str, ...], several: Mapping[str, tuple[str, ...]]) -> tuple
 
 
 def _together(form: Any, several: Mapping[str, tuple[str, ...]]) -> Any:
-    """Take the first of several torus axes for their product: only that enters a form, and which links are busy."""
+    """Let the first of several torus axes stand for their product, which is all that a closed form depends on."""
     return form.subs({symbol(name): 1 for names in several.values() for name in names[1:]})
 
 
@@ -353,7 +354,7 @@ def _numbers(symbolic: Bound) -> dict[Any, float]:
 
 
 def _sides(symbolic: Bound, condition: Condition, network: str | None) -> tuple[Any, list[Any]]:
-    """What communication is held against, and the times of the links that count."""
+    """The time that communication has to stay below, and the times of the links that count."""
     held = _weights(symbolic) if condition.against == "bytes" else _time(symbolic, condition.against)
     links = [u for u in symbolic.uses if u.quantity == "wire"]
     if network is not None:
@@ -365,7 +366,7 @@ def _sides(symbolic: Bound, condition: Condition, network: str | None) -> tuple[
 
 
 def _crossing(held: Any, links: list[Any], x: Any, known: Mapping[Any, Any]) -> Any:
-    """Where the links take as long as what they are held against."""
+    """The size at which the links take as long as the arithmetic, or as loading the weights."""
     if len(links) > 1 and any(is_array(size) for size in known.values()):
         raise SizeError("with arrays the link that binds may differ", hint="one number a size, or name the link")
     found = hidden_from(held, links, x, {each: size for each, size in known.items() if not is_array(size)})

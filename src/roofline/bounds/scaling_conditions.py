@@ -31,9 +31,9 @@ from roofline.sizes import Size, check, is_array, symbol
 class Condition:
     """A condition: a sharded line, its unknown, and what the answer is per.
 
-    ``against`` is what communication is held against: ``flops``, or ``bytes`` where decoding is bound by loading
-    weights. ``per`` lists the mesh axes whose chips share the unknown; ``link`` names the axis whose links count,
-    where only one does. ``routed`` says that k of E experts get each token: given k, the answer is for all tokens.
+    Communication has to take no longer than the time of ``against``: ``flops``, or ``bytes`` where decoding is bound
+    by loading weights. ``per`` lists the mesh axes whose chips share the unknown. ``link`` names the one axis whose
+    links count; empty: all. ``routed`` says that k of E experts get each token: given k, the answer is for all tokens.
     """
 
     says: str
@@ -115,7 +115,7 @@ SPLITS = {
 
 
 def list_conditions() -> list[tuple[str, str, str]]:
-    """Every condition with what it says and what its answer is."""
+    """Every condition: its name, its meaning, and the quantity it is solved for."""
     lines = [(name, condition.says, condition.what) for name, condition in CONDITIONS.items()]
     return lines + [(name, *said) for name, said in SPLITS.items()]
 
@@ -236,7 +236,7 @@ def evaluate_form(
 
 
 def best_split_limit(best: Any, known: Mapping[Any, Any], machine: Machine) -> tuple[str, ...]:
-    """Say where the best X of N chips is none that they can have, or their Y more than share the inner link.
+    """Say that the best X of N chips is below 1 or above N, or that their Y is more chips than the inner link joins.
 
     >>> from roofline.hardware import chip
     >>> from roofline.sizes import symbol
@@ -261,7 +261,7 @@ def best_split_limit(best: Any, known: Mapping[Any, Any], machine: Machine) -> t
 
 
 def inner_link_limit(axis: str, chips: Any, machine: Machine) -> tuple[str, ...]:
-    """Say where so many chips of an axis are more than the inner link joins; nothing of a torus, and of arrays.
+    """Say that an axis has more chips than the inner link joins. Says nothing of a torus and of arrays.
 
     >>> from roofline.hardware import chip
     >>> inner_link_limit("Y", 13.04, chip("h100"))
@@ -298,7 +298,7 @@ def value_of(form: Any, known: Mapping[Any, Any]) -> Size | None:
 
 
 def _for_large_sizes(form: Any) -> Any:
-    """The leading part of a form as all its sizes grow together: what (n − 1)/n and the like leave out is gone.
+    """The leading term of a form as all its sizes grow together: (n − 1)/n becomes 1.
 
     >>> from sympy import Symbol
     >>> from roofline.sizes import symbol

@@ -1,4 +1,4 @@
-"""Whole grids at once: evaluated in blocks that stay in cache, only the columns asked for kept.
+"""Sweeps: a grid of sizes, evaluated in blocks that stay in cache. Only the columns asked for are kept.
 
 >>> grid = sweep("bf16[B, D] * int8[D, F]", on="v5e", B=[1, 128, 512], D=[1024, 4096], F="D")
 >>> len(grid), grid.names
@@ -47,8 +47,8 @@ COLUMNS = (
     "utilisation", "bound_by", "fits", "times",
 )  # fmt: skip
 
-#: Columns of a table for which none are named: ``estimate`` where an overlap or overhead is stated, ``fits`` where
-#: some row does not fit the memory its data is in.
+#: Columns where the caller names none. ``estimate`` is kept where an overlap or overhead is stated, ``fits`` where a
+#: row does not fit.
 DEFAULT_COLUMNS = ("lower", "upper", "estimate", "attainable", "intensity", "bound_by", "fits")
 
 #: The most assumptions that stand under a table.

@@ -1,4 +1,4 @@
-"""What stands for our signs where the output's encoding lacks them: a pipe on Windows, an old terminal, LANG=C.
+"""ASCII in place of signs that the output's encoding lacks: a pipe on Windows, an old terminal, LANG=C.
 
 >>> as_plain("40 µs → 2 µs · 10⁹ B ≤ 1 GiB")
 '40 us -> 2 us * 10^9 B <= 1 GiB'
@@ -40,7 +40,7 @@ _HANDLER = "roofline-signs"
 
 
 def as_plain(text: str) -> str:
-    """Write a text in ASCII, a question mark where a letter has no likeness in it."""
+    """Write a text in ASCII; a letter without an equivalent becomes a question mark."""
     return "".join(_plain(character) for character in text)
 
 
@@ -55,7 +55,7 @@ def _plain(character: str) -> str:
 
 
 def never_fail() -> None:
-    """Let standard output and error write what their encoding lacks in likenesses of it."""
+    """Let standard output and error write ASCII for what their encoding lacks."""
     codecs.register_error(_HANDLER, _replaced)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

@@ -152,7 +152,7 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     sizes: dict[str, Any] = {}
     if asked.context is not None:
         batch, context = asked.need("--fit", "batch", "context")
-        # what a step of decoding adds has to have room too
+        # the token that a decode step adds needs memory too
         adds = 0 if found is not None and found.decode is None else 1
         sizes = {"batch": batch, "context": context + adds}
     kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, *OF_OPERATIONS)}

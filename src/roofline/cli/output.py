@@ -15,8 +15,8 @@ NARROW = 80
 def show(answer: Any, *, whole: bool = False) -> None:
     """Print an answer, or sections of one, at 100 columns where the output is not a terminal.
 
-    ``whole`` makes the lines as long as they need to be: a table of figures is not to be cut. In a terminal of less
-    than 80 columns nothing is cut either: what needs up to 80 has them.
+    ``whole`` makes lines as long as they need to be, so that no table of figures is cut. In a terminal of less than 80
+    columns, an answer that needs more has up to 80.
     """
     import sys
 
@@ -57,9 +57,9 @@ def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ())
 
 
 def show_chart(chart: Any, path: str | None, width: int | None) -> None:
-    """Write a chart to a file, sharp for screens unless a width is given, or draw it in the terminal.
+    """Write a chart to a file, at twice the size unless a width is given, or draw it in the terminal.
 
-    Another width keeps the picture's proportions, but for rows of bars, which need the height they have.
+    A width keeps the picture's proportions, except for rows of bars, whose height stays.
     """
     import shutil
 

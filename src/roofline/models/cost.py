@@ -1,4 +1,4 @@
-"""What tokens cost: dollars and joules a million of them, from a price or a power of the chips.
+"""The cost of a million tokens in dollars and joules, from the price or the power of the chips.
 
 >>> found = token_cost(time=0.02, tokens=64, chips=8, price=2.5, power=700)
 >>> round(found.dollars, 3), round(found.joules_per_token, 2), round(found.kilowatt_hours, 3)
@@ -29,7 +29,7 @@ KILOWATT_HOUR = 3.6e6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenCost:
-    """Of a million tokens: ``chip_hours``, and ``dollars`` and ``joules`` where a price or a power is known."""
+    """Cost of a million tokens: ``chip_hours``, ``dollars`` where a price is known, joules where a power is known."""
 
     chip_hours: Size
     price: float | None

@@ -1,4 +1,4 @@
-"""Prefill and decode on chips of their own: how many of each, and what goes between them.
+"""Disaggregation: prefill and decode on chips of their own, their ratio, and the bytes sent between them.
 
 One prefill server turns out b_p / t_p prompts a second, a decode server of batch b that takes n steps of t_d for each
 answer turns out b / (n·t_d); they keep pace where
@@ -91,7 +91,7 @@ class Disaggregation(Answer):
 
     @property
     def rounded(self) -> tuple[int, int]:
-        """Few whole servers of each kind: prefill keeps pace, with a twentieth to spare at most where they are few."""
+        """A ratio of few whole servers at which prefill keeps pace; within 5 % of the exact one where possible."""
         if self.ratio <= 1 / MOST_SERVERS:
             return 1, int(1 / self.ratio)
         choices = [(ceil(self.ratio * servers), servers) for servers in range(1, MOST_SERVERS + 1)]

@@ -1,4 +1,4 @@
-"""What fits: the largest batch and context, the nearest that fits where this does not, the fewest chips that hold it.
+"""What fits: the largest batch and context, the nearest configuration that fits, the fewest chips that hold a model.
 
 >>> from roofline.hardware import chip
 >>> from roofline.models import load
@@ -99,11 +99,11 @@ def _largest(fits: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NearestFit:
-    """What would fit, each alone; None or empty where nothing of the kind does.
+    """Changes that make it fit, each enough by itself; None or empty where no change of the kind does.
 
-    ``batch`` at this context, ``context`` at this batch; ``formats`` are arguments of a step; ``chips`` hold it by
-    memory alone and ``split`` when each has its share of heads and columns; ``chip`` is the name of another that does,
-    the one with the least room of those that have enough, of the same maker where it has one; there are ``have`` of it.
+    ``batch`` fits at this context, ``context`` at this batch. ``formats`` are arguments of a step. ``chips`` hold it by
+    memory alone, ``split`` chips divide its heads and columns. ``chip`` names another chip: the one with the least
+    memory that is enough, of the same vendor where there is one, in the same number ``have``.
     """
 
     batch: int | None
@@ -147,7 +147,7 @@ def nearest(
     """
     model, machine = load(model), chip(machine)
     ways = ways or Parallelism.on(machine)
-    local, capacity, tokens = local_model(model, machine, ways)[0], room(machine), context + 1
+    local, capacity, tokens = local_model(model, machine, ways)[0], memory_capacity(machine), context + 1
     most = largest_batch(local, capacity, context=context, **options)
     longest = None if most else longest_context(local, capacity, batch=batch, **options)
     formats = [
@@ -155,31 +155,31 @@ def nearest(
         for part in ("weights", "kv")
         for name in FORMATS
         if _narrower(local, options, part, name)
-        and float(footprint(local, batch, tokens, {**options, part: name}).total) <= capacity
+        and float(decode_footprint(local, batch, tokens, {**options, part: name}).total) <= capacity
     ]
     first = {part: (part, name) for part, name in reversed(formats)}
-    alone = plain_chip(machine)
-    whole = float(footprint(model, batch, tokens, options).total)
-    split, _ = split_ways(model, alone, room(alone), batch, tokens, ways.expert > 1, options)
+    alone = single_chip(machine)
+    whole = float(decode_footprint(model, batch, tokens, options).total)
+    split, _ = fewest_split(model, alone, memory_capacity(alone), batch, tokens, ways.expert > 1, options)
     return NearestFit(
         most or None,
         longest or None,
         tuple(first[part] for part in ("weights", "kv") if part in first),
-        -int(-whole // room(alone)),
+        -int(-whole // memory_capacity(alone)),
         split,
-        _roomier(machine, float(footprint(local, batch, tokens, options).total) / machine.pooled),
+        _larger_chip(machine, float(decode_footprint(local, batch, tokens, options).total) / machine.pooled),
         ways.chips * machine.pooled,
     )
 
 
 def _narrower(model: Model, options: Any, part: str, name: str) -> bool:
-    """Whether a format has fewer bits than the one in use; a checkpoint's own section is not compared."""
+    """Whether a format has fewer bits than the one in use. False for weights that a checkpoint quantises itself."""
     now = options.get(part) or ("" if part == "weights" and model.quantisation else model.dtype)
     return bool(now) and dtypes.get(name).bits < dtypes.get(now).bits
 
 
-def _roomier(machine: Machine, needed: float) -> str | None:
-    """Of the catalog's chips with memory of this kind, the one with the least room that is enough; its maker first."""
+def _larger_chip(machine: Machine, needed: float) -> str | None:
+    """The catalog's chip with the least memory of this kind that is enough; one of the same vendor first."""
     kind = data_level(machine).name
     found = [
         (other.vendor != machine.vendor, other.capacities[kind], other.name)
@@ -276,8 +276,8 @@ def fewest(
 ) -> FewestChips:
     """Find the fewest chips of a kind that hold a model with ``batch`` sequences of ``context`` tokens.
 
-    With no batch only the weights count; a shape of the target is left out, as how many is what is asked.
-    ``expert`` gives each chip whole experts where it splits. ``options`` are those of
+    With no batch only the weights count. The target's own number of chips is ignored. ``expert`` gives each chip whole
+    experts. ``options`` are those of
     :func:`roofline.models.decode` and of the target.
     """
     described = load(model)
@@ -286,15 +286,15 @@ def fewest(
     check_known(options, decode)
     if batch and not context:
         raise InputError("a batch takes memory by its context", hint="give context=, the tokens each sequence comes to")
-    machine = plain_chip(target(on, **chosen))
-    capacity = room(machine)
-    needed = footprint(described, batch, context, options)
+    machine = single_chip(target(on, **chosen))
+    capacity = memory_capacity(machine)
+    needed = decode_footprint(described, batch, context, options)
     ratio = float(needed.total) / capacity
     least = smallest_slice(machine, max(1, math.ceil(ratio)))
     have = max(1, math.ceil(ratio)) if least is None else least.chips
-    # the last of a sequence's tokens is the one a step makes
+    # a decode step adds the last token of a sequence
     sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
-    split, each = split_ways(described, machine, capacity, batch, context, expert, options)
+    split, each = fewest_split(described, machine, capacity, batch, context, expert, options)
     return FewestChips(described, machine, needed, capacity, least, sequences, split, each)
 
 
@@ -303,14 +303,14 @@ def _or_none(name: str, value: Any) -> int:
     return 0 if isinstance(value, int) and value == 0 else single_size(name, value)
 
 
-def plain_chip(machine: Machine) -> Machine:
+def single_chip(machine: Machine) -> Machine:
     """One chip of a target of several, or of a pool."""
     machine = machine.alone or machine
     return replace(machine, shape=(), slices=1, mesh=None) if machine.shape else machine
 
 
-def room(machine: Machine) -> float:
-    """Bytes of the level a model's data lies in; one that is not known is an error."""
+def memory_capacity(machine: Machine) -> float:
+    """Capacity in bytes of the level that a model's data lies in; an error where it is not known."""
     level = data_level(machine)
     if level.capacity is None:
         raise HardwareError(
@@ -319,11 +319,8 @@ def room(machine: Machine) -> float:
     return level.capacity.value
 
 
-def footprint(model: Model, batch: int, context: int, options: Mapping[str, Any]) -> Footprint:
-    """Memory of a decode step in which each sequence comes to ``context`` tokens; of the weights alone, with no batch.
-
-    The context includes the token that the step makes.
-    """
+def decode_footprint(model: Model, batch: int, context: int, options: Mapping[str, Any]) -> Footprint:
+    """Memory of a decode step after which each sequence has ``context`` tokens. With no batch: of the weights alone."""
     if not batch or not context:
         stored = model.in_format(options.get("activations") or model.dtype)
         return Footprint({"weights": stored.weight_bytes(options.get("weights")), "kv": 0, "activations": 0})
@@ -331,7 +328,7 @@ def footprint(model: Model, batch: int, context: int, options: Mapping[str, Any]
     return needs(model, decode(model, batch=batch, context=past, **options), context, batch, options)
 
 
-def split_ways(
+def fewest_split(
     model: Model,
     machine: Machine,
     capacity: float,
@@ -340,9 +337,9 @@ def split_ways(
     expert: bool,
     options: Mapping[str, Any],
 ) -> tuple[int | None, Footprint | None]:
-    """The fewest chips whose shares fit, split by heads and columns or with experts spread over all of them.
+    """Find the fewest chips whose shares fit, split by heads and columns, or with experts spread over all chips.
 
-    A number that divides nothing is passed over.
+    Numbers that the model does not divide into are passed over.
     """
     for ways in range(1, MOST_WAYS + 1):
         chips = with_chips(machine, ways)
@@ -356,7 +353,7 @@ def split_ways(
                 continue
             except InputError:
                 return None, None
-            each = footprint(local, batch, context, options)
+            each = decode_footprint(local, batch, context, options)
             if float(each.total) <= capacity:
                 return ways, each
     return None, None

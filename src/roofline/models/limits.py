@@ -1,4 +1,4 @@
-"""Where a step of serving changes what it waits for: from which batch it computes, up to how many chips it is split.
+"""Limits of a step of serving: the batch from which it is compute-bound, the chips up to which the network hides.
 
 The batch from which computing takes as long as moving:
 
@@ -42,13 +42,13 @@ from roofline.models.serving import serve_bound
 from roofline.sizes import Size
 from roofline.work import Op, Work
 
-#: What may be widened.
+#: Kinds of split.
 KINDS = ("tensor", "expert")
 
-#: No model is split over more.
+#: The widest split that is tried.
 _MOST = 1024
 
-#: A batch beyond any that is run: what is memory-bound here stays so.
+#: A batch beyond any that is run: a step that is memory-bound here is so at every batch.
 _FAR = 1 << 30
 
 
@@ -62,10 +62,10 @@ def compute_bound_batch(
     attention: bool = True,
     **options: Any,
 ) -> int | None:
-    """The smallest batch whose decode step is compute-bound; None where no batch is, as keys and values grow with it.
+    """Find the smallest batch whose decode step is compute-bound; None where none is, as keys and values grow too.
 
-    Computing then takes as long as memory and as every link between chips that share the model. ``attention=False``
-    leaves attention out, which is the question about the matrices alone. ``options`` are those of
+    Computing then takes as long as memory and as every link between the chips that share the model.
+    ``attention=False`` asks about the matrices alone. ``options`` are those of
     :func:`roofline.models.decode`; bytes are counted under ``policy``.
     """
     check_policy(policy)
@@ -81,9 +81,9 @@ def compute_bound_batch(
 
 
 def _first(excess: Callable[[int], float]) -> int:
-    """The smallest whole number of at least 1 with no negative excess, which grows and is nearly straight.
+    """Find the smallest whole number, at least 1, whose excess is not negative. The excess grows and is nearly linear.
 
-    A chord's zero is a better guess than the middle; halving follows wherever it is not.
+    Two of three guesses are the zero of the chord, which converges faster; the third halves the interval.
     """
     low, high = 0, 1
     below, above = -1.0, excess(1)
@@ -121,10 +121,11 @@ def _times(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NetworkLimit:
-    """The widest split whose step does not wait for the network, and the narrowest one that does.
+    """The widest split whose step is not network-bound (``ways``), and the narrowest that is (``beyond``).
 
-    ``ways`` is None where even the narrowest waits, ``beyond`` where none does; the shares are the network's time over
-    that of the rest. ``one_axis`` says that wider splits divide the model, and that no one axis of a torus is so long.
+    ``ways`` is None where every split is network-bound, ``beyond`` where none is. A share is the network's time over
+    the longest other time. ``one_axis`` says that wider splits divide the model, but no single axis of the torus is as
+    long.
     """
 
     kind: str
@@ -158,9 +159,9 @@ def network_limit(
 ) -> NetworkLimit:
     """Solve for the widest split over which a step is not bound by links or latency.
 
-    ``kind`` is ``tensor``, all chips with the same ``batch`` sequences, or ``expert``, each chip a copy with as many of
-    its own. Chips are as many of the target's as are split, joined as they are; numbers that a model does not divide
-    into are passed over. ``options`` are those of :func:`roofline.models.serve_bound`.
+    ``kind`` is ``tensor``: all chips share ``batch`` sequences; or ``expert``: each chip has ``batch`` sequences of its
+    own. Each number of chips is joined as the target's are. Numbers that the model does not divide into are passed
+    over. ``options`` are those of :func:`roofline.models.serve_bound`.
     """
     if kind not in KINDS:
         raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))

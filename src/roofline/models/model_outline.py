@@ -1,4 +1,4 @@
-"""A model in outline: so many parameters and so much to keep for each token, before there is a configuration.
+"""A model in outline: a number of parameters and of cached elements a token, where there is no configuration yet.
 
 Enough for the first estimates of serving (does it fit, how long is a step, how large a batch):
 
@@ -80,8 +80,8 @@ def outline(
 ) -> Model:
     """A model of ``parameters``, all used by every token, that keeps ``kv`` elements of keys and values a token.
 
-    ``queries`` is how many query heads share a head of keys; without it attention's arithmetic is left out, and the
-    answer says so. There are no norms, activations or tables in it.
+    ``queries`` is the number of query heads that share a head of keys. Without it attention's arithmetic is left out,
+    and the answer says so. The model has no norms, activations or embedding tables.
     """
     blocks: list[Block] = [Parameters("parameters", check("parameters", parameters))]
     gaps: tuple[str, ...] = ()

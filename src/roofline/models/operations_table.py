@@ -1,4 +1,4 @@
-"""What an answer about a step of a model says of its operations: which take longest, and which miss the matrix unit."""
+"""Operations of a step of a model: a table of the longest, and a note on those that run beside the matrix unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 16
 
 
 def longest_operations(step: Bound) -> Table:
-    """The operations that take longest, one a row; in a narrow terminal it is their names that are broken."""
+    """The operations that take longest, one a row. A narrow terminal breaks their names, not the figures."""
     rows = []
     ordered = sorted(step.ops, key=lambda part: -float(part.lower))
     for part in ordered[:SHOWN]:
@@ -35,7 +35,7 @@ def longest_operations(step: Bound) -> Table:
 
 
 def off_matrix_unit(step: Bound, option: str) -> list[str]:
-    """Say where matrix products run beside the matrix unit as it takes no such format, and what would use it."""
+    """Say that matrix products run on another unit as the matrix unit lacks the format, and which format it has."""
     matrix = {unit.name for unit in step.machine.units if unit.kind == "matrix"}
     runs = {name: rate(step.machine, Key("flops", "matrix", name)) for name in ("bf16", "fp16")}
     usual = next(((name, found.resource) for name, found in runs.items() if found and found.resource in matrix), None)

@@ -126,9 +126,9 @@ class Serving(Answer):
         }
 
     def network_limit(self, phase: str) -> NetworkLimit | None:
-        """Up to how many chips a layer, or a model's experts, is split before the phase waits for the network.
+        """Find how many chips may split a layer, or a model's experts, before the network binds in this phase.
 
-        None where nothing is split so, or sizes are arrays.
+        None where neither is split, or where sizes are arrays.
         """
         found = self.prefill if phase == "prefill" else self.decode
         ways = self.ways
@@ -205,7 +205,7 @@ class Serving(Answer):
 
 
 def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section]:
-    """What a phase takes at best, the rates that makes, and up to where it stays so."""
+    """The time of a phase at best, its tokens per second, and the limits within which its kind stays the same."""
     sizes = {key: value for key, value in phase.sizes.items() if value is not None}
     asked = ", ".join(f"{key} {value}" for key, value in sizes.items())
     lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
@@ -234,7 +234,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
 
 
 def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
-    """What a step over several chips has to say: its stages, and how far it may be split before it waits."""
+    """The stages of a step over several chips, and how far it may be split before the network binds."""
     lines = []
     if isinstance(phase, Pipelined):
         latency = format_amount(phase.latency, "s")
@@ -249,7 +249,7 @@ def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
 
 
 def _memory_in_words(found: Serving) -> Iterator[Section]:
-    """What the larger step needs, part by part, whether it fits, and what would."""
+    """The memory of the larger step by part, whether it fits, and what would fit."""
     needed = found.memory
     parts = ", ".join(f"{name} {format_amount(value, 'B')}" for name, value in needed.parts.items())
     line = f"memory {format_amount(needed.total, 'B')}: {parts}"
@@ -351,7 +351,7 @@ def _bytes_of(found: Bound) -> dict[str, Any]:
 
 
 def _leaves_no_room(model: Model, length: Size) -> bool:
-    """Whether sequences of this length, the longest of several, are as long as the model takes."""
+    """Whether sequences of this length fill the model's context; of several lengths, the longest."""
     if model.context is None or is_symbol(length):
         return False
     return bool((length.max() if is_array(length) else length) >= model.context)

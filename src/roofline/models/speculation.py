@@ -74,7 +74,7 @@ class Speculation(Answer):
 
     @property
     def best(self) -> Draft:
-        """The draft of the least time a token; one of no tokens is plain decoding."""
+        """The draft with the least time a token. Its length is 0 where plain decoding is the fastest."""
         return min(self.drafts, key=lambda draft: draft.time_per_token)
 
     @property
@@ -196,7 +196,7 @@ def _drafter(
     options: Any,
     weights: str | None,
 ) -> tuple[str, Callable[[int], float]]:
-    """What drafts, and the seconds of its step after so many drafted tokens."""
+    """The name of the draft, and a function that gives the seconds of its step after a number of drafted tokens."""
     if weights is not None and (by == "mtp" or isinstance(by, int | float)):
         raise InputError("a format of a draft's weights is that of a model that drafts", hint="name one, by=…")
     if isinstance(by, int | float):
@@ -204,10 +204,10 @@ def _drafter(
             raise InputError(f"a draft step of {by} of the model's own", hint="a fraction, as in 0.1")
         return f"a draft of {by:g} of a step", lambda after: by * plain
     if by == "mtp":
-        own = predictor(model)
+        own = prediction_layer(model)
         return "its own prediction layers", lambda after: step(own, context + after, **options)
     other = load(by)
-    # another model has its own formats, whatever the checked one is stored in
+    # a draft model has formats of its own
     shared = {
         name: value for name, value in options.items() if name not in ("weights", "activations", "skew", *_EXPERTS)
     }
@@ -216,11 +216,11 @@ def _drafter(
     return f"{other.name} in {weights}", lambda after: step(other, context + after, **shared, weights=weights)
 
 
-def predictor(model: Model) -> Model:
+def prediction_layer(model: Model) -> Model:
     """The layer that predicts a further token as a model: its projection, its layer, and the model's own head.
 
     >>> from roofline.models import load
-    >>> found = predictor(load("deepseek-v3"))
+    >>> found = prediction_layer(load("deepseek-v3"))
     >>> len(found.layers), round(found.active_parameters / 1e9, 2)
     (1, 2.54)
     """

@@ -1,4 +1,4 @@
-"""Models side by side: parameters, and what one prefill costs whatever it runs on.
+"""Models side by side: parameters, and the FLOPs, bytes and memory of one prefill on any chip.
 
 >>> from roofline.models import load
 >>> found = summary(load("llama-2-7b"), batch=1, prompt=1024)
@@ -79,7 +79,7 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
     """Models side by side, one a row."""
     first = found[0]
     some_active = any(each.active < each.parameters * 0.9 for each in found)
-    # models that take no prompt of the usual length are asked for their own
+    # a model with a short context is asked for a prompt of its own length
     prompts = any(each.prompt != first.prompt for each in found)
     yield Headline(f"prefill of {first.batch} x {'prompt' if prompts else first.prompt} tokens")
     yield BLANK

@@ -134,7 +134,7 @@ def _varies(value: Any) -> bool:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Sizes of at least 1, but for what is in the cache already, which may be nothing."""
+    """Check a size: at least 1, but ``past`` and ``context`` may be 0."""
     import numpy as np
 
     may_be_none = name in ("past", "context")
@@ -159,7 +159,7 @@ def _compiled(
     ops: Sequence[Op], moved: Sequence[Work], each: Sequence[dict[str, Any]], needed: Any, letters: list[Any],
     columns: Sequence[str],
 ) -> tuple[tuple[str, ...], Callable[..., dict[str, Any]]]:  # fmt: skip
-    """Turn the step's totals into functions of arrays; single operations only where ``op_by_op`` needs them."""
+    """Compile the step's totals for arrays. Times of single operations are compiled only for ``op_by_op``."""
     import numpy as np
     import sympy
 
@@ -216,7 +216,7 @@ def _times(op: Op, work: Work, machine: Machine, missing: dict[Key, None]) -> di
 
 
 def _function(letters: list[Any], formulas: list[Any]) -> Callable[..., list[Any]]:
-    """Compile formulas for arrays, common parts once; minima and maxima pair by pair rather than by stacking."""
+    """Compile formulas for arrays with common subexpressions shared. Min and Max become pairwise numpy calls."""
     import numpy as np
     import sympy
 

@@ -31,8 +31,8 @@ class Training(Answer):
     each operation within itself, nothing; ``estimate`` lies between them where an overlap or overhead was stated.
     ``stages`` are the kinds of pipeline stage; :attr:`bound` is a chip of the one that takes longest, without waits.
 
-    ``model_flops`` are those of forward and backward of the whole batch, nothing run again, exact; ``flops`` all that
-    is computed; ``six`` is 6·parameters·tokens, the usual short form, of the parameters one token uses.
+    ``model_flops`` are the exact FLOPs of one forward and backward pass of the whole batch. ``flops`` adds what is
+    recomputed. ``six`` is the usual 6·parameters·tokens, of the parameters that one token uses.
     """
 
     model: Model
@@ -91,7 +91,7 @@ class Training(Answer):
 
     @property
     def exposed(self) -> Size:
-        """Seconds of collectives that not even complete overlap hides behind computing and memory."""
+        """Seconds of collectives that remain with complete overlap: the network's time beyond computing and memory."""
         busy = [time for name, time in self.bound.times.items() if name not in network(self.bound)]
         from roofline.sizes import maximum
 
@@ -123,7 +123,7 @@ class Training(Answer):
 
     @property
     def overlapped(self) -> Size | None:
-        """The share of times that overlap in a step as long as the measured one; None where no share would do."""
+        """The fraction of times that overlaps, if the measured step lies between its bounds; else None."""
         if self.measured is None or not self.lower <= self.measured <= self.upper:
             return None
         return ratio(self.upper - self.measured, self.upper - self.lower)
@@ -155,7 +155,7 @@ class Training(Answer):
 
     @property
     def least_chips(self) -> int | None:
-        """The fewest chips the batch fits on, split and cut as now; None where no number is enough."""
+        """The fewest chips the batch fits on, with another FSDP and all else as now; None where no number is enough."""
         fewest = 0
         for stage in self.stages:
             total, capacity = stage.memory.total, stage.memory.capacity
