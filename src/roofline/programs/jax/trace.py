@@ -33,7 +33,7 @@ from roofline.errors import DTypeError, InputError
 from roofline.programs.jax.masks import Masks, constant
 from roofline.programs.jax.regions import REGIONS
 from roofline.programs.jax.registry import load
-from roofline.programs.jax.rules.attention import without_a_device
+from roofline.programs.jax.rules.contractions import without_a_device
 from roofline.programs.jax.values import automatic, value_of
 from roofline.programs.jax.walker import Context, Walker, called_by, line_of, opened, own, place_of
 from roofline.programs.specs import CALL_HINT, is_call, spec

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
-from roofline.programs.onnx.rules.reductions import layer_norm_with
+from roofline.programs.onnx.rules.vector import layer_norm_with
 from roofline.sizes import product
 from roofline.work import Op, Work
 

@@ -1,17 +1,150 @@
-"""Attention whole: the standard operator, and those of ONNX Runtime (domain ``com.microsoft``).
+"""Matrix products, convolutions, pooling, and attention whole.
 
-Source: the ONNX operators' text (Attention 23 and 24) and onnxruntime's docs/ContribOperators.md.
+Source of attention: the ONNX operators' text (Attention 23 and 24) and onnxruntime's docs/ContribOperators.md, whose
+operators are of the domain ``com.microsoft``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from math import prod
+from typing import Any, NamedTuple
 
+from roofline.ops.einsum import steps
 from roofline.ops.masks import FULL, BandMask
+from roofline.ops.pricing import valid_taps
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, is_zero, product
-from roofline.work import Op, Tensor
+from roofline.work import Op, Tensor, Work
+
+
+@rule("MatMul", "MatMulInteger", "FusedMatMul", "TransposeMatMul", "QLinearMatMul")
+def matmul(call: Call) -> Priced:
+    """Multiply as numpy.matmul, either transposed; the quantised one has its second matrix in fourth place."""
+    second = 3 if call.name == "QLinearMatMul" else 1
+    a, b = (_turned(call.shape(place), call.get(word, 0)) for place, word in ((0, "transA"), (second, "transB")))
+    m, n = (a[-2] if len(a) > 1 else 1), (b[-1] if len(b) > 1 else 1)
+    if len(b) <= 2:
+        m, batch = m * product(a[:-2]), 1
+    else:
+        batch = product(call.writes[0].dims[:-2] if len(a) > 1 else call.writes[0].dims[:-1])
+    return pricing.matmul(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
+
+
+def _turned(shape: tuple[Size, ...], transposed: int) -> tuple[Size, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if transposed and len(shape) > 1 else shape
+
+
+@rule("Gemm", "FusedGemm")
+def gemm(call: Call) -> Priced:
+    """α·A·B + β·C, either transposed."""
+    a = call.shape(0)
+    k = a[0] if call.get("transA") else a[1]
+    m, n = call.writes[0].dims
+    return pricing.matmul(call.name, call.read(0, 1, 2), call.writes, m=m, n=n, k=k)
+
+
+@rule("Einsum")
+def einsum(call: Call) -> Priced:
+    """A sum over products, two operands at a time."""
+    text = call.get("equation")
+    equation = text.decode() if isinstance(text, bytes) else text
+    operands = [tensor for tensor in call.ins if tensor is not None]
+    return steps(call.name, equation, operands, call.writes)
+
+
+@rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")
+def convolution(call: Call) -> Priced:
+    """Convolve [B, C, spatial…] with [O, C/groups, taps…]; transposed: [C, O/groups, taps…]."""
+    return _convolved(call)
+
+
+def _convolved(call: Call) -> Op:
+    transposed = call.name == "ConvTranspose"
+    place = 3 if call.name == "QLinearConv" else 1
+    x, weight, out = call.shape(0), call.shape(place), call.writes[0].dims
+    groups, spatial = call.get("group", 1), len(weight) - 2
+    slid, seen = (x[2:], out[2:]) if transposed else (out[2:], x[2:])
+    stride, dilation = (list(call.get(word) or [1] * spatial) for word in ("strides", "dilations"))
+    low = _low(call, seen, slid, weight[2:], stride, dilation)
+    taps = None
+    if all(isinstance(size, int) for size in (*slid, *seen)):
+        taps = prod(
+            valid_taps(seen[d], slid[d], weight[2 + d], stride=stride[d], low=low[d], dilation=dilation[d])
+            for d in range(spatial)
+        )
+    added = 8 if call.name == "QLinearConv" else 2
+    bias = call.name != "ConvInteger" and call.has(added)
+    first, second = weight[:2]
+    return pricing.convolution(
+        call.name,
+        (*call.read(0, place), *(call.read(added) if bias else ())),
+        call.writes,
+        batch=x[0],
+        positions=product(slid),
+        out_per_group=second if transposed else first // groups,
+        in_per_group=first // groups if transposed else second,
+        kernel=product(weight[2:]),
+        groups=groups,
+        transposed=transposed,
+        valid_taps=taps,
+        bias=call.writes[0].elements if bias else 0,
+        note="padded positions of a convolution are counted" if any(low) else "",
+    )
+
+
+@rule("DeformConv")
+def deformed(call: Call) -> Priced:
+    """A convolution of places that are mixed from four neighbours each, and weighted by a mask where there is one."""
+    op = _convolved(replace(call, name="Conv", ins=call.ins[:2]))
+    weight, out = call.shape(1), call.writes[0].dims
+    taken = out[0] * product(out[2:]) * call.shape(0)[1] * product(weight[2:])
+    added = (2 * 4 + call.has(4)) * taken + (call.writes[0].elements if call.has(3) else 0)
+    work = op.work + Work.flops("vector", pricing.arithmetic(call.read(0)), added)
+    return replace(op, name=call.name, reads=call.reads, work=work, note="")
+
+
+def _low(call: Call, seen: Sequence[Any], slid: Sequence[Any], taps: Sequence[Any], stride: Any, dilation: Any) -> Any:
+    """Padding before the first element, as written or as SAME works it out."""
+    spatial = len(taps)
+    auto = call.get("auto_pad", b"NOTSET")
+    word = auto.decode() if isinstance(auto, bytes) else auto
+    if not word.startswith("SAME"):
+        return list(call.get("pads") or [0] * (2 * spatial))[:spatial]
+    found = []
+    for d in range(spatial):
+        whole = max(0, (slid[d] - 1) * stride[d] + (taps[d] - 1) * dilation[d] + 1 - seen[d])
+        found.append((whole + (word == "SAME_LOWER")) // 2)
+    return found
+
+
+@rule("MaxPool", "AveragePool", "LpPool")
+def pool(call: Call) -> Priced:
+    """The largest or the sum of each window: one operation for every element of a window but the first."""
+    return _pooled(call, product(call.get("kernel_shape")))
+
+
+@rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pool(call: Call) -> Priced:
+    """One window for each channel."""
+    return _pooled(call, product(call.shape(0)[2:]))
+
+
+@rule("Resize", "Upsample")
+def resized(call: Call) -> Priced:
+    """Mix neighbours: a multiply and an add for each, nothing for the nearest."""
+    mode = call.get("mode", b"nearest")
+    word = mode.decode() if isinstance(mode, bytes) else mode
+    changed = sum(bool(a != b) for a, b in zip(call.shape(0), call.writes[0].dims, strict=True))
+    taps = {"nearest": 1, "linear": 2, "cubic": 4}.get(word, 1) ** changed
+    size = call.writes[0].elements
+    return pricing.resample(call.name, call.read(0), call.writes, taps=taps, elements=size)
+
+
+def _pooled(call: Call, window: Any) -> Priced:
+    results = call.writes[0].elements
+    return pricing.pool(call.name, call.reads, call.writes, results=results, window=window)
 
 
 class Heads(NamedTuple):

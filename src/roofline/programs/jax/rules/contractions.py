@@ -1,0 +1,191 @@
+"""Matrix products, convolutions, and cuDNN's attention, which ``jax.nn.dot_product_attention`` calls as one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+from unittest import mock
+
+from roofline.ops.masks import FULL, TOP_LEFT, BandMask
+from roofline.ops.pricing import valid_taps
+from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule
+from roofline.programs.jax.rules.collectives import reduced_over
+from roofline.sizes import Size, exact_div, product
+from roofline.work import Op, Tensor
+
+
+@rule("dot_general")
+def dot_general(call: Call) -> Priced:
+    """Contract some dimensions, batch over others: all that is left of either side is m and n."""
+    (left, right), (left_batch, right_batch) = call.params["dimension_numbers"]
+    a, b = call.ins[:2]
+    op = pricing.matmul(
+        call.name,
+        _operands(call),
+        call.writes,
+        m=_rest(a, left, left_batch),
+        n=_rest(b, right, right_batch),
+        k=product(a.shape[d] for d in left),
+        batch=product(a.shape[d] for d in left_batch),
+    )
+    axes = [axis for d in left for axis in (a.split[d] if a.split else ())]
+    return [op, *reduced_over(call, axes, call.writes[0], call.outs[0])]
+
+
+@rule("ragged_dot_general", "ragged_dot")
+def ragged_dot(call: Call) -> Priced:
+    """Every row meets the matrix of one group: the groups' dimension multiplies nothing, and t rows meet at most t."""
+    numbers = call.params["ragged_dot_dimension_numbers"]
+    (left, right), (left_batch, right_batch) = numbers.dot_dimension_numbers
+    a, b = call.ins[:2]
+    m, k = _rest(a, left, left_batch), product(a.shape[d] for d in left)
+    n = _rest(b, (*right, *numbers.rhs_group_dimensions), right_batch)
+    batch = product(a.shape[d] for d in left_batch)
+    op = pricing.matmul(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
+    reads = {tensor.ident: tensor for tensor in call.reads}
+    if numbers.rhs_group_dimensions:
+        groups = product(b.shape[d] for d in numbers.rhs_group_dimensions)
+        rows = product(a.shape[d] for d in numbers.lhs_ragged_dimensions)
+        reads |= {tensor.ident: tensor for tensor in call.touch(1, exact_div(b.size, groups) * rows)}
+    return Op(op.name, op.kind, op.work, tuple(reads.values()), op.writes, op.dims, options=op.options)
+
+
+@rule("scaled_dot", "scaled_matmul", "scaled_matmul_wrapper")
+def scaled(call: Call) -> Priced:
+    """Multiply [b, m, k] by [b, n, k], each in blocks with a scale of its own."""
+    if "dimension_numbers" in call.params:
+        return dot_general(call)
+    a, b = call.ins[:2]
+    sizes = {"batch": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": b.shape[1]}
+    op = pricing.matmul(call.name, call.read(0, 1), call.writes, **sizes)
+    return Op(op.name, op.kind, op.work, call.reads, op.writes, op.dims, options=op.options)
+
+
+def _operands(call: Call) -> tuple[Tensor, ...]:
+    """Both operands; a constant that the program holds is written out as large as it is."""
+    found = []
+    for place in (0, 1):
+        tensor = call.operands[place]
+        value = call.ins[place]
+        found.append(tensor or Tensor(f"{call.writes[0].ident}.constant{place}", value.shape, value.dtype, touched=0))
+    return tuple(found)
+
+
+def _rest(value: Value, contracted: Sequence[int], batch: Sequence[int]) -> Size:
+    return product(size for d, size in enumerate(value.shape) if d not in contracted and d not in batch)
+
+
+@rule("conv_general_dilated")
+def convolution(call: Call) -> Priced:
+    """Convolve; where the input is dilated (a transposed convolution) every element of the input sees every tap."""
+    params = call.params
+    numbers = params["dimension_numbers"]
+    x, kernel, out = call.ins[0].shape, call.ins[1].shape, call.outs[0].shape
+    seen = [x[d] for d in numbers.lhs_spec[2:]]
+    taps = [kernel[d] for d in numbers.rhs_spec[2:]]
+    made = [out[d] for d in numbers.out_spec[2:]]
+    base = params["lhs_dilation"]
+    places = zip(
+        seen, made, taps, params["window_strides"], params["padding"], params["rhs_dilation"], base, strict=True
+    )
+    valid = None
+    if all(isinstance(size, int) for size in (*seen, *made, *taps)):
+        valid = prod(
+            valid_taps(length, results, many, stride=stride, low=pad[0], dilation=dilation, base=inner)
+            for length, results, many, stride, pad, dilation, inner in places
+        )
+    groups = params["feature_group_count"] * params["batch_group_count"]
+    padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)
+    return pricing.convolution(
+        "conv" if all(inner == 1 for inner in base) else "conv_transpose",
+        call.reads if len(call.reads) > 1 else call.reads * 2,
+        call.writes,
+        batch=x[numbers.lhs_spec[0]] // params["batch_group_count"],
+        positions=product(s if inner > 1 else o for s, o, inner in zip(seen, made, base, strict=True)),
+        out_per_group=kernel[numbers.rhs_spec[0]] // groups,
+        in_per_group=kernel[numbers.rhs_spec[1]],
+        kernel=product(taps),
+        groups=groups,
+        valid_taps=valid,
+        note="padded positions of a convolution are counted" if padded else "",
+    )
+
+
+_NOTES = {
+    "CAUSAL": "causal attention",
+    "PADDING": "padded queries and keys are counted",
+    "PADDING_CAUSAL": "causal attention; padded queries and keys are counted",
+}
+
+
+@rule("dot_product_attention_fwd_wrapper", "dot_product_attention_fwd", "dot_product_attention_fp8_fwd_wrapper",
+      "dot_product_attention_fp8_fwd")  # fmt: skip
+def forward(call: Call) -> Priced:
+    """Both products and the softmax."""
+    return _attend(call, 2, "")
+
+
+@rule("dot_product_attention_bwd_wrapper", "dot_product_attention_bwd", "dot_product_attention_fp8_bwd_wrapper",
+      "dot_product_attention_fp8_bwd")  # fmt: skip
+def backward(call: Call) -> Priced:
+    """Five products: the scores are worked out again."""
+    return _attend(call, 5, "the backward pass of cuDNN's attention works its scores out again")
+
+
+def _attend(call: Call, matmuls: int, more: str) -> Priced:
+    """q is [B, T, heads, H], or [B, heads, T, H] in the layout of number 1."""
+    long, heads = (2, 1) if call.params.get("layout") == 1 else (1, 2)
+    q, k, v = (value.shape for value in call.ins[:3])
+    kind = call.params.get("mask_type")
+    word = (
+        str(getattr(kind, "name", kind)) if kind is not None else "CAUSAL" if call.params.get("use_causal_mask") else ""
+    )
+    note = "; ".join(filter(None, (_NOTES.get(word, ""), more)))
+    mask = _mask("CAUSAL" in word, call.params.get("sliding_window_length"))
+    return pricing.attention(
+        call.name,
+        call.reads,
+        call.writes,
+        batch=q[0],
+        heads=q[heads],
+        kv_heads=k[heads],
+        q_length=q[long],
+        kv_length=k[long],
+        head_size=q[3],
+        v_head_size=v[3],
+        pairs=q[0] * q[heads] * mask.pairs(q[long], k[long]),
+        keys=mask.keys(q[long], k[long]),
+        matmuls=matmuls,
+        note=note,
+    )
+
+
+def _mask(causal: bool, window: int | None) -> BandMask:
+    """Query i sees keys up to the one of its number, of which the last ``window``.
+
+    >>> _mask(True, None).pairs(4, 2), _mask(False, None).pairs(3, 5), _mask(True, 2).pairs(5, 3)
+    (7, 15, 6)
+    """
+    return TOP_LEFT._replace(before=window - 1) if window else TOP_LEFT if causal else FULL
+
+
+@contextmanager
+def without_a_device() -> Iterator[None]:
+    """Let a program ask for cuDNN where there is none: its shapes do not depend on it."""
+    try:
+        from jax._src.cudnn import fused_attention_stablehlo as fused
+    except ImportError:
+        fused = None
+    if fused is None or getattr(fused, "cuda_versions", None) is not None:
+        yield
+        return
+    names = {"check_cudnn_version": 91_100, "check_compute_capability": True, "is_cuda_compute_capability_equal": False}
+    stand = {name: _always(value) for name, value in names.items() if hasattr(fused, name)}
+    with mock.patch.multiple(fused, **stand):
+        yield
+
+
+def _always(value: Any) -> Any:
+    return lambda *_: value
