@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 from onnx import TensorProto, helper, numpy_helper
 
-from roofline.programs.onnx.folding import UNKNOWN
-from roofline.programs.onnx.graph import dims_of
+from roofline.programs.onnx.graph import UNKNOWN, dims_of
 from roofline.sizes import Size, floor_div, is_symbol, product
 
 Dims = Sequence[Size]

@@ -9,8 +9,7 @@ A symbolic size stays a symbol unless ``batch`` or ``sizes`` give it a number:
 >>> graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "layer", [x, w], [y])
 >>> model = helper.make_model(graph)
 >>> trace(model).flops(), trace(model, batch=32).flops()
-(2097152*N, 67108864)
-"""
+(2097152*N, 67108864)"""
 
 from __future__ import annotations
 
@@ -29,7 +28,6 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.loops import stated
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, read
-from roofline.programs.onnx.masks import label, masked
 from roofline.programs.onnx.registry import UPDATES, Call, find, load
 from roofline.programs.onnx.sizes import put, solved
 from roofline.programs.onnx.standins import DOMAIN
@@ -301,3 +299,65 @@ def _size(ops: Sequence[Op]) -> float:
 def _scope(name: str) -> str:
     """``/layers.0/attn/MatMul_1`` is at layers.0.attn."""
     return ".".join(part for part in name.split("/")[:-1] if part)
+
+
+_PRODUCTS = ("MatMul", "Einsum", "Gemm", "FusedMatMul", "MatMulInteger", "QLinearMatMul")
+_MASKS = ("Add", "Where", "Sum", "Min")
+#: What scores and weights go through one for one, beside what masks them.
+_THROUGH = ("Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Mul", "Div", "Clip",
+            "QuantizeLinear", "DequantizeLinear", "Tanh")  # fmt: skip
+
+
+def masked(nodes: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the softmaxes of scores that may be masked, and the products that make the scores and use the weights."""
+    makers = {word: node for node in nodes for word in node.output}
+    users: dict[str, list[Any]] = {}
+    for node in nodes:
+        for word in node.input:
+            users.setdefault(word, []).append(node)
+    softmaxes: list[str] = []
+    products: dict[str, None] = {}
+    for node in nodes:
+        if node.op_type != "Softmax":
+            continue
+        back = list(_before(node, makers))
+        made = [found for found, masks in back if masks]
+        used = [after for after in _after(node, users) if after.op_type in _PRODUCTS]
+        if made and used:
+            softmaxes.append(label(node))
+            products |= dict.fromkeys(label(product) for product in (*made, *used))
+    return tuple(softmaxes), tuple(products)
+
+
+def label(node: Any) -> str:
+    """What a node is called: its name, else its first result."""
+    return str(node.name or (node.output[0] if node.output else ""))
+
+
+def _before(node: Any, makers: dict[str, Any]) -> Iterator[tuple[Any, bool]]:
+    """Products that lead to a softmax, and whether something masks them on the way."""
+    left, seen = [(word, False) for word in node.input[:1]], set()
+    while left:
+        word, hidden = left.pop()
+        maker = makers.get(word)
+        if maker is None or word in seen:
+            continue
+        seen.add(word)
+        if maker.op_type in _PRODUCTS:
+            yield maker, hidden
+        elif maker.op_type in _THROUGH or maker.op_type in _MASKS:
+            left += [(given, hidden or maker.op_type in _MASKS) for given in maker.input]
+
+
+def _after(node: Any, users: dict[str, list[Any]]) -> Iterator[Any]:
+    """Products that use the weights of a softmax."""
+    left, seen = list(node.output), set()
+    while left:
+        word = left.pop()
+        if word in seen:
+            continue
+        seen.add(word)
+        for user in users.get(word, ()):
+            yield user
+            if user.op_type in _THROUGH or user.op_type == "Where":
+                left += user.output

@@ -3,17 +3,16 @@
 Data has a shape and no values (PyTorch's ``meta`` device). What a program makes out of nothing (positions, masks,
 constants) is small and keeps its values, so that a mask can be looked at, and code that asks for such a value works.
 Two context managers do it, one for functions as the user calls them and one for what the dispatcher runs underneath;
-both end with the call.
-"""
+both end with the call."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -24,7 +23,7 @@ from roofline.programs.pytorch.autocast import Autocast
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, OperatorTraits, opened, traits_of
 from roofline.programs.pytorch.registry import Call, Operand, Priced, find, find_function, find_shape, price
-from roofline.programs.pytorch.source_location import Place, Places
+from roofline.programs.pytorch.source_location import LocationFinder, SourceLocation
 from roofline.programs.pytorch.tensors import (
     LARGEST_CONSTANT,
     Identities,
@@ -51,13 +50,13 @@ class Recorder:
     """The operations of one run, in order."""
 
     def __init__(
-        self, places: Places, device: Any, recompute_attention: bool = False, float_constants: bool = True
+        self, locations: LocationFinder, device: Any, recompute_attention: bool = False, float_constants: bool = True
     ) -> None:
-        self.places = places
+        self.locations = locations
         self.device = device
         self.recompute_attention = recompute_attention
         self.identities = Identities()
-        self.open = OpenSizes(places.line)
+        self.open = OpenSizes(locations.line)
         self.ops: list[Op] = []
         self.quiet = 0
         self.constants = True
@@ -90,11 +89,11 @@ class Recorder:
         finally:
             self.constants = True
 
-    def emit(self, priced: Priced, place: Place | None = None) -> None:
+    def emit(self, priced: Priced, place: SourceLocation | None = None) -> None:
         """Write operations down with the place they come from."""
         if priced is None:
             return
-        where = place or self.places.now()
+        where = place or self.locations.now()
         for op in [priced] if isinstance(priced, Op) else priced:
             extra = {"phase": where.phase} | ({"source": where.source} if where.source else {})
             placed = replace(op, where=op.where or where.where, options={**op.options, **extra})
@@ -224,7 +223,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         else:
             result = self._from_nothing(traits, func, args, kwargs)
         if recorder.quiet:
-            recorder.places.remember()
+            recorder.locations.remember()
         else:
             self._record(traits, args, kwargs, tensors, result)
         return result
@@ -298,7 +297,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         recorder = self.recorder
         outs = tensors_in(result)
         if traits.is_view or traits.free or (traits.may_be_view and _shares(tensors, outs)):
-            recorder.places.remember()
+            recorder.locations.remember()
             return
         operands = tuple(
             recorder.packed_weights(value)
@@ -328,7 +327,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         raise InputError(f"{self._here()}the higher-order operation {func} has no rule", hint=hint)
 
     def _here(self) -> str:
-        line = self.recorder.places.line()
+        line = self.recorder.locations.line()
         return f"{line}: " if line else ""
 
     def _needs_values(self, traits: OperatorTraits) -> InputError:
@@ -451,3 +450,39 @@ def _shares(inputs: Sequence[Any], outs: Sequence[Any]) -> bool:
         return False
     held = {t.untyped_storage()._cdata for t in inputs}
     return all(out.untyped_storage()._cdata in held for out in outs)
+
+
+class WholeOperation(NamedTuple):
+    """An operation taken whole: what comes out, and what its forward and backward passes cost."""
+
+    outs: Sequence[tuple[Sequence[int], Any]]
+    forward: Callable[[Sequence[Any]], Priced]
+    backward: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Priced]
+
+
+def run_whole(recorder: Recorder, whole: WholeOperation, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Give the results of an operation that is not taken apart; its gradient is one operation too."""
+    place = recorder.locations.now()
+    found: tuple[Any, ...] = _WholeFunction.apply(recorder, whole, place, *tensors)
+    return found
+
+
+class _WholeFunction(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(ctx: Any, recorder: Recorder, whole: WholeOperation, place: SourceLocation, *tensors: Any) -> Any:
+        outs = tuple(torch.empty(tuple(shape), dtype=dtype, device=_META) for shape, dtype in whole.outs)
+        recorder.emit(whole.forward(outs), place)
+        ctx.recorder, ctx.whole, ctx.place = recorder, whole, place
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        return outs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        tensors = ctx.saved_tensors
+        needed = ctx.needs_input_grad[3:]
+        made = [torch.empty_like(t, device=_META) if need else None for t, need in zip(tensors, needed, strict=True)]
+        given = [grad for grad in grads if grad is not None]
+        place = ctx.place._replace(phase="backward")
+        ctx.recorder.emit(ctx.whole.backward(tensors, given, [m for m in made if m is not None]), place)
+        return (None, None, None, *made)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 
-class Place(NamedTuple):
+class SourceLocation(NamedTuple):
     """Module path, source line (``model.py:12``), and phase: forward, backward or optimizer."""
 
     where: str = ""
@@ -25,15 +25,15 @@ _OPTIM = os.path.join(_TORCH, "optim") + os.sep
 _CALLS = {torch.nn.Module._call_impl.__code__, torch.nn.Module._wrapped_call_impl.__code__}
 
 
-class Places:
+class LocationFinder:
     """Finds the place of what is running now; remembers it by autograd node, for the backward pass."""
 
     def __init__(self, paths: Mapping[int, str]) -> None:
         self._paths = paths
         self._kinds: dict[CodeType, str] = {}
-        self._by_node: dict[int, Place] = {}
+        self._by_node: dict[int, SourceLocation] = {}
 
-    def now(self) -> Place:
+    def now(self) -> SourceLocation:
         """The place of the running operation."""
         found = self._from_frames()
         node = torch._C._current_autograd_node()
@@ -43,8 +43,8 @@ class Places:
                 self._by_node.setdefault(torch._C._autograd._get_sequence_nr() - 1, found)
                 return found
             return found._replace(phase="backward")
-        made = self._by_node.get(node._sequence_nr(), Place())
-        return Place(found.where or made.where, made.source or found.source, "backward")
+        made = self._by_node.get(node._sequence_nr(), SourceLocation())
+        return SourceLocation(found.where or made.where, made.source or found.source, "backward")
 
     def remember(self) -> None:
         """Note the place for the backward pass; nothing is written down for what runs now."""
@@ -67,7 +67,7 @@ class Places:
         """Whether code is the user's: neither torch's nor ours."""
         return self._kind(code) == "user"
 
-    def _from_frames(self) -> Place:
+    def _from_frames(self) -> SourceLocation:
         frame: FrameType | None = sys._getframe(2)
         where: str | None = None
         source, phase = "", "forward"
@@ -82,7 +82,7 @@ class Places:
             elif kind == "module" and where is None:
                 where = self._paths.get(id(frame.f_locals.get("self")))
             frame = frame.f_back
-        return Place(where or "", source, phase)
+        return SourceLocation(where or "", source, phase)
 
     def _kind(self, code: CodeType) -> str:
         found = self._kinds.get(code)

@@ -39,7 +39,7 @@ from roofline.programs.pytorch.autocast import autocast_without_a_device
 from roofline.programs.pytorch.functions.attention import making_biases
 from roofline.programs.pytorch.recorder import Called, Dispatched, Recorder
 from roofline.programs.pytorch.registry import load, load_functions
-from roofline.programs.pytorch.source_location import Places, module_paths
+from roofline.programs.pytorch.source_location import LocationFinder, module_paths
 from roofline.programs.pytorch.standins import (
     giving_back,
     input_of,
@@ -95,8 +95,8 @@ def trace(
     roots = roots_of(program, inputs)
 
     def once(float_constants: bool) -> Traced:
-        places = Places(module_paths(roots)[0])
-        recorder = Recorder(places, _device(device, roots), recompute_attention, float_constants)
+        locations = LocationFinder(module_paths(roots)[0])
+        recorder = Recorder(locations, _device(device, roots), recompute_attention, float_constants)
         return _traced(program, roots, recorder, *given)
 
     try:
@@ -267,7 +267,7 @@ def _explained(recorder: Recorder, error: Exception) -> InputError:
     line = ""
     step = error.__traceback__
     while step is not None:
-        if recorder.places.is_user(step.tb_frame.f_code):
+        if recorder.locations.is_user(step.tb_frame.f_code):
             line = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}: "
         step = step.tb_next
     said = str(error).strip().splitlines()

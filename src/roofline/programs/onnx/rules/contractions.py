@@ -176,9 +176,17 @@ def mask_of(sizes: Heads, causal: bool, window: int | None = None) -> BandMask:
     return BandMask(offset, None if window is None else window - 1)
 
 
-def _attend(call: Call, sizes: Heads, reads: tuple[Tensor, ...], causal: bool, window: int | None = None) -> Op:
+def _attend(
+    call: Call,
+    sizes: Heads,
+    reads: tuple[Tensor, ...],
+    causal: bool,
+    window: int | None = None,
+    *,
+    is_plain: bool = False,
+) -> Op:
     mask, length = mask_of(sizes, causal, window), sizes.kept + sizes.T
-    apart = call.name == "Attention" and is_zero(sizes.kept) and len(call.read(0, 1, 2)) == 3  # q, k, v as they are
+    apart = is_plain and is_zero(sizes.kept) and len({tensor.ident for tensor in call.read(0, 1, 2)}) == 3
     return pricing.attention(
         call.name,
         reads,
@@ -207,7 +215,7 @@ def attention(call: Call) -> Priced:
         sizes = Heads(q[0], q[1], k[1], q[2], k[2], q[3], v[3])
     if call.has(4):
         sizes = sizes._replace(kept=call.shape(4)[2])
-    return _attend(call, sizes, call.reads, bool(call.get("is_causal", 0)))
+    return _attend(call, sizes, call.reads, bool(call.get("is_causal", 0)), is_plain=True)
 
 
 @rule("MultiHeadAttention", "DecoderMaskedMultiHeadAttention")

@@ -14,14 +14,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
-from roofline.programs.pytorch.recorder import Recorder
+from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import function
 from roofline.programs.pytorch.rules.attention import (
     AttentionSizes,
     attention_sizes,
     operation,
 )
-from roofline.programs.pytorch.whole import Whole, run_whole
 from roofline.sizes import Size, exact_div
 from roofline.work import Op
 
@@ -51,7 +50,7 @@ def attend(
         reads = (q, k, v, grad, *rest, *extra)
         return operation(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
 
-    return run_whole(recorder, Whole(outs, forward, backward), tensors)
+    return run_whole(recorder, WholeOperation(outs, forward, backward), tensors)
 
 
 @function(F.scaled_dot_product_attention)

@@ -50,7 +50,7 @@ def while_loop(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[
         more = test(*carried, *others)
         if isinstance(more, torch.Tensor) and not recorder.known(more):
             raise InputError(
-                f"{recorder.places.line()}: how often this while_loop runs depends on its data",
+                f"{recorder.locations.line()}: how often this while_loop runs depends on its data",
                 hint="count its steps in an integer that starts as a constant, or write a for loop",
             )
         if not more:

@@ -14,12 +14,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.ops import pricing
 from roofline.ops.einsum import letters, steps
-from roofline.programs.pytorch.recorder import Recorder
+from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import function, price
 from roofline.programs.pytorch.rules.recurrent import forward as recurrent_forward
 from roofline.programs.pytorch.rules.recurrent import recurrence_of
 from roofline.programs.pytorch.tensors import map_tensors
-from roofline.programs.pytorch.whole import Whole, run_whole
 from roofline.sizes import product
 from roofline.work import Op, Tensor
 
@@ -108,7 +107,7 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
         writes = [recorder.wrote(t) for t in made]
         return pricing.norm_backward("rms_norm_backward", reads, writes, elements=x.numel())
 
-    return run_whole(recorder, Whole([(x.shape, dtype)], forward, backward), tensors)[0]
+    return run_whole(recorder, WholeOperation([(x.shape, dtype)], forward, backward), tensors)[0]
 
 
 @function(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d,
@@ -187,7 +186,7 @@ def recurrent(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[s
             found.append(replace(cost, reads=(*reads, *both), writes=tuple(writes)))
         return found
 
-    return run_whole(recorder, Whole(outs, forward, backward), [x, *state, *weights])
+    return run_whole(recorder, WholeOperation(outs, forward, backward), [x, *state, *weights])
 
 
 def layer_shape(x: Any, weights: Sequence[Any], parts: int, projected: bool, directions: int) -> tuple[Any, ...]:
@@ -244,7 +243,7 @@ def _moved(recorder: Recorder, name: str, x: Any, shape: Sequence[int], amount: 
         reads = [recorder.read(grad) for grad in grads]
         return pricing.move(f"{name}_backward", reads, [recorder.wrote(t) for t in made])
 
-    return run_whole(recorder, Whole([(shape, x.dtype)], forward, backward), [x])[0]
+    return run_whole(recorder, WholeOperation([(shape, x.dtype)], forward, backward), [x])[0]
 
 
 @function(F.gaussian_nll_loss)
