@@ -21,7 +21,6 @@ from roofline.answers import Answer
 from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import Proposal, helpful, standing_of
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import multiple_of
 from roofline.bounds.variants import Operand, operands, parsed_sizes, resize, retype, set_options
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, override, with_choices
@@ -251,7 +250,7 @@ def _batch_labels(asked: Question) -> list[str]:
 
 def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
     """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide."""
-    each = multiple_of(asked, label) if asked.conventions.uneven == "error" and not label.startswith("#") else 1
+    each = asked.multiple_of(label) if asked.conventions.uneven == "error" and not label.startswith("#") else 1
 
     def kind(count: int) -> str | None:
         return resize(asked, label, count * each).answer().kind

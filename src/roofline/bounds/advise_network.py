@@ -21,7 +21,6 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound, Use
 from roofline.bounds.proposals import Proposal
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import mesh_of
 from roofline.bounds.variants import reshard, retype_result
 from roofline.errors import InputError
 from roofline.hardware import override
@@ -59,7 +58,7 @@ def other_algorithms(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]
     """Send by another algorithm that the links can do."""
     from roofline.ops.collectives.cost import algorithms
 
-    mesh = mesh_of(asked).mesh
+    mesh = asked.on_mesh().mesh
     if mesh is None:
         return
     taken = {part.op.options["algorithm"] for part in answer.ops if part.op.kind == "collective"}
@@ -86,7 +85,7 @@ def narrower_result(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]
 
 def other_sizes(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Half or twice the chips along the axes that something is sent over."""
-    mesh = mesh_of(asked).mesh
+    mesh = asked.on_mesh().mesh
     if mesh is None:
         return
     for axis in _sent_over(answer):
@@ -137,7 +136,7 @@ def _sent_over(answer: Bound) -> list[str]:
 
 
 def _link_of(asked: Question, use: Use) -> str | None:
-    mesh = mesh_of(asked).mesh
+    mesh = asked.on_mesh().mesh
     level = None if mesh is None else mesh.segment(use.place)
     return None if level is None else level.link
 

@@ -6,11 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.bounds.amounts import several_amounts
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
-from roofline.bounds.question import Question, has_arrays, resolve_sizes, without_helpers
-from roofline.bounds.question_mesh import names_in, of_several_chips
+from roofline.bounds.question import (
+    Question,
+    has_arrays,
+    names_in,
+    of_several_chips,
+    resolve_sizes,
+    several_amounts,
+    without_helpers,
+)
 from roofline.errors import InputError, SizeError, did_you_mean, suggest
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine

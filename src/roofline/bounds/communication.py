@@ -28,7 +28,6 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import mesh_of
 from roofline.errors import InputError
 from roofline.hardware.rate import rate
 from roofline.notation import program
@@ -228,7 +227,7 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
     asked = asked.vary(algorithm=_wanted(steps[0].function, asked.conventions.algorithm, sharp))
     if steps[0].function != "AllToAll" and asked.conventions.density != 1:
         raise InputError(f"the density is the share of an AllToAll that is sent, and this is {_an(steps[0].function)}")
-    whole = mesh_of(asked).mesh
+    whole = asked.on_mesh().mesh
     if whole is not None and all(is_one(whole.sizes.get(axis)) for axis in steps[0].over):
         raise InputError(f"{steps[0].function} goes over axes of one chip: nothing is sent", hint="name a larger mesh")
     laid = lay_out(asked)

@@ -24,8 +24,7 @@ from roofline import dtypes
 from roofline.answers import Answer, plain_data
 from roofline.bounds.api import target
 from roofline.bounds.conventions import named_axes
-from roofline.bounds.question import resolve_sizes
-from roofline.bounds.question_mesh import axis_size
+from roofline.bounds.question import axis_size, resolve_sizes
 from roofline.errors import InputError, NotationError, SizeError, suggest
 from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE

@@ -15,30 +15,34 @@ the one that sends over the fewest mesh axes, which is the rule of the book's fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, overload
 
-from roofline.bounds.question_mesh import is_sharded, mesh_names, mesh_of
-from roofline.bounds.ranked_plan import PlanList, RankedPlan
+from roofline.answers import open_as_null
+from roofline.bounds.bound import Bound, decoded
+from roofline.bounds.case import Case
+from roofline.bounds.conventions import Conventions
 from roofline.errors import HardwareError, InputError, NotationError
+from roofline.hardware.axes import Mesh
 from roofline.hardware.machine import Machine
+from roofline.hardware.mesh import with_mesh
 from roofline.notation import program
 from roofline.notation.scope import is_number
 from roofline.notation.structure import Program, Step, TensorDim
 from roofline.ops.build import arithmetic_dtype, label_sizes
-from roofline.sizes import is_array, is_one, is_symbol, product
+from roofline.ops.collectives.choice import Chooser
+from roofline.ops.sharding.choices import MaySplit
+from roofline.ops.sharding.costs import PlanTime, TimeCosts
+from roofline.ops.sharding.layout import check_uneven, divides, local_size
+from roofline.ops.sharding.local import MeshPlacement, operations, sizes_of_all
+from roofline.ops.sharding.plans import Costs, Found, Plan, assumes_any_axis_order, plans
+from roofline.quantity import format_amount
+from roofline.sizes import Size, is_array, is_one, is_symbol, product
 from roofline.statements import Assumption
-from roofline.work import Op
-
-if TYPE_CHECKING:
-    from roofline.bounds.bound import Bound
-    from roofline.bounds.question import Question
-    from roofline.hardware.axes import Mesh
-    from roofline.ops.sharding.local import MeshPlacement
-    from roofline.ops.sharding.plans import Costs, Found, Plan
+from roofline.work import Op, Work
 
 #: How many plans are listed; a program of several operations on several axes may have more, none of them better.
 MOST = 256
@@ -48,6 +52,146 @@ IN_FORMULAS = 12
 
 #: The plan that sends over the fewest mesh axes, which is the rule of the book's four cases.
 FEWEST = "fewest"
+
+
+#: Byte policies under which what an operation moves does not depend on the others, so that parts of a plan add up.
+BY_PART = ("each-op", "tiled")
+
+
+class Sharded(Protocol):
+    """What plans are made for: a question about a program on a mesh."""
+
+    @property
+    def text(self) -> str:
+        """The line."""
+
+    @property
+    def sizes(self) -> Mapping[str, Any]:
+        """Sizes by name."""
+
+    @property
+    def conventions(self) -> Conventions:
+        """What is counted, and how."""
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether it is about several chips."""
+
+    @property
+    def mesh_names(self) -> tuple[str, ...]:
+        """Names in the sizes of mesh axes."""
+
+    def on_mesh(self) -> Machine:
+        """The machine with its mesh."""
+
+    def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        """Operations as they are priced."""
+
+    def price(self, ops: tuple[Op, ...], machine: Machine) -> Bound:
+        """The bound of operations."""
+
+    def written_as(self, parsed: Program) -> str:
+        """The line of a program."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedPlan:
+    """A plan with its price on one chip; ``price`` makes it, and is None for plans far down a list whose sizes are
+    open or arrays."""
+
+    rank: int
+    plan: Plan
+    price: Callable[[], Bound] | None = field(default=None, repr=False)
+    _made: list[Bound] = field(default_factory=list, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its collectives and slices, in order."""
+        return self.plan.name
+
+    @property
+    def bound(self) -> Bound | None:
+        """All of the price, made when it is first asked for; None where sizes are open."""
+        if not self._made and self.price is not None:
+            self._made.append(self.price())
+        return self._made[0] if self._made else None
+
+    @property
+    def link_bytes(self) -> Size:
+        """Bytes one chip sends one way, over all links."""
+        return 0 if self.bound is None else sum(self.bound.wire.values())
+
+    @property
+    def memory(self) -> Size | None:
+        """Bytes one chip needs at once."""
+        return None if self.bound is None or self.bound.footprint is None else self.bound.footprint.total
+
+    @property
+    def math(self) -> Size:
+        """T_math: the time of the arithmetic."""
+        return 0 if self.bound is None else self.bound.math
+
+    @property
+    def comms(self) -> Size:
+        """T_comms: the time of the busiest link, or of the hops where that is longer."""
+        return 0 if self.bound is None else self.bound.comms
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data in SI units."""
+        body: dict[str, Any] = {"rank": self.rank, "name": self.name}
+        if self.bound is not None:
+            formulas: dict[str, str] = {}
+            for name in ("lower", "op_by_op", "upper", "estimate"):
+                body[name] = open_as_null(name, getattr(self.bound, name), formulas)
+            for name in ("math", "comms", "link_bytes", "memory"):
+                body[name] = open_as_null(name, getattr(self, name), formulas)
+            body["bound_by"] = decoded(self.bound.bound_by)
+            body |= {"formulas": formulas} if formulas else {}
+        return body
+
+    def __repr__(self) -> str:
+        if self.bound is None:
+            return f"<Plan {self.rank}: {self.name}>"
+        best, worst = format_amount(self.bound.lower, "s"), format_amount(self.bound.upper, "s")
+        return f"<Plan {self.rank}: {self.name}: {best} at best, {worst} at worst>"
+
+
+class PlanList(Sequence[RankedPlan]):
+    """Plans, best first, each found when it is first asked for."""
+
+    def __init__(self, plans: Iterator[RankedPlan]) -> None:
+        self._plans, self._found = plans, list[RankedPlan]()
+
+    @overload
+    def __getitem__(self, index: int) -> RankedPlan: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RankedPlan]: ...
+    def __getitem__(self, index: int | slice) -> RankedPlan | Sequence[RankedPlan]:
+        if isinstance(index, slice):
+            end = index.stop
+            self._find(end if end is not None and end >= 0 else None)
+            return tuple(self._found[index])
+        self._find(index + 1 if index >= 0 else None)
+        return self._found[index]
+
+    def __len__(self) -> int:
+        self._find(None)
+        return len(self._found)
+
+    def _find(self, count: int | None) -> None:
+        while count is None or len(self._found) < count:
+            plan = next(self._plans, None)
+            if plan is None:
+                return
+            self._found.append(plan)
+
+    def __reduce__(self) -> tuple[type[PlanList], tuple[Iterator[RankedPlan]]]:
+        """A copy has every plan found: a search that is under way cannot be copied."""
+        self._find(None)
+        return type(self), (iter(self._found),)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} plans>"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +206,7 @@ class LaidOut:
     expression: str = ""
 
 
-def lay_out(asked: Question) -> LaidOut:
+def lay_out(asked: Sharded) -> LaidOut:
     """Choose the plan of a question and build its operations."""
     search = _Search.of(asked)
     if asked.conventions.plan == FEWEST or (asked.conventions.plan is None and not search.plain):
@@ -82,9 +226,9 @@ def lay_out(asked: Question) -> LaidOut:
     return search.laid_out(chosen, search.build(chosen), listed)
 
 
-def ranked(asked: Question) -> Sequence[RankedPlan]:
+def ranked(asked: Sharded) -> Sequence[RankedPlan]:
     """List every plan, best first; with open sizes or arrays list them, the least to send first."""
-    if not is_sharded(asked):
+    if not asked.is_sharded:
         hint = "shard a dimension, as in bf16[B_X, D], or let plans use=… a mesh axis"
         raise InputError("nothing is sharded here, so there is nothing to plan", hint=hint)
     search = _Search.of(asked)
@@ -95,7 +239,7 @@ def ranked(asked: Question) -> Sequence[RankedPlan]:
 class _Search:
     """The plans of one question."""
 
-    asked: Question
+    asked: Sharded
     parsed: Program
     machine: Machine
     mesh: Mesh
@@ -103,13 +247,10 @@ class _Search:
     known: Found = field(default_factory=dict)
 
     @classmethod
-    def of(cls, asked: Question) -> _Search:
-        from roofline.hardware.mesh import with_mesh
-        from roofline.ops.sharding.layout import check_uneven
-
+    def of(cls, asked: Sharded) -> _Search:
         check_uneven(asked.conventions.uneven)
         parsed = program(asked.text, asked.conventions.compute)
-        machine = mesh_of(asked)
+        machine = asked.on_mesh()
         if machine.mesh is None and machine.shape:
             machine = with_mesh(machine)
         if machine.mesh is None:
@@ -121,7 +262,7 @@ class _Search:
                 names = ", ".join(machine.mesh.sizes) or "none"
                 hint = f"declare it, as in --mesh {axis}=4"
                 raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared; the axes are: {names}", hint)
-        beside = {*mesh_names(asked), *machine.mesh.sizes} - set(parsed.labels)
+        beside = {*asked.mesh_names, *machine.mesh.sizes} - set(parsed.labels)
         sizes = {name: value for name, value in asked.sizes.items() if name not in beside}
         found = cls(asked, parsed, machine, machine.mesh, label_sizes(parsed, sizes))
         found.check_written()
@@ -129,8 +270,6 @@ class _Search:
 
     def check_written(self) -> None:
         """Refuse sizes that do not divide over the axes they are written with."""
-        from roofline.ops.sharding.layout import local_size
-
         for axis in (
             axis for step in self.parsed.steps for shape in (*step.inputs, step.output) for axis in shape.axes
         ):
@@ -166,8 +305,6 @@ class _Search:
 
     def plans(self, costs: Costs | None = None) -> Iterator[Plan]:
         """Every plan in the order of its costs, without any the least to send first."""
-        from roofline.ops.sharding.plans import plans
-
         single = self.mesh.single
         return plans(
             self.steps,
@@ -214,8 +351,6 @@ class _Search:
 
     def may_split(self, label: str, axes: tuple[str, ...]) -> bool:
         """Say whether mesh axes divide a size; arrays are checked when operations are built."""
-        from roofline.ops.sharding.layout import divides
-
         if self.asked.conventions.uneven == "pad" or label not in self.sizes:
             return True
         size, ways = self.sizes[label], product(self.mesh.sizes[axis] for axis in axes)
@@ -228,9 +363,6 @@ class _Search:
     @property
     def place(self) -> MeshPlacement:
         """Where its operations run and how they are counted."""
-        from roofline.ops.collectives.choice import Chooser
-        from roofline.ops.sharding.local import MeshPlacement
-
         asked = self.asked
         return MeshPlacement(
             self.mesh,
@@ -244,8 +376,6 @@ class _Search:
 
     def build(self, plan: Plan) -> tuple[Op, ...]:
         """Make the operations of a plan."""
-        from roofline.ops.sharding.local import operations
-
         return operations(self.parsed.steps, plan, self.sizes, self.place)
 
     def price(self, plan: Plan) -> Bound:
@@ -254,11 +384,9 @@ class _Search:
 
     def ranked(self) -> Sequence[RankedPlan]:
         """List plans by the times that plain numbers give, best first."""
-        from roofline.bounds.plan_costs import BY_PART, time_costs
-
         first = self.first()
         axes = [axis for axis in (*self.parsed.axes, *self.asked.conventions.use) if self.mesh.sizes[axis] != 1]
-        costs = time_costs(self.asked, self.machine, self.steps, first, self.sizes, self.place, axes, self.may_split)
+        costs = _time_costs(self.asked, self.machine, self.steps, first, self.sizes, self.place, axes, self.may_split)
         found = enumerate(islice(self.plans(costs), MOST), 1)
         listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan)) for rank, plan in found)
         if self.asked.conventions.policy in BY_PART:
@@ -269,8 +397,6 @@ class _Search:
 
     def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: Sequence[RankedPlan]) -> LaidOut:
         """Say what was chosen, and what of the mesh is assumed."""
-        from roofline.ops.sharding.plans import assumes_any_axis_order
-
         chips = self.mesh.chips
         count = "arrays of chips" if is_array(chips) else f"{chips} chips"
         said = [Assumption("plan", f"every figure is that of one of {count}: {self.mesh!r}")]
@@ -309,6 +435,40 @@ class _Search:
             output = replace(step.output, axes=axes, unreduced=made.unreduced, written=written)
             steps.append(replace(step, output=output, laid_out=True))
         return replace(self.parsed, steps=tuple(steps))
+
+
+def _time_costs(
+    asked: Sharded,
+    machine: Machine,
+    steps: Sequence[Step],
+    first: Plan,
+    sizes: Mapping[str, Size],
+    place: MeshPlacement,
+    axes: Sequence[str],
+    may_split: MaySplit,
+) -> TimeCosts:
+    """Make the costs of a program's choices; ``first`` is any plan, ``axes`` the mesh axes that may be used.
+
+    Under a policy in which bytes depend on all operations together they are left out: what is searched by is then
+    less than what a plan takes.
+    """
+    quiet = place._replace(algorithm=replace(place.algorithm, compares=False))
+    apart = 0.0 if asked.conventions.overlap is None else 1 - asked.conventions.overlap
+
+    def price(ops: Sequence[Op]) -> PlanTime:
+        ops = asked.finished(tuple(ops))
+        moved = None if asked.conventions.policy in BY_PART else [Work()] * len(ops)
+        times: dict[str, float] = {}
+        op_by_op = upper = sent = 0.0
+        for part in Case(ops, machine, asked.conventions, moved=moved).prices():
+            for name, time in part.times.items():
+                times[name] = times.get(name, 0) + time
+            op_by_op, upper = op_by_op + part.lower, upper + part.upper
+            sent += sum(use.amount for use in part.uses if use.quantity == "wire")
+        more = (asked.conventions.overhead or 0) * sum(op.repeat for op in ops)
+        return PlanTime(times, op_by_op, upper, sent, more, apart)
+
+    return TimeCosts(steps, sizes_of_all(steps, first, sizes, quiet), quiet, axes, may_split, price)
 
 
 def _merit(found: Bound | None, estimated: bool) -> tuple[Any, ...]:

@@ -6,27 +6,31 @@ a plain :func:`roofline.bound` of the same question gives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from roofline.bounds.amounts import AMOUNT_UNITS, amount, written
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions
-from roofline.bounds.question_mesh import is_sharded, size_names
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, QuantityError, SizeError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import unit_for
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw
-from roofline.sizes import check, is_array, product, symbol
+from roofline.quantity import kind_of, parse, typed
+from roofline.sizes import check, is_array, is_symbol, product, symbol
 from roofline.statements import Assumption, assume, without
 from roofline.work import Op
 
 if TYPE_CHECKING:
     from roofline.bounds.plans import LaidOut
     from roofline.notation.structure import Program
+
+
+#: Units of amounts of raw work.
+AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +127,54 @@ class Question:
         """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes."""
         from roofline.bounds.plans import FEWEST
 
-        return self.vary(plan=FEWEST) if self.conventions.plan is None and is_sharded(self) else self
+        return self.vary(plan=FEWEST) if self.conventions.plan is None and self.is_sharded else self
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether it is about several chips: an axis or a collective stands in its text."""
+        if self.raw:
+            return False
+        parsed = program(self.text, self.conventions.compute)
+        return bool(parsed.axes or self.conventions.use or any(step.kind == "collective" for step in parsed.steps))
+
+    def on_mesh(self) -> Machine:
+        """The machine with its chips named by the mesh axes of the question; a size left out is a symbol.
+
+        >>> from roofline.bounds.api import question
+        >>> asked = question("bf16[B, D_X] * bf16[D_X, F_Y]", on="v5p", mesh={"X": "N/4", "Y": 4}, N=64)
+        >>> asked.on_mesh().mesh, asked.mesh_names, asked.multiple_of("D")
+        (Mesh(X=16 ici line, Y=4 ici line), ('N',), 16)
+        >>> question("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", wrap=True).on_mesh().mesh
+        Mesh(X=4 ici ring)
+        """
+        given = {name: axis_size(size, self.sizes) for name, size in self.conventions.mesh.items()}
+        if not given and (self.conventions.wrap is None or self.machine.mesh is None):
+            return self.machine
+        from roofline.hardware.mesh import with_mesh
+
+        return with_mesh(self.machine, given or None, wrap=self.conventions.wrap)
+
+    @property
+    def mesh_names(self) -> tuple[str, ...]:
+        """Names that stand in the sizes of mesh axes: sizes that it takes beside those of its tensors."""
+        return tuple(names_in(self.conventions.mesh))
+
+    @property
+    def size_names(self) -> list[str]:
+        """Names of the sizes it has, set or not."""
+        if self.raw:
+            return names_in(self.raw)
+        return list(dict.fromkeys((*program(self.text, self.conventions.compute).labels, *self.mesh_names)))
+
+    def multiple_of(self, label: str) -> int:
+        """The multiple that a size must be for its mesh axes to divide it; 1 where their sizes are no plain numbers."""
+        mesh = self.on_mesh().mesh
+        found = 1
+        for step in program(self.text, self.conventions.compute).steps:
+            for axis in (axis for shape in (*step.inputs, step.output) for axis in shape.axes if axis.label == label):
+                ways = product(mesh[name].size for name in axis.shard) if mesh is not None else 1
+                found = math.lcm(found, ways) if isinstance(ways, int) else found
+        return found
 
     def vary(self, **changes: Any) -> Question:
         """Return the question with some of its parts replaced."""
@@ -136,7 +187,7 @@ class Question:
         """Return the question at other sizes; None opens one. Sizes that are formulas of them follow."""
         now = {**self.sizes, **sizes}
         tied = {name: given for name, given in self.formulas.items() if name not in sizes}
-        found = resolve_sizes({**now, **tied}, size_names(self)) if tied else now
+        found = resolve_sizes({**now, **tied}, self.size_names) if tied else now
         return replace(self, sizes={name: found[name] for name in now if found.get(name) is not None})
 
     def changes(self) -> dict[str, Any]:
@@ -242,3 +293,93 @@ def notes_of(ops: Sequence[Op]) -> list[Assumption]:
 def has_arrays(sizes: Mapping[str, Any]) -> bool:
     """Say whether any size holds several values."""
     return any(is_array(v) or isinstance(v, list | tuple | range) for v in sizes.values())
+
+
+def of_several_chips(asked: Question) -> Question:
+    """Refuse options about several chips beside a line that has no use for them; return the question.
+
+    A mesh is none of them: every chip of it may do all there is to do, which the answer says.
+
+    >>> from roofline.bounds.api import question
+    >>> of_several_chips(question("bf16[B, D] * bf16[D, F]", on="h100", density=0.5))
+    Traceback (most recent call last):
+    roofline.errors.InputError: density= has no effect: nothing is sharded here, and nothing is a collective; shard ...
+    """
+    said = {
+        "plan": asked.conventions.plan is not None,
+        "density": asked.conventions.density != 1,
+        "algorithm= (or sharp)": asked.conventions.algorithm,
+        "wrap": asked.conventions.wrap is not None,
+        "uneven": asked.conventions.uneven != "error",
+    }
+    idle = next((name if "=" in name else f"{name}=" for name, given in said.items() if given), None)
+    if asked.raw or idle is None or asked.is_sharded:
+        return asked
+    hint = "shard a dimension, as in bf16[B_X, D], or leave it out"
+    raise InputError(f"{idle} has no effect: nothing is sharded here, and nothing is a collective", hint=hint)
+
+
+def names_in(amounts: Mapping[str, Any]) -> list[str]:
+    """Names that stand in formulas: the sizes of mesh axes, or amounts of raw work."""
+    texts = [text for what, text in amounts.items() if isinstance(text, str) and what != "dtype"]
+    return list(dict.fromkeys(name for text in texts if kind_of(text) is None for name in formula_names(text)))
+
+
+def axis_size(size: Any, sizes: Mapping[str, Any]) -> Any:
+    """The size of a mesh axis: a number, or what its formula comes to."""
+    if not isinstance(size, str):
+        return size
+    found = formula(size, {name: value for name, value in sizes.items() if value is not None})
+    whole = isinstance(found, float) and found.is_integer()
+    return int(found) if whole else found
+
+
+def written(amount: Any) -> str:
+    """An amount of raw work in words: several as a list, of which the first and the last where there are many."""
+    if not is_array(amount):
+        return typed(amount)
+    shown = [f"{value:g}" for value in amount.ravel().tolist()]
+    return "[" + ", ".join(shown if len(shown) <= 4 else [*shown[:2], "…", shown[-1]]) + "]"
+
+
+def amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:
+    """Read an amount of raw work: a number, an array, "1 TFLOP", or a formula of named sizes."""
+    if is_array(value):
+        return _amounts(value, unit)
+    if not isinstance(value, str):
+        return value if is_symbol(value) else parse(value, unit)
+    try:
+        return parse(value, unit)
+    except QuantityError:
+        if kind_of(value) is not None or _is_float(value):
+            raise
+        return formula(value, sizes)
+
+
+def _amounts(values: Any, unit: str) -> Any:
+    """Take an array of amounts as it is; the first that is none is the error of that number alone."""
+    import numpy as np
+
+    for value in values[~(np.isfinite(values) & (values > 0))].ravel()[:1].tolist():
+        parse(value, unit)
+    return values
+
+
+def several_amounts(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Amounts of raw work that are lists as arrays, each of their figures read for itself; the rest as they are."""
+    import numpy as np
+
+    return {
+        name: np.array([parse(each, AMOUNT_UNITS[name]) for each in value])
+        if isinstance(value, list | tuple | range) and len(value)
+        else value
+        for name, value in raw.items()
+    }
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -31,8 +31,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.closed import values_of
 from roofline.bounds.conventions import named_axes
 from roofline.bounds.crossing import rises, roots_of
-from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import mesh_of, names_in
+from roofline.bounds.question import Question, names_in
 from roofline.bounds.scaling_conditions import (
     SPLITS,
     Condition,
@@ -280,7 +279,7 @@ def _has_slices(machine: Machine, condition: Condition, given: bool) -> None:
 
 def _crosses_slices(asked: Question, condition: Condition) -> None:
     """A condition on what crosses slices needs an axis that does."""
-    mesh = mesh_of(asked).mesh
+    mesh = asked.on_mesh().mesh
     if condition.link and mesh is not None:
         axis = next((axis for axis in mesh.select([condition.link])), None)
         if axis is not None and all(level.topology == "torus" for level in axis.segments):
@@ -397,7 +396,7 @@ def _over(symbolic: Bound, axis: str) -> Any:
 
 
 def _ways(asked: Question, axes: tuple[str, ...]) -> Any:
-    mesh = mesh_of(asked).mesh
+    mesh = asked.on_mesh().mesh
     return product(mesh[axis].size for axis in axes) if mesh is not None else 1
 
 

@@ -14,10 +14,8 @@ from typing import Any
 
 from roofline.answers import Answer, plain_data
 from roofline.bounds.api import question
-from roofline.bounds.plans import ranked
+from roofline.bounds.plans import RankedPlan, ranked
 from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import is_sharded, mesh_of
-from roofline.bounds.ranked_plan import RankedPlan
 from roofline.errors import InputError
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.sizes import Size, is_array, is_symbol
@@ -59,7 +57,7 @@ class ShardPlans(Answer):
         }
 
     def _mesh(self) -> Mapping[str, Size]:
-        mesh = mesh_of(self.question).mesh
+        mesh = self.question.on_mesh().mesh
         return {} if mesh is None else mesh.sizes
 
     def sections(self) -> Iterator[Section]:
@@ -134,7 +132,7 @@ def shard(expression: str, **arguments: Any) -> ShardPlans:
     asked = question(expression, **arguments)
     if asked.conventions.plan is not None:
         raise InputError("shard lists every plan, and one is asked for", hint="ask bound for the answer by one plan")
-    if not is_sharded(asked):
-        mesh = mesh_of(asked).mesh
+    if not asked.is_sharded:
+        mesh = asked.on_mesh().mesh
         asked = asked.vary(use=tuple(mesh.sizes) if mesh is not None else ())
     return ShardPlans(asked, ranked(asked))

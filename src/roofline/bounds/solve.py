@@ -40,8 +40,7 @@ from roofline.bounds.crossing import (
     roots_of,
     validity_of,
 )
-from roofline.bounds.question import Question, has_arrays
-from roofline.bounds.question_mesh import mesh_names, multiple_of, of_several_chips, size_names
+from roofline.bounds.question import Question, has_arrays, of_several_chips
 from roofline.bounds.solution import Solution, fraction_of
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.errors import HardwareError, InputError, SizeError, suggest
@@ -79,7 +78,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     if not (isinstance(for_, str) and for_):
         raise InputError(f"{for_!r:.60} is nothing to solve for", hint="name one unknown, as in for_='B'")
     asked = of_several_chips(question(expression, **arguments))
-    names, rates = size_names(asked), _rate_names(asked)
+    names, rates = asked.size_names, _rate_names(asked)
     if (
         for_ not in names
         and for_ not in rates
@@ -114,7 +113,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
 
 def _beside(asked: Question) -> dict[str, Any]:
     """Sizes that stand in a closed form as they are given: those of mesh axes, and formulas of open ones."""
-    names = mesh_names(asked)
+    names = asked.mesh_names
     return {name: value for name, value in asked.sizes.items() if name in names or is_symbol(value)}
 
 
@@ -187,7 +186,7 @@ class _Search:
             if (value := positive_number(put_numbers(form, self.known))) is not None
         ]
         flips = flips_among(exact, self.x, [value for value, _ in crossings])
-        if self.name in mesh_names(self.asked) and not self._borne_out(flips, largest_at(exact, self.x, 1.0)):
+        if self.name in self.asked.mesh_names and not self._borne_out(flips, largest_at(exact, self.x, 1.0)):
             return self._by_bisection()
         if not flips:
             binding = largest_at(exact, self.x, 1.0)
@@ -224,10 +223,10 @@ class _Search:
 
     def _whole(self, value: float) -> int | None:
         """The smallest whole number past a value, one that mesh axes divide, or a number of chips there can be."""
-        if self.name in mesh_names(self.asked):
+        if self.name in self.asked.mesh_names:
             at, first = self._numeric(), max(1, math.ceil(value * (1 - 1e-12)))
             return next((n for n in range(first, min(4 * first, first + MOST_TRIED)) if at(n) is not None), None)
-        multiple = multiple_of(self.asked, self.name) if self.symbolic.plan is not None else 1
+        multiple = self.asked.multiple_of(self.name) if self.symbolic.plan is not None else 1
         first = max(1, math.ceil(value * (1 - 1e-12) / multiple)) * multiple
         at, tried = self._numeric(), range(first, first + MOST_TRIED * multiple, multiple)
         return next((n for n in tried if at(n) is not None), None)
@@ -246,7 +245,7 @@ class _Search:
                 return self._solution(verdict=f"always {kind}, for large sizes")
             return self._solution(verdict=f"{kind} for large sizes; no closed form: give {left} for a number")
         (before, after), form = self._sides(candidates[0][0]), candidates[0][1]
-        on_mesh = bool({symbol(name) for name in mesh_names(self.asked)} & free_symbols(form))
+        on_mesh = bool({symbol(name) for name in self.asked.mesh_names} & free_symbols(form))
         fixed = bool(self.unit) or on_mesh
         limit_form, limit = (None, None) if fixed else limit_of(form, self.numbers, self.sizes)
         largest = self._largest_when_large()

@@ -16,8 +16,7 @@ from roofline import dtypes
 from roofline.answers import Answer
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
-from roofline.bounds.question import Question
-from roofline.bounds.question_mesh import is_sharded, of_several_chips
+from roofline.bounds.question import Question, of_several_chips
 from roofline.bounds.variants import operands, retype
 from roofline.errors import InputError
 from roofline.notation import program
@@ -103,7 +102,7 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
         else {step.compute for step in program(expression).steps}
     )
     asked = asked.vary(compute=kinds.pop()) if len(kinds) == 1 else asked
-    if asked.conventions.compute is None and is_sharded(asked):
+    if asked.conventions.compute is None and asked.is_sharded:
         raise InputError(
             f"its steps compute in {' and '.join(sorted(kinds))}", hint="say compute=, or ask step by step"
         )

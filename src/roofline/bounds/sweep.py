@@ -22,8 +22,7 @@ from roofline.answers import Answer
 from roofline.bounds.api import question
 from roofline.bounds.arrays import BLOCK
 from roofline.bounds.bound import Bound, Codes
-from roofline.bounds.question import Question, resolve_sizes, without_helpers
-from roofline.bounds.question_mesh import of_several_chips, size_names
+from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.errors import InputError, MissingExtraError, SizeError, suggest
 from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone
 from roofline.sizes import check, is_array
@@ -165,7 +164,7 @@ class Sweep(Columns):
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
-        own = [name for name in size_names(self.question) if name in self.names]
+        own = [name for name in self.question.size_names if name in self.names]
         raw = {name: float(self.columns[name][index]) for name in self.question.raw if name in self.names}
         sizes = {name: int(self.columns[name][index]) for name in own}
         return self.question.vary(sizes=sizes, raw={**self.question.raw, **raw}).answer()
@@ -215,7 +214,7 @@ def sweep(expression: str | None = None, *, columns: str | Sequence[str] | None 
     if plain.get("sizes"):
         plain["sizes"] = {k: v for k, v in plain["sizes"].items() if k not in formulas}
     asked = of_several_chips(question(expression, **plain)).one_plan()
-    for name in size_names(asked):
+    for name in asked.size_names:
         if asked.sizes.get(name) is None and name not in formulas:
             raise SizeError(f"size {name} has no value", hint=f"a table needs numbers, as in {name}=1024")
     stated = asked.conventions.overlap is not None or asked.conventions.overhead is not None
@@ -288,7 +287,7 @@ def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dic
     codes: Any = None
     binding: tuple[str, ...] = ()
     said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
-    own = size_names(asked)
+    own = asked.size_names
     for where, sizes in grid.blocks():
         raw = {name: sizes[name] for name in asked.raw if name in sizes}
         given = {name: size for name, size in sizes.items() if name not in raw}

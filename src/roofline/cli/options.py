@@ -386,7 +386,7 @@ def question_arguments(options: dict[str, Any], sizes: dict[str, Any] | None = N
     amounts = {name: arguments[name] for name in ("flops", "bytes", "intensity")}
     if sizes and any(amounts.values()):
         from roofline.bounds.api import stand_somewhere
-        from roofline.bounds.question_mesh import names_in
+        from roofline.bounds.question import names_in
 
         if names_in(amounts):
             stand_somewhere(sizes, amounts, sizes)

@@ -10,7 +10,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.api import question
 from roofline.bounds.case import Case
-from roofline.bounds.question_mesh import names_in
+from roofline.bounds.question import names_in
 from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, with_choices
