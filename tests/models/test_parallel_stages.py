@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import SizeError
 from roofline.models import decode, load, names, prefill
-from roofline.models.parallelism.stages import cut, stages
+from roofline.models.parallelism.stages import balance_layers, split_into_stages
 from tests.models.tiny import TINY
 
 COSTS = st.lists(st.integers(1, 9), min_size=2, max_size=9)
@@ -30,7 +30,7 @@ def test_no_other_cut_has_a_smaller_largest_stage(costs: list[int], count: int, 
         sums[-1] += last
         return max(sums)
 
-    found = cut(costs, count, first=first, last=last)
+    found = balance_layers(costs, count, first=first, last=last)
     assert len(found) == count
     assert sum(found) == len(costs)
     assert min(found) >= 1
@@ -49,7 +49,7 @@ def matrix(ops: Any) -> Any:
 def test_stages_hold_the_whole_model(name: str) -> None:
     """Weights, keys and values and FLOPs of the stages add up; a shared table stands in the first and the last."""
     model = load(name)
-    parts = stages(model, 3)
+    parts = split_into_stages(model, 3)
     table = model.vocabulary * model.width if model.tied and model.head else 0
     assert sum(part.parameters for part in parts) == model.parameters + table
     if not table:
@@ -65,7 +65,7 @@ def test_stages_hold_the_whole_model(name: str) -> None:
 def test_every_operation_stands_in_one_stage(name: str) -> None:
     """Operation by operation: FLOPs, bytes read and written, and what is handed on is what is taken up."""
     model = load(TINY[name], name=name)
-    parts = stages(model, 3)
+    parts = split_into_stages(model, 3)
     whole = decode(model, batch=3, context=40)
     cut_up = [decode(part, batch=3, context=40) for part in parts]
     flops = [sum(op.work.total("flops") * op.repeat for op in ops) for ops in (*cut_up, whole)]
@@ -81,6 +81,6 @@ def test_every_operation_stands_in_one_stage(name: str) -> None:
 
 def test_more_stages_than_layers_are_an_error() -> None:
     with pytest.raises(SizeError, match="llama-2-7b has 32 layers, too few for 33 stages; a pipeline of at most 32"):
-        stages(load("llama-2-7b"), 33)
+        split_into_stages(load("llama-2-7b"), 33)
     with pytest.raises(SizeError, match="size pipeline is 0"):
-        stages(load("llama-2-7b"), 0)
+        split_into_stages(load("llama-2-7b"), 0)

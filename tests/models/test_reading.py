@@ -10,7 +10,7 @@ import pytest
 
 from roofline.errors import InputError, RooflineError
 from roofline.models import load, names
-from roofline.models.families import known
+from roofline.models.families import known_types
 from tests.models.tiny import TINY
 
 LLAMA: dict[str, Any] = {
@@ -202,7 +202,7 @@ def test_a_cut_small_configuration_never_crashes(name: str) -> None:
 
 
 def test_known_types() -> None:
-    assert {"llama", "gpt2", "bert", "deepseek_v3", "nemotron_h", "gemma4"} <= set(known())
+    assert {"llama", "gpt2", "bert", "deepseek_v3", "nemotron_h", "gemma4"} <= set(known_types())
 
 
 def test_a_pattern_may_list_more_layers_than_there_are() -> None:

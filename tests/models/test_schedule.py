@@ -41,7 +41,7 @@ def test_the_closed_forms_are_what_a_run_shows(
     chosen = schedule(name)
     idle = chosen.idle(**at, forward=forward, inputs=inputs, weights=weights)
     assert run.idle == pytest.approx([idle] * stages)
-    held = [chosen.held(stage, **at) * at["chunks"] for stage in range(stages)]
+    held = [chosen.microbatches_in_flight(stage, **at) * at["chunks"] for stage in range(stages)]
     assert held == pytest.approx(run.held)
 
 
@@ -67,15 +67,19 @@ def test_numbers_arrays_and_symbols_agree(name: str) -> None:
     chosen = schedule(name)
     stages, many = np.array([2.0, 4.0, 8.0]), np.array([8.0, 16.0, 64.0])
     arrays = chosen.bubble(stages=stages, microbatches=many, chunks=2)
-    kept = chosen.held(1, stages=stages, microbatches=many, chunks=2)
+    kept = chosen.microbatches_in_flight(1, stages=stages, microbatches=many, chunks=2)
     form = chosen.bubble(stages=p, microbatches=m, chunks=v)
-    form_kept = chosen.held(1, stages=p, microbatches=m, chunks=v)
+    form_kept = chosen.microbatches_in_flight(1, stages=p, microbatches=m, chunks=v)
     for index, (n, count) in enumerate(zip((2, 4, 8), (8, 16, 64), strict=True)):
         one = chosen.bubble(stages=n, microbatches=count, chunks=2)
         at = {p: n, m: count, v: 2}
         assert arrays[index] == pytest.approx(one, rel=1e-12)
         assert float(form.subs(at)) == pytest.approx(one, rel=1e-12)
-        assert kept[index] == float(form_kept.subs(at)) == chosen.held(1, stages=n, microbatches=count, chunks=2)
+        assert (
+            kept[index]
+            == float(form_kept.subs(at))
+            == chosen.microbatches_in_flight(1, stages=n, microbatches=count, chunks=2)
+        )
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
@@ -94,7 +98,7 @@ def test_published_figures() -> None:
     assert schedule("1f1b").idle(stages=8, microbatches=32) / (3 * 32) == pytest.approx(7 / 32)
     assert schedule("interleaved").idle(stages=8, microbatches=32, chunks=4) / (3 * 32) == pytest.approx(7 / 4 / 32)
     assert schedule("zb-h1").idle(stages=8, microbatches=32) * 3 == schedule("1f1b").idle(stages=8, microbatches=32)
-    assert schedule("interleaved").held(0, stages=8, microbatches=32, chunks=4) == (8 * 4 + 8 - 1) / 4
+    assert schedule("interleaved").microbatches_in_flight(0, stages=8, microbatches=32, chunks=4) == (8 * 4 + 8 - 1) / 4
 
 
 @pytest.mark.parametrize(

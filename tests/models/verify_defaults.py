@@ -6,7 +6,7 @@ Run it in an environment of its own with transformers (seconds, no network)::
 
 Kept of each type's class in transformers are the values without which the model read is another one, or none. Fields
 that go by two names are left out. The result goes to ``src/roofline/models/families/defaults.json``, which
-``roofline.models.families.completed`` reads.
+``roofline.models.families.with_defaults`` reads.
 """
 
 import dataclasses
@@ -32,14 +32,14 @@ MORE = {
 def seen(kind, data):
     """What a reader makes of the fields: a figure that changes with whatever changes a cost."""
     from roofline.errors import RooflineError
-    from roofline.models.families import reader
+    from roofline.models.families import reader_of
     from roofline.models.families.multimodal import _SAME
     from roofline.models.fields import Fields
 
     kind = _SAME.get(kind, kind)
     try:
         fields = Fields({**data, "model_type": kind}, kind)
-        model = reader(kind)(fields)
+        model = reader_of(kind)(fields)
     except RooflineError as error:
         return str(error)
     return repr((model.layers, model.before, model.after, model.tied, model.head, model.width, model.vocabulary))
@@ -54,12 +54,12 @@ def main():
     """Compare what is read with and without each field of each type."""
     import transformers
 
-    from roofline.models.families import known
+    from roofline.models.families import known_types
     from roofline.models.families.multimodal import _SAME, _TEXT
 
     warnings.filterwarnings("ignore")
     found = {}
-    for kind in sorted({*known(), *_SAME} - set(_TEXT) - LEFT):
+    for kind in sorted({*known_types(), *_SAME} - set(_TEXT) - LEFT):
         if kind not in transformers.CONFIG_MAPPING:
             continue
         config = transformers.CONFIG_MAPPING[kind]

@@ -19,7 +19,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError, did_you_mean
 from roofline.models.description import Model
-from roofline.models.families import completed, reader
+from roofline.models.families import reader_of, with_defaults
 from roofline.models.fields import Fields
 
 _CATALOG = os.path.join(os.path.dirname(__file__), "catalog")
@@ -70,8 +70,8 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     fields = Fields(data, name)
     if not fields.kind:
         raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
-    fields, left = completed(fields)
-    model = reader(fields.kind)(fields)
+    fields, left = with_defaults(fields)
+    model = reader_of(fields.kind)(fields)
     inner = data.get("text_config")
     text: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
     section = data.get("quantization_config") or text.get("quantization_config")
@@ -100,7 +100,7 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
         # a table that is quantised apart from the head is no longer the head's
         tied=model.tied and not (isinstance(section, Mapping) and section.get("untie_embedding_weights")),
         dtype=dtype,
-        vision=None if model.vision is None else model.vision.stored(dtype, beside),
+        vision=None if model.vision is None else model.vision.in_formats(dtype, beside),
         quantisation=quantisation,
         gaps=tuple(dict.fromkeys(gaps)),
         notes=tuple(notes),

@@ -132,7 +132,7 @@ class Model:
         ``first``        number of the first layer in the whole model, where this is a stage of a pipeline
         ``receives``     width of the hidden state that an earlier stage hands on; 0: it gathers embeddings itself
         ``share``        the part of a step's sequences that is this chip's, where several have copies of the model
-        ``hands``        blocks after the last layer that every token goes through: what a stage sends on
+        ``stage_end``        blocks after the last layer that every token goes through: what a stage sends on
         ``vision``       the tower that makes tokens of images, where there is one and it is modelled
     """
 
@@ -162,7 +162,7 @@ class Model:
     first: int = 0
     receives: int = 0
     share: BatchShare = WHOLE_BATCH
-    hands: tuple[Block, ...] = ()
+    stage_end: tuple[Block, ...] = ()
     vision: Vision | None = None
 
     @property
@@ -411,7 +411,7 @@ class Vision:
         """Parameters of the tower and of the projector apart."""
         return {"vision_tower": self.tower.parameters, "projector": self.projector.parameters}
 
-    def counted(self) -> str:
+    def parameters_sentence(self) -> str:
         """Parameters apart, in a sentence."""
         return (
             f"beside the language part a vision tower of {self.tower.parameters:,} parameters and a projector of "
@@ -431,7 +431,7 @@ class Vision:
         rows, columns = self.grid(size)
         return rows * columns // (self.merge * self.merge)
 
-    def stored(self, dtype: str, quantisation: Quantisation | None) -> Vision:
+    def in_formats(self, dtype: str, quantisation: Quantisation | None) -> Vision:
         """The same with its weights in the format the checkpoint has them in."""
         return replace(
             self,
@@ -443,13 +443,13 @@ class Vision:
         """Bytes of all its parameters."""
         return self.tower.weight_bytes() + self.projector.weight_bytes()
 
-    def missing(self, images: Size) -> tuple[str, ...]:
+    def gaps(self, images: Size) -> tuple[str, ...]:
         """What of images in the prompt is not counted."""
         if is_zero(images) or not self.both_ways:
             return ()
         return ("tokens of an image see later ones of it in some layers: these pairs are not counted",)
 
-    def said(self, images: Size, size: ImageSize | None, split: bool = False) -> str:
+    def describe(self, images: Size, size: ImageSize | None, split: bool = False) -> str:
         """What is run, in a sentence; ``split`` where several chips share the model."""
         if is_zero(images):
             return "no images in the prompt: the vision tower does not run; its weights are in memory"

@@ -88,7 +88,7 @@ class Fields:
         """A whole number of at least 1, None where it is missing or null."""
         return self.size(field) if field in self else None
 
-    def share(self, field: str) -> float | None:
+    def fraction(self, field: str) -> float | None:
         """A fraction above 0 and up to 1, None where it is missing."""
         value = self.get(field)
         if value is None:
@@ -138,18 +138,20 @@ class Fields:
         """The same fields, some of them under other names."""
         self._asked.update(names)
         moved = {new: self._data[old] for old, new in names.items() if self._data.get(old) is not None}
-        return self.given(**moved)
+        return self.with_values(**moved)
 
-    def given(self, **fields: Any) -> Fields:
+    def with_values(self, **fields: Any) -> Fields:
         """The same fields with further ones."""
         found = Fields({**self._data, **fields}, self.name)
         found._asked = self._asked
         return found
 
-    def evened(self, *names: str) -> Fields:
+    def with_single_values(self, *names: str) -> Fields:
         """The same fields, with a list that repeats one value written as the value."""
         lists = {name: self._data[name] for name in names if isinstance(self._data.get(name), list)}
-        return self.given(**{name: each[0] for name, each in lists.items() if each and each == each[:1] * len(each)})
+        return self.with_values(
+            **{name: each[0] for name, each in lists.items() if each and each == each[:1] * len(each)}
+        )
 
     def choice(self, field: str, known: Iterable[str], default: str | None = None) -> str:
         """One of a few words."""
@@ -190,7 +192,7 @@ class Fields:
         return int(value)
 
 
-def divide(fields: Fields, total: int, parts: int, what: str) -> int:
+def divide_evenly(fields: Fields, total: int, parts: int, what: str) -> int:
     """Divide without remainder, or say what contradicts what."""
     if total % parts:
         raise InputError(f"{fields.name}: {what.format(total=total, parts=parts)}", hint="check the configuration")

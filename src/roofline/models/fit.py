@@ -43,7 +43,7 @@ from roofline.hardware.rate import data_level
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.generation_answer import single_size
-from roofline.models.operations import check_known, decode
+from roofline.models.operations import check_options, decode
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving import needs
@@ -283,7 +283,7 @@ def fewest(
     described = load(model)
     batch, context = _or_none("batch", batch), _or_none("context", context)
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
-    check_known(options, decode)
+    check_options(options, decode)
     if batch and not context:
         raise InputError("a batch takes memory by its context", hint="give context=, the tokens each sequence comes to")
     machine = single_chip(target(on, **chosen))

@@ -76,7 +76,7 @@ def prefill(
     step = _step(model, batch, ("prompt", prompt), ("past", past), activations, kv, count, unfused, absorbed, skew)
     # the chips that share a sequence each run a part of its prompt
     step = replace(step, wanted=step.new if logits == "all" else wanted, ring=step.context > 1)
-    ops = run(model, step, weights, compute)
+    ops = forward_pass(model, step, weights, compute)
     if is_zero(images) or not model.embeds:
         return ops
     before, given = image_operations(model, step, images, image_size)
@@ -110,7 +110,7 @@ def decode(
     step = _step(
         model, batch, ("tokens", tokens), ("context", context), activations, kv, count, unfused, absorbed, skew
     )
-    return run(model, replace(step, wanted=step.new, decoding=True), weights, compute)
+    return forward_pass(model, replace(step, wanted=step.new, decoding=True), weights, compute)
 
 
 def stepped(
@@ -137,10 +137,12 @@ def stepped(
     alone = replace(model, context=None, share=WHOLE_BATCH)
     step = _step(alone, batch, ("new", new), ("past", past), activations, kv, count, unfused, absorbed, skew)
     group = batch if together is None else together / new
-    return run(model, replace(step, wanted=wanted, group=group), weights, compute)
+    return forward_pass(model, replace(step, wanted=wanted, group=group), weights, compute)
 
 
-def run(model: Model, step: ForwardPass, weights: str | None = None, compute: str | None = None) -> tuple[Op, ...]:
+def forward_pass(
+    model: Model, step: ForwardPass, weights: str | None = None, compute: str | None = None
+) -> tuple[Op, ...]:
     """Operations of one step through the whole model."""
     model = model.in_format(step.activations)
     storage_of = model.storages(weights, compute)
@@ -158,7 +160,7 @@ def run(model: Model, step: ForwardPass, weights: str | None = None, compute: st
             (label, len(numbers), layer.blocks, step, storage_of(f"layers.{numbers[0]}"))
             for label, numbers, layer in model.layer_groups(weights, compute)
         ),
-        ("", 1, model.hands, step, storage_of("")),
+        ("", 1, model.stage_end, step, storage_of("")),
         *((("", 1, (*model.after, *model.final), ends, storage_of("")),) if output else ()),
     ):
         if at is ends and ends is not step:
@@ -171,7 +173,7 @@ def run(model: Model, step: ForwardPass, weights: str | None = None, compute: st
     return tuple(ops)
 
 
-def check_known(options: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:
+def check_options(options: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:
     """Refuse an option that none of some functions takes by name."""
     every_parameter = [each for taker in takers for each in signature(taker).parameters.values()]
     names = [each.name for each in every_parameter if each.kind is Parameter.KEYWORD_ONLY]
@@ -279,7 +281,7 @@ def _part(part: Model, step: ForwardPass, place: str, given: str) -> list[Op]:
             for tensor in tensors
         )
 
-    _, *ops = run(part, step)
+    _, *ops = forward_pass(part, step)
     return [replace(op, where=f"{place}.{op.where}", reads=named(op.reads), writes=named(op.writes)) for op in ops]
 
 

@@ -21,7 +21,7 @@ from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.mixed_step import mixed
-from roofline.models.operations import activation_bytes, check_known, decode, prefill
+from roofline.models.operations import activation_bytes, check_options, decode, prefill
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_model
 from roofline.sizes import Size, common_shape, is_array
@@ -131,7 +131,7 @@ def serve_bound(
     if sum(map(is_array, sizes.values())) > 1:
         common_shape(sizes)
     ways = Parallelism.on(machine, **take_layout_options(options))
-    check_known(options, *kind.takers, also=OPTIONS)
+    check_options(options, *kind.takers, also=OPTIONS)
     if kind.beside and ways.pipeline * ways.context > 1:
         raise InputError(
             "a mixed step over the stages of a pipeline or the parts of sequences is not modelled",
@@ -158,7 +158,7 @@ def step_bound(
     kind = PHASES[phase]
     ops = kind.build(described, batch=batch, **options)
     uneven = ways.uneven(batch)
-    unseen = described.vision.missing(options.get("images", 0)) if described.vision else ()
+    unseen = described.vision.gaps(options.get("images", 0)) if described.vision else ()
     assumptions = _assumptions(described, ops, phase, conventions, options, machine)
     return Case(
         ops,
@@ -252,7 +252,7 @@ def _assumptions(
     if any(op.role == "absorb" for op in ops):
         said.append(Assumption("model", "latent attention is absorbed: it works on the cached latents"))
     if model.vision is not None:
-        seen = model.vision.said(options.get("images", 0), options.get("image_size"), not alone)
+        seen = model.vision.describe(options.get("images", 0), options.get("image_size"), not alone)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"
         said.append(Assumption("model", text))
     return [*said, *assume("model", model.notes), *assume("machine", machine.notes)]

@@ -91,7 +91,7 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
         "memory: weights, keys and values, activations"
         + ("; active: parameters one token uses" if some_active else ""),
         f"bytes moved: {POLICIES[first.policy].text}",
-        *(f"{each.model.name}: {each.model.vision.counted()}" for each in found if each.model.vision),
+        *(f"{each.model.name}: {each.model.vision.parameters_sentence()}" for each in found if each.model.vision),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
     gaps = dict.fromkeys(f"{each.model.name}: {gap}" for each in found for gap in each.model.gaps)

@@ -25,7 +25,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.operations import check_known
+from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving import PHASES, needs
@@ -106,7 +106,7 @@ def serve_table(
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
     kind = PHASES[phase]
-    check_known(options, *kind.takers)
+    check_options(options, *kind.takers)
     given = {"batch": batch, **{name: options.pop(name) for name in kind.sizes if name in options}}
     varying = {name: _checked(name, value) for name, value in given.items() if _varies(value)}
     if not varying:

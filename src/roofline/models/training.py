@@ -30,7 +30,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.operations import run
+from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import Parallelism, name_axes
 from roofline.models.parallelism.stages import Schedule, schedule
@@ -185,7 +185,9 @@ def train(
     ]
     lower, op_by_op, upper = _times([stage for stage, _ in made], [found for _, found in made], plan, order, pipeline)
     stages = tuple(stage for stage, _ in made)
-    whole = forward(run(described, replace(step, batch=divided(total, length), group=None, context=1, ring=False)))
+    whole = forward(
+        forward_pass(described, replace(step, batch=divided(total, length), group=None, context=1, ring=False))
+    )
     found = Training(
         model=described,
         stages=stages,
@@ -273,16 +275,18 @@ def _kinds(
     model: Model, step: ForwardPass, plan: Plan, order: Schedule, stages: int
 ) -> Iterable[tuple[tuple[int, ...], int, Passes]]:
     """The kinds of stage there are: which stages, how many layers, what one of them does."""
-    ops = forward(run(model, step))
+    ops = forward(forward_pass(model, step))
     held = cut(model, stages, plan.chunks)
     alike: dict[Any, list[int]] = {}
     for number, layers in enumerate(held):
         ends = (number == 0, number == stages - 1)
-        waiting = order.held(number, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks)
+        waiting = order.microbatches_in_flight(
+            number, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks
+        )
         alike.setdefault((tuple(model.layers[i] for i in layers), ends, str(waiting)), []).append(number)
     for (_, ends, _), numbers in alike.items():
         layers, first = held[numbers[0]], numbers[0]
-        waiting = order.held(first, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks)
+        waiting = order.microbatches_in_flight(first, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks)
         mine = operations_of(model, ops, layers, *ends)
         found = passes(plan, mine, parameters_of(model, layers, *ends), waiting, ends)
         yield tuple(numbers), len(layers), found

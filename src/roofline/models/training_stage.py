@@ -21,7 +21,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.models.blocks.collectives import collective_operation
 from roofline.models.description import Model, block_parameters
-from roofline.models.parallelism.stages import cut as even
+from roofline.models.parallelism.stages import balance_layers as even
 from roofline.models.step import divided
 from roofline.models.training_memory import Formats, at_work, kept
 from roofline.models.training_operations import Policy, backward, layer_weights, loss

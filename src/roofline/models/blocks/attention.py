@@ -30,7 +30,7 @@ class BlockIndexer:
     heads: int
     width: int
     block: int
-    most: int
+    top_blocks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Attention(Block):
     query itself, or stands half to each side where not ``causal``; ``chunk`` cuts the sequence.
     ``gate`` multiplies the result by a sigmoid: ``head`` (one number for a head) or ``full``, with a matrix of its
     own, or ``query``, where the query's matrix has a second half for it. ``shared_kv`` makes values from the keys'
-    matrix. ``lends`` leaves keys and values to later layers under that name, ``borrows`` takes them for its own.
-    ``rotary`` is the part of a head that is rotated. ``names`` are the projections' names; ``out_norm`` normalises what
-    the last of them is applied to.
+    matrix. ``shares_kv_as`` is the name under which later layers find the keys and values, ``reads_kv_of`` the name
+    of those of an earlier layer that are attended to. ``rotary`` is the part of a head that is rotated. ``names`` are
+    the projections' names; ``out_norm`` normalises what the last of them is applied to.
     """
 
     inputs: int
@@ -65,10 +65,10 @@ class Attention(Block):
     shared_kv: bool = False
     rotary: int = 0
     causal: bool = True
-    selector: BlockIndexer | None = None
+    indexer: BlockIndexer | None = None
     out_norm: bool = False
-    lends: str = ""
-    borrows: str = ""
+    shares_kv_as: str = ""
+    reads_kv_of: str = ""
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
@@ -76,9 +76,9 @@ class Attention(Block):
         q, k, v, o = self.names
         rows = self.heads * self.key * (2 if self.gate == "query" else 1)
         found = [Weight(q, (rows, self.inputs))]
-        if not self.borrows:
+        if not self.reads_kv_of:
             found.append(Weight(k, (self.kv_heads * self.key, self.inputs)))
-        if not self.shared_kv and not self.borrows:
+        if not self.shared_kv and not self.reads_kv_of:
             found.append(Weight(v, (self.kv_heads * self.value, self.inputs)))
         found.append(Weight(o, (self.inputs, self.heads * self.value)))
         if self.bias:
@@ -87,7 +87,7 @@ class Attention(Block):
             found.append(Weight(f"{o}.bias", (self.inputs,), "bias"))
         if self.norm in ("head", "full"):
             per = (1, 1) if self.norm == "head" else (self.heads, self.kv_heads)
-            for each, count in zip(("q_norm",) if self.borrows else ("q_norm", "k_norm"), per, strict=False):
+            for each, count in zip(("q_norm",) if self.reads_kv_of else ("q_norm", "k_norm"), per, strict=False):
                 found.append(Weight(each, (count * self.key,), "norm"))
                 if self.norm_shift:
                     found.append(Weight(f"{each}.bias", (count * self.key,), "norm"))
@@ -97,8 +97,8 @@ class Attention(Block):
             found.append(Weight("sinks", (self.heads,), "other"))
         if self.gate in ("head", "full"):
             found.append(Weight("g_proj", (self.heads * (1 if self.gate == "head" else self.value), self.inputs)))
-        if self.selector is not None:
-            s = self.selector
+        if self.indexer is not None:
+            s = self.indexer
             found += [
                 Weight("indexer.q_proj", (s.heads * s.width, self.inputs)),
                 Weight("indexer.k_proj", (s.width, self.inputs)),
@@ -109,19 +109,19 @@ class Attention(Block):
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full; an encoder keeps none."""
-        if not self.causal or self.borrows:
+        if not self.causal or self.reads_kv_of:
             return 0
-        return self.kv_heads * (self.key + self.value) + (self.selector.width if self.selector else 0)
+        return self.kv_heads * (self.key + self.value) + (self.indexer.width if self.indexer else 0)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """What a sequence of ``length`` tokens keeps between steps."""
-        if not self.causal or self.borrows:
+        if not self.causal or self.reads_kv_of:
             return ()
         limit = self.window or self.chunk
         kept = length if limit is None else minimum(length, limit)
         parts = [Cached("keys", kept * self.kv_heads * self.key), Cached("values", kept * self.kv_heads * self.value)]
-        if self.selector is not None:
-            parts.append(Cached("index keys", length * self.selector.width))
+        if self.indexer is not None:
+            parts.append(Cached("index keys", length * self.indexer.width))
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -133,18 +133,18 @@ class Attention(Block):
             for t, n in ((k, self.key), (v, self.value))
             if t is not None
         ]
-        if self.borrows:
-            read = list(builder.from_earlier(f"keys and values of {self.borrows} layers"))
+        if self.reads_kv_of:
+            read = list(builder.from_earlier(f"keys and values of {self.reads_kv_of} layers"))
         elif self.causal and not is_zero(step.past):
             seen = self._seen(step.past, step.new)
             for name, width in (("keys", self.key), ("values", self.value)):
                 dims = (step.attended, step.past, self.kv_heads, width)
                 touched = step.attended * seen * self.kv_heads * width
                 read.append(Tensor(builder.path("cache", name), dims, step.kv, "kv", touched=touched))
-        if self.lends:
-            builder.kept[f"keys and values of {self.lends} layers"] = list(read)
-        if self.selector is not None:
-            self._select(builder, x, self.selector)
+        if self.shares_kv_as:
+            builder.kept[f"keys and values of {self.shares_kv_as} layers"] = list(read)
+        if self.indexer is not None:
+            self._select(builder, x, self.indexer)
         if self.sinks:
             read += builder.read_weights("sinks")
         out = attention_core(
@@ -173,7 +173,7 @@ class Attention(Block):
             q = Tensor(q.ident, half, q.dtype)
         elif self.gate:
             gate = builder.linear("g_proj", x, tokens)
-        if self.borrows:
+        if self.reads_kv_of:
             q = self._normalise(builder, q, "q_norm", self.heads) if self.norm else q
             return rotate(builder, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
         k = builder.linear(k_name, x, tokens)
@@ -205,8 +205,8 @@ class Attention(Block):
         if not self.causal and self.window:
             half = self.window // 2
             return BandMask(before=half, after=half).pairs(step.new, step.new)
-        if self.selector is not None:
-            return selected_pairs(step.new, step.past, self.selector.block * self.selector.most)
+        if self.indexer is not None:
+            return selected_pairs(step.new, step.past, self.indexer.block * self.indexer.top_blocks)
         if self.chunk is not None:
             return chunked_pairs(step.new, step.past, self.chunk)
         mask = CAUSAL if self.window is None else sliding_window(self.window)
@@ -218,26 +218,26 @@ class Attention(Block):
             return minimum(past, self.window - 1)
         if self.chunk is not None:
             return past - floor_div(past, self.chunk) * self.chunk
-        if self.selector is not None:
-            return minimum(past, new * self.selector.block * self.selector.most - 1)
+        if self.indexer is not None:
+            return minimum(past, new * self.indexer.block * self.indexer.top_blocks - 1)
         return past
 
-    def _select(self, builder: OperationBuilder, x: Tensor, selector: BlockIndexer) -> None:
+    def _select(self, builder: OperationBuilder, x: Tensor, indexer: BlockIndexer) -> None:
         """Score every key, take the largest of each block of keys, pick the best blocks."""
         step = builder.step
         tokens = step.tokens
         q = builder.linear("indexer.q_proj", x, tokens)
-        q = builder.norm("rms_norm", q, "indexer.q_norm", tokens * selector.heads, selector.width)
+        q = builder.norm("rms_norm", q, "indexer.q_norm", tokens * indexer.heads, indexer.width)
         k = builder.linear("indexer.k_proj", x, tokens)
-        k = builder.write_to_cache(builder.norm("rms_norm", k, "indexer.k_norm", tokens, selector.width))
+        k = builder.write_to_cache(builder.norm("rms_norm", k, "indexer.k_norm", tokens, indexer.width))
         read = [q, k]
         if not is_zero(step.past):
             read.append(
-                Tensor(builder.path("cache", "index keys"), (step.attended, step.past, selector.width), step.kv, "kv")
+                Tensor(builder.path("cache", "index keys"), (step.attended, step.past, indexer.width), step.kv, "kv")
             )
-        pairs = step.attended * selector.heads * (FULL if step.full else CAUSAL).pairs(step.new, step.length)
-        best = builder.output("indexer.scores", tokens, selector.heads, ceil_div(step.length, selector.block))
-        facts: dict[str, Any] = {"pairs": pairs, "head_size": selector.width, "each": 1, "dims": {"pairs": pairs}}
+        pairs = step.attended * indexer.heads * (FULL if step.full else CAUSAL).pairs(step.new, step.length)
+        best = builder.output("indexer.scores", tokens, indexer.heads, ceil_div(step.length, indexer.block))
+        facts: dict[str, Any] = {"pairs": pairs, "head_size": indexer.width, "each": 1, "dims": {"pairs": pairs}}
         builder.add(index_scores("", read, [best], **facts, compute=step.activations), "indexer.scores")
 
 

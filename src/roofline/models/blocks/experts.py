@@ -114,8 +114,8 @@ class ExpertExchange:
         return f"{said}, and once to each node" if passed_on else said
 
 
-def touched_experts(experts: int, chosen: int, tokens: Size, skew: Sequence[float] | None = None) -> Size:
-    """Experts that a batch of tokens is expected to touch, each token choosing ``chosen`` of them.
+def touched_experts(experts: int, top_k: int, tokens: Size, skew: Sequence[float] | None = None) -> Size:
+    """Experts that a batch of tokens is expected to touch, each token choosing ``top_k`` of them.
 
     ::
 
@@ -123,31 +123,37 @@ def touched_experts(experts: int, chosen: int, tokens: Size, skew: Sequence[floa
         with a skew  Σ (1 − (1 − min(1, k·p))^tokens) over the share p of the tokens' choices that an expert gets
     """
     if skew is None:
-        return experts * (1 - ((experts - chosen) / experts) ** tokens)
+        return experts * (1 - ((experts - top_k) / experts) ** tokens)
     total = sum(skew)
-    return _touched_of([share / total for share in skew], chosen, tokens)
+    return _touched_of([share / total for share in skew], top_k, tokens)
 
 
-def _touched_of(shares: Sequence[float], chosen: int, tokens: Size) -> Size:
-    return sum(1 - (1 - minimum(1, chosen * share)) ** tokens for share in shares)
+def _touched_of(shares: Sequence[float], top_k: int, tokens: Size) -> Size:
+    return sum(1 - (1 - minimum(1, top_k * share)) ** tokens for share in shares)
 
 
 @dataclass(frozen=True, slots=True)
 class MixtureOfExperts(Block):
-    """``chosen`` of ``count`` experts for each token, beside the ``shared`` ones.
+    """``top_k`` of ``count`` experts for each token, beside the ``shared`` expert that every token uses.
 
-    ``latent`` runs the routed experts in a narrower space between two projections. ``shared_gate`` weighs the shared
-    expert by a sigmoid. ``router_bias`` is a trained bias, ``router_scales`` further trained vectors of the router
-    (name, size). ``expert_bias`` gives the experts' matrices biases. ``scored`` is the router's function. ``limit``
-    says of how many groups a token's experts are and how many there are, each of experts that lie together. ``names``
-    are the router, the experts and the shared expert. Over ``ways`` chips that hold whole experts each, one has count ÷
-    ways of them, the busiest where a step is skewed; ``spread`` says how they send tokens, if they do.
+    Attributes
+        ``hidden``         width of an expert
+        ``shared_gate``    whether a sigmoid weighs the shared expert
+        ``router_bias``    whether the router has a trained bias; ``router_scales`` its further vectors (name, size)
+        ``expert_bias``    whether the experts' matrices have biases
+        ``latent``         width of the space the routed experts run in, between two projections
+        ``scoring``        the router's function
+        ``group_limit``    how many groups a token's experts may be of, and how many there are; the experts of a group
+                           lie together
+        ``names``          the router, the experts and the shared expert
+        ``ways``           chips that hold whole experts: one has count ÷ ways of them, the busiest under a skew
+        ``exchange``       how these chips send each other tokens, if they do
     """
 
     inputs: int
     hidden: int
     count: int
-    chosen: int
+    top_k: int
     gated: bool = True
     activation: str = "silu"
     shared: Mlp | None = None
@@ -156,11 +162,11 @@ class MixtureOfExperts(Block):
     router_scales: tuple[tuple[str, int], ...] = ()
     expert_bias: bool = False
     latent: int | None = None
-    scored: str = "softmax"
-    limit: tuple[int, int] = (1, 1)
+    scoring: str = "softmax"
+    group_limit: tuple[int, int] = (1, 1)
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
     ways: int = 1
-    spread: ExpertExchange | None = None
+    exchange: ExpertExchange | None = None
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -191,14 +197,14 @@ class MixtureOfExperts(Block):
         total = 0
         for weight in self.weights():
             routed = weight.kind == "expert" or (weight.kind == "bias" and len(weight.shape) == 2)
-            total += weight.elements // self.count * self.chosen if routed else weight.elements
+            total += weight.elements // self.count * self.top_k if routed else weight.elements
         return total
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return what they make of ``x``."""
-        spread, every = self.spread, x
-        tokens = builder.step.tokens if spread is None else spread.own(builder.step)
-        x = x if spread is None else replace(x, dims=(tokens, *x.dims[1:]))
+        exchange, every = self.exchange, x
+        tokens = builder.step.tokens if exchange is None else exchange.own(builder.step)
+        x = x if exchange is None else replace(x, dims=(tokens, *x.dims[1:]))
         router, experts, shared = self.names
         logits = builder.linear(router, x, tokens)
         chosen = self._choose(builder, logits, tokens)
@@ -214,36 +220,38 @@ class MixtureOfExperts(Block):
                 )
                 beside = builder.elementwise("multiply", (beside, opened), f"{shared}_gate.multiply", like=beside)
             out = builder.elementwise("add", (out, beside), "add")
-        return out if spread is None else self._gathered(builder, spread, out, every)
+        return out if exchange is None else self._gathered(builder, exchange, out, every)
 
     def _shared(self, builder: OperationBuilder, shared: Mlp, x: Tensor, every: Tensor, tokens: Size) -> Tensor:
         """Run the expert that every token uses: on a chip's own tokens, or a slice of it on all."""
-        module, spread = self.names[2], self.spread
-        if spread is None or not spread.split:
+        module, exchange = self.names[2], self.exchange
+        if exchange is None or not exchange.split:
             return shared.apply(builder, x, tokens, within=module)
         step = builder.step
-        rows = step.tokens if step.ring else divided(step.tokens, product(axis.size for axis in spread.context))
+        rows = step.tokens if step.ring else divided(step.tokens, product(axis.size for axis in exchange.context))
         parts = shared.apply(builder, replace(every, dims=(rows, *every.dims[1:])), rows, within=module)
         out = builder.output(f"{module}.sum", tokens, *parts.dims[1:])
-        summed = collective_operation("ReduceScatter", spread.tensor, parts.traffic_bytes, parts, out, spread.algorithm)
+        summed = collective_operation(
+            "ReduceScatter", exchange.tensor, parts.traffic_bytes, parts, out, exchange.algorithm
+        )
         builder.add(summed, f"{module}.sum")
         return out
 
-    def _gathered(self, builder: OperationBuilder, spread: ExpertExchange, out: Tensor, every: Tensor) -> Tensor:
-        same = spread.same(builder.step)
-        if spread.scattered or not same:
+    def _gathered(self, builder: OperationBuilder, exchange: ExpertExchange, out: Tensor, every: Tensor) -> Tensor:
+        same = exchange.same(builder.step)
+        if exchange.scattered or not same:
             return out
         whole = builder.output("gather", builder.step.tokens, *every.dims[1:])
         builder.add(
-            collective_operation("AllGather", same, whole.traffic_bytes, out, whole, spread.algorithm), "gather"
+            collective_operation("AllGather", same, whole.traffic_bytes, out, whole, exchange.algorithm), "gather"
         )
         return whole
 
     def _choose(self, builder: OperationBuilder, logits: Tensor, tokens: Size) -> Tensor:
         """Score every expert; which are largest costs no arithmetic."""
         elements = tokens * self.count
-        out = builder.output("choice", tokens, self.chosen)
-        each = SOFTMAX_PER_ELEMENT if self.scored == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
+        out = builder.output("choice", tokens, self.top_k)
+        each = SOFTMAX_PER_ELEMENT if self.scoring == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
         read = (logits, *builder.read_weights(*(name for name, _ in self.router_scales)))
         return builder.vector("softmax", read, out, "choice", flops=each * elements, elements=elements)
 
@@ -256,7 +264,7 @@ class MixtureOfExperts(Block):
             raise SizeError(f"the skew has {len(skew)} shares, and there are {self.count} experts", hint="one for each")
         held, total = self.count // self.ways, sum(skew)
         chips = [[share / total for share in skew[start : start + held]] for start in range(0, self.count, held)]
-        rows = [sum(minimum(1, self.chosen * share) for share in chip) for chip in chips]
+        rows = [sum(minimum(1, self.top_k * share) for share in chip) for chip in chips]
         return max(rows), chips[rows.index(max(rows))]
 
     def _experts(
@@ -267,30 +275,30 @@ class MixtureOfExperts(Block):
         chosen: Tensor,
         module: str,
     ) -> Tensor:
-        step, spread = builder.step, self.spread
-        every = step.tokens if spread is None else spread.every(step)
+        step, exchange = builder.step, self.exchange
+        every = step.tokens if exchange is None else exchange.every(step)
         if self.ways > 1 and step.skew is not None:
             busiest, shares = self._held(step.skew)
             most, rows = tokens * busiest * self.ways, every * busiest
-            touched = _touched_of(shares, self.chosen, every)
+            touched = _touched_of(shares, self.top_k, every)
         else:
-            most, rows = tokens * self.chosen, divided(every * self.chosen, self.ways)
-            touched = divided(touched_experts(self.count, self.chosen, every, step.skew), self.ways)
-        if spread is None:
+            most, rows = tokens * self.top_k, divided(every * self.top_k, self.ways)
+            touched = divided(touched_experts(self.count, self.top_k, every, step.skew), self.ways)
+        if exchange is None:
             found = self._applied(builder, x, rows, touched, module)
             return self._weighted(builder, found, chosen, rows, tokens, module)
-        if not spread.once:
-            x = spread.sent(builder, "dispatch", x, rows, most)
+        if not exchange.once:
+            x = exchange.sent(builder, "dispatch", x, rows, most)
             found = self._applied(builder, x, rows, touched, module)
-            found = spread.sent(builder, "combine", found, tokens * self.chosen, most)
-            return self._weighted(builder, found, chosen, tokens * self.chosen, tokens, module)
-        picks = TopKRouting(self.count, self.chosen, *self.limit, tuple(step.skew or ()))
+            found = exchange.sent(builder, "combine", found, tokens * self.top_k, most)
+            return self._weighted(builder, found, chosen, tokens * self.top_k, tokens, module)
+        picks = TopKRouting(self.count, self.top_k, *self.group_limit, tuple(step.skew or ()))
         there = divided(every * picks.expected_units(self.ways, busiest=True), self.ways)
-        back, made = tokens * picks.expected_units(self.ways), tokens * self.chosen
-        x = spread.sent(builder, "dispatch", x, there, made, replace(picks, copies=spread.copies(step)))
+        back, made = tokens * picks.expected_units(self.ways), tokens * self.top_k
+        x = exchange.sent(builder, "dispatch", x, there, made, replace(picks, copies=exchange.copies(step)))
         found = self._applied(builder, x, rows, touched, module)
         found = self._weighted(builder, found, chosen, rows, there, module)
-        found = spread.sent(builder, "combine", found, back, made, picks)
+        found = exchange.sent(builder, "combine", found, back, made, picks)
         part, elements = join_path(module, "sum"), (back - tokens) * found.dims[1]
         out = builder.output(part, tokens, found.dims[1])
         return builder.vector("reduction", (found,), out, part, flops=elements, elements=elements)

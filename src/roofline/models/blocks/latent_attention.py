@@ -33,26 +33,26 @@ from roofline.work import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """Picks the ``most`` keys each query attends to, by a small attention of its own ("lightning indexer").
+    """Picks the ``top_k`` keys each query attends to, by a small attention of its own ("lightning indexer").
 
     Where ``shared``, an earlier layer's choice is taken over and the layer has no weights for it.
     """
 
     heads: int
     width: int
-    most: int
+    top_k: int
     shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LatentAttention(Block):
-    """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``plain`` + ``rotary`` a key's.
+    """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``nope`` + ``rotary`` a key's.
 
-    ``turned`` says that the second part of a key is rotated.
+    ``rotates`` says that the second part of a key is rotated.
 
     ::
 
-        expanded   K, V = latent · kv_b for every token attended to; pairs·2·N·(plain + rotary + value)
+        expanded   K, V = latent · kv_b for every token attended to; pairs·2·N·(nope + rotary + value)
         absorbed   q · kv_b's key half, scores on the latents, result · kv_b's value half;
                    pairs·2·N·(2·rank + rotary): more FLOPs, but nothing is made of the cache
 
@@ -63,16 +63,16 @@ class LatentAttention(Block):
     heads: int
     query_rank: int
     rank: int
-    plain: int
+    nope: int
     rotary: int
     value: int
     bias: bool = False
-    selector: Indexer | None = None
-    turned: bool = True
+    indexer: Indexer | None = None
+    rotates: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
-        n, key = self.heads, self.plain + self.rotary
+        n, key = self.heads, self.nope + self.rotary
         if self.query_rank:
             found = [
                 Weight("q_a_proj", (self.query_rank, self.inputs)),
@@ -84,14 +84,14 @@ class LatentAttention(Block):
         found += [
             Weight("kv_a_proj_with_mqa", (self.rank + self.rotary, self.inputs)),
             Weight("kv_a_layernorm", (self.rank,), "norm"),
-            Weight("kv_b_proj", (n * (self.plain + self.value), self.rank)),
+            Weight("kv_b_proj", (n * (self.nope + self.value), self.rank)),
             Weight("o_proj", (self.inputs, n * self.value)),
         ]
         if self.bias:
             names = ("q_a_proj", "kv_a_proj_with_mqa", "o_proj")
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found if w.name in names]
-        if self.selector is not None and not self.selector.shared:
-            s = self.selector
+        if self.indexer is not None and not self.indexer.shared:
+            s = self.indexer
             found += [
                 Weight("indexer.wq_b", (s.heads * s.width, self.query_rank)),
                 Weight("indexer.wk", (s.width, self.inputs)),
@@ -103,14 +103,14 @@ class LatentAttention(Block):
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full."""
-        index = self.selector.width if self.selector and not self.selector.shared else 0
+        index = self.indexer.width if self.indexer and not self.indexer.shared else 0
         return self.rank + self.rotary + index
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """What a sequence of ``length`` tokens keeps between steps."""
         parts = [Cached("latents", length * (self.rank + self.rotary))]
-        if self.selector is not None and not self.selector.shared:
-            parts.append(Cached("index keys", length * self.selector.width))
+        if self.indexer is not None and not self.indexer.shared:
+            parts.append(Cached("index keys", length * self.indexer.width))
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -124,16 +124,16 @@ class LatentAttention(Block):
             q = builder.linear("q_b_proj", narrow, tokens)
         else:
             q = builder.linear("q_proj", x, tokens)
-        if self.turned:
+        if self.rotates:
             q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         latent = builder.linear("kv_a_proj_with_mqa", x, tokens)
         latent = builder.norm("rms_norm", latent, "kv_a_layernorm", tokens, self.rank)
         latent = replace(latent, dims=(tokens, self.rank + self.rotary))
         latent = builder.write_to_cache(
-            rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.turned else latent
+            rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.rotates else latent
         )
-        if self.selector is not None and not self.selector.shared:
-            self._select(builder, x, narrow, self.selector)
+        if self.indexer is not None and not self.indexer.shared:
+            self._select(builder, x, narrow, self.indexer)
         read = [latent, *self._cached(builder)]
         out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, builder.weights["kv_b_proj"])
         return builder.linear("o_proj", out, tokens)
@@ -143,8 +143,8 @@ class LatentAttention(Block):
         if is_zero(step.past):
             return []
         seen = step.past
-        if self.selector is not None and step.absorbed:
-            seen = minimum(step.past, step.new * self.selector.most - 1)
+        if self.indexer is not None and step.absorbed:
+            seen = minimum(step.past, step.new * self.indexer.top_k - 1)
         width = self.rank + self.rotary
         dims = (step.attended, step.past, width)
         return [Tensor(builder.path("cache", "latents"), dims, step.kv, "kv", touched=step.attended * seen * width)]
@@ -153,8 +153,8 @@ class LatentAttention(Block):
         step = builder.step
         if step.full:
             return step.new * step.length
-        if self.selector is not None:
-            return selected_pairs(step.new, step.past, self.selector.most)
+        if self.indexer is not None:
+            return selected_pairs(step.new, step.past, self.indexer.top_k)
         return CAUSAL.pairs(step.new, step.length)
 
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
@@ -166,12 +166,12 @@ class LatentAttention(Block):
         builder.ops[-1] = replace(op, reads=(*op.reads, *read[1:]), by_sequence=True)
         return attention_core(
             builder, q, (made, read[0]), pairs=self._pairs(builder), heads=self.heads, kv_heads=self.heads,
-            key=self.plain + self.rotary, value=self.value, length=step.length,
+            key=self.nope + self.rotary, value=self.value, length=step.length,
         )  # fmt: skip
 
     def _absorbed(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
         tokens = builder.step.tokens
-        narrowed = self._half(builder, kv_b, q, "absorb_key", self.plain, self.rank)
+        narrowed = self._half(builder, kv_b, q, "absorb_key", self.nope, self.rank)
         out = attention_core(
             builder, narrowed, (q, *read), pairs=self._pairs(builder), heads=self.heads, kv_heads=1,
             key=self.rank + self.rotary, value=self.rank, length=builder.step.length,
@@ -192,26 +192,26 @@ class LatentAttention(Block):
         builder.add(replace(op, reads=(x, matrix, *beside), role="absorb"), part)
         return out
 
-    def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, selector: Indexer) -> None:
+    def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         """Score every key against every query and keep the best: Σ over heads of w·relu(q·k)."""
         step = builder.step
         tokens = step.tokens
         q = builder.linear("indexer.wq_b", narrow, tokens)
         k = builder.linear("indexer.wk", x, tokens)
-        k = builder.write_to_cache(builder.norm("layer_norm", k, "indexer.k_norm", tokens, selector.width))
+        k = builder.write_to_cache(builder.norm("layer_norm", k, "indexer.k_norm", tokens, indexer.width))
         w = builder.linear("indexer.weights_proj", x, tokens)
         read = [q, k, w]
         if not is_zero(step.past):
-            dims = (step.attended, step.past, selector.width)
+            dims = (step.attended, step.past, indexer.width)
             read.append(Tensor(builder.path("cache", "index keys"), dims, step.kv, "kv"))
         pairs = (FULL if step.full else CAUSAL).pairs(step.new, step.length)
-        score_keys(builder, read, pairs, selector)
+        score_keys(builder, read, pairs, indexer)
 
 
 def score_keys(builder: OperationBuilder, read: Sequence[Tensor], pairs: Size, indexer: Indexer) -> None:
     """Add the lightning indexer's scores of ``pairs`` of one sequence and head: relu, weight and sum over heads."""
     step = builder.step
-    best = builder.output("indexer.choice", step.tokens, indexer.most, dtype="int32")
+    best = builder.output("indexer.choice", step.tokens, indexer.top_k, dtype="int32")
     facts: dict[str, Any] = {"pairs": step.attended * indexer.heads * pairs, "head_size": indexer.width, "each": 3}
     dims = {"pairs": pairs, "heads": indexer.heads}
     op = index_scores("", read, [best], **facts, dims=dims, compute=step.activations)
@@ -222,7 +222,7 @@ def score_keys(builder: OperationBuilder, read: Sequence[Tensor], pairs: Size, i
 class CompressedAttention(Block):
     """``heads`` heads of ``width`` over one shared key-value head; ``rate`` 0 is the window alone.
 
-    Two series of entries overlap where there is a ``selector``, which doubles the compressor's matrices. The output
+    Two series of entries overlap where there is a ``indexer``, which doubles the compressor's matrices. The output
     goes through ``groups`` blocks of rank ``out_rank`` and a second matrix.
     """
 
@@ -235,7 +235,7 @@ class CompressedAttention(Block):
     groups: int
     out_rank: int
     rate: int = 0
-    selector: Indexer | None = None
+    indexer: Indexer | None = None
     names: tuple[str, ...] = ("q_a_proj", "q_a_norm", "q_b_proj", "kv_proj", "kv_norm", "o_a_proj", "o_b_proj")
 
     def weights(self) -> tuple[Weight, ...]:
@@ -253,8 +253,8 @@ class CompressedAttention(Block):
         ]
         if self.rate:
             found += self._compressor("compressor", self.width)
-        if self.selector is not None:
-            s = self.selector
+        if self.indexer is not None:
+            s = self.indexer
             found += self._compressor("indexer", s.width)
             found += [
                 Weight("indexer.q_b_proj", (s.heads * s.width, self.query_rank)),
@@ -263,7 +263,7 @@ class CompressedAttention(Block):
         return tuple(found)
 
     def _compressor(self, module: str, width: int) -> list[Weight]:
-        both = width * (2 if self.selector is not None else 1)
+        both = width * (2 if self.indexer is not None else 1)
         return [
             Weight(f"{module}.kv_proj", (both, self.inputs), "other"),
             Weight(f"{module}.gate_proj", (both, self.inputs), "other"),
@@ -273,7 +273,7 @@ class CompressedAttention(Block):
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full."""
-        entry = self.width + (self.selector.width if self.selector else 0)
+        entry = self.width + (self.indexer.width if self.indexer else 0)
         return self.width + (entry / self.rate if self.rate else 0)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
@@ -282,8 +282,8 @@ class CompressedAttention(Block):
         if self.rate:
             entries = floor_div(length, self.rate)
             parts.append(Cached("entries", entries * self.width))
-            if self.selector is not None:
-                parts.append(Cached("index entries", entries * self.selector.width))
+            if self.indexer is not None:
+                parts.append(Cached("index entries", entries * self.indexer.width))
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -307,11 +307,11 @@ class CompressedAttention(Block):
             touched = step.attended * minimum(step.past, self.window - 1) * self.width
             read.append(Tensor(builder.path("cache", "window"), dims, step.kv, "kv", touched=touched))
         if self.rate:
-            most = self.selector.most if self.selector else None
+            most = self.indexer.top_k if self.indexer else None
             read += self._compress(builder, x, "compressor", self.width, most)
             pairs = pairs + self._entries(builder, most)
-        if self.selector is not None:
-            self._select(builder, x, narrow, self.selector)
+        if self.indexer is not None:
+            self._select(builder, x, narrow, self.indexer)
         read += builder.read_weights("sinks")
         out = attention_core(
             builder, q, read, pairs=pairs, heads=self.heads, kv_heads=1,
@@ -355,10 +355,10 @@ class CompressedAttention(Block):
             return step.new * floor_div(step.length, self.rate)
         return compressed_pairs(step.new, step.past, self.rate, most)
 
-    def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, selector: Indexer) -> None:
+    def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         step = builder.step
-        entries = self._compress(builder, x, "indexer", selector.width, None)
+        entries = self._compress(builder, x, "indexer", indexer.width, None)
         q = builder.linear("indexer.q_b_proj", narrow, step.tokens)
         w = builder.linear("indexer.weights_proj", x, step.tokens)
         pairs = self._entries(builder, None)
-        score_keys(builder, (q, w, *entries), pairs, selector)
+        score_keys(builder, (q, w, *entries), pairs, indexer)

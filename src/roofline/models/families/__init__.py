@@ -52,7 +52,7 @@ def family(*model_types: str) -> Callable[[Reader], Reader]:
     return register
 
 
-def reader(model_type: str) -> Reader:
+def reader_of(model_type: str) -> Reader:
     """The reader of a model type, or an error that names the nearest known ones."""
     readers = _found(model_type)
     other = next((why for why, types in _OTHERS.items() if model_type in types), None)
@@ -68,7 +68,7 @@ def reader(model_type: str) -> Reader:
     return readers[model_type]
 
 
-def completed(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str]]:
+def with_defaults(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str]]:
     """Add what a configuration leaves out and its type has a value of its own for, as transformers does on loading.
 
     Returned as well is a sentence that says what was added.
@@ -82,10 +82,12 @@ def completed(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str]]:
         found: dict[str, Any] = json.load(file).get(fields.kind, {})
     left = {n: value for n, value in found.items() if n not in fields.names() and (sizes or n not in _SIZES)}
     said = ", ".join(f"{name} {value}" for name, value in left.items())
-    return fields.given(**left), [f"left out, so as transformers takes it for {fields.kind}: {said}"] if left else []
+    return fields.with_values(**left), [
+        f"left out, so as transformers takes it for {fields.kind}: {said}"
+    ] if left else []
 
 
-def known() -> list[str]:
+def known_types() -> list[str]:
     """Every model type that can be read."""
     return sorted(_all())
 

@@ -21,8 +21,8 @@ from roofline.models.families.parts import (
     DecoderSizes,
     activation,
     build_model,
-    chosen,
     expert_layers,
+    experts_per_token,
     group_limit,
     layer_types,
     prediction,
@@ -169,7 +169,8 @@ class Routing:
     """The experts of a type: the configuration's fields for them, and what the configuration does not say.
 
     Attributes
-        ``experts``, ``chosen``, ``hidden``  fields of the number of experts, of those of a token, of their width
+        ``experts``       fields of the number of experts; ``top_k`` of those of a token
+        ``hidden``        fields of an expert's width
         ``shared_count``  how many shared experts there are: a number, or a field and its default
         ``shared_width``  fields of a shared expert's width; none: as wide as a routed one
         ``scored``        the router's function; or a field and its default
@@ -180,7 +181,7 @@ class Routing:
 
     module: str = "mlp"
     experts: tuple[str, ...] = ("n_routed_experts",)
-    chosen: tuple[str, ...] = ("num_experts_per_tok",)
+    top_k: tuple[str, ...] = ("num_experts_per_tok",)
     hidden: tuple[str, ...] = ("moe_intermediate_size",)
     shared_count: int | tuple[str, int] = ("n_shared_experts", 0)
     shared_width: tuple[str, ...] = ()
@@ -208,9 +209,9 @@ class Routing:
         scored = self.scored if isinstance(self.scored, str) else str(fields.get(*self.scored))
         limit = group_limit(fields, count) if self.limited else (1, 1)
         return MixtureOfExperts(
-            self.module, width, hidden, count, chosen(fields, count, *self.chosen), activation=act,
+            self.module, width, hidden, count, experts_per_token(fields, count, *self.top_k), activation=act,
             shared=Mlp("shared", width, shared, activation=act) if shared else None, shared_gate=self.shared_gate,
-            scored=scored, limit=limit,
+            scoring=scored, group_limit=limit,
             router_scales=((self.score_bias, count),) if self.score_bias else (), router_bias=self.router_bias,
             expert_bias=self.expert_bias, names=self.names,
         )  # fmt: skip

@@ -22,13 +22,13 @@ from roofline.models.fields import Fields
 def _latent_sizes(fields: Fields) -> Fields:
     """Heads need not divide the width, and have latents in place of keys of their own."""
     fields.ignore("head_dim", "num_key_value_heads")
-    return fields.given(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None)
+    return fields.with_values(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None)
 
 
 def _latent(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> LatentAttention:
     """Attention over latents; a layer that predicts further tokens selects keys as the first layer that does."""
-    selectors = _selectors(fields, shape.layers)
-    selector = next((found for found in selectors if found), None) if number < 0 else selectors[number]
+    indexers = _indexers(fields, shape.layers)
+    indexer = next((found for found in indexers if found), None) if number < 0 else indexers[number]
     return LatentAttention(
         "self_attn",
         shape.width,
@@ -39,11 +39,11 @@ def _latent(fields: Fields, shape: DecoderSizes, kind: str, number: int, attenti
         fields.size("qk_rope_head_dim"),
         fields.size("v_head_dim"),
         bias=fields.flag("attention_bias", False),
-        selector=selector,
+        indexer=indexer,
     )
 
 
-def _selectors(fields: Fields, layers: int) -> list[Indexer | None]:
+def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
     """Which layers select keys themselves, which take over the choice of the layer before."""
     if "index_topk" not in fields:
         return [None] * layers
@@ -105,7 +105,7 @@ def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, att
     )  # fmt: skip
     if kind == "linear":
         return KimiDeltaAttention("self_attn", shape.width, heads, head, kernel)
-    return replace(_latent(fields, shape, kind, number, attention), selector=None, turned=False)
+    return replace(_latent(fields, shape, kind, number, attention), indexer=None, rotates=False)
 
 
 add({
@@ -168,9 +168,9 @@ def read_v4(fields: Fields) -> Model:
 
 
 def _compressed(fields: Fields, shape: DecoderSizes, rate: int) -> CompressedAttention:
-    selector = None
+    indexer = None
     if rate and rate < 128:
-        selector = Indexer(fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))
+        indexer = Indexer(fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))
     return CompressedAttention(
         "attn",
         shape.width,
@@ -182,7 +182,7 @@ def _compressed(fields: Fields, shape: DecoderSizes, rate: int) -> CompressedAtt
         fields.size("o_groups"),
         fields.size("o_lora_rank"),
         rate,
-        selector,
+        indexer,
     )
 
 

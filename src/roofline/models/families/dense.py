@@ -21,7 +21,7 @@ from roofline.models.families.decoders import (
     switched,
 )
 from roofline.models.families.parts import DecoderSizes
-from roofline.models.fields import Fields, divide
+from roofline.models.fields import Fields, divide_evenly
 
 _SHIFTED = ("layer_norm", True)
 _UNSHIFTED = ("layer_norm", False)
@@ -138,14 +138,14 @@ def _chatglm(fields: Fields) -> Fields:
         num_layers="num_hidden_layers", padded_vocab_size="vocab_size", seq_length="max_position_embeddings",
         kv_channels="head_dim", ffn_hidden_size="intermediate_size",
     )  # fmt: skip
-    return fields.given(num_key_value_heads=groups) if grouped and groups is not None else fields
+    return fields.with_values(num_key_value_heads=groups) if grouped and groups is not None else fields
 
 
 def _first_qwen(fields: Fields) -> Fields:
     """The first Qwen's ``intermediate_size`` is of gate and up together."""
     both = fields.size("intermediate_size")
-    half = divide(fields, both, 2, "an intermediate_size of {total} does not divide into gate and up")
-    return fields.renamed(kv_channels="head_dim").given(intermediate_size=half)
+    half = divide_evenly(fields, both, 2, "an intermediate_size of {total} does not divide into gate and up")
+    return fields.renamed(kv_channels="head_dim").with_values(intermediate_size=half)
 
 
 add({
@@ -183,7 +183,7 @@ def _beside_if(name: str, default: bool, norms: tuple[str, ...]) -> Any:
 
 
 def _neox_rotary(fields: Fields, shape: DecoderSizes) -> int:
-    return int(shape.head * (fields.share("rotary_pct") or 1)) if "rotary_pct" in fields else shape.rotary
+    return int(shape.head * (fields.fraction("rotary_pct") or 1)) if "rotary_pct" in fields else shape.rotary
 
 
 def _falcon_heads(fields: Fields, shape: DecoderSizes) -> int:
@@ -290,7 +290,7 @@ def _mpt(fields: Fields) -> Fields:
         if inner is not None and inner.get(name, usual) != usual:
             raise InputError(f"{name} in attn_config of {fields.name} is {inner.get(name)!r}", hint="it is not read")
     width = fields.size("hidden_size", "n_embd", "d_model")
-    return fields.given(n_inner=fields.size("expansion_ratio", default=4) * width)
+    return fields.with_values(n_inner=fields.size("expansion_ratio", default=4) * width)
 
 
 def _opt(fields: Fields) -> Fields:

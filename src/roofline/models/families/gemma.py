@@ -20,7 +20,7 @@ from roofline.models.blocks.residual_streams import (
 )
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.parts import DecoderSizes, activation, build_model, chosen, layer_types
+from roofline.models.families.parts import DecoderSizes, activation, build_model, experts_per_token, layer_types
 from roofline.models.fields import Fields
 
 #: Types whose queries and keys are not normalised, and whose layers see a window in turn.
@@ -112,7 +112,7 @@ def _attention(fields: Fields, shape: DecoderSizes, kind: str, borrowed: bool, l
     kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if equal else shape.kv_heads
     parameters = fields.section("rope_parameters")
     turned = parameters.section("full_attention") if parameters and latest and full else None
-    share = (turned.share("partial_rotary_factor") if turned else None) or 1
+    share = (turned.fraction("partial_rotary_factor") if turned else None) or 1
     bias = fields.flag("attention_bias", False)
     return Attention(
         "self_attn",
@@ -129,8 +129,8 @@ def _attention(fields: Fields, shape: DecoderSizes, kind: str, borrowed: bool, l
         window=None if full else fields.size("sliding_window"),
         shared_kv=equal,
         causal=not _both_ways(fields),
-        lends=kind if lends and not borrowed else "",
-        borrows=kind if borrowed else "",
+        shares_kv_as=kind if lends and not borrowed else "",
+        reads_kv_of=kind if borrowed else "",
     )
 
 
@@ -141,7 +141,7 @@ def _experts(fields: Fields, width: int, act: str) -> MixtureOfExperts:
         width,
         fields.size("moe_intermediate_size"),
         count,
-        chosen(fields, count, "top_k_experts"),
+        experts_per_token(fields, count, "top_k_experts"),
         activation=act,
         router_scales=(("router.scale", width), ("router.per_expert_scale", count)),
         names=("router.proj", "experts", ""),
@@ -177,8 +177,8 @@ def read_3n(fields: Fields) -> Model:
     def layer(kind: str, borrowed: bool, hidden: int, cut: bool) -> Layer:
         attention = Attention(
             "self_attn", width, shape.heads, shape.kv_heads, shape.head, shape.head, bias=bias, out_bias=bias,
-            norm="head", value_norm=True, rotary=shape.head, lends="" if borrowed else kind,
-            borrows=kind if borrowed else "", window=fields.size("sliding_window") if kind == "sliding" else None,
+            norm="head", value_norm=True, rotary=shape.head, shares_kv_as="" if borrowed else kind,
+            reads_kv_of=kind if borrowed else "", window=fields.size("sliding_window") if kind == "sliding" else None,
         )  # fmt: skip
         beside = (LowRankResidual("laurel", width, fields.size("laurel_rank")),)
         return Layer(
@@ -217,7 +217,7 @@ def _widths(fields: Fields, layers: int) -> list[int]:
     if not isinstance(found, list):
         return [fields.size("intermediate_size")] * layers
     listed = fields.listed("intermediate_size", layers) or []
-    return [fields.given(intermediate_size=each).size("intermediate_size") for each in listed[:layers]]
+    return [fields.with_values(intermediate_size=each).size("intermediate_size") for each in listed[:layers]]
 
 
 def _cuts(fields: Fields, layers: int) -> list[bool]:

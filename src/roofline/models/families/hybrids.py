@@ -23,13 +23,13 @@ from roofline.models.families.parts import (
     DecoderSizes,
     activation,
     build_model,
-    chosen,
     expert_layers,
+    experts_per_token,
     group_limit,
     layer_types,
     prediction,
 )
-from roofline.models.fields import Fields, divide
+from roofline.models.fields import Fields, divide_evenly
 
 #: Layers that see everything, by the names configurations give them.
 _ATTENTION = ("attention", "full_attention")
@@ -109,7 +109,7 @@ def read_mamba(fields: Fields) -> Model:
         "d_inner", "ssm_cfg", "d_model", "n_layer", "pad_vocab_size_multiple",
     )  # fmt: skip
     # heads that such a model does not have, so that the usual sizes can be read
-    shape = DecoderSizes(fields.given(num_attention_heads=1, head_dim=1))
+    shape = DecoderSizes(fields.with_values(num_attention_heads=1, head_dim=1))
     layer = Layer((Norm("norm", shape.width), mixer, ResidualAdd("add")))
     return build_model(
         fields, shape, [layer] * shape.layers, tied=fields.kind != "mamba2", last_norm="norm_f", prefix="backbone.",
@@ -186,8 +186,8 @@ def _lfm2(fields: Fields) -> Fields:
         rounded = fields.size("block_multiple_of", default=256)
         hidden = -(-hidden // rounded) * rounded
     if "tie_word_embeddings" not in fields:
-        fields = fields.given(tie_word_embeddings=bool(fields.get("tie_embedding", True)))
-    return fields.given(intermediate_size=hidden)
+        fields = fields.with_values(tie_word_embeddings=bool(fields.get("tie_embedding", True)))
+    return fields.with_values(intermediate_size=hidden)
 
 
 #: Scales of parts of the model, and how the mixer's norm is applied: they change no cost worth counting.
@@ -343,13 +343,13 @@ def _nemotron_block(fields: Fields, shape: DecoderSizes, kind: str) -> Block:
         width,
         fields.size("moe_intermediate_size"),
         experts,
-        chosen(fields, experts, "num_experts_per_tok"),
+        experts_per_token(fields, experts, "num_experts_per_tok"),
         gated=False,
         activation=act,
         latent=fields.count("moe_latent_size") or None,
-        scored="sigmoid",
+        scoring="sigmoid",
         shared=Mlp("shared", width, shared, gated=False, activation=act) if shared else None,
-        limit=group_limit(fields, experts),
+        group_limit=group_limit(fields, experts),
     )
 
 
@@ -358,7 +358,7 @@ def read_nas(fields: Fields) -> Model:
     """Read ``block_configs``: each layer has attention or none, and an MLP of its own width or none."""
     width, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
     head = fields.size(
-        "head_dim", default=divide(fields, width, heads, "a width of {total} does not divide into {parts} heads")
+        "head_dim", default=divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
     )
     count = fields.size("num_hidden_layers")
     configs = fields.listed("block_configs", count)
@@ -375,7 +375,7 @@ def read_nas(fields: Fields) -> Model:
                     raise InputError(f"{field} in the {name} of layer {number} of {fields.name} is not modelled")
         blocks: list[Block] = []
         if not attention.get("no_op"):
-            kv_heads = divide(
+            kv_heads = divide_evenly(
                 fields,
                 heads,
                 int(attention["n_heads_in_group"]),

@@ -37,7 +37,7 @@ def _mixtral(fields: Fields) -> Fields:
     """Prediction layers: modules of one or more layers each, where ``use_mtp`` is not off."""
     modules = fields.count("num_mtp_modules") if fields.flag("use_mtp", True) else 0
     depth = fields.count("mtp_transformer_layers") or 1
-    return fields.given(_prediction_layers=modules * depth)
+    return fields.with_values(_prediction_layers=modules * depth)
 
 
 def _minimax(fields: Fields) -> Fields:
@@ -73,7 +73,7 @@ def _dbrx(fields: Fields) -> Fields:
     if heads is None or inner is None:
         raise InputError(f"{fields.name} has no attn_config or no ffn_config", hint="a dbrx configuration needs both")
     function = inner.section("ffn_act_fn")
-    return fields.given(
+    return fields.with_values(
         num_key_value_heads=heads.get("kv_n_heads", 1),
         hidden_act=activation(function, "name") if function is not None else "silu",
         n_routed_experts=inner.size("moe_num_experts"),
@@ -84,7 +84,7 @@ def _dbrx(fields: Fields) -> Fields:
 
 def _hunyuan(fields: Fields) -> Fields:
     """Numbers may be listed by layer; one shared expert is as wide as the others."""
-    fields = fields.evened("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
+    fields = fields.with_single_values("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
     if fields.get("use_cla") or fields.get("use_mixed_mlp_moe") is False or fields.get("num_shared_expert", 1) != 1:
         raise InputError(
             f"{fields.name} shares keys between layers or has not one shared expert", hint="that is not read"
@@ -128,14 +128,14 @@ add({
         "text_end_id pool_type class_num eod_token_id num_media_embeds vit_type anyres_pooling_size",
         qk_norm="head", mlp_bias=False,
         routing=Routing(
-            experts=("num_experts",), chosen=("moe_topk",), hidden=("intermediate_size",), shared_count=1,
+            experts=("num_experts",), top_k=("moe_topk",), hidden=("intermediate_size",), shared_count=1,
             names=("gate.wg", "experts", "shared_mlp"),
         ),
     ),
     "gpt_oss": Decoder(
         bias=("attention_bias", True), sinks=True, mlp_bias=False, kinds=listed(2),
         routing=replace(
-            _LOCAL, module="mlp", chosen=("num_experts_per_tok", "experts_per_token"), shared_count=0, router_bias=True,
+            _LOCAL, module="mlp", top_k=("num_experts_per_tok", "experts_per_token"), shared_count=0, router_bias=True,
             expert_bias=True, names=_ROUTER,
         ),
     ),
@@ -178,7 +178,7 @@ _GLM = Decoder(
 
 def _solar(fields: Fields) -> Fields:
     """Solar has experts in every layer, whatever else is said."""
-    return fields.given(first_k_dense_replace=0)
+    return fields.with_values(first_k_dense_replace=0)
 
 
 def _ernie_layers(fields: Fields, layers: int) -> list[bool]:
@@ -232,7 +232,7 @@ add({
         inert="moe_norm_min moe_capacity moe_use_aux_free moe_gate num_nextn_predict_layers", bias=("use_bias", False),
         mlp_bias=("use_bias", False),
         routing=Routing(
-            experts=("moe_num_experts",), chosen=("moe_k",), shared_count=("moe_num_shared_experts", 0),
+            experts=("moe_num_experts",), top_k=("moe_k",), shared_count=("moe_num_shared_experts", 0),
             score_bias="gate.moe_statics.e_score_correction_bias", layers=_ernie_layers,
         ),
         tied=True,
@@ -284,7 +284,7 @@ def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> 
     if sparse is not None and sparse.flag("use_sparse_attention", True):
         frequency = sparse.listed("sparse_attention_freq", shape.layers) or [1] * shape.layers
         sizes = ("sparse_num_index_heads", "sparse_index_dim", "sparse_block_size", "sparse_topk_blocks")
-        found["selector"] = BlockIndexer(*map(sparse.size, sizes)) if frequency[number] else None
+        found["indexer"] = BlockIndexer(*map(sparse.size, sizes)) if frequency[number] else None
     return found
 
 
@@ -302,7 +302,7 @@ def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict
 def _mellum(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     parameters = fields.section("rope_parameters")
     of = parameters.section(f"{kind}_attention") if parameters else None
-    share = of.share("partial_rotary_factor") if of else None
+    share = of.fraction("partial_rotary_factor") if of else None
     return {} if share is None else {"rotary": int(shape.head * share)}
 
 
@@ -349,7 +349,7 @@ add({
         window=("sliding_window", "needed"), attend=lambda *asked: {**_step(*asked), "gate": "head"},
         routing=Routing(
             experts=("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
-            chosen=("num_experts_per_tok", "moe_top_k"), shared_width=("share_expert_dim", "share_expert_dims"),
+            top_k=("num_experts_per_tok", "moe_top_k"), shared_width=("share_expert_dim", "share_expert_dims"),
             shared_count=("n_shared_experts", 1), scored="sigmoid", layers=expert_layers,
         ),
         predicts=("num_nextn_predict_layers",),

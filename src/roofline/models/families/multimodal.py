@@ -7,7 +7,7 @@ from dataclasses import replace
 from roofline.errors import InputError
 from roofline.models.blocks.residual import IdleBlocks, Norm, PositionEmbedding
 from roofline.models.description import Layer, Model
-from roofline.models.families import completed, family, reader
+from roofline.models.families import family, reader_of, with_defaults
 from roofline.models.families.decoders import Decoder
 from roofline.models.families.decoders import read as read_decoder
 from roofline.models.families.vision_towers import vision
@@ -89,9 +89,9 @@ def read(fields: Fields) -> Model:
     named = str(text.get("model_type") or kind)
     tied = fields.get("tie_word_embeddings", text.get("tie_word_embeddings"))
     own = Fields({**text, "model_type": named, **({} if tied is None else {"tie_word_embeddings": tied})}, fields.name)
-    inner, left = completed(own, sizes=True)
-    inner = inner.given(model_type=_SAME.get(named, named), **_ALWAYS.get(named, {}))
-    model = reader(inner.kind)(inner)
+    inner, left = with_defaults(own, sizes=True)
+    inner = inner.with_values(model_type=_SAME.get(named, named), **_ALWAYS.get(named, {}))
+    model = reader_of(inner.kind)(inner)
     fields.ignore(*inner.unread(), *_JOINED.split())
     seen, gaps = vision(fields, model.width)
     if seen is not None and text.get("use_bidirectional_attention"):

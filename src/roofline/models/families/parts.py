@@ -9,7 +9,7 @@ from roofline.errors import InputError, suggest
 from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.blocks.residual import Linear, Norm
 from roofline.models.description import Block, Layer, Model
-from roofline.models.fields import Fields, divide
+from roofline.models.fields import Fields, divide_evenly
 
 #: Formats of a recurrent state by the names configurations give them.
 STATE_FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
@@ -30,8 +30,8 @@ class DecoderSizes:
         self.heads = fields.size("num_attention_heads", "n_head", "n_heads", "num_heads")
         self.kv_heads = fields.size("num_key_value_heads", default=self.heads)
         text = "a width of {total} does not divide into {parts} heads"
-        self.head = fields.size("head_dim", default=0) or divide(fields, self.width, self.heads, text)
-        divide(fields, self.heads, self.kv_heads, "{total} query heads do not share {parts} key heads evenly")
+        self.head = fields.size("head_dim", default=0) or divide_evenly(fields, self.width, self.heads, text)
+        divide_evenly(fields, self.heads, self.kv_heads, "{total} query heads do not share {parts} key heads evenly")
         self.rotary = _rotary(fields, self.head)
         self.context = fields.get("max_position_embeddings") or fields.get("n_positions")
 
@@ -44,7 +44,9 @@ def _listed(fields: Fields) -> int | None:
 def _rotary(fields: Fields, head: int) -> int:
     """How much of a head is rotated."""
     parameters = fields.section("rope_parameters") or fields.section("rope_scaling")
-    share = fields.share("partial_rotary_factor") or (parameters.share("partial_rotary_factor") if parameters else None)
+    share = fields.fraction("partial_rotary_factor") or (
+        parameters.fraction("partial_rotary_factor") if parameters else None
+    )
     if fields.get("rotary_dim") is not None:
         return fields.size("rotary_dim")
     return head if share is None else int(head * share)
@@ -87,7 +89,7 @@ def expert_layers(fields: Fields, layers: int) -> list[bool]:
     return [i >= dense_first and i % every == 0 and (i + 1) % step == 0 and i not in dense for i in range(layers)]
 
 
-def chosen(fields: Fields, experts: int, *names: str) -> int:
+def experts_per_token(fields: Fields, experts: int, *names: str) -> int:
     """Experts a token is sent to, no more than there are."""
     count = fields.size(*names)
     if count > experts:

@@ -18,7 +18,7 @@ from roofline.models.blocks.residual import Linear, Norm, ResidualAdd
 from roofline.models.blocks.vision import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
 from roofline.models.description import Block, Layer, Model, Vision
 from roofline.models.families.parts import activation
-from roofline.models.fields import Fields, divide
+from roofline.models.fields import Fields, divide_evenly
 
 _HEADS = "a vision tower {total} wide does not divide into {parts} heads"
 
@@ -130,7 +130,7 @@ def _gemma4(fields: Fields, width: int) -> Vision:
     inside, patch = fields.size("hidden_size"), fields.size("patch_size")
     heads, pool = fields.size("num_attention_heads"), fields.size("pooling_kernel_size")
     kv_heads = fields.size("num_key_value_heads", default=heads)
-    head = fields.size("head_dim", default=0) or divide(fields, inside, heads, _HEADS)
+    head = fields.size("head_dim", default=0) or divide_evenly(fields, inside, heads, _HEADS)
     fields.ignore("global_head_dim", "max_position_embeddings")
     attention = Attention(
         "self_attn", inside, heads, kv_heads, head, head, norm="head", value_norm=True, rotary=head, causal=False
@@ -185,7 +185,7 @@ def _layer(
     fields: Fields, width: int, heads: int, projections: tuple[str, str, str, str], matrices: tuple[str, str, str]
 ) -> Layer:
     """The usual layer of a vision transformer: layer norms, rotated heads, a plain MLP, biases everywhere."""
-    head = divide(fields, width, heads, _HEADS)
+    head = divide_evenly(fields, width, heads, _HEADS)
     act = activation(fields, "hidden_act", default="gelu_pytorch_tanh")
     return Layer(
         (

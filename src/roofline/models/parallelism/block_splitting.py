@@ -77,8 +77,8 @@ class BlockSplitter:
     """Turns blocks into one chip's share, and remembers what had to be said.
 
     ``ways`` chips of ``axes`` split each block; those of ``context`` share every sequence. Experts are whole on
-    ``expert`` chips; where these send each other tokens, ``spread`` says how. ``kv`` are the axes, of the last ones of
-    ``axes``, whose chips share keys and values by sequence.
+    ``expert`` chips; ``exchange`` says how these send each other tokens, if they do. ``kv`` are the last of ``axes``:
+    their chips share keys and values by sequence.
     """
 
     name: str
@@ -88,7 +88,7 @@ class BlockSplitter:
     sequence: bool = False
     algorithm: Algorithm = None
     context: tuple[MeshAxis, ...] = ()
-    spread: ExpertExchange | None = None
+    exchange: ExpertExchange | None = None
     kv: tuple[MeshAxis, ...] = ()
     said: dict[str, None] = field(default_factory=dict)
     gaps: dict[str, None] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class BlockSplitter:
                 hint=f"those that are: {', '.join(each.__name__ for each in SPLITS)}",
             )
         local = rule(self, block)
-        if getattr(block, "borrows", "") and (self.kv or self.context):
+        if getattr(block, "reads_kv_of", "") and (self.kv or self.context):
             raise InputError(
                 f"sharing sequences of {self.name} over chips is not modelled: layers attend to keys of earlier ones",
                 hint="context_parallel 1, kv_parallel 1",
@@ -145,7 +145,7 @@ class BlockSplitter:
                 "a state from token to token",
                 hint="context_parallel 1",
             )
-        if getattr(block, "selector", None) is not None:
+        if getattr(block, "indexer", None) is not None:
             self.gaps["each chip selects among its own keys: putting the choices together is not counted"] = None
         return ContextParallelAttention(local.name, local, self.context, self.algorithm)
 
@@ -169,7 +169,7 @@ class BlockSplitter:
 
     def _dealt(self, block: Any, local: Any) -> Block:
         """Attention whose keys and values are dealt out by sequence where several chips would hold them."""
-        if getattr(block, "selector", None) is not None:
+        if getattr(block, "indexer", None) is not None:
             raise InputError(
                 f"keys and values of {self.name} dealt out by sequence are not modelled: {block.name} selects some",
                 hint="kv_parallel 1",
@@ -186,7 +186,7 @@ class BlockSplitter:
         return KVParallelAttention(local.name, local, self.kv, self.algorithm)
 
     def _sends(self, block: Block) -> bool:
-        return self.spread is not None and isinstance(block, MixtureOfExperts)
+        return self.exchange is not None and isinstance(block, MixtureOfExperts)
 
     def _ends_alike(self, block: ParallelBranches) -> bool:
         """Say whether each branch ends with the only block that is split: one collective then serves all."""
@@ -203,7 +203,7 @@ def _attention(made: BlockSplitter, block: Any) -> Any:
     kv_heads = made.shared("heads of keys and values", block.kv_heads)
     if (block.norm == "full" or block.out_norm) and made.ways > 1:
         made.gaps["the norm over all heads: its sums are exchanged between chips, which is not counted"] = None
-    if block.selector is not None and made.ways > 1:
+    if block.indexer is not None and made.ways > 1:
         made.said["every chip selects keys by itself"] = None
     return replace(block, heads=heads, kv_heads=kv_heads)
 
@@ -246,10 +246,10 @@ def _experts(made: BlockSplitter, block: Any) -> Any:
     if made.expert > 1:
         made.whole("experts", block.count, made.expert)
     shared = block.shared
-    if shared is not None and (made.spread is None or made.spread.split):
+    if shared is not None and (made.exchange is None or made.exchange.split):
         shared = _mlp(made, shared)
-    if made.spread is not None:
-        return replace(block, shared=shared, ways=made.expert, spread=made.spread)
+    if made.exchange is not None:
+        return replace(block, shared=shared, ways=made.expert, exchange=made.exchange)
     slices = made.ways // made.expert
     if made.ways > 1:
         made.said["every chip routes all tokens"] = None
@@ -332,9 +332,9 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
     algorithm = Chooser(ways.algorithm, machine, compares)
     axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
     axes["tensor"] = (*axes["tensor"], *axes["kv"])
-    spread = None
+    exchange = None
     if ways.sends and ways.expert > 1:
-        spread = ExpertExchange(
+        exchange = ExpertExchange(
             axes=tuple(axis for name in ways.expert_axes for axis in axes[name]),
             tensor=axes["tensor"],
             context=axes["context"] if ways.expert > ways.tensor else (),
@@ -348,17 +348,17 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
         )
     made = BlockSplitter(
         model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, algorithm,
-        axes["context"], spread, axes["kv"],
+        axes["context"], exchange, axes["kv"],
     )  # fmt: skip
     local = _split(model, made)
     if ways.pipeline > 1 and not model.head and not model.final:
-        local = replace(local, hands=(*local.hands, PipelineSend("hand_on", axes["pipeline"], algorithm)))
+        local = replace(local, stage_end=(*local.stage_end, PipelineSend("hand_on", axes["pipeline"], algorithm)))
     share = BatchShare(ways.copies, ways.sharing, ways.context)
-    return replace(local, share=share, notes=(*local.notes, *_said(ways, spread, model)))
+    return replace(local, share=share, notes=(*local.notes, *_said(ways, exchange, model)))
 
 
 def has_experts(model: Model) -> bool:
-    """Say whether a model has experts to spread over chips."""
+    """Say whether a model has experts to exchange over chips."""
 
     def inside(blocks: Sequence[Block]) -> bool:
         return any(
@@ -402,17 +402,17 @@ def _quantised(model: Model) -> str:
     return ""
 
 
-def _said(ways: Parallelism, spread: ExpertExchange | None, model: Model) -> list[str]:
+def _said(ways: Parallelism, exchange: ExpertExchange | None, model: Model) -> list[str]:
     said = list(ways.notes)
-    if spread is not None:
+    if exchange is not None:
         formats = [f"{what} {dtype or 'as activations'}" for what, dtype in
-                   (("dispatch", spread.dispatch), ("combine", spread.combine))]  # fmt: skip
+                   (("dispatch", exchange.dispatch), ("combine", exchange.combine))]  # fmt: skip
         said.append(
-            f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given; {spread.says()} "
+            f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given; {exchange.says()} "
             f"({', '.join(formats)})"
         )
         if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):
-            said.append(SHARED["split" if spread.split else "replicated"])
+            said.append(SHARED["split" if exchange.split else "replicated"])
     if ways.kv > 1:
         said.append(f"{ways.kv} chips share the keys and values of the same heads by sequence")
     if ways.context > 1:

@@ -18,7 +18,7 @@ from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import Parallelism, name_axes
-from roofline.models.parallelism.stages import stages
+from roofline.models.parallelism.stages import split_into_stages
 
 #: Costs of each layer, of what comes before the first, and of what comes after the last.
 Costs = tuple[Sequence[float], float, float]
@@ -58,5 +58,5 @@ def local_stages(
     if machine.mesh is None or [axis.name for axis in machine.mesh] != list(wanted):
         named = name_axes(machine, wanted)
     layers, first, last = costs or (None, 0, 0)
-    parts = stages(model, ways.pipeline, layers, first=first, last=last)
+    parts = split_into_stages(model, ways.pipeline, layers, first=first, last=last)
     return tuple(split_by_layout(part, ways, named, compares=compares) for part in parts), named

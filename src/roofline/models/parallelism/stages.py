@@ -4,7 +4,7 @@ The first stage gathers the tokens' embeddings, the last has the output head; wh
 hidden state, which :mod:`roofline.models.parallelism.splitting` sends on.
 
 >>> from roofline.models import load
->>> parts = stages(load("llama-2-7b"), 4)
+>>> parts = split_into_stages(load("llama-2-7b"), 4)
 >>> [(part.first, len(part.layers), part.embeds, part.head) for part in parts]
 [(0, 8, True, False), (8, 8, False, False), (16, 8, False, False), (24, 8, False, True)]
 >>> sum(part.parameters for part in parts) == load("llama-2-7b").parameters
@@ -20,7 +20,8 @@ a stage takes for one microbatch's forward pass, the gradients of its inputs and
     interleaved   v pieces of the model on each stage    idle (p − 1)·(f + b + w) / v          kept about p·(1 + 1/v)
     zb-h1         weight gradients fill the waits        idle (p − 1)·(f + b − min(f, b, w))   kept min(m, p)
 
->>> schedule("1f1b").bubble(stages=8, microbatches=32), schedule("1f1b").held(0, stages=8, microbatches=32)
+>>> one = schedule("1f1b")
+>>> one.bubble(stages=8, microbatches=32), one.microbatches_in_flight(0, stages=8, microbatches=32)
 (0.1794871794871795, 8)
 >>> schedule("interleaved").bubble(stages=8, microbatches=32, chunks=4)
 0.05185185185185185
@@ -50,10 +51,12 @@ from roofline.models.description import Model
 from roofline.sizes import Size, check, exact_div, is_array, is_symbol, maximum, minimum, round_up
 
 
-def stages(
+def split_into_stages(
     model: Model, count: int, costs: Sequence[float] | None = None, *, first: float = 0, last: float = 0
 ) -> tuple[Model, ...]:
-    """Cut a model into ``count`` stages of consecutive layers; ``costs``, ``first`` and ``last`` are those of ``cut``.
+    """Cut a model into ``count`` stages of consecutive layers.
+
+    ``costs``, ``first`` and ``last`` are those of :func:`balance_layers`; without costs, stages have as many layers.
 
     A table that the embedding and the head share (tied) stands in the first and in the last stage.
     """
@@ -67,7 +70,11 @@ def stages(
     from roofline.models.blocks.residual_streams import CopyToStreams
 
     streams = next((block.streams for block in model.before if isinstance(block, CopyToStreams)), 1)
-    held = cut([1.0] * len(model.layers), count) if costs is None else cut(costs, count, first=first, last=last)
+    held = (
+        balance_layers([1.0] * len(model.layers), count)
+        if costs is None
+        else balance_layers(costs, count, first=first, last=last)
+    )
     ends = list(accumulate(held))
     found = []
     for number, (size, end) in enumerate(zip(held, ends, strict=True)):
@@ -80,15 +87,15 @@ def stages(
     return tuple(found)
 
 
-def cut(costs: Sequence[float], count: int, *, first: float = 0, last: float = 0) -> tuple[int, ...]:
+def balance_layers(costs: Sequence[float], count: int, *, first: float = 0, last: float = 0) -> tuple[int, ...]:
     """How many consecutive layers each of ``count`` stages holds so that the largest sum of costs is least.
 
     ``first`` and ``last`` are what the first and the last stage do besides (embedding, head). Every stage has a layer.
     Where all layers cost the same and nothing comes beside them, sizes differ by one at most, the smaller ones last:
 
-    >>> cut([1] * 10, 4), cut([1] * 10, 4, last=2)
+    >>> balance_layers([1] * 10, 4), balance_layers([1] * 10, 4, last=2)
     ((3, 3, 2, 2), (3, 3, 3, 1))
-    >>> cut([5, 1, 1, 1, 1, 1], 2)
+    >>> balance_layers([5, 1, 1, 1, 1, 1], 2)
     (1, 5)
     """
     layers = len(costs)
@@ -203,7 +210,7 @@ class Schedule:
             return sympy.factor(share)
         return share
 
-    def held(self, stage: Size, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:
+    def microbatches_in_flight(self, stage: Size, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:
         """How many microbatches' activations of all its layers a stage (from 0) keeps at most."""
         if not self.splits:
             return self.keeps(stage, stages, microbatches, chunks)
