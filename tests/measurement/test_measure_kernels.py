@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from roofline.measurement import probes
-from roofline.measurement.kernels import clock_kernel, compute_kernels, exp_kernel, fresh_kernel, memory_kernels
+from roofline.measurement.kernels import clock_kernel, compute_kernels, exp_kernel, memory_kernels, new_page_kernel
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.processor import Processor
 from roofline.measurement.threads import Buffer, Job, ThreadTeam, samples_of
@@ -82,7 +82,7 @@ def test_every_kernel_of_this_processor_runs(compiler, team):
 
 def test_a_large_set_is_walked_piece_by_piece(compiler, team):
     """Windows go on where the last one stopped, and begin again at the end."""
-    kernel = fresh_kernel()
+    kernel = new_page_kernel()
     memory = Buffer(2**20)
     job = Job(compiler.function(kernel), (memory.address,) * 3, 4096, 3, stride=4096, span=4 * 4096)
     team.windows([job], 1)
@@ -95,7 +95,7 @@ def test_a_large_set_is_walked_piece_by_piece(compiler, team):
 
 def test_a_walk_goes_on_where_it_is_told_to(compiler, team):
     memory = Buffer(2**20)
-    kernel = fresh_kernel()
+    kernel = new_page_kernel()
     job = Job(compiler.function(kernel), (memory.address,) * 3, 4096, 2, stride=4096, span=4 * 4096, first=3 * 4096)
     team.windows([job], 1)
     touched = [ctypes.c_int64.from_address(memory.address + 4096 * n).value for n in range(5)]
@@ -107,7 +107,7 @@ def test_a_probe_of_a_large_set_walks_all_of_it(compiler, team, monkeypatch):
     monkeypatch.setattr(probes, "PIECE", 2**16)
     monkeypatch.setattr(probes, "WINDOW", 1e-9)
     bench = probes.Bench(team, compiler, 2**22 * len(team.cores))
-    probe = bench.memory(fresh_kernel(), 1, 2**21)
+    probe = bench.memory(new_page_kernel(), 1, 2**21)
     for _ in range(7):
         probe.take(5)
     words = range(bench.buffers[0].address, bench.buffers[0].address + 2**21, 2**16)

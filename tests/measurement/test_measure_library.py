@@ -15,11 +15,11 @@ from roofline.measurement.library import (
     TORCH_FUNCTIONS,
     TimeLimit,
     library_probes,
-    torch_functions,
-    torch_shapes,
+    torch_function_probes,
+    torch_product_probes,
 )
 from roofline.measurement.probes import collect
-from roofline.measurement.processor import cache_levels, one_thread_a_core, usable
+from roofline.measurement.processor import cache_levels, one_thread_a_core, usable_threads
 from roofline.measurement.result import Conditions, ShapeTable
 from roofline.measurement.samples import Sample
 from roofline.measurement.threads import LibraryThreads
@@ -27,7 +27,7 @@ from roofline.measurement.threads import LibraryThreads
 
 @pytest.fixture
 def workers():
-    found = LibraryThreads(one_thread_a_core(usable()))
+    found = LibraryThreads(one_thread_a_core(usable_threads()))
     yield found
     found.free()
 
@@ -49,7 +49,7 @@ def test_a_small_table_of_real_products(monkeypatch):
     monkeypatch.setattr(library, "QUICK_IMAGES", (6,))
     monkeypatch.setattr(library, "QUICK_CHANNELS", (16, 32))
     monkeypatch.setattr(library, "SHAPE_PATIENCE", float("inf"))
-    probes = list(torch_shapes(torch, 1, lambda: torch.set_num_threads(1), quick=True))
+    probes = list(torch_product_probes(torch, 1, lambda: torch.set_num_threads(1), quick=True))
     assert {(p.name, p.dtype) for p in probes} == {
         (name, dtype) for name in ("library", "library convolution") for dtype in ("fp32", "bf16")
     }
@@ -66,12 +66,12 @@ def test_a_small_table_of_real_products(monkeypatch):
 
 def test_every_function_of_torch_is_one_that_runs():
     torch = pytest.importorskip("torch")
-    probes = list(torch_functions(torch, 1, lambda: None, quick=False))
+    probes = list(torch_function_probes(torch, 1, lambda: None, quick=False))
     rates = [probe for probe in probes if probe.name.startswith("library ")]
     assert {probe.name for probe in rates} == {f"library {name}" for name in TORCH_FUNCTIONS}
     assert len(rates) == len(probes) - len(rates) == 2 * len(TORCH_FUNCTIONS)
     assert all(probe.take(1)[0].value > 0 for probe in probes)
-    several = list(torch_functions(torch, 2, lambda: None, quick=True))
+    several = list(torch_function_probes(torch, 2, lambda: None, quick=True))
     assert not any(probe.name.startswith("call ") for probe in several)
 
 
@@ -156,11 +156,11 @@ def test_a_container_is_given_the_time_of_some_cores(tmp_path, monkeypatch, grou
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{content}\n")
-    assert processor.quota(str(tmp_path), str(tmp_path / "own")) == given
-    monkeypatch.setattr(processor, "quota", lambda: given)
-    monkeypatch.setattr(processor, "usable", lambda: (10, 11, 12, 13))
+    assert processor.core_quota(str(tmp_path), str(tmp_path / "own")) == given
+    monkeypatch.setattr(processor, "core_quota", lambda: given)
+    monkeypatch.setattr(processor, "usable_threads", lambda: (10, 11, 12, 13))
     monkeypatch.setattr(processor, "one_thread_a_core", lambda threads: threads)
-    assert len(processor.own_cores()) == (4 if given is None else max(1, int(given)))
+    assert len(processor.available_cores()) == (4 if given is None else max(1, int(given)))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_memory_that_is_not_given_is_one_line(monkeypatch):
         raise OSError(12, "Cannot allocate memory")
 
     for name, instead in (("Buffer", full), ("memory_limit", lambda: 2.0**28)):
-        with monkeypatch.context() as patch, ThreadTeam(usable()[:1]) as team:
+        with monkeypatch.context() as patch, ThreadTeam(usable_threads()[:1]) as team:
             patch.setattr(probes, name, instead)
             with pytest.raises(InputError, match="measuring takes 384 MiB of memory, more than this process is given"):
                 probes.Bench(team, None, cpu.QUICK_MEMORY)

@@ -30,7 +30,7 @@ from roofline.measurement.executors import executor, numpy_library
 from roofline.measurement.points import MeasuredPoint, point_sections, profile_sections, time_by_operation
 from roofline.measurement.profiles.profile import Profile
 from roofline.measurement.runs import write_runs
-from roofline.measurement.timing import new_bytes, time_call
+from roofline.measurement.timing import new_page_bytes, time_call
 from roofline.notation import program
 from roofline.rendering.terminal import terminal
 
@@ -283,8 +283,8 @@ def test_new_pages_are_counted(monkeypatch):
     def touch():
         faults[0] += 64 + next(others)
 
-    assert new_bytes(touch) == 64 * 2**14
-    assert new_bytes(lambda: None) == 0
+    assert new_page_bytes(touch) == 64 * 2**14
+    assert new_page_bytes(lambda: None) == 0
 
 
 def test_cold_runs_empty_the_caches_before_each():
@@ -348,7 +348,7 @@ def test_several_threads_do_at_least_what_one_does(machine):
         replace(c, summary=summary(1e9)) if (c.name, c.threads) == ("library", 2) else c for c in slow.ceilings
     )
     slow = replace(slow, ceilings=ceilings)
-    assert slow.reached("library", 2, "fp32").value == 128e9
+    assert slow.best_ceiling("library", 2, "fp32").value == 128e9
     assert "more was reached on fewer threads: library fp32 on 2 threads, library bf16 on 2 threads" in slow.warnings()
     assert not any("fewer threads" in line for line in made().warnings())
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.measurement import probes
 from roofline.measurement.probes import Probe, sample
-from roofline.measurement.samples import ALONE, CLEAN, SHARED, Sample, quantile, standing, summarise, two_modes
+from roofline.measurement.samples import ALONE, CLEAN, SHARED, Sample, quantile, round_agreement, summarise, two_modes
 
 
 def samples(values, share=1.0, threads=2):
@@ -155,13 +155,13 @@ def test_rounds_on_shared_cores_that_were_no_slower_do_no_harm():
     own, shared = samples([100, 100, 100]), on_shared_cores([100.1, 100.2, 100.1])
     found = summarise([own] * 6 + [shared])
     assert (found.value, found.doubts) == (100, ())
-    assert standing([own] * 6 + [shared]).settled
+    assert round_agreement([own] * 6 + [shared]).settled
 
 
 @given(st.lists(st.tuples(st.floats(90, 110), st.booleans()), min_size=3, max_size=20))
 def test_what_has_settled_is_in_no_doubt(rounds):
     taken = [[Sample(value, (1.0,), 1.0 if own else 0.5)] * 5 for value, own in rounds]
-    if standing(taken).settled:
+    if round_agreement(taken).settled:
         assert not summarise(taken).doubted((SHARED, ALONE))
 
 
@@ -178,9 +178,9 @@ def test_few_windows_of_long_calls_count_all_the_same():
 
 def test_rounds_on_shared_cores_settle_nothing():
     shared, own = on_shared_cores([60] * 5), samples([100] * 5)
-    assert not standing([shared] * 10).settled
-    assert not standing([*[shared] * 10, *[own] * 4]).settled
-    assert standing([*[shared] * 10, *[own] * 5]).settled
+    assert not round_agreement([shared] * 10).settled
+    assert not round_agreement([*[shared] * 10, *[own] * 4]).settled
+    assert round_agreement([*[shared] * 10, *[own] * 5]).settled
 
 
 @given(st.integers(0, 10**6), st.floats(0.3, 0.9))
@@ -261,10 +261,10 @@ def test_what_had_least_time_goes_first(clock):
 
 def test_times_are_confirmed_by_times_nearly_as_short():
     slow, fast, faster = ([Sample(value, (1.0,))] * 3 for value in (2.0, 1.02, 1.0))
-    assert standing([slow, *[fast] * 4, faster], smaller_is_better=True).settled
-    assert not standing([*[slow] * 5, faster], smaller_is_better=True).settled
-    assert not standing([]).settled
-    assert not standing([faster]).settled
+    assert round_agreement([slow, *[fast] * 4, faster], smaller_is_better=True).settled
+    assert not round_agreement([*[slow] * 5, faster], smaller_is_better=True).settled
+    assert not round_agreement([]).settled
+    assert not round_agreement([faster]).settled
 
 
 def test_ctrl_c_keeps_what_was_sampled():

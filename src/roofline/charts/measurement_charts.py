@@ -97,7 +97,7 @@ def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Ite
     for dtype in dtypes or DTYPES:
         units = [measured.ceiling(f"{name} {dtype}", threads) for name in ("tile", "register")]
         peaks = [unit for unit in units if unit is not None and unit.threads == threads]
-        library = measured.reached("library", threads, dtype)
+        library = measured.best_ceiling("library", threads, dtype)
         if dtypes and not peaks and library is None:
             raise InputError(f"no ceiling was measured in {dtype}", hint=f"drawn by default: {', '.join(DTYPES)}")
         if peaks:

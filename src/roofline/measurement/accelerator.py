@@ -40,10 +40,10 @@ COLD_BYTES = 2**29
 #: Bytes sent over a link.
 MESSAGES = tuple(2**power for power in range(12, 29, 4))
 
-#: The unit of probes of links: their times are no figure by themselves.
+#: The unit of probes of links, whose times become a latency and a bandwidth.
 LINK = "link"
 
-#: A shape that no device is long at, from whose time that of the larger ones is told.
+#: A shape that is quick on every device; the time of larger shapes is estimated from it.
 SMALL_SHAPE = (512, 512, 512)
 
 #: A shape is left out where one product of it would take this many seconds.
@@ -77,7 +77,7 @@ class Device(Protocol):
         """A product of [m, k] and [k, n] into memory that is there already."""
 
     def copy(self, size: int, cold: bool = False) -> Enqueue:
-        """A copy of ``size`` bytes within its memory: twice as many move; ``cold``: never bytes moved lately."""
+        """A copy of ``size`` bytes within its memory: twice as many move. ``cold``: of bytes in no cache."""
 
     def triad(self, size: int) -> Enqueue:
         """a = b + s·c over arrays of ``size`` bytes: three times as many move."""
@@ -86,7 +86,7 @@ class Device(Protocol):
         """The smallest piece of work there is."""
 
     def links(self) -> dict[str, Callable[[int], Enqueue]]:
-        """Ways out of it by name (``to host``, ``from host``, ``peer 1``, ``all-reduce``): a send of so many bytes."""
+        """Links by name (``to host``, ``from host``, ``peer 1``, ``all-reduce``), each as a send of so many bytes."""
 
     def seconds(self, work: Enqueue, times: int) -> float:
         """Seconds that ``times`` pieces of work take on the device, one after the other, from start to end."""
@@ -116,7 +116,7 @@ def measure_device(device: Device, *, quick: bool = False, progress: Progress | 
 
 
 def _probes(device: Device, quick: bool) -> Iterator[tuple[Probe, Maker]]:
-    """What is sampled, and what makes the work of each."""
+    """What is sampled, each with the function that makes its work."""
 
     def probe(
         name: str,
@@ -150,9 +150,9 @@ def _probes(device: Device, quick: bool) -> Iterator[tuple[Probe, Maker]]:
 
 
 def _taker(device: Device, make: Callable[[], Enqueue], amount: float, seconds: float) -> Callable[[int], list[Sample]]:
-    """Make what takes the windows of a round: rates of an ``amount``, or times where there is none.
+    """Make the function that takes the windows of a round: rates of an ``amount``, or times without one.
 
-    ``make`` makes the work with its arrays, which are given back after every round: not all fit at once.
+    ``make`` makes the work with its arrays. They are freed after every round, since not all fit at once.
     """
     known: list[int] = []
 
@@ -168,7 +168,7 @@ def _taker(device: Device, make: Callable[[], Enqueue], amount: float, seconds: 
 
 
 def _shapes(device: Device, dtype: str, shapes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Leave out shapes that take too long here; where all do, the small one is left."""
+    """Leave out shapes that take too long here. Where all of them do, the small shape is used."""
     work = device.product(dtype, *SMALL_SHAPE)
     device.seconds(work, 1)
     per_flop = device.seconds(work, 1) / prod(SMALL_SHAPE)
@@ -194,13 +194,13 @@ def _repeats(device: Device, work: Enqueue, seconds: float) -> int:
 
 
 def _sample(probes: Sequence[Probe], progress: Progress | None) -> bool:
-    """Take all rounds; False where Ctrl-C stopped them. What a device cannot do, for want of memory say, is passed."""
+    """Take all rounds; False where Ctrl-C stopped them. Work that fails, for lack of memory say, is passed over."""
     try:
         for number in range(ROUNDS):
             for position, probe in enumerate(probes):
                 if progress is not None:
                     progress((number * len(probes) + position) / (ROUNDS * len(probes)), probe.name)
-                if taken := probe.taken(WINDOWS):
+                if taken := probe.take_windows(WINDOWS):
                     probe.rounds.append(taken)
     except KeyboardInterrupt:
         return False

@@ -7,7 +7,14 @@ from datetime import date
 from time import monotonic
 
 from roofline.errors import InputError
-from roofline.measurement.kernels import Kernel, clock_kernel, compute_kernels, exp_kernel, fresh_kernel, memory_kernels
+from roofline.measurement.kernels import (
+    Kernel,
+    clock_kernel,
+    compute_kernels,
+    exp_kernel,
+    memory_kernels,
+    new_page_kernel,
+)
 from roofline.measurement.library import library_probes
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.probes import LATEST, USUAL, Bench, Probe, Progress, collect, sample
@@ -15,11 +22,11 @@ from roofline.measurement.processor import (
     OtherLoad,
     allow_tiles,
     cache_levels,
+    core_quota,
     load_average,
     one_thread_a_core,
-    quota,
     raised_priority,
-    usable,
+    usable_threads,
 )
 from roofline.measurement.result import Conditions, Measurement
 from roofline.measurement.threads import LibraryThreads, ThreadTeam, core_watch
@@ -29,15 +36,15 @@ MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
 ROUNDS, WINDOWS, SECONDS = 3, 15, USUAL
 QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
 
-#: When sampling has to be over, in seconds from the start, and the least time it gets: on a busy machine what goes
-#: before it takes a quarter of a minute. Starting Python, and writing down what was found, come on top.
+#: Seconds from the start by which sampling ends, and the least share of its time that it gets: on a busy machine the
+#: preparation takes a quarter of a minute. Starting Python and writing the file come on top.
 LIMIT, QUICK_LIMIT, LEAST_SHARE = 56.0, 8.8, 0.5
 
 #: The most seconds of sampling that may be asked for: samples of all rounds are kept.
 LONGEST = 3600.0
 
-#: The smallest working set of one thread, and new pages of one thread written in a window: as many as a block has that
-#: an allocator hands back each time. Of a few the system may find some in a cache, where they were let go just before.
+#: Bytes of the smallest working set of one thread, and of the new pages that one thread writes in a window. The latter
+#: are as many as a block that an allocator hands back each time; few pages may still lie in a cache.
 SMALLEST, FRESH = 12 * 2**10, 32 * 2**20
 
 
@@ -63,11 +70,11 @@ def _measure(
     quick: bool, library: bool, seconds: float | None, preferred: bool, progress: Progress | None
 ) -> Measurement:
     start = monotonic()
-    allowed = usable()
+    allowed = usable_threads()
     compiler = Compiler()
     processor = compiler.processor
     missing: list[str] = []
-    given = quota()
+    given = core_quota()
     if given is not None and given < len(one_thread_a_core(allowed)):
         missing.append(f"more cores: this process is given the time of {given:g} of them (a quota)")
     with ThreadTeam(processor.cores) as team:
@@ -111,7 +118,7 @@ def _measure(
 
 
 def _left(seconds: float, limit: float, gone: float) -> float:
-    """What sampling may take of its seconds where some are gone: even a late first round has to end by the limit.
+    """Seconds left for sampling when some have gone by: even a late first round has to end by the limit.
 
     >>> _left(48.0, 57.0, 2.0), round(_left(48.0, 57.0, 24.0), 6), _left(48.0, 57.0, 80.0)
     (48.0, 30.0, 24.0)
@@ -120,7 +127,7 @@ def _left(seconds: float, limit: float, gone: float) -> float:
 
 
 def _probes(bench: Bench, counts: Sequence[int], missing: list[str], quick: bool) -> Sequence[Probe]:
-    """List the probes, dearest to a reader first: what Ctrl-C leaves is then of most use."""
+    """List the probes, the most important first: after Ctrl-C those are there."""
     processor = bench.compiler.processor
     found = [bench.registers(clock_kernel(), 1)]
     found += [bench.registers(k, n) for k in _computing(bench, missing) for n in counts]
@@ -129,9 +136,9 @@ def _probes(bench: Bench, counts: Sequence[int], missing: list[str], quick: bool
     exp = exp_kernel(processor.vector_bits)
     for count in counts:
         found += _present(bench.memory(exp, count, count * 2.0 * SMALLEST, curve=False))
-        found.append(bench.fresh(fresh_kernel(), count, FRESH))
+        found.append(bench.fresh(new_page_kernel(), count, FRESH))
     for count in counts:
-        for size in sizes(count, bench.buffers[0].size, quick):
+        for size in working_sets(count, bench.buffers[0].size, quick):
             found += _present(*(bench.memory(kernel, count, size) for kernel in streams))
     return found
 
@@ -148,10 +155,10 @@ def _present(*probes: Probe | None) -> list[Probe]:
     return [probe for probe in probes if probe is not None]
 
 
-def sizes(threads: int, room: int, quick: bool = False) -> list[float]:
+def working_sets(threads: int, room: int, quick: bool = False) -> list[float]:
     """List the working sets of a curve: from the smallest to all the room, two an octave, one when quick.
 
-    >>> [int(size) >> 10 for size in sizes(1, 200 * 2**10, quick=True)]
+    >>> [int(size) >> 10 for size in working_sets(1, 200 * 2**10, quick=True)]
     [12, 24, 48, 96, 192]
     """
     step = 2.0 if quick else 2**0.5

@@ -50,7 +50,7 @@ class Replayed:
         return self._work()
 
     def graph(self) -> Any:
-        """Capture the pieces of work on the current device; None where it does not let them be."""
+        """Capture the pieces of work as a graph on the current device; None where they cannot be captured."""
         if not self._tried:
             self._tried = True
             cuda = self._torch.cuda
@@ -158,7 +158,7 @@ class TorchDevice:
         return found
 
     def seconds(self, work: Enqueue, times: int) -> float:
-        """Time between two events on the device; where a graph repeats the work, that of as many pieces."""
+        """Time between two events on the device; where a graph repeats the work, scaled to ``times`` pieces."""
         events = [self.torch.cuda.Event(enable_timing=True) for _ in "ab"]
         call, count, scale = work, times, 1.0
         with self.torch.cuda.device(self.index):
@@ -188,7 +188,7 @@ class TorchDevice:
         return lambda: there.copy_(here, non_blocking=True)
 
     def _allow_tf32(self, allow: bool) -> None:
-        """Let products of fp32 use TF32, or not, by whichever setting this PyTorch has: it takes no mix of them."""
+        """Allow or forbid TF32 in products of fp32, by the one setting this PyTorch has: mixing both is an error."""
         matmul = self.torch.backends.cuda.matmul
         try:
             matmul.fp32_precision = "tf32" if allow else "ieee"
@@ -196,12 +196,12 @@ class TorchDevice:
             matmul.allow_tf32 = allow
 
     def _has_tf32(self) -> bool:
-        """Whether the setting does anything: elsewhere fp32 would be measured a second time, under a wrong name."""
+        """Whether the device has TF32. Without it fp32 would be measured twice, once under a wrong name."""
         cuda = self.torch.version.hip is None
         return bool(cuda and self.torch.cuda.get_device_capability(self.index) >= TF32_FROM)
 
     def _scaled_format(self, dtype: str) -> str:
-        """Name the 8-bit format of this device: AMD's gfx942 multiplies one of its own."""
+        """The 8-bit format of this device: AMD's gfx942 has its own."""
         plain, other = SCALED[dtype]
         return other if "gfx94" in str(getattr(self._told, "gcnArchName", "")) else plain
 
@@ -265,7 +265,7 @@ class JaxDevice:
         return self._enqueue(call, a, b)
 
     def copy(self, size: int, cold: bool = False) -> Enqueue:
-        """A copy within its memory; adding one keeps the compiler from leaving it out. Cold ones write anew too."""
+        """A copy within its memory, plus one, so that the compiler keeps it. Cold copies write new arrays."""
         call = self.jax.jit(lambda x: x + self.jnp.uint8(1))
         arrays = max(1, COLD_BYTES // (2 * size)) if cold else 1
         turns = cycle([self._ones((size,), "uint8") for _ in range(arrays)])
@@ -312,7 +312,7 @@ class JaxDevice:
         return self.jax.device_put(self.jnp.ones(dims, kind), self.device)
 
     def _any(self, dims: tuple[int, ...], kind: str) -> Any:
-        """Numbers made up: all alike, they would take less power than any real ones."""
+        """Random numbers. Equal numbers would take less power than real ones."""
         random = self.jax.random
         if kind == "int8":
             made = random.randint(random.key(0), dims, -128, 128, self.jnp.int8)

@@ -19,10 +19,10 @@ from roofline.measurement.points import Effect
 from roofline.measurement.result import Measurement, ShapeTable
 from roofline.work import Key, Op, Work
 
-#: Kinds of operations that a library runs as matrix products over shapes, and what its table of them is called.
+#: Kinds of operations that a library runs as matrix products, and the name of their table of rates over shapes.
 SHAPED = {"contraction": "library", "convolution": "library convolution"}
 
-#: Blocks in which PyTorch's attention on a CPU goes through queries, by their number from which they are used, and keys
+#: Block sizes of PyTorch's attention on a CPU: of queries, by the least number of queries for each size, and of keys
 #: (q_split_size and kv_split_size of cpu_flash_attention).
 QUERY_BLOCKS, KEY_BLOCK = ((768, 256), (192, 64), (0, 32)), 512
 
@@ -88,13 +88,13 @@ def threads_used(op: Op, threads: int) -> int:
 
 
 def has_roof(measured: Measurement, threads: int) -> bool:
-    """Whether figures were taken on so many threads: on one and on all they are."""
+    """Whether figures were taken on so many threads. They are taken on one and on all."""
     counts = measured.thread_counts()
     return not counts or threads in counts
 
 
 def _shaped(op: Op, table: ShapeTable, data: float, order: float) -> Iterator[Effect]:
-    """Products and convolutions: the roof, then what the library needs beyond it at such a shape, call and all."""
+    """Products and convolutions: the roof, then what the library needs beyond it at such a shape, the call included."""
     rows, side, batch = _shape(op)
     best = max(summary.value for *_, summary in table.points)
     arithmetic = batch * 2 * rows * side**2 / best
@@ -116,7 +116,7 @@ def _order(op: Op, measured: Measurement, threads: int, setting: RunSetting) -> 
 
 
 def _copy_speed(measured: Measurement, threads: int, size: float) -> float | None:
-    """Bandwidth of the plainest copy that was measured, where ``size`` bytes lie."""
+    """Bandwidth of the slowest plain copy at a working set of ``size`` bytes."""
     curves = [curve for curve in measured.curves if curve.threads == threads and curve.name in ("copy", "load")]
     return min((bandwidth_on_curve(curve.values(), size) for curve in curves), default=None)
 
@@ -138,7 +138,7 @@ def _attention(op: Op, machine: Machine, measured: Measurement, threads: int, da
     matrix = float(op.work.total("flops", "matrix"))
     dtype = next((key.dtype for key in op.work if key.quantity == "flops"), "")
     table = measured.shape_table("library", dtype, 1)
-    softmax = measured.reached("library softmax", threads, "fp32")
+    softmax = measured.best_ceiling("library softmax", threads, "fp32")
     if table is None or softmax is None:
         yield from _plain(op, machine, measured, threads, data, "")
         return
@@ -152,7 +152,7 @@ def _attention(op: Op, machine: Machine, measured: Measurement, threads: int, da
         yield Effect("arithmetic", arithmetic, f"at the library's own best product in {dtype}")
         yield Effect("shape", max(0.0, products - arithmetic), f"products of {rows:.0f} rows in blocks")
         yield Effect("softmax", scores, "at the library's own rate in a cache, in fp32")
-        cast = None if dtype == "fp32" else measured.reached("library cast", threads, "fp32")
+        cast = None if dtype == "fp32" else measured.best_ceiling("library cast", threads, "fp32")
         if cast is not None:
             yield Effect("cast", float(op.dims["transcendentals"]) / cast.value, f"probabilities written in {dtype}")
     else:
@@ -172,7 +172,7 @@ def _plain(
 ) -> Iterator[Effect]:
     """Vector work: the library's own rate of the function where it was measured, else arithmetic and exponentials."""
     dtype = op.writes[0].dtype if op.writes else ""
-    own = measured.reached(f"library {function}", threads, dtype) if function else None
+    own = measured.best_ceiling(f"library {function}", threads, dtype) if function else None
     if own is not None:
         parts = [Effect(function, float(op.dims["elements"]) / own.value, f"the library's own rate in {dtype}")]
     else:
@@ -202,7 +202,7 @@ def _arithmetic(op: Op, machine: Machine, measured: Measurement, threads: int) -
         if key.quantity != "flops":
             continue
         product = op.kind in (*SHAPED, "attention") and key.place == "matrix"
-        library = measured.reached("library", threads, key.dtype) if product else None
+        library = measured.best_ceiling("library", threads, key.dtype) if product else None
         if library is not None:
             seconds += float(amount) / library.value
             note = f"at the library's own best product in {key.dtype}"
@@ -215,7 +215,7 @@ def _arithmetic(op: Op, machine: Machine, measured: Measurement, threads: int) -
 
 
 def _exponentials(op: Op, measured: Measurement, threads: int) -> float:
-    fastest = measured.reached("library exp", threads, "fp32") or measured.reached("exp fp32", threads)
+    fastest = measured.best_ceiling("library exp", threads, "fp32") or measured.best_ceiling("exp fp32", threads)
     amount: Any = op.dims.get("transcendentals", 0)
     return float(amount) / fastest.value if fastest else 0.0
 

@@ -12,7 +12,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError, MissingExtraError
 from roofline.measurement.library import thread_setter
-from roofline.measurement.processor import own_cores
+from roofline.measurement.processor import available_cores
 from roofline.measurement.threads import LibraryThreads, core_watch
 from roofline.notation.structure import Step
 from roofline.ops.rules import family_of
@@ -32,7 +32,7 @@ RENAMED = {
     "min": "amin", "copy": "clone", "compare": "lt",
 }  # fmt: skip
 
-#: What functions are given beside their tensor: any bounds, any share.
+#: Arguments of functions beside their tensor; their values do not change the time.
 WITH = {"clip": (-1, 1), "dropout": (0.5, True)}
 
 
@@ -82,7 +82,7 @@ def torch_library() -> Library:
         return torch.rand(*dims).to(kind)
 
     core_watch()
-    threads = LibraryThreads(own_cores())
+    threads = LibraryThreads(available_cores())
 
     def set_threads(count: int) -> None:
         thread_setter(torch, count, threads)()
@@ -132,7 +132,7 @@ def executor(library: Library, step: Step, op: Op) -> Call:
 
 
 def result_format(library: Library, result: Any) -> str:
-    """Name the format of what a call gave, as the notation does; nothing where it has no such name."""
+    """The notation's name for the format of a call's result; empty where it has none."""
     kind = str(getattr(result, "dtype", "")).removeprefix("torch.")
     return next((ours for ours, theirs in library.formats.items() if theirs == kind), "")
 

@@ -33,7 +33,7 @@ LINE = 64
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel: its ``ir``, what it is in words, and the ``amount`` of ``unit`` that one count does.
+    """One kernel: its ``ir``, a description, and the ``amount`` of ``unit`` that one count does.
 
     ``arrays`` is how many arrays it walks, ``step`` the bytes (or counts) of one turn of its loop, ``dtype`` what it
     computes in, ``amx`` that it needs the system's leave to use matrix tiles.
@@ -83,13 +83,13 @@ end:
 {more}"""
 
 
-#: Places a load kernel reads from at once: more misses are on their way than from one, which main memory rewards.
+#: Places a load kernel reads from at once: more misses are in flight than from one place, which main memory needs.
 PLACES = 4
 
 #: Vectors in one turn of the loop: enough to hide the loop, few enough for the smallest working set.
 LOADED = 8
 
-#: Vectors in one turn where some are stored, and how many are stored together: what the second level likes best.
+#: Vectors in one turn of kernels that store, and how many are stored together: fastest in the second cache level.
 STORED, TOGETHER = 4, 2
 
 
@@ -108,8 +108,8 @@ def memory_kernels(vector_bits: int) -> tuple[Kernel, ...]:
     )
 
 
-def fresh_kernel() -> Kernel:
-    """Make the kernel that writes one word of every line, for pages nobody has touched yet."""
+def new_page_kernel() -> Kernel:
+    """Make the kernel that writes one word of every cache line, for pages that nothing has touched yet."""
     ir = loop(
         "  %p = getelementptr i8, i8* %a, i64 %i\n  %q = bitcast i8* %p to i64*\n  store volatile i64 1, i64* %q",
         LINE,
@@ -118,7 +118,7 @@ def fresh_kernel() -> Kernel:
 
 
 def _kernel(name: str, what: str, arrays: int, width: int, *, past: bool = False) -> Kernel:
-    """Make a kernel that stores: what it reads, or with three arrays a sum of it, past the caches where so said."""
+    """Make a kernel that stores what it reads, or with three arrays a sum of it; ``past`` writes past the caches."""
     made, value = (_sum, "%t") if arrays == 3 else (_source, "%vb")
     lines = []
     for start in range(0, STORED, TOGETHER):
@@ -192,7 +192,7 @@ TURNS = 4
 CLOCK_STEPS = 64
 
 
-class Dot(NamedTuple):
+class DotInstruction(NamedTuple):
     """A dot-product instruction of x86: the feature that brings it, multiply-adds for every 32 bits of its register."""
 
     dtype: str
@@ -202,9 +202,9 @@ class Dot(NamedTuple):
 
 
 DOTS = (
-    Dot("bf16", "avx512bf16", "vdpbf16ps", 2),
-    Dot("int8", "avx512vnni", "vpdpbusd", 4),
-    Dot("int8", "avxvnni", "{vex} vpdpbusd", 4),
+    DotInstruction("bf16", "avx512bf16", "vdpbf16ps", 2),
+    DotInstruction("int8", "avx512vnni", "vpdpbusd", 4),
+    DotInstruction("int8", "avxvnni", "{vex} vpdpbusd", 4),
 )
 
 #: Element types that ``llvm.fma`` computes in, with the feature they need.
@@ -245,10 +245,10 @@ def clock_kernel() -> Kernel:
     return Kernel("clock", ir, "a chain of additions, one a cycle", "Hz", float(CLOCK_STEPS))
 
 
-def most_per_cycle(kernel: Kernel) -> float | None:
-    """FLOP one core can do in a cycle with vectors of today's processors: two units of 512 bits or four of 128 to 256.
+def flops_per_cycle(kernel: Kernel) -> float | None:
+    """The most FLOPs a cycle of one core of today's processors: two vector units of 512 bits or four of 128 to 256.
 
-    >>> most_per_cycle(Kernel("register fp32", "", "", "FLOP/s", 1.0, dtype="fp32"))
+    >>> flops_per_cycle(Kernel("register fp32", "", "", "FLOP/s", 1.0, dtype="fp32"))
     64.0
     """
     bits = {"fp64": 64, "fp32": 32, "fp16": 16, "bf16": 16, "int8": 8}.get(kernel.dtype)
@@ -269,7 +269,7 @@ def _fma(processor: Processor) -> Iterator[Kernel]:
         lanes = processor.vector_bits // bits
         kind = f"<{lanes} x {element}>"
         name, terms, said = ("fma", "{y}, {z}, {acc}", "multiply-adds")
-        if not processor.fuses:  # a fused one would be worked out by a library, element by element
+        if not processor.has_fma:  # a fused one would be worked out by a library, element by element
             name, terms, said = ("fmuladd", "{acc}, {y}, {z}", "multiplications and additions")
         intrinsic = f"@llvm.{name}.v{lanes}f{bits}"
         operands = terms.format(y=f"{kind} %y", z=f"{kind} %z", acc=f"{kind} {{0}}")

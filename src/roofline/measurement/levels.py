@@ -21,7 +21,7 @@ INNER = ("l1", "l2", "l3", "l4")
 #: Two neighbouring levels differ by at least this factor; less is noise or a change of mode.
 STEP = 1.2
 
-#: What one more level must save of the summed distance (in natural logarithms of bandwidth) to be there at all.
+#: Each further level must reduce the summed distance (in natural logarithms of bandwidth) by this much.
 PRICE = 0.25
 
 #: How many times larger than a cache a working set must be before the cache no longer helps it.
@@ -56,8 +56,8 @@ class Level:
         end = self.capacity or math.inf
         inside = [point for point in points if self.first <= point[0] <= end]
         if self.capacity is None:
-            return plateau(beyond(inside, inner))
-        return inside if inner is None else plateau(inside)  # of the innermost no point is of a level before
+            return plateau_points(points_beyond_cache(inside, inner))
+        return inside if inner is None else plateau_points(inside)  # of the innermost no point is of a level before
 
 
 def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -> list[Level]:
@@ -82,9 +82,9 @@ def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -
     found: list[Level] = []
     for number, (start, end) in enumerate(groups):
         outermost = number == len(groups) - 1
-        inside = points[start:end] if outermost or not number else plateau(points[start:end])
+        inside = points[start:end] if outermost or not number else plateau_points(points[start:end])
         inner = found[-1].capacity if found else None
-        best = max(bandwidth for _, bandwidth in (beyond(inside, inner) if outermost else inside))
+        best = max(bandwidth for _, bandwidth in (points_beyond_cache(inside, inner) if outermost else inside))
         enough = math.exp(_middle(ends[number], logs)) / STEP
         within = [size for size, bandwidth in inside if bandwidth >= enough]
         name = "dram" if outermost else INNER[number] if number < len(INNER) else f"l{number + 1}"
@@ -106,20 +106,20 @@ def _falling(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return found[::-1]
 
 
-def plateau(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Keep the points that stand no step above the median: one that does is still of the level before.
+def plateau_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Keep the points less than a step above the median: a higher one still belongs to the level before.
 
-    >>> plateau([(1, 9.0), (2, 4.1), (4, 4.0), (8, 4.0)])
+    >>> plateau_points([(1, 9.0), (2, 4.1), (4, 4.0), (8, 4.0)])
     [(2, 4.1), (4, 4.0), (8, 4.0)]
     """
     middle = median(bandwidth for _, bandwidth in points) if points else 0.0
     return [point for point in points if point[1] <= STEP * middle]
 
 
-def beyond(points: Sequence[tuple[float, float]], inner: float | None) -> Sequence[tuple[float, float]]:
+def points_beyond_cache(points: Sequence[tuple[float, float]], inner: float | None) -> Sequence[tuple[float, float]]:
     """Keep the points of the outermost level that a cache of ``inner`` bytes no longer helps; at least the last one.
 
-    >>> beyond([(10, 9.0), (80, 5.0), (160, 4.0)], 10)
+    >>> points_beyond_cache([(10, 9.0), (80, 5.0), (160, 4.0)], 10)
     [(80, 5.0), (160, 4.0)]
     """
     return [point for point in points if point[0] >= BEYOND * (inner or 0.0)] or points[-1:]
@@ -190,7 +190,7 @@ def _without_smallest_step(groups: Runs, ends: Runs, logs: Sequence[float]) -> t
 
 
 def agreed_curve(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
-    """Combine curves of several kernels into one on the working sets of the first: what most of them agree on.
+    """Combine the curves of several kernels into one, on the working sets of the first: their median.
 
     Each is taken relative to its own best, in logarithms; the median over the kernels counts, so that a disturbance
     of one kernel is no level.
@@ -215,7 +215,7 @@ def agreed_curve(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[
 
 
 def _wide(groups: Runs, sizes: Sequence[float]) -> Runs:
-    """Drop runs between two levels that reach over less than WIDTH of sizes: the way from one level to the next.
+    """Drop runs between two levels that span less than a factor WIDTH of sizes: transitions from one to the next.
 
     Narrow runs side by side count as one: a level of two states is no way.
     """

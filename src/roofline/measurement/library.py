@@ -18,19 +18,19 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from roofline.measurement.probes import FAILURES, Probe, reason, shortest, timed
+from roofline.measurement.probes import FAILURES, Probe, reason, shortest_call, timed
 from roofline.measurement.threads import LibraryThreads
 
 #: Rows and columns of the products that are timed: a small one is done before others take a core, a large one steady.
 SIDES = (320, 640, 1152)
 
-#: The product that tells which side to take, and the longest to wait for in seconds: few longer ones are undisturbed.
+#: The side of the trial product, and the longest product in seconds: few longer ones are undisturbed.
 TRIAL, PATIENCE = 128, 0.05
 
 #: Elements an operation of PyTorch has for each thread it uses (at::internal::GRAIN_SIZE).
 GRAIN = 32768
 
-#: Bytes of nearly the largest block that the C library's allocator agrees to keep (its DEFAULT_MMAP_THRESHOLD_MAX).
+#: Bytes of nearly the largest block that the C library's allocator keeps (its DEFAULT_MMAP_THRESHOLD_MAX).
 SETTLED = 32 * 2**20 - 2**16
 
 TORCH_DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
@@ -68,9 +68,9 @@ def _torch(torch: Any, threads: tuple[int, ...], held: LibraryThreads, quick: bo
                     _torch_product(torch, kind, side),
                     threads=count, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype, before=before,
                 )  # fmt: skip
-        yield from torch_shapes(torch, count, before, quick)
-        yield from torch_functions(torch, count, before, quick)
-    renew = elsewhere(lambda: _added(torch, torch.zeros(1), torch.zeros(1)))
+        yield from torch_product_probes(torch, count, before, quick)
+        yield from torch_function_probes(torch, count, before, quick)
+    renew = in_new_memory(lambda: _added(torch, torch.zeros(1), torch.zeros(1)))
     yield timed(
         "dispatch", f"torch {torch.__version__} add of one element", renew(), before=thread_setter(torch, 1, held),
         renew=renew,
@@ -78,7 +78,7 @@ def _torch(torch: Any, threads: tuple[int, ...], held: LibraryThreads, quick: bo
 
 
 def settle_allocator(allocate: Callable[[], Any]) -> None:
-    """Allocate a large block once and let it go, as any program has that worked with large tensors.
+    """Allocate a large block once and free it, as any program does that works with large tensors.
 
     The C library's allocator then keeps freed blocks of up to that size for the next call. Before, it may hand each
     one back to the system, depending on what else happened, and every call pays for new pages; what those cost is
@@ -89,11 +89,11 @@ def settle_allocator(allocate: Callable[[], Any]) -> None:
 
 def _side(trial: Callable[[], Any], side: int) -> int:
     """Take the wanted side, unless a small product shows that it would take too long (a format that is emulated)."""
-    return side if shortest(trial) * (side / TRIAL) ** 3 < PATIENCE else TRIAL
+    return side if shortest_call(trial) * (side / TRIAL) ** 3 < PATIENCE else TRIAL
 
 
 def thread_setter(torch: Any, count: int, held: LibraryThreads) -> Callable[[], None]:
-    """Make the call that gives PyTorch a number of threads, has it start them, and holds each on its core."""
+    """Make the function that sets PyTorch's number of threads, starts them, and pins each to its core."""
     some = torch.zeros(GRAIN * count)
 
     def set_threads() -> None:
@@ -132,8 +132,8 @@ def _numpy(threads: int) -> Iterator[Probe]:
                 "library", f"numpy {np.__version__} matmul, {side} x {side} x {side}", _numpy_product(np, name, side),
                 threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype,
             )  # fmt: skip
-    yield from numpy_functions(np)
-    renew = elsewhere(lambda: _added(np, np.zeros(1, np.float32), np.zeros(1, np.float32)))
+    yield from numpy_function_probes(np)
+    renew = in_new_memory(lambda: _added(np, np.zeros(1, np.float32), np.zeros(1, np.float32)))
     yield timed("dispatch", f"numpy {np.__version__} add of one element", renew(), renew=renew)
 
 
@@ -152,7 +152,7 @@ SHAPE_PATIENCE, LEAST_RATE = 0.01, 2e10
 MODEL_DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 
-def torch_shapes(torch: Any, threads: int, before: Callable[[], Any], quick: bool) -> Iterator[Probe]:
+def torch_product_probes(torch: Any, threads: int, before: Callable[[], Any], quick: bool) -> Iterator[Probe]:
     """Probe products and convolutions of PyTorch."""
     before()
     for dtype, kind in MODEL_DTYPES.items():
@@ -168,16 +168,16 @@ def torch_shapes(torch: Any, threads: int, before: Callable[[], Any], quick: boo
 
 
 class TimeLimit:
-    """Lets a shape through when it will not take too long, judging by the best rate of those before."""
+    """Allows shapes that do not take too long, judged by the best rate of the shapes before."""
 
     def __init__(self) -> None:
         self.best = 0.0
 
     def allows(self, flops: float, call: Callable[[], Any]) -> bool:
-        """Run a call where it should be short, and say whether it was."""
+        """Run a call that should be short, and tell whether it was."""
         if flops / max(self.best, LEAST_RATE) > SHAPE_PATIENCE:
             return False
-        took = shortest(call)
+        took = shortest_call(call)
         if took:
             self.best = max(self.best, flops / took)
         return took <= SHAPE_PATIENCE
@@ -251,7 +251,7 @@ NUMPY_FUNCTIONS: dict[str, Function] = {
 QUICK_FUNCTIONS = ("exp", "add", "gelu", "softmax", "layer_norm")
 
 
-def torch_functions(torch: Any, threads: int, before: Callable[[], Any], quick: bool) -> Iterator[Probe]:
+def torch_function_probes(torch: Any, threads: int, before: Callable[[], Any], quick: bool) -> Iterator[Probe]:
     """Probe PyTorch's functions in the formats of models."""
     for dtype, kind in MODEL_DTYPES.items():
 
@@ -264,7 +264,7 @@ def torch_functions(torch: Any, threads: int, before: Callable[[], Any], quick: 
                 yield from _function_probes(torch, name, function, large, make, threads, dtype, before)
 
 
-def numpy_functions(numpy: Any) -> Iterator[Probe]:
+def numpy_function_probes(numpy: Any) -> Iterator[Probe]:
     """Probe NumPy's functions, which run on one thread."""
 
     def make(shape: tuple[int, int]) -> Any:
@@ -275,10 +275,10 @@ def numpy_functions(numpy: Any) -> Iterator[Probe]:
         yield from _function_probes(numpy, name, function, large, make, 1, "fp32", None)
 
 
-def elsewhere(make: Callable[[], Callable[[], Any]]) -> Callable[[], Callable[[], Any]]:
-    """Have what a call works on made anew each time, and somewhere else: between blocks of memory of any size.
+def in_new_memory(make: Callable[[], Callable[[], Any]]) -> Callable[[], Callable[[], Any]]:
+    """Make a call's operands anew each time, elsewhere in memory: between blocks of random sizes.
 
-    >>> made = elsewhere(lambda: lambda: 7)
+    >>> made = in_new_memory(lambda: lambda: 7)
     >>> made()(), made()()
     (7, 7)
     """
@@ -306,5 +306,5 @@ def _function_probes(
         threads=threads, amount=float(rows * COLUMNS), unit="element/s", dtype=dtype, before=before,
     )  # fmt: skip
     if threads == 1:
-        renew = elsewhere(lambda: function(library, make((1, FEW))))
+        renew = in_new_memory(lambda: function(library, make((1, FEW))))
         yield timed(f"call {name}", f"{said} of {FEW} elements", renew(), dtype=dtype, before=before, renew=renew)

@@ -28,7 +28,7 @@ _SIGNATURE = ctypes.CFUNCTYPE(
     None, *([ctypes.c_void_p] + [ctypes.c_int64] * 3 + [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 4 + [ctypes.c_void_p])
 )
 
-#: Of a look at the core: no arguments, what it found.
+#: Signature of a look at the core: no arguments, returns what it found.
 _LOOK = ctypes.CFUNCTYPE(ctypes.c_int64)
 
 #: The function that looks once at the core.
@@ -276,5 +276,5 @@ class Compiler:
 
 
 def _wall() -> int:
-    """The system's number of a clock that nobody sets."""
+    """The system's number of a clock that is never set back."""
     return getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC)

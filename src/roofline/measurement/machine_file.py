@@ -77,7 +77,7 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
         yield f"clock = {ceiling_toml(clock, measured.conditions.date)}"
     for dtype, ceiling in peaks.items():
         yield f"peak.{dtype} = {ceiling_toml(ceiling, measured.conditions.date)}"
-        library = measured.reached("library", threads, dtype)
+        library = measured.best_ceiling("library", threads, dtype)
         if library is not None and not (unit == "vector" and dtype in tiled):
             share = min(1.0, library.value / ceiling.value)
             figure = figure_toml(share, library.kernel, measured.conditions.date, spread(library.summary))
@@ -199,13 +199,13 @@ def check_machine_file(path: str | os.PathLike[str]) -> None:
 
 
 def _is_replaced(path: str | os.PathLike[str]) -> bool:
-    """Whether a new file takes the place of what is there, if anything is: not that of a device or a pipe."""
+    """Whether a new file replaces what is there. A device or a pipe is not replaced but written to."""
     return os.path.isfile(path) or not os.path.exists(path)
 
 
 @contextmanager
 def _written(path: str | os.PathLike[str], *, keep: bool = True) -> Iterator[TextIO]:
-    """Open what takes a file's place once all is written, or the file itself where it is none to be replaced."""
+    """Open a part file that replaces the file once all is written, or the file itself where it is not replaced."""
     own = _is_replaced(path)
     target = os.path.realpath(path) if own else os.fspath(path)
     part = f"{target}.part" if own else target
@@ -297,7 +297,7 @@ def _entries(value: Any, names: Sequence[str]) -> Iterator[str]:
 
 
 def _known_entries(value: Any, names: Sequence[str]) -> Iterator[str]:
-    """Write those fields of a value that say something."""
+    """Write those fields of a value that are known."""
     fields = {name: getattr(value, name) for name in names}
     yield from _entries(
         value, [name for name, field in fields.items() if field not in (None, "", ()) and field is not False]
@@ -347,7 +347,7 @@ def _shapes(data: dict[str, Any]) -> ShapeTable:
 
 
 def _rows(data: dict[str, Any]) -> list[list[Any]]:
-    """The points of a curve or of a table, of which there are some: sizes above 0, then their figures."""
+    """The points of a curve or of a table, at least one: sizes above 0, then their figures."""
     rows: list[list[Any]] = data["points"]
     if not rows or not all(0 < size < math.inf for row in rows for size in row[: -len(_FIGURES)]):
         raise ValueError(f"{data['name']!r}: points at sizes above 0 are expected")

@@ -16,11 +16,11 @@ from time import monotonic, perf_counter, sleep, thread_time
 from typing import Any, Protocol
 
 from roofline.errors import InputError
-from roofline.measurement.kernels import LINE, Kernel, most_per_cycle
+from roofline.measurement.kernels import LINE, Kernel, flops_per_cycle
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.processor import memory_limit
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
-from roofline.measurement.samples import SHARED_UNIT, Sample, SampleSummary, Standing, standing, summarise
+from roofline.measurement.samples import SHARED_UNIT, RoundAgreement, Sample, SampleSummary, round_agreement, summarise
 from roofline.measurement.threads import (
     LARGE_PAGE,
     STAGGER,
@@ -42,23 +42,23 @@ CALL_WINDOW = 2e-4
 #: the one before ended, so that what it meets has been out of the caches for the whole walk.
 PIECE = 4 * 2**20
 
-#: Of the best share of CPU time that a calling thread reaches, what an undisturbed window has at least.
+#: An undisturbed window has at least this fraction of the calling thread's best share of CPU time.
 OWN_WAITING = 0.9
 
-#: Seconds of rest after a window that was not clean: who has rested is let run by the scheduler.
+#: Seconds of rest after a window that was not clean: the scheduler prefers a thread that has rested.
 REST = 2e-3
 
-#: Of a container's memory, what measuring takes at most: more would end this process without a word.
+#: The share of a container's memory that measuring takes at most: with more the system would kill this process.
 MOST_MEMORY = 0.75
 
-#: What is raised by a library that lacks an operation on this processor, or by a system that gives no more memory.
+#: Errors of a library that lacks an operation on this processor, and of a system without more memory.
 FAILURES = (RuntimeError, MemoryError, OSError)
 
-#: What a window counts at most in which the system took a core away.
+#: The largest share of a window in which the system took a core away.
 TAKEN_AWAY = 0.9
 
-#: About how long the windows of one round take together, and the fewest of a kernel and of calls, whose first ones meet
-#: caches that others filled.
+#: Seconds that the windows of one round take together, and the fewest windows of a kernel and of calls: the first ones
+#: find caches that other work filled.
 ROUND, LEAST_WINDOWS, LEAST_CALLS = 4e-3, 5, 3
 
 #: A call this long in seconds is a window and a round by itself.
@@ -71,7 +71,7 @@ WAKING = 2e-3
 #: Windows of new pages in a round: making them takes longer than writing to them.
 FEW_WINDOWS = 3
 
-#: What tile kernels are called, and below which share of clock times width their unit is not theirs alone.
+#: How names of tile kernels begin, and the share of clock times width below which others use the same unit.
 TILE, SHARED_TILES = "tile ", 0.9
 
 #: Calls of which the shortest tells how long one takes.
@@ -83,7 +83,7 @@ TRUSTED = 1e-4
 
 @dataclass(slots=True)
 class Probe:
-    """What to sample: ``take`` gives samples of so many windows; ``rounds`` keeps them, round by round.
+    """What to sample: ``take`` returns samples of so many windows; ``rounds`` keeps them, round by round.
 
     ``curve`` says that it is a point of a curve over the working set, ``per_cycle`` the most it can do in a cycle,
     ``shape`` the rows and the side of a product that is an entry of a table, ``failed`` why it cannot be sampled here.
@@ -103,8 +103,8 @@ class Probe:
     rounds: list[list[Sample]] = field(default_factory=list)
     failed: str = ""
 
-    def taken(self, windows: int) -> list[Sample]:
-        """Take windows; of what cannot be done here none, and why is kept."""
+    def take_windows(self, windows: int) -> list[Sample]:
+        """Take windows; none where the work fails, whose reason is kept."""
         try:
             return [] if self.failed else self.take(windows)
         except FAILURES as error:
@@ -112,9 +112,9 @@ class Probe:
             return []
 
     @property
-    def standing(self) -> Standing:
-        """How often the best of its rounds was found again."""
-        return standing(self.rounds, smaller_is_better=self.smaller_is_better)
+    def round_agreement(self) -> RoundAgreement:
+        """How many rounds agree with the best one."""
+        return round_agreement(self.rounds, smaller_is_better=self.smaller_is_better)
 
 
 class Bench:
@@ -147,7 +147,7 @@ class Bench:
             return [Job(function, (b.address, b.address + 4096, b.address), repeats, 1) for b in self.buffers[:threads]]
 
         take = self._taker(jobs, lambda repeats: kernel.amount * repeats * threads)
-        per_cycle = most_per_cycle(kernel)
+        per_cycle = flops_per_cycle(kernel)
         return Probe(
             kernel.name, kernel.unit, kernel.what, threads, take, kernel.dtype,
             per_cycle=None if per_cycle is None else per_cycle * threads,
@@ -246,8 +246,8 @@ def failures(probes: Iterable[_Failing]) -> list[str]:
     return [f"{name} ({len(why)} of its kernels and sizes): {why[0]}" for name, why in found.items()]
 
 
-def shortest(call: Callable[[], Any]) -> float:
-    """Return the shortest time of a few calls after a first one: what decides must not hang on one disturbed call.
+def shortest_call(call: Callable[[], Any]) -> float:
+    """Return the shortest time of a few calls after a first one, so that one disturbed call decides nothing.
 
     A call that fails takes no time: it fails again where it is sampled, which tells why.
     """
@@ -363,10 +363,11 @@ def sample(
 ) -> bool:
     """Take ``rounds`` rounds of ``windows`` windows from every probe; return False where it was stopped by Ctrl-C.
 
-    Behind the clock, one window has to do. When ``seconds`` are over no further round goes on; the first one may take a
-    tenth longer, so that as much as possible has a figure. What time all rounds have left goes to the probes that have
-    not settled (:class:`~roofline.measurement.samples.Standing`): on a machine left alone none is, on one that others
-    disturb for milliseconds at a time some of many short rounds meet none of them. A probe that fails is passed.
+    Behind schedule a probe gets one window. When ``seconds`` are over no further round goes on; the first one may take
+    a tenth longer, so that as much as possible has a figure. The time that all rounds leave goes to the probes that
+    have not settled (:class:`~roofline.measurement.samples.RoundAgreement`). On a quiet machine there are none; on one
+    that others disturb for milliseconds at a time, some of many short rounds are undisturbed. A probe that fails is
+    passed over.
     """
     start = monotonic()
     total = rounds * len(probes)
@@ -383,7 +384,7 @@ def sample(
                 if began - start > (seconds if number else LATEST * seconds):
                     return True
                 due = start + seconds * (done + 1) / total
-                probe.rounds[-1] += probe.taken(windows if began < due else 1)
+                probe.rounds[-1] += probe.take_windows(windows if began < due else 1)
                 spent[position] += monotonic() - began
         if rounds > 1:
             _settle(probes, spent, windows, start + seconds, progress)
@@ -399,7 +400,7 @@ def _settle(probes: Sequence[Probe], spent: list[float], windows: int, end: floa
     """
     start = monotonic()
     most = MOST_ROUNDS * max(1.0, (end - start) / USUAL)
-    stand = [probe.standing for probe in probes]
+    stand = [probe.round_agreement for probe in probes]
 
     def turn(place: int) -> tuple[float, int]:
         return spent[place] * (1 + stand[place].near), place
@@ -410,18 +411,18 @@ def _settle(probes: Sequence[Probe], spent: list[float], windows: int, end: floa
         _, place = heapq.heappop(waiting)
         probe, taken = probes[place], len(probes[place].rounds)
         if taken < OFTEN or taken % SELDOM == 0:
-            stand[place] = probe.standing
+            stand[place] = probe.round_agreement
         if probe.failed or stand[place].settled or taken >= most:
             continue
         if progress is not None:
             progress(ROUNDS_SHARE + (1 - ROUNDS_SHARE) * (now - start) / (end - start), f"{probe.name}, again")
-        probe.rounds.append(probe.taken(windows))
+        probe.rounds.append(probe.take_windows(windows))
         spent[place] += monotonic() - now
         heapq.heappush(waiting, turn(place))
 
 
 def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
-    """Summarise what the probes sampled: ceilings, and curves of those that are points of one."""
+    """Summarise what the probes sampled, as ceilings, curves and tables of shapes."""
     clock = next((s.value for p in probes if p.unit == "Hz" and (s := summarise(p.rounds))), None)
     skipped = 0
     ceilings: dict[tuple[str, str, int], Ceiling] = {}

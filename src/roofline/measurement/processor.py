@@ -20,10 +20,10 @@ GROUPS, OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
 TIME_FILES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
 MEMORY_FILES = (("memory.max",), ("memory.limit_in_bytes",))
 
-#: Bytes from which a limit of memory is none.
+#: A limit of memory of so many bytes is none.
 UNLIMITED = 2.0**60
 
-#: Bits of one vector register by the feature that brings it, widest first; what every other processor has last.
+#: Bits of one vector register by the feature that brings it, widest first; last for all other processors.
 VECTOR_BITS = (("avx512f", 512), ("avx", 256), ("", 128))
 
 
@@ -42,7 +42,7 @@ class Processor:
         return next(bits for feature, bits in VECTOR_BITS if not feature or feature in self.features)
 
     @property
-    def fuses(self) -> bool:
+    def has_fma(self) -> bool:
         """Whether one instruction multiplies and adds: x86-64 has it since AVX2, and virtual machines may hide it."""
         return not self.is_x86 or bool(self.features & {"fma", "fma4", "avx512f"})
 
@@ -58,20 +58,20 @@ def this_processor(features: Mapping[str, bool]) -> Processor:
         name=_name(),
         architecture=platform.machine().lower(),
         features=frozenset(name for name, has in features.items() if has),
-        cores=own_cores(),
+        cores=available_cores(),
     )
 
 
-def own_cores() -> tuple[int, ...]:
-    """One hardware thread of every core this process may use, of no more cores than it is given the time of."""
-    cores, given = one_thread_a_core(usable()), quota()
+def available_cores() -> tuple[int, ...]:
+    """One hardware thread of every core this process may use, of no more cores than its quota allows."""
+    cores, given = one_thread_a_core(usable_threads()), core_quota()
     return cores if given is None else cores[: max(1, int(given))]
 
 
-def quota(root: str = GROUPS, own: str = OWN_GROUPS) -> float | None:
-    """How many cores' time this process is given, as a container is by its limits; None where the system sets none.
+def core_quota(root: str = GROUPS, own: str = OWN_GROUPS) -> float | None:
+    """The quota of cores that this process has, as in a container; None where the system sets none.
 
-    >>> quota("/no/such/folder") is None
+    >>> core_quota("/no/such/folder") is None
     True
     """
     found = _limits("cpu", TIME_FILES, root, own)
@@ -79,13 +79,13 @@ def quota(root: str = GROUPS, own: str = OWN_GROUPS) -> float | None:
 
 
 def memory_limit(root: str = GROUPS, own: str = OWN_GROUPS) -> float | None:
-    """How many bytes of memory this process is given; None where the system sets no limit below what there is."""
+    """The limit of this process's memory in bytes; None where the system sets none."""
     found = _limits("memory", MEMORY_FILES, root, own)
     return min((size for [size] in found if size < UNLIMITED), default=None)
 
 
 def _limits(controller: str, files: Sequence[Sequence[str]], root: str, own: str) -> list[list[float]]:
-    """Figures in the files of the groups this process is in, and of those around them."""
+    """Limits of the control groups this process is in, and of the groups around them."""
     try:
         groups = [line.split(":", 2) for line in Path(own).read_text(encoding="utf-8").splitlines()]
     except OSError:
@@ -104,7 +104,7 @@ def _limits(controller: str, files: Sequence[Sequence[str]], root: str, own: str
     return found
 
 
-def usable() -> tuple[int, ...]:
+def usable_threads() -> tuple[int, ...]:
     """List the hardware threads this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
@@ -184,7 +184,7 @@ def allow_tiles() -> bool:
 _TASKS = "/proc/self/task"
 
 
-def tasks() -> set[int]:
+def thread_ids() -> set[int]:
     """The threads of this process by the system's numbers, none where it does not list them."""
     with contextlib.suppress(OSError):
         return {int(name) for name in os.listdir(_TASKS)}
@@ -211,13 +211,13 @@ def raised_priority() -> Iterator[bool]:
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     preferred = usual > NICENESS and _set_niceness(0, NICENESS)
     if preferred:
-        for task in tasks():
+        for task in thread_ids():
             _set_niceness(task, NICENESS)
     try:
         yield preferred
     finally:
         if preferred:
-            for task in (0, *tasks()):
+            for task in (0, *thread_ids()):
                 _set_niceness(task, usual)
 
 
@@ -230,7 +230,7 @@ def _set_niceness(task: int, niceness: int) -> bool:
 
 
 class OtherLoad:
-    """What everybody else used of some hardware threads since this was made; other machines on the same host count too.
+    """How busy others kept some hardware threads since this was made; other machines on the same host count too.
 
     >>> used = OtherLoad((0, 1)).used()
     >>> used is None or used >= 0

@@ -134,7 +134,7 @@ def _between(steps: Sequence[float], at: float) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Of which machine, when and how the figures were taken, and who else used it; ``device`` for an accelerator.
+    """On which machine, when and how the figures were taken, and who else used it; ``device`` for an accelerator.
 
     ``caches`` is how many levels of caches for data the system reports, ``others`` the share of all cores' time that
     other processes used meanwhile, each None where the system does not say; ``ahead`` whether it preferred this one;
@@ -181,7 +181,7 @@ class Measurement(Answer):
         found = self.ceiling(name, threads, dtype)
         return None if found is None else found.value
 
-    def reached(self, name: str, threads: int, dtype: str = "") -> Ceiling | None:
+    def best_ceiling(self, name: str, threads: int, dtype: str = "") -> Ceiling | None:
         """Find the highest ceiling of a name on at most so many threads: more threads can do what fewer can.
 
         A library's threads wait for one another, so on a contended machine several may do less than one.
@@ -222,14 +222,14 @@ class Measurement(Answer):
         return [(size, max(value for at, value in points if 0.75 <= at / size <= 1.34)) for size, _ in loads]
 
     def _found(self, threads: int) -> list[Level]:
-        """Find the levels, no more of them than the system reports caches, whose sizes are not believed."""
+        """Find the levels, as many as the system reports caches at most. The sizes it reports are not used."""
         kept = [c for c in self.curves if c.threads == threads and c.name != PAST_CACHES and not c.cold]
         curves = [curve.values() for curve in sorted(kept, key=lambda curve: curve.name != LOAD)]
         caches = self.conditions.caches
         return find_levels(agreed_curve(curves), None if caches is None else caches + 1)
 
     def _loads(self, threads: int) -> list[tuple[float, float]]:
-        """The curve levels are read off: that of the loads, or of the first kernel where there is none."""
+        """The curve that levels are read from: that of the loads, or of the first kernel."""
         curves = [curve for curve in self.curves if curve.threads == threads and not curve.cold]
         return min(curves, key=lambda curve: curve.name != LOAD).values() if curves else []
 
@@ -250,14 +250,14 @@ class Measurement(Answer):
 
     @property
     def contended(self) -> bool:
-        """Whether others used the machine: they took its cores away, or part of them from beneath the system."""
-        taken = self.ran < UNCONTENDED or self.beside or self.filled
+        """Whether others used the machine: they took cores away, or shared them unseen by this system."""
+        taken = self.ran < UNCONTENDED or self.others_busy or self.mostly_shared
         return taken or self.unsteady or self.unconfirmed > UNCONFIRMED
 
     @property
-    def filled(self) -> bool:
-        """Whether others used the cores, unseen by this system, most of the time: the main memory is theirs too."""
-        return self.clean < FILLED * self.ran
+    def mostly_shared(self) -> bool:
+        """Whether others shared the cores most of the time, unseen by this system: they load the main memory too."""
+        return self.clean < MOSTLY_SHARED * self.ran
 
     @property
     def ran(self) -> float:
@@ -266,18 +266,18 @@ class Measurement(Answer):
 
     @property
     def unconfirmed(self) -> float:
-        """Share of the figures that rest on one round which no other came near, or on cores that others used too."""
+        """Share of the figures that no second round confirms, or that were taken on shared cores."""
         summaries = self.summaries()
         return sum(not summary.confirmed for summary in summaries) / len(summaries) if summaries else 0.0
 
     @property
-    def beside(self) -> bool:
-        """Whether others used more of the cores than what a system does by itself."""
-        return (self.conditions.others or 0.0) > BESIDE
+    def others_busy(self) -> bool:
+        """Whether others used more of the cores than an idle system does."""
+        return (self.conditions.others or 0.0) > OTHERS_BUSY
 
     @property
     def unsteady(self) -> bool:
-        """Whether what stays in registers changed its speed, which only others on the same cores can bring about."""
+        """Whether kernels that stay in registers changed their speed: only others on the same cores cause that."""
         known = [c for c in self.ceilings if c.name.startswith(STEADY)]
         doubted = [c for c in known if c.summary.doubted(CHANGED)]
         return len(doubted) > UNSTEADY * len(known)
@@ -360,7 +360,7 @@ class Measurement(Answer):
             said.append("stopped early: only what was measured until then is here")
         if self.unsteady:
             said.append("contended: kernels that need no memory changed their speed; others share these cores unseen")
-        if self.beside:
+        if self.others_busy:
             used = f"{self.conditions.others or 0.0:.0%} of the cores' time"
             how = "; this process went before them" if self.conditions.ahead else ""
             said.append(f"contended: others used {used}{how}")
@@ -377,7 +377,7 @@ class Measurement(Answer):
             )
         if self.clean < UNCONTENDED * self.ran:
             share = f"{1 - self.clean / self.ran:.0%} of the windows"
-            how = "contended" if self.filled else "shared cores"
+            how = "contended" if self.mostly_shared else "shared cores"
             said.append(f"{how}: others used the cores in {share}, unseen by this system; those do not count")
         if not self.conditions.pinned:
             said.append("this system cannot pin threads to cores: they may have moved")
@@ -386,7 +386,7 @@ class Measurement(Answer):
             ceiling
             for ceiling in self.ceilings
             if ceiling.unit in ("FLOP/s", "element/s")
-            and (fewer := self.reached(ceiling.name, ceiling.threads, ceiling.dtype)) is not None
+            and (fewer := self.best_ceiling(ceiling.name, ceiling.threads, ceiling.dtype)) is not None
             and fewer.threads < ceiling.threads
         ]
         if slower:
@@ -412,30 +412,30 @@ class Measurement(Answer):
 #: The kernel that only loads, and the one that stores past the caches.
 LOAD, PAST_CACHES = "load", "non-temporal triad"
 
-#: How kernels are called whose data is in no cache, whatever its size.
+#: How names of kernels begin whose data is in no cache.
 COLD = "cold"
 
-#: Kernels that nothing but their core can slow down, and the share of them in doubt that makes a machine unsteady.
+#: Names of kernels that depend on their core alone, and the share of them in doubt that makes a machine unsteady.
 STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
 
-#: The largest share of figures no second round confirms, of a machine that was left alone.
+#: Above this share of unconfirmed figures the machine was contended.
 UNCONFIRMED = 0.05
 
 #: Ceilings named in one warning.
 MOST_NAMED = 5
 
-#: With fewer clean windows than this the machine was not the measurement's own.
+#: Below this share of windows in which every thread ran the machine was contended.
 UNCONTENDED = 0.9
 
-#: With a smaller share of cores of its own than this a machine was others'; what they do to memory no window tells.
-FILLED = 0.5
+#: Below this share of windows on cores of its own the machine was mostly shared, its main memory too.
+MOSTLY_SHARED = 0.5
 
-#: Above this share of all cores' time used by others a machine was not quiet.
-BESIDE = 0.05
+#: Above this share of all cores' time used by others the machine was contended.
+OTHERS_BUSY = 0.05
 
 
 def _doubts(ceilings: Sequence[Ceiling]) -> list[str]:
-    """Say what is doubtful about which ceilings: each doubt once, its particulars where it is one ceiling's alone."""
+    """Say which ceilings are doubtful: each kind of doubt once, with its particulars where one ceiling alone has it."""
     doubtful: dict[str, list[tuple[Ceiling, str]]] = {}
     for ceiling in ceilings:
         for doubt in (one for one in ceiling.summary.doubts if kind_of_doubt(one) not in CHANGED):

@@ -142,7 +142,7 @@ def _column_hint(name: str) -> str:
 
 
 def _check_apart(line: str, where: str) -> None:
-    """Raise where the values of a header stand apart by another sign than a comma."""
+    """Raise where the values of a header are separated by another sign than a comma."""
     apart = next((sign for sign in ";\t" if sign in line), None)
     if apart is not None:
         raise InputError(
@@ -151,7 +151,7 @@ def _check_apart(line: str, where: str) -> None:
 
 
 def _check_commas(content: bytes, path: str) -> None:
-    """Raise where a file is none with commas because its values, in quotes, stand apart by another sign."""
+    """Raise where quoted values are separated by another sign than a comma."""
     lines = content.decode("utf-8-sig", errors="replace").splitlines()
     line = next((line for line in lines if line.strip()), "")
     if "," not in line:

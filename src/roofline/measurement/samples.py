@@ -32,16 +32,16 @@ OWN = 0.9
 #: Two clusters of samples this far apart, each with at least this share of them, are two states of the machine.
 MODES_APART, MODE_SHARE = 0.15, 0.2
 
-#: A quarter of the rounds this many times slower than the best met a machine that others used.
+#: Where a quarter of the rounds is this many times slower than the best, others used the machine.
 ROUNDS_APART = 1.1
 
 #: How near the best round another must come to confirm it: a processor's clock alone moves by steps of 3 to 4 %.
 CONFIRMED = 0.05
 
-#: How many rounds near the best, and what share of all, make a figure that more of them would not change.
+#: A figure is settled with this many rounds near the best, and this share of all: more would not change it.
 SETTLED, SETTLED_SHARE = 5, 0.5
 
-#: Clean windows that make a round count, or half of the most a round has where these are few.
+#: Clean windows that a round needs to count, or half of the most that any round has where these are few.
 ENOUGH = 3
 
 #: Kinds of doubts: the figure was never taken on cores of its own, its threads never all ran, no other round confirms
@@ -52,7 +52,7 @@ TWO_STATES, ROUNDS_DIFFER, SHARED_UNIT = "two states", "rounds apart", "shared c
 #: Kinds of doubts that tell of a machine that changed, or is not all there.
 CHANGED = frozenset({SHARED, ALONE, TWO_STATES, ROUNDS_DIFFER, SHARED_UNIT})
 
-#: A value may stand this far above what theory allows before it is doubted: clocks drift between two windows.
+#: A value is doubted above this multiple of what theory allows: clocks drift between two windows.
 ABOVE_THEORY = 1.05
 
 #: A thread that ran less than this share of a typical window idled or was taken away.
@@ -172,8 +172,8 @@ def summarise(
     return SampleSummary(value, low, high, len(best), clean, tuple(doubts), alike[0].clock)
 
 
-class Standing(NamedTuple):
-    """Of the rounds on cores of their own: how many came near the best of all, and how many there are."""
+class RoundAgreement(NamedTuple):
+    """Of the rounds on cores of their own, how many came near the best of all, and how many there are."""
 
     near: int
     own: int
@@ -184,18 +184,18 @@ class Standing(NamedTuple):
         return self.near >= max(SETTLED, SETTLED_SHARE * self.own)
 
 
-def standing(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> Standing:
-    """Count how often the best of some rounds was found again.
+def round_agreement(rounds: Sequence[Sequence[Sample]], *, smaller_is_better: bool = False) -> RoundAgreement:
+    """Count the rounds that agree with the best one.
 
     >>> slow, fast = ([Sample(value, (1.0,))] * 5 for value in (60.0, 100.0))
-    >>> standing([slow, fast, fast])
-    Standing(near=2, own=3)
-    >>> [standing(some).settled for some in ([fast, fast], [slow, slow, fast] * 5, [slow, fast] * 5)]
+    >>> round_agreement([slow, fast, fast])
+    RoundAgreement(near=2, own=3)
+    >>> [round_agreement(some).settled for some in ([fast, fast], [slow, slow, fast] * 5, [slow, fast] * 5)]
     [False, False, True]
     """
     ordered = _ranked(rounds, smaller_is_better)
     own = [one.median for one in ordered if one.own]
-    return Standing(sum(_near(ordered[0].median, one) for one in own), len(own))
+    return RoundAgreement(sum(_near(ordered[0].median, one) for one in own), len(own))
 
 
 def _near(best: float, other: float) -> bool:

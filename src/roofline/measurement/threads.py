@@ -21,15 +21,15 @@ from typing import Any
 from roofline.errors import RooflineError
 from roofline.measurement.kernels import LINE
 from roofline.measurement.machine_code import BARRIER, CHAIN_STEPS, CHAIN_TURNS, FIELDS, HALF, LOWER, Compiler
-from roofline.measurement.processor import tasks
+from roofline.measurement.processor import thread_ids
 from roofline.measurement.samples import Sample
 
-#: Looks that are judged together, and the share of them that may be faster than a core can be: a clock that changed.
+#: Looks that are judged together, and the share of them that may be too fast because the clock changed.
 BATCH, ODD = 2000, 0.003
 
 
 def clock(*looks: int) -> float | None:
-    """Tell the clock in Hz at some looks, None where none could tell.
+    """The clock in Hz during some looks, None where none could tell.
 
     >>> clock(1 << 32 | 2000, 0)
     2688000000.0
@@ -54,7 +54,7 @@ class CoreShare:
         self._told, self._silent = 0, 0
 
     def of(self, *looks: int) -> float:
-        """The least share that some looks tell of; none where one could not tell, all before there were enough.
+        """The least share of its core that some looks show: 0 where one could not tell, 1 before there are enough.
 
         Where a machine's clock is so coarse that most looks tell nothing, those that do not are no sign.
         """
@@ -74,15 +74,15 @@ class CoreShare:
         return min(1.0, self._fastest / max(ratios)) if any(ratios) else 1.0
 
     def learn(self, look: Callable[[], int]) -> None:
-        """Look as often as it takes to know what the core does alone."""
+        """Look often enough to know how fast the core is alone."""
         for _ in range(BATCH):
             self.of(look())
 
 
-#: Arrays of one buffer do not start at the same place within a page, where stores would hold up loads.
+#: Arrays of one buffer start at different places within a page: at the same place stores hold up loads.
 STAGGER = 17 * LINE
 
-#: Seconds after which a bell that rang while Ctrl-C was pressed is not waited for any longer.
+#: Seconds after which waiting checks again, for Ctrl-C may have swallowed the signal.
 LOST = 0.05
 
 #: What a window reads: CPU time and clock at its start, clock and CPU time at its end, in nanoseconds; what share of
@@ -190,7 +190,7 @@ class ThreadTeam:
             thread.join(timeout=5)
 
     def learn(self, look: Callable[[], int]) -> None:
-        """Have every thread find out what its core does alone."""
+        """Have every thread find out how fast its core is alone."""
         self.each([partial(core.learn, look) for core in self._core_shares])
 
     def look(self, look: Callable[[], int], threads: int) -> list[int]:
@@ -198,7 +198,7 @@ class ThreadTeam:
         return self.each([look] * min(threads, len(self.cores)))
 
     def least_share(self, *looks: Sequence[int]) -> float:
-        """The least share of a core that some looks at the first of them tell of."""
+        """The least share of its core that any of the first threads had, from some looks at each."""
         return min(core.of(*found) for core, found in zip(self._core_shares, zip(*looks, strict=True), strict=False))
 
     def each(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -281,10 +281,10 @@ def samples_of(readings: Sequence[Sequence[Reading]], amount: float) -> list[Sam
     return found
 
 
-#: With more threads than this only the calling one's core is looked at: having all look would take as long as a window.
+#: With more threads only the calling one's core is looked at: looking at all would take as long as a window.
 MOST_WATCHED = 8
 
-#: Seconds in which the threads that looked lie down again; else they would do so while the next call runs.
+#: Seconds in which the threads that looked go to sleep again, so that they do not do so during the next call.
 YIELD = 1e-5
 
 
@@ -320,7 +320,7 @@ class CoreWatch:
         return found
 
     def share(self, before: tuple[int, ...], after: tuple[int, ...]) -> float:
-        """The least share of a core that looks before and after a call tell of."""
+        """The least share of a core, from looks before and after a call."""
         if self._compiler is None:
             return 1.0
         (own, *others), (own_after, *others_after) = before, after
@@ -334,10 +334,10 @@ class CoreWatch:
 
 @cache
 def core_watch() -> CoreWatch:
-    """The watch of this process, which gets to know its cores.
+    """The watch of this process, calibrated on its cores.
 
-    It is to be made before any thread is held on one core, and before a library's own threads are told from others:
-    the cores are those the caller may use at the first call.
+    Call it before any thread is pinned to one core, and before a library's own threads are told from others: its cores
+    are those the caller may use at the first call.
     """
     return CoreWatch()
 
@@ -356,21 +356,21 @@ class LibraryThreads:
 
     def __init__(self, cores: Sequence[int]) -> None:
         self.cores = tuple(cores)
-        self._known = tasks()
+        self._known = thread_ids()
         self._anywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
     def hold(self) -> None:
-        """Place the calling thread and the workers begun until now."""
+        """Pin the calling thread and the library's threads begun until now."""
         if self._anywhere:
             _pin(0, {self.cores[0]})
             others = self.cores[1:] or self.cores
-            for number, task in enumerate(sorted(tasks() - self._known)):
+            for number, task in enumerate(sorted(thread_ids() - self._known)):
                 _pin(task, {others[number % len(others)]})
 
     def free(self) -> None:
-        """Let the calling thread and the workers run on every core again."""
+        """Let the calling thread and the library's threads run on every core again."""
         if self._anywhere:
-            for task in (0, *(tasks() - self._known)):
+            for task in (0, *(thread_ids() - self._known)):
                 _pin(task, self._anywhere)
 
 

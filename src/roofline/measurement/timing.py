@@ -35,7 +35,7 @@ ROUNDS, WINDOWS, SECONDS = 3, 15, 4.0
 #: A call this long is not repeated to count the pages it touches.
 LONG = 0.05
 
-#: Seconds of calls before the first window: units that were asleep wake up in them.
+#: Seconds of calls before the first window, in which sleeping units wake up.
 WARM_UP = 0.05
 
 #: Bytes written between two runs with cold caches, where no measurement says how much the caches hold.
@@ -111,7 +111,7 @@ def time_step(
     except (MemoryError, RuntimeError, TypeError) as error:
         reason = str(error).strip().partition("\n")[0] or "no memory is left"
         raise InputError(f"{library.name} cannot run {step.text or step.function} here: {reason}") from None
-    touched = new_bytes(call, 3 if summary.value < LONG else 1)
+    touched = new_page_bytes(call, 3 if summary.value < LONG else 1)
     setting = RunSetting(
         threads=threads,
         warm=flush is None,
@@ -197,14 +197,14 @@ def time_call(
 
 
 def _warm_up(call: Callable[[], Any]) -> None:
-    """Call until clocks, caches and a library's own bookkeeping have settled."""
+    """Call until clocks, caches and the library's internal state have settled."""
     end = perf_counter() + WARM_UP
     call()
     while perf_counter() < end:
         call()
 
 
-def new_bytes(call: Callable[[], Any], times: int = 3) -> float:
+def new_page_bytes(call: Callable[[], Any], times: int = 3) -> float:
     """Count the bytes of new pages one call touches: the system's page faults during some calls, the least of them."""
     from resource import RUSAGE_SELF, getpagesize, getrusage
 
@@ -237,7 +237,7 @@ def _cold(call: Callable[[], Any], flush: Callable[[], Any]) -> Sample:
 
 
 def _flusher(library: Library, measured: Measurement) -> Callable[[], Any]:
-    """Make a call that leaves nothing of an operand in the caches: it writes four times what they hold."""
+    """Make a call that empties the caches of operands: it writes four times what they hold."""
     threads = max(measured.thread_counts(), default=1)
     held = [level.capacity for level in measured.levels(threads) if level.capacity]
     space = library.make([flush_bytes(held) // 4], "fp32")
@@ -245,7 +245,7 @@ def _flusher(library: Library, measured: Measurement) -> Callable[[], Any]:
 
 
 def flush_bytes(held: Sequence[float]) -> int:
-    """Say how many bytes to write so that nothing stays in caches that hold so many each.
+    """The bytes to write so that nothing stays in caches of these sizes.
 
     >>> flush_bytes([32e3, 136e6]), flush_bytes([]) == FLUSH
     (544000000, True)
@@ -254,7 +254,7 @@ def flush_bytes(held: Sequence[float]) -> int:
 
 
 def _own_sizes(line: str, lines: Sequence[str], sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out sizes that stand in another line only, and in no formula of those that stay."""
+    """The sizes of one line: without those of other lines only, unless a formula of a kept size names them."""
     own = program(line).labels
     elsewhere = {label for other in lines for label in program(other).labels} - set(own)
     used = names_in({name: value for name, value in sizes.items() if name not in elsewhere})
