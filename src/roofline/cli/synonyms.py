@@ -36,50 +36,32 @@ _JSON = ("that is --json", "--json")
 _SLO = ("the longest time a token may take is --tpot", "--tpot")
 _VARY = ("the unknown is --for", "--for")
 
-#: For each word the answers to try in turn: what is meant, and the option that a command must have for it.
-_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
-    **dict.fromkeys(
-        ("chip", "gpu", "device", "hardware", "hw", "machine", "target", "accelerator", "tpu"), (_TARGET, _HERE)
-    ),
-    "on": (_HERE,),
-    **dict.fromkeys(
-        ("gpus", "num-gpus", "n-gpus", "ngpus", "num-chips", "devices", "num-devices", "nodes", "world-size"), (_MANY,)
-    ),
-    **dict.fromkeys(("dtype", "precision", "quantization", "quant", "quantize"), (_FORMATS, _TRAINED, _TYPED)),
-    **dict.fromkeys(("kv-dtype", "kv-cache-dtype", "weight-dtype", "weights-dtype"), (_FORMATS, _TRAINED)),
-    **dict.fromkeys(("tp", "tensor-parallel", "tensor-parallel-size", "tp-size"), (_TENSOR,)),
-    **dict.fromkeys(("pp", "pipeline-parallel", "pipeline-parallel-size", "pp-size", "stages"), (_STAGES,)),
-    **dict.fromkeys(("dp", "data-parallel", "data-parallel-size", "dp-size", "replicas"), (_COPIES,)),
-    **dict.fromkeys(("ep", "expert-parallel", "expert-parallel-size", "enable-expert-parallel"), (_EXPERTS,)),
-    **dict.fromkeys(("cp", "context-parallel-size", "ring"), (_RINGS,)),
-    **dict.fromkeys(("zero3", "shard"), (_SHARDED,)),
-    **dict.fromkeys(
-        ("input", "input-len", "input-length", "isl", "prefill", "prompt-len", "prompt-length", "prompt-tokens"),
-        (_PROMPT,),
-    ),
-    **dict.fromkeys(
-        (
-            "seq-len",
-            "seq",
-            "seqlen",
-            "sequence-length",
-            "seq-length",
-            "ctx",
-            "context-length",
-            "max-model-len",
-            "decode",
-        ),
+#: For each answer, or several to try in turn, the words that mean it.
+_ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
+    ((_TARGET, _HERE), "chip gpu device hardware hw machine target accelerator tpu"),
+    ((_HERE,), "on"),
+    ((_MANY,), "gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size"),
+    ((_FORMATS, _TRAINED, _TYPED), "dtype precision quantization quant quantize"),
+    ((_FORMATS, _TRAINED), "kv-dtype kv-cache-dtype weight-dtype weights-dtype"),
+    ((_TENSOR,), "tp tensor-parallel tensor-parallel-size tp-size"),
+    ((_STAGES,), "pp pipeline-parallel pipeline-parallel-size pp-size stages"),
+    ((_COPIES,), "dp data-parallel data-parallel-size dp-size replicas"),
+    ((_EXPERTS,), "ep expert-parallel expert-parallel-size enable-expert-parallel"),
+    ((_RINGS,), "cp context-parallel-size ring"),
+    ((_SHARDED,), "zero3 shard"),
+    ((_PROMPT,), "input input-len input-length isl prefill prompt-len prompt-length prompt-tokens"),
+    (
         (_PROMPT, _LENGTH, _SIZES),
+        "seq-len seq seqlen sequence-length seq-length ctx context-length max-model-len decode",
     ),
-    **dict.fromkeys(("output-len", "output-length", "osl", "output-tokens", "generate", "max-tokens"), (_OUTPUT,)),
-    **dict.fromkeys(
-        ("batch-size", "bs", "b", "users", "concurrency", "global-batch-size", "batch"), (_BATCH, _TOKENS, _SIZES)
-    ),
-    **dict.fromkeys(("m", "n", "k", "d", "f", "size", "sizes", "shape"), (_SIZES,)),
-    **dict.fromkeys(("format", "output-json", "as-json"), (_JSON,)),
-    **dict.fromkeys(("solve-for", "unknown"), (_VARY,)),
-    **dict.fromkeys(("slo", "sla", "itl", "tbt", "latency", "max-latency", "time-per-token"), (_SLO,)),
-}
+    ((_OUTPUT,), "output-len output-length osl output-tokens generate max-tokens"),
+    ((_BATCH, _TOKENS, _SIZES), "batch-size bs b users concurrency global-batch-size batch"),
+    ((_SIZES,), "m n k d f size sizes shape"),
+    ((_JSON,), "format output-json as-json"),
+    ((_VARY,), "solve-for unknown"),
+    ((_SLO,), "slo sla itl tbt latency max-latency time-per-token"),
+)
+_WORDS = {word: answers for answers, words in _ANSWERS for word in words.split()}
 
 
 def meant(option: str, known: Sequence[str]) -> str:

@@ -105,11 +105,7 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     found = find_level(machine, head)
     if found is None and head not in LEVEL_NAMES:
         return None
-    part = part or "bandwidth"
-    if part not in _LEVEL_PARTS:
-        raise HardwareError(
-            f"{head} has no figure {part!r}", hint=suggest(part, list(_LEVEL_PARTS), what=f"figures of {head}")
-        )
+    part = _known_part(head, part or "bandwidth", _LEVEL_PARTS)
     level = found or Memory(head, link=head in LINK_LEVELS)
     figure = _given(key, value, _LEVEL_PARTS[part])
     changed = level._replace(**{part: figure})  # type: ignore[arg-type]
@@ -122,16 +118,18 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     return _noted(replace(machine, memories=memories), f"{level.name}.{part}", getattr(level, part), figure)
 
 
+def _known_part(head: str, part: str, parts: Mapping[str, str]) -> str:
+    if part not in parts:
+        raise HardwareError(f"{head} has no figure {part!r}", hint=suggest(part, parts, what=f"figures of {head}"))
+    return part
+
+
 def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
     found = find_link(machine, head)
     creatable = _NETWORKS if any(link.topology != "network" for link in machine.links) else _NETWORKS + _SCALE_UP
     if found is None and head not in creatable:
         return None
-    part = part or "bandwidth"
-    if part not in _LINK_PARTS:
-        raise HardwareError(
-            f"{head} has no figure {part!r}", hint=suggest(part, list(_LINK_PARTS), what=f"figures of {head}")
-        )
+    part = _known_part(head, part or "bandwidth", _LINK_PARTS)
     link = found or Link(head, topology="network" if head in _NETWORKS else "")
     wants_other = isinstance(value, str) and value.strip().lower() == _OTHER
     figure = _other_figure(machine, f"{link.name}.{part}") if wants_other else _given(key, value, _LINK_PARTS[part])

@@ -86,18 +86,8 @@ _CHIP_KEYS = (
 )  # fmt: skip
 
 _UNIT_KEYS = (
-    "kind",
-    "clock",
-    "tile",
-    "peak",
-    "achievable",
-    "per_clock",
-    "per_core",
-    "irregular",
-    "source",
-    "basis",
-    "note",
-)
+    "kind", "clock", "tile", "peak", "achievable", "per_clock", "per_core", "irregular", "source", "basis", "note",
+)  # fmt: skip
 
 _MEMORY_KEYS = (
     "level", "bandwidth", "capacity", "per_core", "achievable", "link", "label", "curve", "source", "basis", "note",
