@@ -11,7 +11,7 @@ import pytest
 
 from roofline import Bound, bound, chip
 from roofline.errors import HardwareError
-from roofline.hardware.cores import per_cycle, registers, units, warps
+from roofline.hardware.cores import count_units, flops_per_cycle, register_bytes, resident_warps
 from roofline.hardware.rate import main_level, ridge
 from tests.cases.test_one_chip_cases import check
 
@@ -54,7 +54,7 @@ def two_matmuls() -> dict[str, Any]:
 
 def capacities() -> dict[str, Any]:
     """The book takes 256 KiB of shared memory for an SM, its L1 included, as much as it has registers."""
-    total = registers(chip("h100"))
+    total = register_bytes(chip("h100"))
     assert total is not None
     return {"each": total / 1.024e6, "both": 2 * total / 1.024e6}
 
@@ -65,14 +65,17 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     "gpus.spec.h200": lambda: row("h200", 141e9, **H200),
     "gpus.spec.b200": lambda: row("b200", 192e9, hbm=8e12, bf16=2.3e15, fp8=4.5e15, int8=4.5e15),
     "gpus.tc_cycle": lambda: {
-        "h100": per_cycle(chip("h100", **{"tensor.clock": 1.76e9, "bf16": 9.9e14}), "tensor", "bf16"),
-        "b200": per_cycle(chip("b200", **{"tensor.clock": 1.86e9, "bf16": 2.25e15}), "tensor", "bf16"),
+        "h100": flops_per_cycle(chip("h100", **{"tensor.clock": 1.76e9, "bf16": 9.9e14}), "tensor", "bf16"),
+        "b200": flops_per_cycle(chip("b200", **{"tensor.clock": 1.86e9, "bf16": 2.25e15}), "tensor", "bf16"),
     },
-    "gpus.registers": lambda: {"bytes": chip("h100").registers.value / 1024, "warps": warps(chip("h100"), 256)},
+    "gpus.registers": lambda: {
+        "bytes": chip("h100").registers.value / 1024,
+        "warps": resident_warps(chip("h100"), 256),
+    },
     "gpus.q1.1": lambda: {
-        "h100": units(chip("h100"), "cuda"),
-        "b200": units(chip("b200"), "cuda"),
-        "v5p": units(chip("v5p"), "vpu"),
+        "h100": count_units(chip("h100"), "cuda"),
+        "b200": count_units(chip("b200"), "cuda"),
+        "v5p": count_units(chip("v5p"), "vpu"),
     },
     "gpus.q1.4": two_matmuls,
     "gpus.q1.5": capacities,
@@ -95,9 +98,9 @@ def test_every_case_is_answered() -> None:
 
 
 def test_what_is_not_known_is_no_number() -> None:
-    assert units(chip("mi300x"), "vector") is None
-    assert registers(chip("v5p")) is None
-    assert warps(chip("v5p"), 256) is None
-    assert per_cycle(chip("h100"), "tensor", "fp4") is None
+    assert count_units(chip("mi300x"), "vector") is None
+    assert register_bytes(chip("v5p")) is None
+    assert resident_warps(chip("v5p"), 256) is None
+    assert flops_per_cycle(chip("h100"), "tensor", "fp4") is None
     with pytest.raises(HardwareError, match="NVIDIA H100 SXM5 80GB has no unit 'mxu'; its units are: tensor, cuda"):
-        units(chip("h100"), "mxu")
+        count_units(chip("h100"), "mxu")

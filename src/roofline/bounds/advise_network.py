@@ -27,7 +27,7 @@ from roofline.hardware import override
 from roofline.hardware.axes import Mesh
 from roofline.hardware.rate import find_link
 from roofline.notation import program
-from roofline.notation.scope import is_number
+from roofline.notation.scope import is_unnamed
 
 # Narrower formats of what is sent, by its width in bits.
 _NARROWER = {64: ("fp32", "bf16"), 32: ("bf16", "fp8"), 16: ("fp8",)}
@@ -43,7 +43,7 @@ def layouts(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
         shapes = [shape for step in parsed.steps for shape in (*step.inputs, step.output)]
         now = {one.label for shape in shapes for one in shape.axes if axis in one.shard}
         for label in dict.fromkeys(label for shape in shapes for label in shape.labels):
-            if label not in now and not is_number(label):
+            if label not in now and not is_unnamed(label):
                 made = partial(reshard, asked, axis, label)
                 yield from _attempt(f"{label} over {axis}", "another dimension is sharded", made)
 

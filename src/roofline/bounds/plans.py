@@ -30,7 +30,7 @@ from roofline.hardware.axes import Mesh
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.notation import program
-from roofline.notation.scope import is_number
+from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program, Step, TensorDim
 from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.ops.collectives.choice import Chooser
@@ -358,7 +358,7 @@ class _Search:
 
     def show(self, label: str) -> str:
         """A label as a reader would write it."""
-        return str(self.sizes.get(label, "?")) if is_number(label) else label
+        return str(self.sizes.get(label, "?")) if is_unnamed(label) else label
 
     @property
     def place(self) -> MeshPlacement:

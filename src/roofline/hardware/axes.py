@@ -48,9 +48,9 @@ class AxisSegment:
 
     @property
     def directions(self) -> Size:
-        """Ways round a ring: two with wrap-around, one on a line, and one for two chips, whose ways are one link.
+        """Directions that data can take: two round a ring, one on a line. Two chips have one link, so one direction.
 
-        A symbolic ring has two: it is taken to have more than two chips.
+        A ring of symbolic size has two: it is taken to have more than two chips.
         """
         if is_symbol(self.size):
             return 2 if self.wrap else 1
@@ -99,7 +99,7 @@ class Mesh:
 
     @property
     def single(self) -> frozenset[str]:
-        """Names of the axes of one chip, over which nothing is sent; an array of sizes is never one."""
+        """Names of the axes of size 1, over which nothing is sent. An axis with an array of sizes is not among them."""
         return frozenset(axis.name for axis in self.axes if not is_array(axis.size) and is_one(axis.size))
 
     def __iter__(self) -> Iterator[MeshAxis]:

@@ -302,7 +302,7 @@ _HERE = ("cpu", "local", "localhost", "here", "host")
 
 
 def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareError:
-    """Make the error for a name no chip has, with the nearest one, or how several chips are written."""
+    """Make the error for an unknown name. Its hint is the nearest name, or how several chips are written."""
     if os.path.isdir(os.path.expanduser(name)):
         return HardwareError(f"{name!r} is a folder", hint="lay its files over the catalog with --chips (files=)")
     if name.lower().endswith((".json", ".yaml", ".yml", ".txt", ".csv", ".py")):
@@ -367,7 +367,7 @@ def _from_layers(key: str, layers: Sequence[CatalogLayer], chain: tuple[str, ...
 
 
 def _base(key: str, layers: Sequence[CatalogLayer]) -> Machine | None:
-    """The chip that a chip of the user's builds on or stands in for, if any."""
+    """The chip that a user's chip inherits from or replaces, if any."""
     parent = next((layer.chips[key].get("inherits") for layer in reversed(layers) if key in layer.chips), None)
     if parent is not None and normalise(parent) != normalise(key):
         known = read_index().aliases.get(normalise(parent), parent)

@@ -2,9 +2,11 @@
 
 >>> from roofline.hardware import chip
 >>> h100 = chip("h100")
->>> units(h100, "cuda"), round(per_cycle(h100, "tensor", "bf16")), registers(h100), warps(h100, 256)
-(16896, 1024, 34603008, 8)
->>> units(chip("mi300x"), "vector") is None
+>>> count_units(h100, "cuda"), round(flops_per_cycle(h100, "tensor", "bf16"))
+(16896, 1024)
+>>> register_bytes(h100), resident_warps(h100, 256)
+(34603008, 8)
+>>> count_units(chip("mi300x"), "vector") is None
 True
 """
 
@@ -21,25 +23,25 @@ from roofline.hardware.rate import unit_words
 WARP, REGISTER = 32, 4
 
 
-def units(machine: Machine, unit: str) -> int | None:
+def count_units(machine: Machine, unit: str) -> int | None:
     """Count the units of a kind on the chip, all cores together; None where the catalog does not say."""
     found = _unit(machine, unit)
     return None if machine.cores is None or found.per_core is None else machine.cores * found.per_core
 
 
-def per_cycle(machine: Machine, unit: str, dtype: str) -> float | None:
+def flops_per_cycle(machine: Machine, unit: str, dtype: str) -> float | None:
     """Return the FLOPs that one unit does in a cycle: peak / (units · clock); None where one of them is not known."""
-    found, count = _unit(machine, unit), units(machine, unit)
+    found, count = _unit(machine, unit), count_units(machine, unit)
     peak = found.peaks.get(dtype)
     return None if count is None or peak is None or found.clock is None else peak.value / (count * found.clock.value)
 
 
-def registers(machine: Machine) -> float | None:
+def register_bytes(machine: Machine) -> float | None:
     """Return the bytes of all register files; None where they are not known."""
     return None if machine.registers is None or machine.cores is None else int(machine.registers.value) * machine.cores
 
 
-def warps(machine: Machine, registers_per_thread: int) -> int | None:
+def resident_warps(machine: Machine, registers_per_thread: int) -> int | None:
     """Count the warps of 32 threads whose registers one core holds; None where its registers are not known."""
     if machine.registers is None:
         return None
@@ -56,10 +58,10 @@ def peak_at(cores: int, per_clock: Figure, clock: Figure) -> Figure:
     return Figure(cores * per_clock.value * clock.value, per_clock.source, "derived", note)
 
 
-def scaled(peak: Figure, old: Figure, new: Figure) -> Figure:
+def peak_at_other_clock(peak: Figure, old: Figure, new: Figure) -> Figure:
     """Make the peak at another clock.
 
-    >>> scaled(Figure(989e12), Figure(1.83e9), Figure(0.915e9)).value
+    >>> peak_at_other_clock(Figure(989e12), Figure(1.83e9), Figure(0.915e9)).value
     494500000000000.0
     """
     note = f"at {new.value / 1e9:g} in place of {old.value / 1e9:g} GHz"
@@ -71,10 +73,10 @@ def capacity_of(cores: int, each: Figure) -> Figure:
     return Figure(cores * each.value, each.source, "derived", f"{cores} cores x {each.value:g} B")
 
 
-def with_products(machine: Machine, parent: Machine | None = None) -> Machine:
+def with_derived_figures(machine: Machine, parent: Machine | None = None) -> Machine:
     """Fill in what follows from the number of cores: peaks from the clock, capacities from that of one core.
 
-    A figure that is said stays. One that comes from ``parent`` follows where the clock or the cores are not its own.
+    A figure that is given stays. One that comes from ``parent`` follows where the clock or the cores are not its own.
     """
     if machine.cores is None:
         return machine

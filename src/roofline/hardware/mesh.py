@@ -96,7 +96,7 @@ def _same_chips(machine: Machine, sizes: Mapping[str, Size]) -> None:
 
 
 class Slice(NamedTuple):
-    """A target, how many chips it has, and over how many nodes (or slices) they are spread."""
+    """A target, its number of chips, and the number of nodes (or slices) that they stand in."""
 
     target: str
     chips: int
@@ -104,10 +104,10 @@ class Slice(NamedTuple):
 
 
 def smallest_slice(machine: Machine, chips: int) -> Slice | None:
-    """The fewest chips, at least ``chips``, that a slice or whole nodes have; None where links join no so many.
+    """Find the smallest slice, or number of whole nodes, with at least ``chips`` chips; None where links join fewer.
 
-    Of slices of equally many chips the one nearest to a square or cube is taken; a slice has whole hosts, but for those
-    that are part of one. Chips of one node may be any number.
+    Among slices of one size the nearest to a square or cube is taken. A slice has whole hosts or is part of one host. A
+    part of a node may have any number of chips.
     """
     links = links_inside_out(machine)
     if not links:
@@ -130,7 +130,7 @@ def smallest_slice(machine: Machine, chips: int) -> Slice | None:
 
 
 def with_chips(machine: Machine, chips: int) -> Machine | None:
-    """The machine as ``chips`` of its kind: the slice nearest to a square, or chips on switches; None where none is so.
+    """Make a machine of ``chips`` chips: the slice nearest to a square, or chips on switches; None where there is none.
 
     >>> from roofline.hardware import chip
     >>> with_chips(chip("v5e"), 64).shape, with_chips(chip("h200"), 3).shape, with_chips(chip("v5e"), 3)

@@ -153,7 +153,7 @@ _NESTED = ("fat-tree",)
 def switch_axes(
     machine: Machine, links: Sequence[Link], sizes: Mapping[str, Size], wrap: bool | None
 ) -> tuple[tuple[MeshAxis, ...], tuple[str, ...]]:
-    """Lay mesh axes over tiers of switches, the last one innermost; ``wrap`` says nothing here."""
+    """Lay mesh axes over tiers of switches, the last axis innermost. ``wrap`` has no effect on switches."""
     _large_enough(machine, links, sizes)
     made: dict[str, MeshAxis] = {}
     notes: list[str] = []
@@ -179,7 +179,7 @@ def switch_axes(
 
 
 def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tuple[AxisSegment, ...]:
-    """Split one axis over the tiers; chips that do not fill whole units are spread evenly over as many as it takes."""
+    """Split one axis over the tiers. Chips that do not fill whole units are spread evenly over the units they need."""
     segments = []
     left, below = size, 1
     for tier, link in enumerate(links):

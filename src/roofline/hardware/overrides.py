@@ -30,7 +30,7 @@ from typing import Any
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen
-from roofline.hardware.cores import capacity_of, peak_at, scaled
+from roofline.hardware.cores import capacity_of, peak_at, peak_at_other_clock
 from roofline.hardware.machine import (
     LEVEL_NAMES,
     LINK_LEVELS,
@@ -218,7 +218,7 @@ def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
         elif name in counted and machine.cores is not None:
             peaks[name] = peak_at(machine.cores, counted[name], clock)
         elif peak is not None and unit.clock is not None:
-            peaks[name] = scaled(peak, unit.clock, clock)
+            peaks[name] = peak_at_other_clock(peak, unit.clock, clock)
         else:
             message = f"the peak {unit.name}.{name} of {machine.name} goes with no known clock"
             raise HardwareError(message, hint=f"give the peak: {unit.name}.{name}='… TFLOP/s'")

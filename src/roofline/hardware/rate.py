@@ -136,7 +136,7 @@ def _rate(
 
 
 def figure_value(machine: Machine, found: Rate) -> float:
-    """The figure behind a rate, before the share of it that is reached: what an override of it takes.
+    """The figure of a rate before its achievable fraction, which is what an override sets.
 
     >>> from roofline.hardware import chip
     >>> h100 = chip("h100", achievable=True)
@@ -264,7 +264,7 @@ def _main_or_chosen(machine: Machine) -> Memory | None:
 
 
 def data_level(machine: Machine) -> Memory:
-    """Return the level data comes from: the chosen one, else the main memory, which also holds what warm data leaves.
+    """Return the level that data comes from: the chosen one, else the main memory, which also has to hold warm data.
 
     >>> from roofline.hardware import chip
     >>> data_level(chip("v5e", over="vmem")).name, data_level(chip("h100", over="warm")).name

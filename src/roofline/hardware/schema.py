@@ -35,7 +35,7 @@ from typing import Any, TypeVar
 from roofline import dtypes
 from roofline.errors import suggest
 from roofline.frozen import Frozen
-from roofline.hardware.cores import with_products
+from roofline.hardware.cores import with_derived_figures
 from roofline.hardware.machine import (
     LINK_LEVELS,
     SLICE_RULES,
@@ -156,7 +156,7 @@ def build_chip(
     )
     if parent is not None:
         machine = merge(parent, machine)
-    machine = with_products(machine, parent)
+    machine = with_derived_figures(machine, parent)
     timed = any(u.peaks or u.per_clock for u in machine.units) or any(m.bandwidth for m in machine.memories)
     if not timed:
         hint = f"add a peak to [chip.{key}.unit.NAME] or a bandwidth to [[chip.{key}.memory]]"

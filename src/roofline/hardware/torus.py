@@ -106,7 +106,7 @@ def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[SliceAxis]])
 
 
 def _is_whole(axis: SliceAxis) -> bool:
-    """Whether this is all of an axis of the slice; sizes that are no numbers are never cut."""
+    """Whether this is a whole axis of the slice. An axis of symbolic or array size is never cut."""
     return not isinstance(axis.size, int) or axis.size == axis.whole
 
 
@@ -207,7 +207,7 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
 
 
 def _even_slice(chips: int, longest: Sequence[int], allowed: Callable[[int], bool]) -> tuple[int, ...]:
-    """The slice of so many chips whose axes are most alike, the largest last; none where no axes multiply to it.
+    """The slice of this many chips whose axes differ least, the largest last; empty where there is no such slice.
 
     >>> v5p, whole = (28, 20, 16), lambda n: n % 4 == 0
     >>> _even_slice(4096, v5p, whole), _even_slice(8192, v5p, whole), _even_slice(128, (16, 16), whole)

@@ -41,9 +41,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline.frozen import Frozen
-from roofline.notation.functions import FUNCTIONS, no_flag, usual_over
+from roofline.notation.functions import FUNCTIONS, misspelt_flag, usual_over
 from roofline.notation.result import broadcast, finish, match
-from roofline.notation.scope import Scope, Wanted, is_number, rename
+from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
 from roofline.notation.structure import CallNode, Dim, Shape, TensorDim, TensorNode
 
 Rule = Callable[[Scope, CallNode, Sequence[Shape], Wanted], Shape]
@@ -66,7 +66,7 @@ def check_words(scope: Scope, call: CallNode) -> None:
         if not isinstance(argument, TensorNode) or argument.dims is not None or argument.name is None:
             continue
         if argument.name not in scope.names and argument.name not in scope.declared:
-            error = no_flag(FUNCTIONS[call.function], argument.name)
+            error = misspelt_flag(FUNCTIONS[call.function], argument.name)
             if error:
                 raise scope.fail(error[0], argument.span, error[1])
 
@@ -107,7 +107,7 @@ def along(scope: Scope, call: CallNode, shape: Shape) -> tuple[str, ...]:
         raise scope.fail(f"{call.function}_{call.over[0]} works along a dimension; this is a scalar", call.span)
     if call.over == ("last",) and "last" not in labels:
         return labels[-1:]
-    if all(is_number(label) for label in labels):
+    if all(is_unnamed(label) for label in labels):
         said = f"{call.function}_{','.join(call.over)} of {shape.written} is along its last dimension"
         scope.assume(said)
         return labels[-1:]
@@ -166,7 +166,7 @@ def _like_first(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: W
 
 
 def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
-    """Sums and the like: the named dimensions go; without any, those the written result lacks, or all."""
+    """Reductions: over the named dimensions. Else over those that the written result lacks, or over all."""
     x = shapes[0]
     over = along(scope, call, x)
     if not over and wanted.output and wanted.output.dims and all(dim.name for dim in wanted.output.dims):
@@ -249,7 +249,7 @@ def _permuted(scope: Scope, x: Shape, wanted: Wanted) -> tuple[TensorDim, ...] |
     found: list[TensorDim] = []
     for dim in (wanted.output.dims if wanted.output else None) or ():
         for axis in free:
-            if dim.name == axis.label or (is_number(axis.label) and scope.sizes.get(axis.label) == dim.size):
+            if dim.name == axis.label or (is_unnamed(axis.label) and scope.sizes.get(axis.label) == dim.size):
                 found.append(axis)
                 free.remove(axis)
                 break

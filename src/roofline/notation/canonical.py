@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.notation.functions import FUNCTIONS, usual_over
-from roofline.notation.scope import is_number, show_axes
+from roofline.notation.scope import is_unnamed, show_axes
 from roofline.notation.structure import Program, Shape, Step
 
 _OPERATORS = {"contract": "*", "multiply": "*", "add": "+", "subtract": "-", "divide": "/"}
@@ -109,7 +109,7 @@ class _Writer:
     def statement(self, step: Step) -> str:
         """Write one step and its result."""
         output = step.output
-        unknown = any(is_number(label) and label not in self.sizes for label in output.labels)
+        unknown = any(is_unnamed(label) and label not in self.sizes for label in output.labels)
         return f"{self.value(step)} -> {output.dtype if unknown or self.open(step) else self.tensor(output)}"
 
     def open(self, step: Step) -> bool:
@@ -149,15 +149,15 @@ class _Writer:
             return shape.written
 
         def show(label: str) -> str:
-            return str(self.sizes.get(label, "?")) if is_number(label) or label in self.put_in else label
+            return str(self.sizes.get(label, "?")) if is_unnamed(label) or label in self.put_in else label
 
         return shape.dtype + show_axes(shape.axes, show, shape.unreduced)
 
 
 def _over(step: Step, *, always: bool) -> str:
-    """Name what is contracted where numbers beside it could be taken for it, or where no result is written."""
+    """Name the contracted labels, where a number could be taken for one of them or where no result is written."""
     labels = step.contracted
-    if not labels or any(is_number(label) for label in labels):
+    if not labels or any(is_unnamed(label) for label in labels):
         return ""
     if not always and not any(_NUMBER.search(shape.written) for shape in (*step.inputs, step.output)):
         return ""
@@ -165,19 +165,19 @@ def _over(step: Step, *, always: bool) -> str:
 
 
 def _is_usual(step: Step) -> bool:
-    """Whether a function works along what it does by itself, and along no name that the reader wrote."""
+    """Whether a function works along its default dimensions, and none of them was written."""
     if step.kind == "collective" or not step.over or step.over != usual_over(step.function, step.inputs[0].labels):
         return False
-    return not step.spelt or any(is_number(label) for label in step.over)
+    return not step.spelt or any(is_unnamed(label) for label in step.over)
 
 
 def _suffix(step: Step) -> str:
     if step.kind == "collective":
         target = str(step.options.get("dim", "#"))
-        words = [*step.over, *([] if is_number(target) else [target])]
+        words = [*step.over, *([] if is_unnamed(target) else [target])]
     elif not FUNCTIONS[step.function].suffix or not step.over:
         return ""
-    elif any(is_number(label) for label in step.over):
+    elif any(is_unnamed(label) for label in step.over):
         words = ["last"] if step.over == step.inputs[0].labels[-1:] else []
     else:
         words = list(step.over)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from roofline.errors import NotationError
 from roofline.notation.result import broadcast, match
-from roofline.notation.scope import Scope, Wanted, is_number, rename
+from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
 from roofline.notation.structure import BinaryNode, Shape, TensorDim, TensorNode
 
 
@@ -92,11 +92,11 @@ def _partial_sums(left: Shape, right: Shape, contracted: Sequence[str]) -> tuple
 
 def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> _Paired:
     labels = (*left.labels, *right.labels)
-    if not any(is_number(label) for label in labels) or not (left.axes and right.axes):
+    if not any(is_unnamed(label) for label in labels) or not (left.axes and right.axes):
         return _Paired(left, right)
-    numeric = all(is_number(label) for label in labels)
+    numeric = all(is_unnamed(label) for label in labels)
     written = {dim.name for dim in (wanted.output.dims if wanted.output else None) or () if dim.name}
-    shared = {label for label in left.labels if label in right.labels and not is_number(label)}
+    shared = {label for label in left.labels if label in right.labels and not is_unnamed(label)}
     inner_at = (len(left.axes) - 1, max(0, len(right.axes) - 2))
     renamed: dict[str, str] = {}
     inner = None
@@ -126,13 +126,13 @@ def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wan
 
 def _may_pair(one: str, other: str, names: set[str]) -> bool:
     """Say whether two labels at matching positions pair by position: a number, and nothing paired by name."""
-    return (is_number(one) or is_number(other)) and one not in names and other not in names
+    return (is_unnamed(one) or is_unnamed(other)) and one not in names and other not in names
 
 
 def _unequal(scope: Scope, node: BinaryNode, left: Shape, right: Shape, one: str, other: str) -> NotationError:
     sizes = [scope.sizes.get(label) for label in (one, other)]
     shown = f"{scope.show_axes(left.axes)} {node.symbol} {scope.show_axes(right.axes)}"
-    text = [scope.show_label(label) + ("" if size is None or is_number(label) else f" = {size}")
+    text = [scope.show_label(label) + ("" if size is None or is_unnamed(label) else f" = {size}")
             for label, size in zip((one, other), sizes, strict=True)]  # fmt: skip
     hint = "numbers pair as in numpy.matmul: [M, K] * [K, N]; name the dimensions to contract others"
     place = scope.place(right, other, node.right.span)
@@ -181,7 +181,7 @@ def _only_shared(scope: Scope, node: BinaryNode, paired: _Paired) -> str:
 
 
 def _kept(scope: Scope, paired: _Paired, contracted: Sequence[str]) -> tuple[TensorDim, ...]:
-    """The result nobody wrote: what is left of the left operand, then of the right one."""
+    """The result where none is written: the remaining axes of the left operand, then those of the right one."""
     left = [axis for axis in paired.left.axes if axis.label not in contracted]
     right = [axis for axis in paired.right.axes if axis.label not in contracted]
     if paired.numeric:
@@ -298,7 +298,7 @@ def _check_labels(
                 shown = scope.show_label(label)
                 place = scope.place(shape, label, node.right.span if shape is right else node.left.span)
                 hint = f"add {shown} to the result, or sum over it first: sum_{shown}(…)"
-                if is_number(label):
+                if is_unnamed(label):
                     hint = "numbers pair as in numpy.matmul: [M, K] * [K, N]; name the dimensions to contract others"
                 raise scope.fail(f"{shown} stands in one operand and nowhere else", place, hint)
     contracted = tuple(label for label in left.labels if label in right.labels and label not in written)

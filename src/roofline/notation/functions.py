@@ -118,10 +118,10 @@ def usual_over(name: str, labels: tuple[str, ...]) -> tuple[str, ...]:
     return labels[1:] if FUNCTIONS[name].name == "group_norm" else labels[-1:]
 
 
-def no_flag(function: Function, word: str) -> tuple[str, str] | None:
-    """What to say, and what to suggest, of a bare word that is nearly a flag of the function; None where it is not.
+def misspelt_flag(function: Function, word: str) -> tuple[str, str] | None:
+    """Message and hint for a bare word that is nearly a flag of the function; None for other words.
 
-    >>> no_flag(FUNCTIONS["attention"], "casual"), no_flag(FUNCTIONS["attention"], "mask")
+    >>> misspelt_flag(FUNCTIONS["attention"], "casual"), misspelt_flag(FUNCTIONS["attention"], "mask")
     (("attention has no option 'casual'", "did you mean 'causal'?"), None)
     """
     if word in function.options:

@@ -15,7 +15,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import NotationError, did_you_mean, suggest
 from roofline.frozen import Frozen
-from roofline.notation.functions import FUNCTIONS, Function, longest_match, no_flag
+from roofline.notation.functions import FUNCTIONS, Function, longest_match, misspelt_flag
 from roofline.notation.structure import CallNode, Dim, Node, Span, TensorNode
 from roofline.notation.tokens import Cursor, Token, describe
 from roofline.sizes import LARGEST
@@ -479,7 +479,7 @@ def _count(function: Function) -> str:
 def _wrong_count(cursor: Cursor, function: Function, arguments: tuple[Node, ...], span: Span) -> NotationError:
     for argument in arguments:
         bare = isinstance(argument, TensorNode) and argument.dims is None and argument.name is not None
-        error = no_flag(function, argument.name or "") if isinstance(argument, TensorNode) and bare else None
+        error = misspelt_flag(function, argument.name or "") if isinstance(argument, TensorNode) and bare else None
         if error:
             return cursor.fail(error[0], at=argument.span.start, hint=error[1])
     hint = f"{function.name}({function.help})" if "[" in function.help else ""

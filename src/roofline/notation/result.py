@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roofline.errors import NotationError
-from roofline.notation.scope import Scope, Wanted, is_number, rename
+from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
 from roofline.notation.structure import CallNode, Shape, Span, TensorDim, TensorNode
 
 
@@ -82,7 +82,7 @@ def match(
         label = axis.label
         if dim.name is None:
             size = scope.sizes.get(label)
-            settable = not is_number(label) and label not in scope.derived
+            settable = not is_unnamed(label) and label not in scope.derived
             if size is None and settable and dim.size:
                 scope.sizes[label] = size = dim.size
                 scope.assume(f"{label} = {size}, the number it meets")
@@ -150,7 +150,7 @@ def broadcast(
 
 def _by_written_labels(scope: Scope, shapes: Sequence[Shape], wanted: Wanted) -> tuple[TensorDim, ...] | None:
     output = wanted.output
-    if output is None or any(is_number(label) for shape in shapes for label in shape.labels):
+    if output is None or any(is_unnamed(label) for shape in shapes for label in shape.labels):
         return None
     dims = output.dims or ()
     written = [dim.name or "" for dim in dims]
@@ -184,7 +184,7 @@ def _join(
     within = {axis.label for axis in large}
     if all(axis.label in within for axis in small):
         return _with_shards(large, small), {}
-    if not any(is_number(axis.label) for axis in (*axes, *shape.axes)):
+    if not any(is_unnamed(axis.label) for axis in (*axes, *shape.axes)):
         raise _unlike(scope, axes, shape.axes, span, what)
     offset = len(large) - len(small)
     joined = list(large)
@@ -221,7 +221,7 @@ def _unlike(
     other: str = "",
 ) -> NotationError:
     shown = f"{what} of {scope.show_axes(left)} and {scope.show_axes(right)}"
-    if one and is_number(one) and is_number(other):
+    if one and is_unnamed(one) and is_unnamed(other):
         message = f"{shown}: {scope.show_label(one)} meets {scope.show_label(other)}"
         return scope.fail(message, span, "sizes are equal or 1, paired from the right")
     hint = "the dimensions of one must contain those of the other, or write the result: -> …"

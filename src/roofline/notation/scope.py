@@ -188,12 +188,12 @@ class Scope:
         """
         if left == right:
             return left
-        if is_number(left) and is_number(right):
+        if is_unnamed(left) and is_unnamed(right):
             size = self.sizes.get(left)
             return left if size is not None and size == self.sizes.get(right) else None
-        if not is_number(left) and not is_number(right):
+        if not is_unnamed(left) and not is_unnamed(right):
             return None
-        name, number = (right, left) if is_number(left) else (left, right)
+        name, number = (right, left) if is_unnamed(left) else (left, right)
         size = self.sizes.get(number)
         if size is None or self.sizes.get(name, size) != size or (name in self.derived and name not in self.sizes):
             return None
@@ -204,11 +204,11 @@ class Scope:
 
     def is_one(self, label: str) -> bool:
         """Say whether this is a written 1, which broadcasts."""
-        return is_number(label) and self.sizes.get(label) == 1
+        return is_unnamed(label) and self.sizes.get(label) == 1
 
     def show_label(self, label: str) -> str:
         """Write a label as a reader would: its name, or the number it stands for."""
-        return str(self.sizes.get(label, "?")) if is_number(label) else label
+        return str(self.sizes.get(label, "?")) if is_unnamed(label) else label
 
     def show_axes(self, axes: Sequence[TensorDim], unreduced: tuple[str, ...] = ()) -> str:
         """Write dimensions as ``[B_X, 4096] {U_Y}``."""
@@ -319,10 +319,10 @@ def _first_of_each(axes: Sequence[TensorDim]) -> list[TensorDim]:
     return kept
 
 
-def is_number(label: str) -> bool:
+def is_unnamed(label: str) -> bool:
     """Say whether a label stands for a written number or a derived size.
 
-    >>> is_number("#1"), is_number("B")
+    >>> is_unnamed("#1"), is_unnamed("B")
     (True, False)
     """
     return label[0] == "#"

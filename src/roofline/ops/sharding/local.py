@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from roofline.hardware.axes import Mesh
-from roofline.notation.scope import is_number
+from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Shape, Step
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
@@ -253,7 +253,7 @@ class _Build:
 
     def show(self, label: str) -> str:
         """A label as text; a number in place of a label that stands for one."""
-        return str(self.sizes.get(label, "?")) if is_number(label) else label
+        return str(self.sizes.get(label, "?")) if is_unnamed(label) else label
 
 
 def _where_more(tensors: Sequence[Tensor], chips: Any) -> tuple[Tensor, ...]:
