@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,17 @@ def _band(mask: BandMask, S: int, T: int) -> list[list[bool]]:
     return [[sees(i, j) for j in range(T)] for i in range(S)]
 
 
-@given(_SIZES, _SIZES, st.none() | st.integers(-9, 9), _LIMITS, _LIMITS)
-def test_a_band_counts_the_pairs_keys_and_queries_of_the_loop(
-    S: int, T: int, offset: int | None, before: int | None, after: int | None
-) -> None:
-    if offset is None:  # the last query stands at the last key and sees it
-        before = None if before is None else max(before, 0)
-        after = None if after is None else max(after, 0)
-    mask = BandMask(offset, before, after)
-    seen = _band(mask, S, T)
-    assert mask.pairs(S, T) == sum(map(sum, seen))
-    assert mask.queries(S, T) == sum(map(any, seen))
-    assert mask.keys(S, T) == sum(map(any, zip(*seen, strict=True)))
+@pytest.mark.parametrize("offset", [None, -6, -2, -1, 0, 1, 3, 6])
+def test_a_band_counts_the_pairs_keys_and_queries_of_the_loop(offset: int | None) -> None:
+    least = 0 if offset is None else -2  # the last query stands at the last key and sees it
+    limits = [None, *range(least, 5)]
+    for S, T, before, after in product(range(1, 6), range(1, 6), limits, limits):
+        mask = BandMask(offset, before, after)
+        seen = _band(mask, S, T)
+        case = (mask, S, T)
+        assert (mask.pairs(S, T), case) == (sum(map(sum, seen)), case)
+        assert (mask.queries(S, T), case) == (sum(map(any, seen)), case)
+        assert (mask.keys(S, T), case) == (sum(map(any, zip(*seen, strict=True))), case)
 
 
 def _loop(sees: Callable[[int, int], bool], S: int, T: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
+from math import prod
 
 import numpy as np
 import pytest
@@ -107,6 +108,7 @@ def test_transposed_convolution(dims: list, extra: int, B: int, groups: int, cin
             x, w, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=extra, **more
         )
         assert op.writes[0].dims == (B, *results, groups * cout)
+        assert op.dims == {"m": B * prod(lengths), "n": cout * prod(kernel), "k": cin, "batch": groups}
         return int(op.work.total("flops", "matrix"))
 
     assert flops() == 2 * times * sum(every.values())
