@@ -65,6 +65,21 @@ def capability(name: str) -> Callable[..., Any]:
     return found
 
 
+def heading(schema: str, machine: Any, expression: str | None = None) -> dict[str, Any]:
+    """The first keys of an answer as plain data: its schema, what was asked, and on which machine."""
+    asked = {} if expression is None else {"expression": expression}
+    return {"schema": schema, **asked, "target": machine.name, "machine": machine.key}
+
+
+def attributes(value: Any, *names: str) -> dict[str, Any]:
+    """Attributes of a value as plain data, under their own names.
+
+    >>> attributes(1 + 2j, "real", "imag")
+    {'real': 1.0, 'imag': 2.0}
+    """
+    return {name: plain_data(getattr(value, name)) for name in names}
+
+
 def plain_data(value: Any) -> Any:
     """Turn a value into plain data for JSON: arrays into lists, open formulas and what is not finite into null.
 
@@ -83,7 +98,7 @@ def plain_data(value: Any) -> Any:
         return [plain_data(each) for each in value]
     if isinstance(value, Mapping):
         return {name: plain_data(each) for name, each in value.items()}
-    return value
+    return value if not hasattr(value, "to_dict") else plain_data(value.to_dict())
 
 
 def with_formulas(body: dict[str, Any]) -> dict[str, Any]:

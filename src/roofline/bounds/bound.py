@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import Answer, capability, open_as_null, plain_data, whole
+from roofline.answers import Answer, capability, heading, open_as_null, plain_data, whole
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
@@ -472,10 +472,7 @@ def _record(answer: Bound) -> dict[str, Any]:
         return open_as_null(path, found, formulas)
 
     body: dict[str, Any] = {
-        "schema": SCHEMA,
-        "expression": answer.expression,
-        "target": answer.target,
-        "machine": answer.machine.key,
+        **heading(SCHEMA, answer.machine, answer.expression),
         "sizes": {name: plain_data(whole(size)) for name, size in answer.sizes.items()},
         **{name: value(name, getattr(answer, name)) for name in (*_SCALARS, *_TABLES)},
         "bound_by": decoded(answer.bound_by),

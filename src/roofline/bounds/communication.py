@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.answers import Answer, plain_data
+from roofline.answers import Answer, attributes, heading, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
@@ -76,8 +76,7 @@ class AlgorithmCost:
 
     def to_dict(self) -> dict[str, Any]:
         """The row as plain data in SI units."""
-        names = ("algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time", "limit")
-        return {name: plain_data(getattr(self, name)) for name in names}
+        return attributes(self, "algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time", "limit")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -128,24 +127,16 @@ class Communication(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/comm/1``)."""
-        found = {
-            "schema": "roofline/comm/1",
-            "expression": self.bound.expression,
-            "target": self.bound.target,
-            "machine": self.bound.machine.key,
+        return {
+            **heading("roofline/comm/1", self.bound.machine, self.bound.expression),
             "collective": self.kind,
-            "axes": self.axes,
-            "algorithm": self.algorithm,
-            "bytes": self.nbytes,
-            "time": self.time,
-            "algorithm_bandwidth": self.algorithm_bandwidth,
-            "bus_bandwidth": self.bus_bandwidth,
-            "crossing": self.crossing,
+            **attributes(self, "axes", "algorithm"),
+            "bytes": plain_data(self.nbytes),
+            **attributes(self, "time", "algorithm_bandwidth", "bus_bandwidth", "crossing"),
             "fastest": [{"from_bytes": regime.start, "algorithm": regime.algorithm} for regime in self.regimes],
             "algorithms": [row.to_dict() for row in self.algorithms],
             "bound": self.bound.to_dict(),
         }
-        return {name: value if name in ("fastest", "bound") else plain_data(value) for name, value in found.items()}
 
     def sections(self) -> Iterator[Section]:
         """The time on the network, every algorithm that fits, and what was assumed."""

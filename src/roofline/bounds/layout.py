@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Answer, plain_data
+from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.conventions import named_axes
 from roofline.bounds.question import axis_size, resolve_sizes
@@ -103,10 +103,8 @@ class TensorLayout(Answer):
             "schema": "roofline/layout/1",
             "tensor": self.text,
             "dtype": self.dtype,
-            "mesh": plain_data(self.mesh),
-            "dims": plain_data(self.dims),
-            "local": plain_data(self.local),
-            **{name: plain_data(getattr(self, name)) for name in _FIGURES},
+            **attributes(self, "mesh", "dims", "local", "chips", "bytes", "global_bytes", "total_bytes"),
+            **attributes(self, "copies", "partial", "padding"),
             "assumptions": list(self.assumptions),
         }
 
@@ -141,9 +139,6 @@ def _space(text: str) -> tuple[str, ...]:
         return ()
     where = {"0": "HBM", "1": "VMEM"}.get(found[1], "a memory that is not known here")
     return (f"lies in {where} (S({found[1]})); S(0) or none is HBM",)
-
-
-_FIGURES = ("chips", "bytes", "global_bytes", "total_bytes", "copies", "partial", "padding")
 
 
 def layout(

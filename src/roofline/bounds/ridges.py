@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes, heading
 from roofline.bounds.api import question, target
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
@@ -162,17 +162,8 @@ class Zones(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The zones under stable keys (schema ``roofline/zones/1``)."""
-        return {
-            "schema": "roofline/zones/1",
-            "target": self.machine.name,
-            "machine": self.machine.key,
-            "dtype": self.dtype,
-            "peak": self.peak,
-            "bandwidths": list(self.bandwidths),
-            "ridges": list(self.ridges),
-            "red_below": self.red_below,
-            "green_from": self.green_from,
-        }
+        figures = attributes(self, "dtype", "peak", "bandwidths", "ridges", "red_below", "green_from")
+        return {**heading("roofline/zones/1", self.machine), **figures}
 
     def sections(self) -> tuple[Section, ...]:
         """The intensities of each zone."""

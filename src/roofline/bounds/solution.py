@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes, heading, plain_data
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.hardware.rate import WARM
@@ -74,31 +74,20 @@ class Solution(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/solution/1``)."""
+        forms = {name: getattr(self, name) for name in ("form", "limit_form")}
+        texts = {name: None if form is None else str(form) for name, form in forms.items()}
         return {
-            "schema": "roofline/solution/1",
-            "expression": self.question.expression,
-            "target": self.question.machine.name,
-            "machine": self.question.machine.key,
-            "unknown": self.unknown,
-            "unit": self.unit,
-            "value": self.value,
-            "pick": self.pick,
-            "before": self.before,
-            "after": self.after,
-            "verdict": self.verdict,
-            "form": None if self.form is None else str(self.form),
+            **heading("roofline/solution/1", self.question.machine, self.question.expression),
+            **attributes(self, "unknown", "unit", "value", "pick", "before", "after", "verdict"),
+            "form": texts["form"],
             "valid": None if self.valid is True else str(self.valid),
             "limit": self.limit,
-            "limit_form": None if self.limit_form is None else str(self.limit_form),
-            "intensity_limit": self.intensity_limit,
-            "critical_intensity": self.critical_intensity,
+            "limit_form": texts["limit_form"],
+            **attributes(self, "intensity_limit", "critical_intensity"),
             "flips": [{"value": v, "before": a, "after": b} for v, a, b in self.flips],
-            "method": self.method,
-            "assumptions": list(self.assumptions),
-            "incomplete": list(self.incomplete),
+            **attributes(self, "method", "assumptions", "incomplete"),
             **({"fraction": self.fraction} if self.fraction is not None else {}),
-            **({"collectives": list(self.collectives)} if self.collectives else {}),
-            **({"by_algorithm": [found.to_dict() for found in self.by_algorithm]} if self.by_algorithm else {}),
+            **{name: plain_data(found) for name in ("collectives", "by_algorithm") if (found := getattr(self, name))},
         }
 
     def sections(self) -> tuple[Section, ...]:

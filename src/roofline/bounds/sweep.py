@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes, heading
 from roofline.bounds.api import question
 from roofline.bounds.arrays import BLOCK
 from roofline.bounds.bound import Bound, Codes
@@ -179,13 +179,9 @@ class Sweep(Columns):
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/sweep/1``): equal-length lists, codes decoded."""
         return {
-            "schema": "roofline/sweep/1",
-            "expression": self.question.expression,
-            "target": self.question.machine.name,
-            "machine": self.question.machine.key,
+            **heading("roofline/sweep/1", self.question.machine, self.question.expression),
             "columns": {name: self.plain(name) for name in self.columns},
-            "assumptions": list(self.assumptions),
-            "incomplete": list(self.incomplete),
+            **attributes(self, "assumptions", "incomplete"),
         }
 
     def one_line(self) -> str:

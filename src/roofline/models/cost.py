@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.answers import plain_data
+from roofline.answers import attributes
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
@@ -67,13 +67,7 @@ class TokenCost:
 
     def to_dict(self) -> dict[str, Any]:
         """The cost under stable keys; arrays are lists."""
-        found = {
-            "chip_hours": self.chip_hours,
-            "dollars": self.dollars,
-            "joules_per_token": self.joules_per_token,
-            "kilowatt_hours": self.kilowatt_hours,
-        }
-        return {name: plain_data(value) for name, value in found.items()}
+        return attributes(self, "chip_hours", "dollars", "joules_per_token", "kilowatt_hours")
 
 
 def cost_section(costs: Mapping[str, TokenCost], said: Sequence[str]) -> tuple[Section, ...]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
@@ -151,31 +151,17 @@ class Disaggregation(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
+        prefill = {"target": self.prefill_target, "chips": self.prefill_chips, "batch": self.prefill_batch}
+        decode = {"target": self.decode_target, "chips": self.decode_chips, "batch": self.batch}
         return {
             "prompt": self.prompt,
             "output": self.output,
-            "prefill": {
-                "target": self.prefill_target,
-                "chips": self.prefill_chips,
-                "batch": self.prefill_batch,
-                "time": self.prefill_time,
-            },
-            "decode": {
-                "target": self.decode_target,
-                "chips": self.decode_chips,
-                "batch": self.batch,
-                "step_time": self.step_time,
-                "steps": self.steps,
-            },
+            "prefill": {**prefill, "time": self.prefill_time},
+            "decode": {**decode, "step_time": self.step_time, "steps": self.steps},
             "servers_ratio": self.ratio,
             "servers": list(self.rounded),
-            "chips_ratio": self.chips_ratio,
-            "answers_per_second_per_chip": self.answers_per_second_per_chip,
-            "cache_bytes": self.cache_bytes,
-            "link": self.link,
-            "transfer_time": self.transfer_time,
-            "transfer_rate": self.transfer_rate,
-            "keeps_pace": self.keeps_pace,
+            **attributes(self, "chips_ratio", "answers_per_second_per_chip", "cache_bytes", "link"),
+            **attributes(self, "transfer_time", "transfer_rate", "keeps_pace"),
         }
 
 

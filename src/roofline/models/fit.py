@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
 from roofline.errors import HardwareError, InputError, SizeError
@@ -259,15 +259,9 @@ class FewestChips(Answer):
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {
-            "needed": self.needed.to_dict(),
-            "capacity": self.capacity,
-            "ratio": self.ratio,
-            "chips": self.chips,
+            **attributes(self, "needed", "capacity", "ratio", "chips"),
             "slice": None if self.slice is None else self.slice._asdict(),
-            "left": self.left,
-            "sequences": self.sequences,
-            "split": self.split,
-            "each": None if self.each is None else self.each.to_dict(),
+            **attributes(self, "left", "sequences", "split", "each"),
         }
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.models.config import load
@@ -114,20 +114,9 @@ class Generation(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
-        return {
-            "batch": self.batch,
-            "prompt": self.prompt,
-            "output": self.output,
-            "form": self.form,
-            "time_to_first_token": self.time_to_first_token,
-            "mean_time_per_token": self.mean_time_per_token,
-            "first_step": self.first_step,
-            "last_step": self.last_step,
-            "total": self.total,
-            "tokens_per_second": self.tokens_per_second,
-            "answers_per_second": self.answers_per_second,
-            "memory": self.memory.to_dict(),
-        }
+        times = ("time_to_first_token", "mean_time_per_token", "first_step", "last_step", "total")
+        rates = ("tokens_per_second", "answers_per_second")
+        return attributes(self, "batch", "prompt", "output", "form", *times, *rates, "memory")
 
 
 def generation(
@@ -259,15 +248,9 @@ class ChunkedPrefill(Answer):
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         return {
-            "prompt": self.prompt,
-            "chunk": self.chunk,
-            "batch": self.batch,
-            "form": self.form,
-            "steps": self.steps,
-            "time_to_first_token": self.time_to_first_token,
+            **attributes(self, "prompt", "chunk", "batch", "form", "steps", "time_to_first_token"),
             "whole_prefill": self.whole,
-            "longest_step": self.longest_step,
-            "mean_step": self.mean_step,
+            **attributes(self, "longest_step", "mean_step"),
             "decode_alone": self.alone,
             "times": list(self.times),
             "bound_by": list(self.binds),

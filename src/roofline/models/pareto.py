@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, Codes
 from roofline.errors import HardwareError, InputError
@@ -79,19 +79,8 @@ class ServingChoice:
 
     def to_dict(self) -> dict[str, Any]:
         """The choice as plain data in SI units."""
-        return {
-            "batch": self.batch,
-            "context": self.context,
-            "tensor": self.tensor,
-            "chips": self.chips,
-            "time_per_token": self.time_per_token,
-            "tokens_per_second_per_user": self.tokens_per_second_per_user,
-            "tokens_per_second_per_chip": self.tokens_per_second_per_chip,
-            "bound_by": self.bound_by,
-            "memory": self.memory,
-            "fits": self.fits,
-            "best": self.best,
-        }
+        rates = ("time_per_token", "tokens_per_second_per_user", "tokens_per_second_per_chip")
+        return attributes(self, "batch", "context", "tensor", "chips", *rates, "bound_by", "memory", "fits", "best")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -211,14 +200,9 @@ class ParetoFront(Answer):
             "model": self.model.to_dict(),
             "target": self.machine.name,
             "machine": self.machine.key,
-            "form": self.form,
-            "capacity": self.capacity,
-            "most_time": self.most_time,
-            "within": [choice.to_dict() for choice in self.within],
-            "choices": [choice.to_dict() for choice in self.choices],
+            **attributes(self, "form", "capacity", "most_time", "within", "choices"),
             "left_out": list(self.said),
-            "assumptions": list(self.assumptions),
-            "incomplete": list(self.incomplete),
+            **attributes(self, "assumptions", "incomplete"),
         }
 
 

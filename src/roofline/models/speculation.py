@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.errors import InputError
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
@@ -109,25 +109,12 @@ class Speculation(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
-
-        def plain(draft: Draft) -> dict[str, Any]:
-            return {
-                "length": draft.length,
-                "drafting": draft.drafting,
-                "checking": draft.checking,
-                "tokens": draft.tokens,
-                "time_per_token": draft.time_per_token,
-            }
-
+        named = ("length", "drafting", "checking", "tokens", "time_per_token")
         return {
-            "batch": self.batch,
-            "acceptance": self.acceptance,
-            "by": self.by,
-            "form": self.form,
-            "plain": self.plain,
-            "draft": plain(self.asked),
+            **attributes(self, "batch", "acceptance", "by", "form", "plain"),
+            "draft": attributes(self.asked, *named),
             "speedup": self.speedup,
-            "best": plain(self.best),
+            "best": attributes(self.best, *named),
             "best_speedup": self.best_speedup,
         }
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.answers import attributes
 from roofline.bounds.conventions import taken_from
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import POLICIES, traffic
@@ -62,14 +63,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """The summary under stable keys, in SI units."""
         return {
-            "model": self.model.to_dict(),
-            "batch": self.batch,
-            "prompt": self.prompt,
-            "policy": self.policy,
-            "flops": self.flops,
-            "bytes": self.bytes,
-            "intensity": self.intensity,
-            "memory": self.memory.to_dict(),
+            **attributes(self, "model", "batch", "prompt", "policy", "flops", "bytes", "intensity", "memory"),
             "kv_bytes_per_token": self.kv_per_token,
             "incomplete": list(self.model.gaps),
         }

@@ -195,45 +195,36 @@ class Training(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
-        return with_formulas({
+        names = ("microbatches", "schedule", "checkpoint", "model_flops", "flops")
+        times = ("lower", "op_by_op", "upper", "estimate", "idle", "exposed", "time", "mfu", "hfu")
+        reached = ("most_mfu", "measured", "over_floor", "overlapped", "tokens_per_day", "days", "cost", "energy")
+
+        def values(*names: str) -> dict[str, Any]:
+            return {name: getattr(self, name) for name in names}
+
+        def stage(found: Stage) -> dict[str, Any]:
+            memory = found.memory.to_dict()
+            return {
+                "numbers": list(found.numbers), "layers": found.layers, "lower": found.bound.lower, "memory": memory
+            }  # fmt: skip
+
+        body = {
             "schema": SCHEMA,
             "model": self.model.to_dict(),
             "chips": self.chips,
             "ways": dict(self.ways),
             "batch_tokens": whole(self.batch_tokens),
             "sequence": whole(self.sequence),
-            "microbatches": self.microbatches,
-            "schedule": self.schedule,
-            "checkpoint": self.checkpoint,
-            "model_flops": self.model_flops,
-            "flops": self.flops,
+            **values(*names),
             "six_parameters_tokens": self.six,
-            "lower": self.lower,
-            "op_by_op": self.op_by_op,
-            "upper": self.upper,
-            "estimate": self.estimate,
-            "idle": self.idle,
-            "exposed": self.exposed,
-            "time": self.time,
-            "mfu": self.mfu,
-            "hfu": self.hfu,
+            **values(*times),
             "stated_mfu": self.stated,
-            "most_mfu": self.most_mfu,
-            "measured": self.measured,
-            "over_floor": self.over_floor,
-            "overlapped": self.overlapped,
-            "tokens_per_day": self.tokens_per_day,
-            "days": self.days,
-            "cost": self.cost,
-            "energy": self.energy,
+            **values(*reached),
             "memory": self.memory.to_dict(),
-            "stages": [
-                {"numbers": list(stage.numbers), "layers": stage.layers, "lower": stage.bound.lower,
-                 "memory": stage.memory.to_dict()}
-                for stage in self.stages
-            ],
+            "stages": [stage(each) for each in self.stages],
             "least_chips": self.least_chips,
-        }) | {"step": self.bound.to_dict()}  # fmt: skip
+        }
+        return with_formulas(body) | {"step": self.bound.to_dict()}
 
 
 def _step_in_words(found: Training) -> Iterator[Section]:
