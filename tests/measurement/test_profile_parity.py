@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -298,6 +300,19 @@ def test_a_real_profile_says_what_the_traced_program_says(name, tmp_path):
     made = [run for run in found.runs if run.name.split()[0] not in ("zeros", "zero_")]
     ops = [op for op in program.ops if op.name not in ("zeros",)]
     assert (sum(run.flops for run in made), sum(run.bytes for run in made)) == price_of(ops)
+
+
+def test_a_profile_is_read_without_torch(tmp_path):
+    row = {"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 10, "pid": 1, "tid": 1, "args": row}
+    (tmp_path / "trace.json").write_text(json.dumps([event]))
+    code = f"""
+import sys
+from roofline.measurement import read_profile
+print(read_profile({str(tmp_path / "trace.json")!r}).runs[0].flops, "torch" in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [str(float(2 * 64 * 32 * 16)), "False"]
 
 
 def test_every_priced_operation_is_compared():

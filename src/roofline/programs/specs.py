@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from roofline import dtypes
-from roofline.errors import NotationError, SizeError
+from roofline.errors import NotationError, RooflineError, SizeError
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
 from roofline.sizes import Size, check, is_array
@@ -32,6 +32,16 @@ def is_call(reason: str) -> bool:
     True
     """
     return "TypeError" in reason and ("positional argument" in reason or "unexpected keyword" in reason)
+
+
+def own_error(error: BaseException) -> RooflineError | None:
+    """An error of ours that went through the program's own handlers."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, RooflineError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
 
 
 def one_size(name: str, value: Any) -> Size:

@@ -35,8 +35,8 @@ from roofline.programs.jax.regions import REGIONS
 from roofline.programs.jax.registry import load
 from roofline.programs.jax.rules.contractions import without_a_device
 from roofline.programs.jax.values import automatic, value_of
-from roofline.programs.jax.walker import Context, Walker, called_by, line_of, opened, own, place_of
-from roofline.programs.specs import CALL_HINT, is_call, spec
+from roofline.programs.jax.walker import Context, Walker, called_by, line_of, opened, place_of
+from roofline.programs.specs import CALL_HINT, is_call, own_error, spec
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
 
@@ -87,7 +87,7 @@ def trace(
         with without_a_device():
             closed = jax.make_jaxpr(_both(called) if backward else called)(*shapes)
     except Exception as error:
-        raise own(error) or _explained(error) from error
+        raise own_error(error) or _explained(error) from error
     pruned, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     walker = Walker(REGIONS, trips)
     held = {weights} if isinstance(weights, int) else set(weights)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from roofline.errors import RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.registry import Call, Value, find
@@ -281,16 +280,6 @@ def place_of(error: BaseException) -> str:
             line = f"{name}:{step.tb_lineno}: "
         step = step.tb_next
     return line
-
-
-def own(error: BaseException) -> RooflineError | None:
-    """An error of ours that went through the program's own handlers."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, RooflineError):
-            return seen
-        seen = seen.__cause__ or seen.__context__
-    return None
 
 
 def called_by(eqn: Any) -> Any:

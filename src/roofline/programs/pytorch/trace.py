@@ -50,7 +50,7 @@ from roofline.programs.pytorch.standins import (
     written,
 )
 from roofline.programs.pytorch.tensors import results_in
-from roofline.programs.specs import CALL_HINT, is_call
+from roofline.programs.specs import CALL_HINT, is_call, own_error
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
 
@@ -156,7 +156,7 @@ def _traced(
             raise
         except Exception as error:
             recorder.open.check()
-            inner = _own(error)
+            inner = own_error(error)
             if inner is not None:
                 raise inner from error
             if recorder.float_constants and "expected device cpu but got meta" in str(error):
@@ -250,16 +250,6 @@ def _assumptions(recorder: Recorder, backward: bool) -> tuple[str, ...]:
         again = "worked out again" if recorder.recompute_attention else "kept"
         notes[f"attention scores are {again} for the backward pass"] = None
     return (*notes, *recorder.open.conditions())
-
-
-def _own(error: BaseException) -> RooflineError | None:
-    """An error of ours that went through the program's own handlers."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, RooflineError):
-            return seen
-        seen = seen.__cause__ or seen.__context__
-    return None
 
 
 def _explained(recorder: Recorder, error: Exception) -> InputError:

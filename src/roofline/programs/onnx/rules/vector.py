@@ -133,18 +133,11 @@ def of_several(call: Call) -> Priced:
 
 @rule("Softmax", "LogSoftmax", "Hardmax")
 def softmax(call: Call) -> Priced:
-    """max, subtract, exp, sum, divide."""
-    size = call.writes[0].elements
-    return pricing.vector(
-        call.name,
-        "softmax",
-        call.reads,
-        call.writes,
-        flops=SOFTMAX * size,
-        elements=size,
-        transcendentals=size,
-        one_each=size,
-    )
+    """A softmax of rows, its logarithm, or the place of the largest, which is found by the same steps."""
+    out = call.writes[0]
+    rows = exact_div(out.elements, out.dims[call.get("axis", -1)]) if out.dims else 1
+    log = call.name == "LogSoftmax"
+    return pricing.softmax(call.name, call.reads, call.writes, elements=out.elements, rows=rows, log=log)
 
 
 @rule("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
