@@ -18,9 +18,9 @@ from roofline.sizes import is_array, is_symbol
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
     "Bound.advise": "roofline.bounds.advise:advise",
-    "Training.advise": "roofline.models.training_advice:advise",
-    "Training.best_mix": "roofline.models.training_limits:best_mix",
-    "Training.limits": "roofline.models.training_limits:limits",
+    "Training.advise": "roofline.models.training.advice:advise",
+    "Training.best_mix": "roofline.models.training.advice:best_mix",
+    "Training.limits": "roofline.models.training.advice:limits",
 }
 
 

@@ -11,7 +11,7 @@ from roofline import Bound, bound, chip, comm, layout, scaling
 from roofline.errors import SizeError
 from roofline.hardware.axes import Mesh
 from roofline.hardware.rate import ridge
-from roofline.models.training_memory import kept_bytes, states
+from roofline.models.training.stage import kept_bytes, states
 from tests.cases.many_chips_scaling import mixed
 
 DAY = 86_400

@@ -27,7 +27,7 @@ from roofline.models import (
     pool,
     servers_ratio,
 )
-from roofline.models.training_memory import states
+from roofline.models.training.stage import states
 from tests.cases.test_one_chip_cases import check
 
 CASES = {

@@ -15,7 +15,7 @@ from roofline.models import advise_step, latency_throughput, load, serve, serve_
 from roofline.models.operations_table import longest_operations
 from roofline.models.summary import summary, summary_sections
 from roofline.models.training import train
-from roofline.models.training_limits import best_mix
+from roofline.models.training.advice import best_mix
 from roofline.rendering.terminal import terminal
 
 Capture = pytest.CaptureFixture[str]

@@ -17,8 +17,8 @@ from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import load, prefill
 from roofline.models.training import train
-from roofline.models.training_memory import kept_bytes, states
-from roofline.models.training_operations import POLICIES, backward, forward, policy
+from roofline.models.training.passes import POLICIES, backward, forward, policy
+from roofline.models.training.stage import kept_bytes, states
 from roofline.sizes import symbol
 from roofline.work import Op
 from tests.models.test_cases import llama

@@ -10,8 +10,7 @@ import pytest
 from roofline.errors import InputError
 from roofline.models.parallelism.stages import schedule
 from roofline.models.training import train
-from roofline.models.training_advice import advise
-from roofline.models.training_limits import BUBBLE, again, axis_times, computing, limits
+from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, limits
 
 LAYOUTS: dict[str, tuple[str, dict[str, Any]]] = {
     "fsdp and tensor": (

@@ -13,7 +13,7 @@ from roofline.cli import main
 from roofline.models import load
 from roofline.models.parallelism.stages import SCHEDULES
 from roofline.models.training import train
-from roofline.models.training_stage import cut
+from roofline.models.training.stage import cut
 from roofline.sizes import symbol
 from tests.models.pipeline_simulation import simulate
 

@@ -200,7 +200,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.advice import advice_sections, advise_step
+    from roofline.models.serving.advice import advice_sections, advise_step
 
     lists = []
     if found is not None and found.prefill is not None:

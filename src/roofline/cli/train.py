@@ -96,8 +96,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     options["count"] = "full" if options.pop("full_attention") else "causal"
     found = train(model, **arguments, **options)
     if as_json:
-        from roofline.models.training_advice import advise
-        from roofline.models.training_limits import best_mix, limits
+        from roofline.models.training.advice import advise, best_mix, limits
 
         mix = best_mix(found)
         scales, faster = [limit.to_dict() for limit in limits(found)], [line.to_dict() for line in advise(found)]

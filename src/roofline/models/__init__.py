@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roofline.models.advice import advise_step
     from roofline.models.config import load, names
     from roofline.models.cost import token_cost
     from roofline.models.description import Model
@@ -18,12 +17,13 @@ if TYPE_CHECKING:
     from roofline.models.fit import fewest, largest_batch, longest_context, nearest
     from roofline.models.generation_answer import chunked, generation
     from roofline.models.limits import network_limit
-    from roofline.models.mixed_step import mixed
     from roofline.models.model_outline import outline
     from roofline.models.operations import decode, prefill
     from roofline.models.parallelism.layout import Parallelism, pool
     from roofline.models.pareto import latency_throughput
     from roofline.models.serving import serve_bound
+    from roofline.models.serving.advice import advise_step
+    from roofline.models.serving.mixed_step import mixed
     from roofline.models.serving_answer import serve
     from roofline.models.speculation import expected_tokens, speculate
     from roofline.models.table import serve_table
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "Model": "description",
     "Parallelism": "parallelism.layout",
-    "advise_step": "advice",
+    "advise_step": "serving.advice",
     "answer_rate": "disaggregation",
     "chunked": "generation_answer",
     "decode": "operations",
@@ -44,7 +44,7 @@ _WHERE = {
     "latency_throughput": "pareto",
     "load": "config",
     "longest_context": "fit",
-    "mixed": "mixed_step",
+    "mixed": "serving.mixed_step",
     "names": "config",
     "nearest": "fit",
     "network_limit": "limits",

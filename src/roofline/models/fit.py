@@ -46,7 +46,7 @@ from roofline.models.generation_answer import single_size
 from roofline.models.operations import check_options, decode
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model
-from roofline.models.serving import needs
+from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 

@@ -18,7 +18,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import POLICIES, traffic
 from roofline.models.description import Model
 from roofline.models.operations import prefill
-from roofline.models.serving import needs
+from roofline.models.serving.step import needs
 from roofline.quantity import format_count, format_number
 from roofline.sections import (
     BLANK,

@@ -28,7 +28,7 @@ from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_model
-from roofline.models.serving import PHASES, needs
+from roofline.models.serving.step import PHASES, needs
 from roofline.sizes import Size, check, common_shape, is_array, symbol
 from roofline.work import Key, Op, Work
 

@@ -1,30 +1,21 @@
-"""The floor of serving: one prefill or decode step of a model on one chip, as a Bound.
-
->>> answer = serve_bound("llama-2-7b", "decode", on="a100", batch=8, context=1024, policy="streamed")
->>> sum(answer.bytes.values()), answer.bound_by
-(17513316352, 'hbm')
-"""
+"""One step on one chip, as a Case: its operations, the memory it needs, what it takes for granted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
-from roofline.bounds.conventions import Conventions, taken_from
+from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import POLICIES
-from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
-from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.mixed_step import mixed
-from roofline.models.operations import activation_bytes, check_options, decode, prefill
-from roofline.models.parallelism.layout import OPTIONS, Parallelism, has_several_layouts, take_layout_options
-from roofline.models.parallelism.splitting import local_model
-from roofline.sizes import Size, common_shape, is_array
+from roofline.models.operations import activation_bytes, decode, prefill
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.serving.mixed_step import mixed
+from roofline.sizes import Size
 from roofline.statements import Assumption, Gap, assume
 from roofline.work import Op
 
@@ -74,77 +65,6 @@ PHASES = {
 _LOGITS = {"last": "logits of each sequence's last token", "all": "logits of every token", "none": "no logits"}
 
 
-def serve_bound(
-    model: Model | str,
-    phase: str,
-    *,
-    on: str | Machine,
-    batch: Size = 1,
-    set: dict[str, Any] | None = None,
-    unit: str | None = None,
-    over: str | None = None,
-    files: Sequence[str] = (),
-    achievable: bool = False,
-    **options: Any,
-) -> Bound:
-    """How fast one step can be at best: ``prefill`` (with ``prompt``), ``decode`` (with ``context``) or ``mixed``.
-
-    >>> answer = serve_bound("llama-2-7b", "prefill", on="a100", batch=8, prompt=1024)
-    >>> round(answer.lower * 1e3, 3), answer.kind
-    (347.135, 'compute-bound')
-    >>> import numpy as np
-    >>> many = serve_bound("llama-2-7b", "decode", on="h100", batch=np.array([1, 8, 64]), context=1024)
-    >>> [round(float(t) * 1e3, 2) for t in many.lower]
-    [4.1, 5.22, 14.2]
-
-    ``policy`` says which bytes count: ``minimal`` (default), ``each-op``, ``fused``, ``tiled`` with a ``tile``, or
-    ``streamed``, the convention most published floors are under; ``overlap`` and ``overhead`` add an estimate, as in
-    :func:`roofline.bound`. A ``mixed`` step decodes with ``context`` and prefills a ``chunk``. What else a step
-    takes (formats, ``past``, ``logits``, ``count`` …) is in :func:`roofline.models.prefill`,
-    :func:`roofline.models.decode` and :func:`roofline.models.mixed`; the target's options are those of
-    :func:`roofline.bound`. Over several chips (``tensor``, ``expert``, ``pipeline``, ``data``, ``context_parallel`` and
-    the rest of :class:`roofline.models.Parallelism`) ``batch`` is that of all, and the answer one chip's;
-    numbers of chips may be arrays that broadcast with the sizes. With ``pipeline`` it is that of the slowest stage, the
-    times those of all (:class:`roofline.models.pipeline.Pipelined`). The footprint holds weights, keys and values and
-    the activations alive at once.
-    """
-    from roofline.bounds.api import target
-
-    if has_several_layouts(options):
-        from roofline.models.parallelism.stacking import stack_layouts
-
-        chosen = {"set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}
-        return stack_layouts(serve_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
-    options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
-    described = load(model)
-    machine = target(on, unit=unit, over=over, set=set, files=files, achievable=achievable)
-    if phase not in PHASES:
-        raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
-    conventions = taken_from(options, "minimal")
-    kind = PHASES[phase]
-    for required in kind.required:
-        if required not in options:
-            raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
-    batch = as_size(batch)
-    options = {name: as_size(value) if name in kind.sizes else value for name, value in options.items()}
-    sizes = {"batch": batch, **{name: options[name] for name in kind.sizes if name in options}}
-    if sum(map(is_array, sizes.values())) > 1:
-        common_shape(sizes)
-    ways = Parallelism.on(machine, **take_layout_options(options))
-    check_options(options, *kind.takers, also=OPTIONS)
-    if kind.beside and ways.pipeline * ways.context > 1:
-        raise InputError(
-            "a mixed step over the stages of a pipeline or the parts of sequences is not modelled",
-            hint="tensor, expert and data are",
-        )
-    if ways.pipeline > 1:
-        from roofline.models.pipeline import pipelined
-
-        return pipelined(described, phase, machine, ways, batch, conventions, options)
-    local, machine = local_model(described, machine, ways)
-    return step_bound(local, phase, machine, ways, batch, conventions, options)
-
-
 def step_bound(
     described: Model,
     phase: str,
@@ -176,15 +96,6 @@ def step_bound(
 def _formats(options: Mapping[str, Any], kind: Phase) -> dict[str, Any]:
     """The options of a step that are no sizes."""
     return {name: value for name, value in options.items() if name not in kind.sizes}
-
-
-def as_size(value: Size) -> Size:
-    """Several sizes in a list as an array; anything else as it is."""
-    if not isinstance(value, list | tuple | range):
-        return value
-    import numpy as np
-
-    return np.asarray(value, dtype=np.float64)
 
 
 def needs(
@@ -273,4 +184,4 @@ def _formats_said(model: Model, ops: Sequence[Op], options: Mapping[str, Any], a
     return ", ".join([*formats, *(f"states {dtype}" for dtype in sorted(states))])
 
 
-__all__ = ["PHASES", "needs", "serve_bound", "step_bound"]
+__all__ = ["PHASES", "needs", "step_bound"]

@@ -27,7 +27,7 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
-from roofline.models.serving import serve_bound
+from roofline.models.serving.bound import serve_bound
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, paragraph
 

@@ -37,6 +37,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.layout import BALANCES, Parallelism
 from roofline.models.parallelism.splitting import Costs, local_stages
 from roofline.models.parallelism.stacking import stack_parts
+from roofline.models.serving.step import step_bound
 from roofline.sizes import Size, floor_div, is_array, is_symbol, maximum, minimum
 from roofline.statements import assume
 from roofline.work import Key, Work
@@ -76,7 +77,6 @@ def pipelined(
     options: dict[str, Any],
 ) -> Bound:  # fmt: skip
     """Price a step over the stages of a pipeline; prompts too few for its stages, and others, each in their way."""
-    from roofline.models.serving import step_bound
 
     def priced(local: Model, named: Machine, **changed: Any) -> Bound:
         return step_bound(local, phase, named, ways, batch, conventions, {**options, **changed})

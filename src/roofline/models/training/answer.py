@@ -11,7 +11,7 @@ from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.footprint import Footprint
 from roofline.models.description import Model
 from roofline.models.operations_table import longest_operations, off_matrix_unit
-from roofline.models.training_stage import Stage
+from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
 from roofline.sizes import Size, ceil_div, is_array, is_symbol
