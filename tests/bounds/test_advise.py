@@ -10,12 +10,13 @@ from roofline.bounds.proposals import OTHER_CHIPS
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import Machine
 from roofline.models import advise_step
-from tests.strategies import expressions, machines
+from tests.strategies import expressions, few, machines
 
 PROGRAM = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); g * bf16[F, D]"
 
 
 @given(expressions(), machines)
+@few(15)
 def test_every_line_is_a_fresh_answer_and_a_gain(asked: tuple[str, dict[str, int]], machine: Machine) -> None:
     try:
         answer = bound(asked[0], on=machine, sizes=asked[1])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from roofline import bound, layout, scaling, shard, solve, sweep
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.sizes import symbol
+from tests.strategies import few
 
 SIZES = {"B": 256, "D": 512, "F": 1024}
 LAYOUTS = ["", "_X", "_Y", "_XY"]
@@ -86,6 +87,7 @@ def test_a_mesh_of_one_chip_costs_nothing(text: str) -> None:
 
 
 @given(matmuls())
+@few(12)
 def test_names_of_axes_do_not_matter(text: str) -> None:
     if not _sharded(text):
         return
@@ -96,6 +98,7 @@ def test_names_of_axes_do_not_matter(text: str) -> None:
 
 
 @given(matmuls(), st.floats(1.1, 8))
+@few(12)
 def test_faster_links_never_slow_anything(text: str, factor: float) -> None:
     if not _sharded(text):
         return

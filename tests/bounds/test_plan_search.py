@@ -16,7 +16,7 @@ from roofline.bounds.plans import MOST, _Search
 from roofline.errors import NotationError, SizeError
 from roofline.notation import program
 from tests.bounds.test_plan_laws import LAYOUTS, MLP
-from tests.strategies import few
+from tests.strategies import LONG, few
 
 SIZES = {"B": 64, "D": 512, "F": 1024}
 GELU = "h = In[B_X, D_Y] * Wi[D_X, F_Y]; g = gelu(h); g * Wo[F_Y, D_X] -> Out[B_X, D_Y]"
@@ -59,7 +59,7 @@ def _reads(text: str) -> bool:
         return False
 
 
-@few(5)
+@few(3)
 @given(chains(), st.sampled_from([2**6, 2**10, 2**14]), st.sampled_from(["v5e:4x2", "v5p:4x4x4", "h100:16"]))
 def test_the_best_plan_is_the_best_of_all(text: str, batch: int, on: str) -> None:
     assume("_" in text and _reads(text))
@@ -71,10 +71,12 @@ def test_the_best_plan_is_the_best_of_all(text: str, batch: int, on: str) -> Non
     assert merit(bound(text, **options)) == every[0]
 
 
-CONVENTIONS = [{}, {"overlap": 0.3}, {"overhead": 2e-6}, {"policy": "fused"}, {"policy": "minimal"}]
+#: Over two axes there are some thousand plans, which take seconds where operations are joined.
+TWO_AXES = [(MLP["mixed"], each) for each in ({}, {"overlap": 0.3}, {"overhead": 2e-6})]
+JOINED = [(MLP["mixed"], {"policy": "fused"}), (MLP["mixed"], {"policy": "minimal"}), (GELU, {})]
 
 
-@pytest.mark.parametrize(("text", "options"), [*((MLP["mixed"], each) for each in CONVENTIONS), (GELU, {})])
+@pytest.mark.parametrize(("text", "options"), [*TWO_AXES, *(JOINED if LONG else ())])
 def test_more_plans_than_are_listed(text: str, options: dict[str, Any]) -> None:
     asked = {"on": "v5p:4x4", **SIZES, **options}
     every = every_plan(text, **asked)
@@ -83,6 +85,17 @@ def test_more_plans_than_are_listed(text: str, options: dict[str, Any]) -> None:
     assert len(found) == min(MOST, len(every))
     assert merit(found.best.bound, estimated) == every[0]
     assert bound(text, **asked).plan == found.best.name
+
+
+@pytest.mark.parametrize("options", [{}, {"policy": "fused"}, {"policy": "minimal"}])
+def test_the_best_plan_where_operations_are_joined(options: dict[str, Any]) -> None:
+    """Over one axis there are few plans, so that each of them is priced."""
+    text = "h = In[B_X, D] * Wi[D_X, F]; g = gelu(h); g * Wo[F, D_X] -> Out[B_X, D]"
+    for batch in (64, 8192):
+        asked = {"on": "v5p:2x2x2", "mesh": {"X": 8}, **SIZES, "B": batch, **options}
+        found, every = shard(text, **asked), every_plan(text, **asked)
+        assert merit(found.best.bound) == every[0]
+        assert len(every) > 8
 
 
 def test_a_plan_is_legal_only_if_every_layout_on_its_way_divides() -> None:

@@ -10,6 +10,7 @@ from itertools import combinations
 import pytest
 from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
 from plain_geometry import crosses, overlap
+from tests.strategies import LONG
 
 from roofline.charts import plot
 from roofline.charts.chart import SMALLEST
@@ -105,7 +106,8 @@ def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
     chart = ALL[name]().with_size(*SMALLEST)
     found = placed(chart)
     assert min(found.frame.width, found.frame.height) >= 80
-    assert chart._repr_svg_()
+    if LONG or name in CROWDED:  # drawing takes longer than placing, and all kinds of marks are among these
+        assert chart._repr_svg_()
     for text in (*found.around, *found.labels):
         assert inside(text.box, *SMALLEST), text.lines
 
