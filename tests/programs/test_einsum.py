@@ -6,7 +6,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from roofline.ops.einsum import letters
+from roofline.ops.einsum import operand_letters
 from roofline.programs import trace
 
 #: Equation, shapes, multiply-adds, and sums or products beside them.
@@ -56,7 +56,7 @@ def test_diagonals_and_other_orders():
 
 @pytest.mark.parametrize(("equation", "ranks"), [("ab,bc", (2, 2)), ("b...a,...b", (3, 2)), ("...,...", (2, 3))])
 def test_letters_give_the_shape_torch_gives(equation, ranks):
-    words, result = letters(equation, ranks)
+    words, result = operand_letters(equation, ranks)
     sizes = {letter: 2 + place for place, letter in enumerate(sorted({c for word in words for c in word}))}
     made = torch.einsum(equation, *(torch.zeros([sizes[c] for c in word]) for word in words))
     assert tuple(made.shape) == tuple(sizes[c] for c in result)

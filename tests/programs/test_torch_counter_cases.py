@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import roofline
-from roofline.ops.counting import CONVENTIONS, Convention, written
+from roofline.ops.basic import written_elements
+from roofline.ops.counting import CONVENTIONS, Convention
 from roofline.programs import trace
 from tests.programs import networks
 
@@ -162,7 +163,7 @@ def _activations(case: dict[str, Any]) -> int:
             return int(traced.flops("hundred"))
         finally:
             del CONVENTIONS["hundred"]
-    return int(sum(written(op) for op in traced.ops if op.kind in ("contraction", "convolution")))
+    return int(sum(written_elements(op) for op in traced.ops if op.kind in ("contraction", "convolution")))
 
 
 def _batch_norm(case: dict[str, Any]) -> int:

@@ -21,7 +21,7 @@ from roofline.notation.structure import Shape, Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.masks import CAUSAL, FULL, any_window_pairs, sliding_window
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
-from roofline.ops.rules import Context, register, require_multiple, show
+from roofline.ops.rules import Context, register, require_multiple, show_size
 from roofline.sizes import Size, exact_div, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
@@ -153,7 +153,7 @@ def attend(
     """
     B, S, N, H = q.dims if len(q.dims) == 4 else (1, *q.dims)
     T, K, V = k.dims[-3], k.dims[-2], v.dims[-1]
-    require_multiple(N, K, f"{show(N)} query heads do not share {show(K)} key heads evenly")
+    require_multiple(N, K, f"{show_size(N)} query heads do not share {show_size(K)} key heads evenly")
     mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
     pairs, keys, queries = mask.pairs(S, T), T, mask.queries(S, T)
     if unfused:
@@ -218,7 +218,7 @@ def _seen(x: Tensor, keys: Size, length: Size) -> Tensor:
 
 
 def _order(N: Size, T: Size) -> str:
-    """Say the order that dimensions are read in where another one is likely meant: more heads than keys.
+    """Name the order of dimensions where another one is likely meant: there are more heads than keys.
 
     >>> _order(4096, 32), _order(32, 4096)
     ('; 4096 heads over 32 keys, as dimensions are read in the order [B, S, N, H]', '')
@@ -231,7 +231,9 @@ def _order(N: Size, T: Size) -> str:
 def _note(causal: bool, window: Size | None, unfused: bool) -> str:
     mask = "causal attention, aligned at the bottom right" if causal else "full attention"
     if window is not None:
-        mask += f", a window of {show(window)} keys" + ("" if causal else " for every query, those at the edges too")
+        mask += f", a window of {show_size(window)} keys" + (
+            "" if causal else " for every query, those at the edges too"
+        )
     if unfused:
         return f"{mask}; unfused: every score is computed, written and read, masked or not, and so is every probability"
     return f"{mask}; fused: scores never leave the chip"

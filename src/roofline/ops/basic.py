@@ -21,7 +21,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, SizeError, suggest
-from roofline.ops.rules import show
+from roofline.ops.rules import show_size
 from roofline.sizes import Size, is_array, is_symbol, is_zero
 from roofline.work import Op, Tensor, Work
 
@@ -43,7 +43,7 @@ def arithmetic(tensors: Sequence[Tensor]) -> str:
         return max((formats[name] for name in floats or formats), key=lambda found: found.bits).arithmetic
 
 
-def written(op: Op) -> Size:
+def written_elements(op: Op) -> Size:
     """Elements of the results."""
     amounts = [tensor.elements if tensor.touched is None else tensor.touched for tensor in op.writes]
     return sum(amounts[1:], amounts[0]) if amounts else 0
@@ -68,14 +68,14 @@ def vector(
     work = Work() if is_zero(flops) else Work.flops("vector", dtype, flops)
     options: dict[str, Any] = {} if one_each is None else {"one_each": one_each}
     op = Op(name, kind, work, tuple(reads), tuple(writes), options=options, note=note)
-    facts = {"elements": written(op) if elements is None else elements, "transcendentals": transcendentals}
+    facts = {"elements": written_elements(op) if elements is None else elements, "transcendentals": transcendentals}
     return Op(name, kind, work, op.reads, op.writes, {**facts, **(dims or {})}, note=note, options=options)
 
 
 def move(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, kind: str = "copy", note: str = "") -> Op:
     """Move bytes and compute nothing: a copy, a concatenation, a gather, a fill."""
     op = Op(name, kind, Work(), tuple(reads), tuple(writes), note=note)
-    return Op(name, kind, Work(), op.reads, op.writes, {"elements": written(op)}, note=note)
+    return Op(name, kind, Work(), op.reads, op.writes, {"elements": written_elements(op)}, note=note)
 
 
 def unknown(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], reason: str = "no rule") -> Op:
@@ -133,7 +133,7 @@ def _amount(name: str, value: Any) -> Size:
         if value.dtype.kind not in "iuf" or value.size == 0:
             raise SizeError(f"{name} is not an array of numbers", hint=hint)
         if not ((value > 0) & (value < float("inf"))).all():
-            raise SizeError(f"{name} is {show(value)}", hint=hint)
+            raise SizeError(f"{name} is {show_size(value)}", hint=hint)
         return value.astype(float)
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         raise SizeError(f"{name} is {value!r}", hint=hint)

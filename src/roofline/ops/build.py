@@ -19,7 +19,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, NotationError, SizeError, suggest
 from roofline.notation.structure import Program, Shape, Step
-from roofline.ops.rules import Context, family_of, rule_for, show
+from roofline.ops.rules import Context, family_of, rule_for, show_size
 from roofline.sizes import Size, check, is_array, is_symbol, symbol
 from roofline.work import Op
 
@@ -128,7 +128,7 @@ def _contradiction(program: Program, name: str, value: Any) -> None:
     if name in program.sizes:
         fixed = program.sizes[name]
         if is_array(value) or is_symbol(value) or value != fixed:
-            raise SizeError(f"size {name} is {fixed} in the text, not {show(value)}", hint="give it in one place")
+            raise SizeError(f"size {name} is {fixed} in the text, not {show_size(value)}", hint="give it in one place")
         return
     if any(name in step.output.labels for step in program.steps):
         raise SizeError(f"size {name} follows from the others", hint="leave it out")

@@ -31,7 +31,7 @@ from roofline import dtypes
 from roofline.errors import InputError
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
-from roofline.ops.rules import Context, register, show
+from roofline.ops.rules import Context, register, show_size
 from roofline.sizes import Size, ceil_div, check, is_one, minimum, product, round_up
 from roofline.work import Op, Tensor, Work
 
@@ -237,7 +237,8 @@ def padded(op: Op, tile: tuple[int, int]) -> Op:
     wide, deep = round_up(n, columns), round_up(k, rows)
     flops = sum(real_flops(*(tensor.dtype for tensor in op.reads[:2]))) * batch * m * deep * wide
     work = Work({key: flops if key == matrix[0] else amount for key, amount in op.work.items()})
-    said = f"[k, n] = [{show(k)}, {show(n)}] padded to [{show(deep)}, {show(wide)}] for the matrix unit"
+    plain, full = (f"[{show_size(a)}, {show_size(b)}]" for a, b in ((k, n), (deep, wide)))
+    said = f"[k, n] = {plain} padded to {full} for the matrix unit"
     return replace(op, work=work, note=_note(op, said))
 
 

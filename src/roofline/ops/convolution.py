@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from roofline.errors import InputError, SizeError
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
-from roofline.ops.rules import Context, register, require, require_equal, require_multiple, show
+from roofline.ops.rules import Context, register, require, require_equal, require_multiple, show_size
 from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
@@ -157,7 +157,7 @@ def convolve_transposed(
     per_group = kernel.dims[-1]
     O = per_group * groups  # noqa: E741
     _check_channels(C, kernel.dims[-2], O, groups)
-    extra = each("output_pad", output_pad, len(own), least=0)
+    extra = per_dimension("output_pad", output_pad, len(own), least=0)
     results = [window.spread(L, more) for window, L, more in zip(own, spatial, extra, strict=True)]
     places = list(zip(own, results, spatial, strict=True))
     if count_padding:
@@ -209,9 +209,9 @@ _OPTIONS = ("stride", "pad", "dilation", "groups", "output_pad")
 
 
 def _check_channels(C: Size, expected: Size, O: Size, groups: Size) -> None:  # noqa: E741
-    require_multiple(C, groups, f"{show(C)} channels do not fall into {show(groups)} groups")
-    require_multiple(O, groups, f"{show(O)} output channels do not fall into {show(groups)} groups")
-    require_equal(C, expected, f"x has {show(C)} channels, the kernel is for {show(expected)}")
+    require_multiple(C, groups, f"{show_size(C)} channels do not fall into {show_size(groups)} groups")
+    require_multiple(O, groups, f"{show_size(O)} output channels do not fall into {show_size(groups)} groups")
+    require_equal(C, expected, f"x has {show_size(C)} channels, the kernel is for {show_size(expected)}")
 
 
 def _note(own: Sequence[Window], count_padding: bool, what: str = "padded") -> str:
@@ -251,7 +251,7 @@ class Window(NamedTuple):
         if self.pad == "same":
             return ceil_div(L, self.stride)
         found = floor_div(L + 2 * self.pad - self.dilation * (self.k - 1) - 1, self.stride) + 1
-        message = f"a window of {show(self.k)} does not fit a size of {show(L)}"
+        message = f"a window of {show_size(self.k)} does not fit a size of {show_size(L)}"
         require(found >= 1, message, "pad more, or take a smaller window")
         return found
 
@@ -263,7 +263,7 @@ class Window(NamedTuple):
         """
         low = self._low(L, L)
         found = (L - 1) * self.stride - 2 * low + self.dilation * (self.k - 1) + output_pad + 1
-        require(found >= 1, f"nothing is left of a size of {show(L)}", "pad less")
+        require(found >= 1, f"nothing is left of a size of {show_size(L)}", "pad less")
         return found
 
     def taps(self, L: Size, R: Size) -> Size:
@@ -276,7 +276,7 @@ class Window(NamedTuple):
             return R * self.k
         if not isinstance(self.k, int):
             raise SizeError(
-                f"which taps of a window of {show(self.k)} meet padding is counted for a number only",
+                f"which taps of a window of {show_size(self.k)} meet padding is counted for a number only",
                 hint="give the size of the kernel, or count padded positions",
             )
         if self.k > MOST_TAPS:
@@ -366,15 +366,17 @@ def windows(
     (Window(k=3, stride=2, pad=1, dilation=1), Window(k=3, stride=2, pad=0, dilation=1))
     """
     spatial = len(kernel)
-    strides, dilations = each("stride", stride, spatial), each("dilation", dilation, spatial)
-    pads: tuple[Padding, ...] = each("pad", pad, spatial, least=0) if pad != "same" else tuple(_SAME for _ in kernel)
+    strides, dilations = per_dimension("stride", stride, spatial), per_dimension("dilation", dilation, spatial)
+    pads: tuple[Padding, ...] = (
+        per_dimension("pad", pad, spatial, least=0) if pad != "same" else tuple(_SAME for _ in kernel)
+    )
     return tuple(Window(*parts) for parts in zip(kernel, strides, pads, dilations, strict=True))
 
 
-def each(name: str, value: Size | Sequence[Size], spatial: int, least: int = 1) -> tuple[int, ...]:
+def per_dimension(name: str, value: Size | Sequence[Size], spatial: int, least: int = 1) -> tuple[int, ...]:
     """One whole number for each spatial dimension.
 
-    >>> each("stride", 0, 2)
+    >>> per_dimension("stride", 0, 2)
     Traceback (most recent call last):
     roofline.errors.SizeError: size stride is 0; a size is a whole number of at least 1
     """

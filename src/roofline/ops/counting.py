@@ -1,4 +1,4 @@
-"""What counts as a FLOP: the conventions people report totals in, each over the same operations.
+"""Conventions of counting FLOPs: the totals that people report, each over the same operations.
 
 >>> from roofline.ops.contraction import matmul
 >>> op = matmul(m=64, n=8192, k=8192)
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from roofline.errors import InputError, suggest
-from roofline.ops.basic import written
+from roofline.ops.basic import written_elements
 from roofline.sizes import Size, product
 from roofline.work import Op
 
@@ -64,7 +64,7 @@ def one_each(op: Op) -> Size:
         return op.options["one_each"]
     if not op.work.total("flops", "vector") or op.kind in MATMUL_KINDS:
         return 0
-    return op.dims.get("elements", written(op))
+    return op.dims.get("elements", written_elements(op))
 
 
 def as_fvcore(op: Op) -> Size:
@@ -131,11 +131,11 @@ def register_convention(name: str, count: Callable[[Op], Size], meaning: str) ->
 
 def count(ops: Iterable[Op], convention: str = "flops") -> Size:
     """Add up operations under a convention, each as often as it is repeated."""
-    amounts = [each(op, convention) for op in ops]
+    amounts = [count_operation(op, convention) for op in ops]
     return sum(amounts[1:], amounts[0]) if amounts else 0
 
 
-def each(op: Op, convention: str = "flops") -> Size:
+def count_operation(op: Op, convention: str = "flops") -> Size:
     """Count one operation with its repeats under a convention."""
     if convention not in CONVENTIONS:
         hint = suggest(convention, CONVENTIONS, what="counting conventions")

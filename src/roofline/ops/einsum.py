@@ -1,16 +1,17 @@
-"""Sums over products of tensors (einsum) as the steps that compute them, for the front ends that have them whole.
+"""Einsum: a sum over products of tensors as the operations that compute it.
 
 >>> x, w = Tensor("x", (64, 512), "bf16"), Tensor("w", (512, 2048), "bf16")
 >>> y = Tensor("y", (64, 2048), "bf16")
->>> [(op.name, op.dims) for op in steps("einsum", "ij,jk", (x, w), (y,))]
+>>> [(op.name, op.dims) for op in einsum_operations("einsum", "ij,jk", (x, w), (y,))]
 [('einsum', {'m': 64, 'n': 2048, 'k': 512, 'batch': 1})]
 
-Two operands at a time, from the left: what only one of them has and nothing later needs is summed first, then the rest
-is contracted. A letter that stands twice in one operand is its diagonal, a view.
+Operands are contracted two at a time, from the left. A letter that only one of the two has and that nothing later needs
+is summed first. A letter that stands twice in one operand takes its diagonal, which is a view.
 
->>> steps("einsum", "ij,jk->ik", (x, w), (y,))[0].work == steps("einsum", "...j,jk", (x, w), (y,))[0].work
+>>> written, open_ = (einsum_operations("einsum", text, (x, w), (y,))[0].work for text in ("ij,jk->ik", "...j,jk"))
+>>> written == open_
 True
->>> [op.kind for op in steps("einsum", "ij->j", (x,), (Tensor("y", (512,), "bf16"),))]
+>>> [op.kind for op in einsum_operations("einsum", "ij->j", (x,), (Tensor("y", (512,), "bf16"),))]
 ['reduction']
 """
 
@@ -32,10 +33,10 @@ class Term(NamedTuple):
     letters: tuple[str, ...]
 
 
-def letters(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+def operand_letters(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """The letters of each operand and of the result; an ellipsis stands for numbered ones, counted from the last.
 
-    >>> letters("...ij,jk", (3, 2))
+    >>> operand_letters("...ij,jk", (3, 2))
     ([('0', 'i', 'j'), ('j', 'k')], ('0', 'i', 'k'))
     """
     given, arrow, result = equation.replace(" ", "").partition("->")
@@ -55,9 +56,9 @@ def letters(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[str, ...]],
     return terms, (*(str(place) for place in range(most - 1, -1, -1)), *once)
 
 
-def steps(name: str, equation: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> list[Op]:
+def einsum_operations(name: str, equation: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> list[Op]:
     """The operations of an einsum, the last of which writes its result."""
-    words, result = letters(equation, [len(tensor.dims) for tensor in reads])
+    words, result = operand_letters(equation, [len(tensor.dims) for tensor in reads])
     size: dict[str, Size] = {}
     for word, tensor in zip(words, reads, strict=True):
         for letter, n in zip(word, tensor.dims, strict=True):

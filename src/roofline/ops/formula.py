@@ -1,4 +1,4 @@
-"""Formulas of named sizes, as text: what raw work and sizes may be written as.
+"""Formulas of named sizes, as text: raw work and sizes may be written as one.
 
 >>> formula("2*B*D*F", {"B": 64, "D": 8192, "F": 8192})
 8589934592
@@ -97,7 +97,7 @@ def formula(text: str, sizes: Mapping[str, Size]) -> Size:
 
     ``^`` and ``**`` are powers. Whole numbers stay exact. Sizes may be ints, arrays or missing: a missing one becomes
     a symbol, unless another is an array, which is an error. What does not read, an operation that has no value
-    and a number that grows beyond all measure raise :class:`~roofline.errors.NotationError` with a caret.
+    and a number out of range raise :class:`~roofline.errors.NotationError` with a caret.
     """
     reader = _Reader(text)
     items = reader.read()

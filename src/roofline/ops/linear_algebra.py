@@ -14,7 +14,7 @@ from roofline.ops.basic import vector
 from roofline.sizes import Size, exact_div, is_one
 from roofline.work import Op, Tensor
 
-#: Why an eigenvalue or singular value problem has no count.
+#: The reason that an eigenvalue or singular value problem has no count.
 ITERATES = "iterates until it converges"
 
 

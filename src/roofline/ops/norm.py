@@ -17,7 +17,7 @@ from typing import NamedTuple
 from roofline.errors import InputError, suggest
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
-from roofline.ops.rules import Context, register, require_multiple, show
+from roofline.ops.rules import Context, register, require_multiple, show_size
 from roofline.sizes import Size
 from roofline.work import Op, Tensor
 
@@ -102,7 +102,7 @@ def rule(step: Step, context: Context) -> Op:
     """Price a norm over the labels in ``over``; a scale and a shift from outside are weights."""
     x, *affine = step.inputs
     groups, channels = step.options.get("groups", 1), context.sizes[x.labels[-1]]
-    require_multiple(channels, groups, f"{show(channels)} channels do not fall into {show(groups)} groups")
+    require_multiple(channels, groups, f"{show_size(channels)} channels do not fall into {show_size(groups)} groups")
     read = context.tensor(x)
     return norm(
         step.function,

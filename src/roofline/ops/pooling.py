@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
-from roofline.ops.convolution import each, windows
+from roofline.ops.convolution import per_dimension, windows
 from roofline.ops.rules import Context, register
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
@@ -91,7 +91,7 @@ def rule(step: Step, context: Context) -> Op:
     """
     x = context.tensor(step.inputs[0])
     B, *spatial, C = x.dims
-    size = each("window", step.options["window"], len(spatial))
+    size = per_dimension("window", step.options["window"], len(spatial))
     usual = {"stride": size, "pad": 0, "dilation": 1}
     stride, pad, dilation = (step.options.get(key, value) for key, value in usual.items())
     own = windows(size, stride, pad, dilation)

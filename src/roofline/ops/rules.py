@@ -1,4 +1,4 @@
-"""Rules: which function prices a step of the notation, and what it is told beside the step.
+"""Rules: the function that prices a step of the notation, and the context it gets beside the step.
 
 A family of operations is one file of this room; it registers its rule when the family first occurs:
 
@@ -156,11 +156,11 @@ def require_equal(size: Size, other: Size, message: str, hint: str = "") -> None
         require(size == other, message, hint)
 
 
-def show(size: Size) -> str:
+def show_size(size: Size) -> str:
     """Write a size for a message: an array by its range.
 
     >>> import numpy as np
-    >>> show(64), show(np.array([1.0, 8.0]))
+    >>> show_size(64), show_size(np.array([1.0, 8.0]))
     ('64', '1…8')
     """
     return f"{size.min():g}…{size.max():g}" if is_array(size) else str(size)

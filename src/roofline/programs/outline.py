@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.traffic import traffic
-from roofline.ops.counting import each
+from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Cell, Column, Row, Section, Sentences, Table, Wrap, figures
@@ -51,7 +51,7 @@ def operation_table(ops: Sequence[Op], most: int | None = None) -> Iterator[Sect
         times = "" if not is_symbol(op.repeat) and op.repeat == 1 else f" x{op.repeat}"
         source = str(op.options.get("source", ""))
         moved = Amount(load.total("bytes") * op.repeat, "B")
-        rows.append(Row((op.name + times, op.where, source, _counted(op, each(op, "all")), moved)))
+        rows.append(Row((op.name + times, op.where, source, _counted(op, count_operation(op, "all")), moved)))
     columns = (*map(Column, ("operation", "where", "source")), *figures("FLOPs", "bytes"))
     yield Table(columns, rows, "operations", gap=GAP)
     if left := len(ops) - len(chosen):
@@ -101,7 +101,7 @@ def _sums(ops: Sequence[Op], loads: Sequence[Size]) -> dict[str, tuple[Size, Siz
         for level in range(len(parts) + 1):
             path = ".".join(parts[:level])
             flops, moved, place = found.get(path, (0, 0, len(found)))
-            found[path] = (flops + each(op), moved + load, place)
+            found[path] = (flops + count_operation(op), moved + load, place)
     return _in_tree_order(found)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofline.answers import Answer
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, suggest
-from roofline.ops.counting import CONVENTIONS, each
+from roofline.ops.counting import CONVENTIONS, count_operation
 from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN
 from roofline.programs.outline import GAP, module_table, operation_table
 from roofline.quantity import format_amount
@@ -79,7 +79,7 @@ class Traced(Answer):
 
     def flops(self, convention: str = "flops") -> Size:
         """Count the whole program under a convention of :data:`~roofline.ops.counting.CONVENTIONS`."""
-        return _sum([each(op, convention) for op in self.ops])
+        return _sum([count_operation(op, convention) for op in self.ops])
 
     def macs(self) -> Size:
         """Multiply-adds of matmuls, convolutions and attention."""
@@ -103,7 +103,7 @@ class Traced(Answer):
         """Counts by kind of operation, the kinds that count nothing left out."""
         found: dict[str, Size] = {}
         for op in self.ops:
-            amount = each(op, convention)
+            amount = count_operation(op, convention)
             if is_symbol(amount) or amount:
                 found[op.kind] = found.get(op.kind, 0) + amount
         return found
@@ -293,7 +293,7 @@ def _sums_by(key: str, ops: Iterable[Op], convention: str) -> dict[str, Size]:
     found: dict[str, Size] = {}
     for op in ops:
         if name := getattr(op, key):
-            found[name] = found.get(name, 0) + each(op, convention)
+            found[name] = found.get(name, 0) + count_operation(op, convention)
     return found
 
 
@@ -347,8 +347,8 @@ def _operation_data(op: Op) -> dict[str, Any]:
         "phase": op.options.get("phase"),
         "repeat": _plain(op.repeat),
         "dims": {name: _plain(size) for name, size in op.dims.items()},
-        "flops": None if op.kind == UNKNOWN else _plain(each(op)),
-        "all_flops": None if op.kind == UNKNOWN else _plain(each(op, "all")),
+        "flops": None if op.kind == UNKNOWN else _plain(count_operation(op)),
+        "all_flops": None if op.kind == UNKNOWN else _plain(count_operation(op, "all")),
         "reads": [_tensor_data(tensor) for tensor in op.reads],
         "writes": [_tensor_data(tensor) for tensor in op.writes],
         "note": op.note or None,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
-from roofline.ops.einsum import steps
+from roofline.ops.einsum import einsum_operations
 from roofline.ops.masks import FULL, BandMask
 from roofline.ops.pricing import valid_taps
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
@@ -51,7 +51,7 @@ def einsum(call: Call) -> Priced:
     text = call.get("equation")
     equation = text.decode() if isinstance(text, bytes) else text
     operands = [tensor for tensor in call.ins if tensor is not None]
-    return steps(call.name, equation, operands, call.writes)
+    return einsum_operations(call.name, equation, operands, call.writes)
 
 
 @rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")

@@ -13,7 +13,7 @@ from torch._higher_order_ops.out_dtype import out_dtype
 from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.ops import pricing
-from roofline.ops.einsum import letters, steps
+from roofline.ops.einsum import einsum_operations, operand_letters
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import function, price
 from roofline.programs.pytorch.rules.recurrent import forward as recurrent_forward
@@ -67,11 +67,13 @@ def einsum(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
         return NotImplemented
     with recorder.silence():
         out = func(*args, **kwargs)
-    words, _ = letters(args[0], [item.dim() for item in operands])
+    words, _ = operand_letters(args[0], [item.dim() for item in operands])
     shares = any(out.untyped_storage()._cdata == item.untyped_storage()._cdata for item in operands)
     if any(len(set(word)) != len(word) for word in words) or shares:  # a diagonal, or a view: letters in another order
         return NotImplemented
-    recorder.emit(steps("einsum", args[0], [recorder.read(item) for item in operands], [recorder.wrote(out)]))
+    recorder.emit(
+        einsum_operations("einsum", args[0], [recorder.read(item) for item in operands], [recorder.wrote(out)])
+    )
     return out
 
 
