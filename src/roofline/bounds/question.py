@@ -125,9 +125,11 @@ class Question:
 
     def one_plan(self) -> Question:
         """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes."""
+        if self.conventions.plan is not None or not self.is_sharded:
+            return self
         from roofline.bounds.plans import FEWEST
 
-        return self.vary(plan=FEWEST) if self.conventions.plan is None and self.is_sharded else self
+        return self.vary(plan=FEWEST)
 
     @property
     def is_sharded(self) -> bool:
