@@ -22,15 +22,13 @@ before it is multiplied); ggml for q4_0 and q8_0 (blocks of 32 with an fp16 scal
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline.errors import DTypeError, suggest
 
 
-@dataclass(frozen=True, slots=True)
-class DType:
+class DType(NamedTuple):
     """One number format.
 
     ``bits`` is the storage of one element, ``arithmetic`` the name peaks are listed under (every fp8 variant runs

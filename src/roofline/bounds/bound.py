@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline.answers import Answer, capability, heading, open_as_null, plain_data, whole
 from roofline.quantity import format_amount, format_number, format_percent
@@ -56,8 +56,7 @@ _BAR = 24
 _FEW_PLANS = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Use:
+class Use(NamedTuple):
     """One amount on one resource: what, how much, how fast, how long."""
 
     resource: str
@@ -105,8 +104,7 @@ def decoded(binding: Any) -> Any:
     return binding.decode() if isinstance(binding, Codes) else binding
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OpBound:
+class OpBound(NamedTuple):
     """One operation with the time it takes on every resource."""
 
     op: Op

@@ -12,15 +12,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Op, Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Footprint:
+class Footprint(NamedTuple):
     """Bytes by part: tensors that come from outside stay for the whole time, intermediates while they are needed.
 
     ``level`` and ``capacity`` are filled in once a machine is known; ``fits`` is None while the capacity is not.

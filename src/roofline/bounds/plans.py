@@ -293,7 +293,7 @@ class _Search:
         """
         single = {label for label, size in self.sizes.items() if not is_array(size) and is_one(size)}
         return tuple(
-            replace(step, options={name: given for name, given in step.options.items() if name != "causal"})
+            step._replace(options={name: given for name, given in step.options.items() if name != "causal"})
             if step.options.get("causal") and step.inputs[0].labels[-3] in single
             else step
             for step in self.parsed.steps
@@ -432,9 +432,9 @@ class _Search:
             made = choice.result
             axes = tuple(TensorDim(label, shard) for label, shard in zip(made.labels, made.shards, strict=True))
             written = step.output.dtype + made.text(self.show)
-            output = replace(step.output, axes=axes, unreduced=made.unreduced, written=written)
-            steps.append(replace(step, output=output, laid_out=True))
-        return replace(self.parsed, steps=tuple(steps))
+            output = step.output._replace(axes=axes, unreduced=made.unreduced, written=written)
+            steps.append(step._replace(output=output, laid_out=True))
+        return self.parsed._replace(steps=tuple(steps))
 
 
 def _time_costs(

@@ -11,8 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline import dtypes
 from roofline.bounds.question import Question
@@ -21,8 +20,7 @@ from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """One input of an expression: its position among the distinct inputs, what it is, how it is stored."""
 
     position: int
@@ -66,22 +64,22 @@ def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | 
         return _stored_as(shape, dtypes.get(intermediates).name) if intermediates and narrower else shape
 
     steps = tuple(
-        replace(step, inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
+        step._replace(inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
         for step in parsed.steps
     )
-    return asked.vary(text=canonical(replace(parsed, steps=steps)))
+    return asked.vary(text=canonical(parsed._replace(steps=steps)))
 
 
 def _stored_as(shape: Shape, name: str) -> Shape:
-    return replace(shape, dtype=name, written=name + shape.written.removeprefix(shape.dtype))
+    return shape._replace(dtype=name, written=name + shape.written.removeprefix(shape.dtype))
 
 
 def retype_result(asked: Question, name: str) -> Question:
     """Store the final result in another format; the arithmetic stays as it was."""
     parsed = program(asked.text, asked.conventions.compute)
     *first, last = parsed.steps
-    changed = replace(last, output=_stored_as(last.output, dtypes.get(name).name))
-    return asked.vary(text=canonical(replace(parsed, steps=(*first, changed))))
+    changed = last._replace(output=_stored_as(last.output, dtypes.get(name).name))
+    return asked.vary(text=canonical(parsed._replace(steps=(*first, changed))))
 
 
 def set_options(asked: Question, function: str, **options: bool) -> Question:
@@ -94,14 +92,12 @@ def set_options(asked: Question, function: str, **options: bool) -> Question:
     """
     parsed = program(asked.text, asked.conventions.compute)
     steps = tuple(
-        replace(
-            step, options={name: value for name, value in {**step.options, **options}.items() if value is not False}
-        )
+        step._replace(options={n: value for n, value in {**step.options, **options}.items() if value is not False})
         if step.function == function
         else step
         for step in parsed.steps
     )
-    return asked.vary(text=canonical(replace(parsed, steps=steps)))
+    return asked.vary(text=canonical(parsed._replace(steps=steps)))
 
 
 def reshard(asked: Question, axis: str, label: str | None) -> Question:
@@ -110,19 +106,19 @@ def reshard(asked: Question, axis: str, label: str | None) -> Question:
 
     def changed(shape: Shape) -> Shape:
         axes = tuple(
-            replace(one, shard=(*(a for a in one.shard if a != axis), *((axis,) if one.label == label else ())))
+            one._replace(shard=(*(a for a in one.shard if a != axis), *((axis,) if one.label == label else ())))
             for one in shape.axes
         )
         unreduced = tuple(a for a in shape.unreduced if a != axis)
         head = shape.written.partition("[")[0]
         text = show_axes(axes, lambda name: str(parsed.sizes.get(name, name)), unreduced)
-        return replace(shape, axes=axes, unreduced=unreduced, written=head + text)
+        return shape._replace(axes=axes, unreduced=unreduced, written=head + text)
 
     steps = tuple(
-        replace(step, inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
+        step._replace(inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
         for step in parsed.steps
     )
-    return asked.vary(text=canonical(replace(parsed, steps=steps)))
+    return asked.vary(text=canonical(parsed._replace(steps=steps)))
 
 
 def resize(asked: Question, label: str, size: Any) -> Question:

@@ -13,8 +13,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from roofline import dtypes
 from roofline.frozen import Frozen
 from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
@@ -55,7 +53,7 @@ def resolve(node: ProgramNode, compute: str | None = None) -> Program:
         raise scope.fail(f"{name} is declared and stands in no operation", unused.span, "use it or leave it out")
     sizes = dict(scope.sizes)
     free = [label for label in labels if label not in sizes and label not in scope.derived]
-    steps = tuple(replace(step, text=step_text(step, sizes)) for step in scope.steps)
+    steps = tuple(step._replace(text=step_text(step, sizes)) for step in scope.steps)
     return Program(
         steps,
         Frozen(sizes),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from roofline import dtypes
@@ -132,7 +131,7 @@ class Scope:
                 hint = "give the second one a name of its own"
                 raise self.fail(f"{label} stands twice in one tensor", dims[position].span, hint)
         shape = Shape(self.ident(node.name), dtype, axes, "input", node.unreduced)
-        shape = replace(shape, written=self.show(shape))
+        shape = shape._replace(written=self.show(shape))
         for axis, dim in zip(axes, dims, strict=True):
             self.places[shape.ident, axis.label] = dim.span
         if node.name:
@@ -261,7 +260,7 @@ class Scope:
         axes = _first_of_each(axes) if wanted.inside else axes
         self._axes_once(axes, unreduced, span)
         output = Shape(self.ident(wanted.name), dtype, tuple(axes), "step", unreduced)
-        output = replace(output, written=wanted.written(output) or self.show(output))
+        output = output._replace(written=wanted.written(output) or self.show(output))
         self.steps.append(
             Step(
                 kind,
@@ -314,7 +313,7 @@ def _first_of_each(axes: Sequence[TensorDim]) -> list[TensorDim]:
     taken: set[str] = set()
     kept = []
     for axis in axes:
-        kept.append(replace(axis, shard=tuple(name for name in axis.shard if name not in taken)))
+        kept.append(axis._replace(shard=tuple(name for name in axis.shard if name not in taken)))
         taken.update(axis.shard)
     return kept
 
@@ -337,7 +336,7 @@ def rename(shape: Shape, labels: Mapping[str, str]) -> Shape:
     if not any(label in labels for label in shape.labels):
         return shape
     axes = tuple(TensorDim(labels.get(axis.label, axis.label), axis.shard) for axis in shape.axes)
-    return replace(shape, axes=axes)
+    return shape._replace(axes=axes)
 
 
 def show_axes(axes: Sequence[TensorDim], show: Callable[[str], str], unreduced: tuple[str, ...] = ()) -> str:

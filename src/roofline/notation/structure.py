@@ -8,7 +8,6 @@ label classified as contracted, batch or kept. Costs are built from steps alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from roofline.frozen import Frozen
@@ -102,8 +101,7 @@ class ProgramNode(NamedTuple):
     over: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TensorDim:
+class TensorDim(NamedTuple):
     """One dimension of a resolved tensor.
 
     ``label`` is never empty: a written number gets a label of its own (``#1``, ``#2`` …) whose size stands in
@@ -115,8 +113,7 @@ class TensorDim:
     shard: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """A typed tensor: which one it is (``ident``), its format, its dimensions.
 
     ``ident`` is the name where it has one, else unique in the program (``%1``). ``written`` is the text form
@@ -137,8 +134,7 @@ class Shape:
         return tuple(axis.label for axis in self.axes)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One resolved operation.
 
     ``kind``        ``contraction``, ``elementwise``, ``function`` or ``collective``
@@ -167,8 +163,7 @@ class Step:
     spelt: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """Resolved steps in order, the sizes that stand in the text as numbers, and what had to be assumed.
 
     ``labels`` are the named sizes in order of first appearance: what a caller may set. ``axes`` are the mesh axes

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.padding import Padding
@@ -164,8 +163,7 @@ _RENDERERS: dict[type, Callable[[Any], Iterator[Any]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _CrossTable:
+class _CrossTable(NamedTuple):
     """A table of two names; its columns become rows where they would not fit."""
 
     section: CrossTable
@@ -189,8 +187,7 @@ class _CrossTable:
         return next(_table(table))
 
 
-@dataclass(frozen=True, slots=True)
-class _DottedName:
+class _DottedName(NamedTuple):
     """A dotted name, which a narrow terminal breaks after its dots."""
 
     name: str

@@ -104,8 +104,8 @@ class _Build:
         names = [self.named(h.name, steps) for h, steps in zip(held, choice.before, strict=True)]
         ends = [moved(h.layout, steps) for h, steps in zip(held, choice.before, strict=True)]
         raw_name = self.raw_name(step.output.ident, choice.after)
-        inputs = tuple(replace(x, ident=name) for x, name in zip(step.inputs, names, strict=True))
-        local = replace(step, inputs=inputs, output=replace(step.output, ident=raw_name))
+        inputs = tuple(x._replace(ident=name) for x, name in zip(step.inputs, names, strict=True))
+        local = step._replace(inputs=inputs, output=step.output._replace(ident=raw_name))
         op = rule_for(family_of(step))(local, self.context(step, ends))
         roles = {tensor.ident: tensor.role for tensor in op.reads}
         parts: dict[str, HeldTensor] = {}
