@@ -460,8 +460,8 @@ def threads_text(count: int) -> str:
 def toml_value(value: Any, form: str = "") -> str:
     """Write a value as TOML: text, truth, a list, or a number in a form.
 
-    >>> toml_value(["a", 'say "b"']), toml_value(True), toml_value(0.25, ".4f")
-    ('["a", "say \\"b\\""]', 'true', '0.2500')
+    >>> print(toml_value(["a", 'say "b"']), toml_value(True), toml_value(0.25, ".4f"))
+    ["a", "say \\"b\\""] true 0.2500
     """
     if isinstance(value, bool):
         return str(value).lower()
