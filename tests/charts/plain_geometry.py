@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from roofline.charts.placement import TOUCH, Box, Segment, Vertex, drawn
+from roofline.charts.placement import TOUCH, Box, Segment, Vertex, segment_box
 
 
 def overlap(first: Box, second: Box) -> bool:
@@ -25,7 +25,7 @@ def overlap(first: Box, second: Box) -> bool:
 
 def crosses(segment: Segment, box: Box) -> bool:
     """Whether a segment runs through a rectangle."""
-    return overlap(drawn(segment), box)
+    return overlap(segment_box(segment), box)
 
 
 def crosses_line(first: Segment, second: Segment) -> bool:

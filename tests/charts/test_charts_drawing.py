@@ -14,7 +14,7 @@ from tests.strategies import LONG
 
 from roofline.charts import plot
 from roofline.charts.chart import SMALLEST
-from roofline.charts.drawing import DASHES, THEMES, contrast, placed
+from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout
 from roofline.charts.layout import MARKER
 from roofline.charts.placement import Box
 from roofline.errors import InputError
@@ -28,7 +28,7 @@ def inside(box, width, height):
 
 @cache
 def laid_out(name, size):
-    return placed(ALL[name]().with_size(*size))
+    return drawn_layout(ALL[name]().with_size(*size))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -104,7 +104,7 @@ def test_every_ridge_of_three_levels_and_three_dtypes_is_numbered():
 @pytest.mark.parametrize("name", ALL)
 def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
     chart = ALL[name]().with_size(*SMALLEST)
-    found = placed(chart)
+    found = laid_out(chart)
     assert min(found.frame.width, found.frame.height) >= 80
     if LONG or name in CROWDED:  # drawing takes longer than placing, and all kinds of marks are among these
         assert chart._repr_svg_()

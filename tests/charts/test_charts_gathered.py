@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline.bounds.api import bound
-from roofline.charts.roofline_charts import MOST_POINTS, gathered, program_roofline
+from roofline.charts.roofline_charts import MOST_POINTS, gather_operations, program_roofline
 from roofline.errors import InputError, SizeError
 
 LAYERS = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); y = g * bf16[F, D]; transpose(y)"
@@ -21,11 +21,11 @@ def test_operations_in_one_place_share_a_point():
 def test_the_longest_have_points_and_all_others_are_counted():
     lines = "; ".join(f"x{n} = bf16[B, {64 * 2**n}] * bf16[{64 * 2**n}, F]" for n in range(5))
     answer = bound(lines, on="h100", B=512, F=8192)
-    groups, left = gathered(answer, 3)
+    groups, left = gather_operations(answer, 3)
     assert (len(groups), left) == (3, 2)
     times = [float(members[0].lower) for members in groups]
     assert times == sorted(times, reverse=True)
-    assert gathered(answer, MOST_POINTS)[1] == 0
+    assert gather_operations(answer, MOST_POINTS)[1] == 0
 
 
 def test_what_cannot_be_drawn():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_geometry import crosses, crosses_line, overlap
 
-from roofline.charts.placement import Box, Boxes, Segments, around, beside, place
+from roofline.charts.placement import Box, Boxes, Segments, place, places_around, places_beside
 
 FRAME = Box(200, 150, 400, 300)
 anchors = st.tuples(st.integers(5, 395), st.integers(5, 295))
@@ -18,7 +18,7 @@ labels = st.lists(st.tuples(anchors, st.integers(8, 120), st.sampled_from([14, 2
 @given(labels, st.lists(anchors, max_size=6))
 def test_placed_labels_are_free_and_inside(wanted, markers):
     taken = [Box(x, y, 10, 10) for x, y in markers]
-    options = [around(anchor, width, height, reach=120) for anchor, width, height in wanted]
+    options = [places_around(anchor, width, height, reach=120) for anchor, width, height in wanted]
     found = place(options, inside=FRAME, taken=taken)
     boxes = [candidate.box for candidate in found if candidate is not None]
     assert not any(overlap(a, b) for a, b in combinations(boxes, 2))
@@ -28,25 +28,25 @@ def test_placed_labels_are_free_and_inside(wanted, markers):
 
 
 def test_a_label_makes_room_for_one_that_has_fewer_places():
-    free = around((200, 150), 60, 14, reach=60)
+    free = places_around((200, 150), 60, 14, reach=60)
     only = [candidate for candidate in free if candidate.box == free[0].box]
     found = place([free, only], inside=FRAME)
     assert None not in found
 
 
 def test_a_label_with_no_place_is_left_out():
-    same = around((200, 150), 60, 14, reach=0)[:1]
+    same = places_around((200, 150), 60, 14, reach=0)[:1]
     assert [candidate is None for candidate in place([same, same], inside=FRAME)] == [False, True]
 
 
 @given(anchors, anchors, st.integers(10, 60))
 def test_a_label_beside_a_line_does_not_cross_it(start, end, width):
-    for candidate in beside(start, end, width, 14):
+    for candidate in places_beside(start, end, width, 14):
         assert not crosses((start, end), candidate.box)
 
 
 def test_a_label_beside_a_line_is_left_out_rather_than_struck_through():
-    options = [beside((100, 150), (300, 150), 60, 14)]
+    options = [places_beside((100, 150), (300, 150), 60, 14)]
     bars = [((x, 0.0), (x, 300.0)) for x in range(90, 320, 20)]
     assert place(options, inside=FRAME, lines=bars) == [None]
     assert place(options, inside=FRAME, lines=bars[:4]) != [None]
@@ -79,7 +79,7 @@ def test_labels_of_sixty_points_that_coincide_take_few_comparisons(monkeypatch):
     calls = []
     compare = Boxes.overlap
     monkeypatch.setattr(Boxes, "overlap", lambda self, other: calls.append(other) or compare(self, other))
-    found = place([around((200, 150), 20, 14, reach=160)] * 60, inside=FRAME)
+    found = place([places_around((200, 150), 20, 14, reach=160)] * 60, inside=FRAME)
     assert len([candidate for candidate in found if candidate]) > 40
     assert len(calls) < 20_000
 

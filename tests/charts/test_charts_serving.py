@@ -17,7 +17,7 @@ from charts_to_draw import (
 )
 
 from roofline.charts.bar_charts import bars_chart
-from roofline.charts.drawing import placed
+from roofline.charts.drawing import drawn_layout
 from roofline.charts.serving_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
 from roofline.cli.output import show_chart
 from roofline.errors import InputError
@@ -96,7 +96,7 @@ def test_messages():
 
 def test_a_key_names_every_part_in_its_colour():
     chart = bars()
-    keyed = {text.lines[0]: text.swatch[0] for text in placed(chart).around if text.swatch}
+    keyed = {text.lines[0]: text.swatch[0] for text in drawn_layout(chart).around if text.swatch}
     assert {bar.part: bar.series for bar in chart.bars}.items() <= keyed.items()
 
 

@@ -127,10 +127,10 @@ def render(chart: Specification, ending: str, scale: float) -> bytes:
         return buffer.getvalue()
 
 
-def placed(chart: Specification) -> ChartLayout:
+def drawn_layout(chart: Specification) -> ChartLayout:
     """The layout with the widths of the font it is drawn in: what a test of overlaps inspects."""
     with _settled():
-        return layout(chart, measure)
+        return layout(chart, text_width)
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def _settled() -> Iterator[None]:
 
 
 @cache
-def measure(text: str, size: float, bold: bool) -> float:
+def text_width(text: str, size: float, bold: bool) -> float:
     """Width in pixels."""
     renderer = _pen()
     width, _, _ = renderer.get_text_width_height_descent(text, _font(size, bold), False)
@@ -222,7 +222,7 @@ def _figure(chart: Specification) -> Any:
     from matplotlib.patches import Rectangle
 
     theme = THEMES[chart.theme]
-    planned = layout(chart, measure)
+    planned = layout(chart, text_width)
     frame = planned.frame
     figure = Figure(figsize=(chart.width / DPI, chart.height / DPI), dpi=DPI, facecolor=theme.background)
     FigureCanvasAgg(figure)

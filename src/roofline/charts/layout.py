@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from roofline.charts.axes import Axis, axis_title, ticks
-from roofline.charts.placement import Box, Candidate, Segment, Vertex, around, beside, place
+from roofline.charts.placement import Box, Candidate, Segment, Vertex, place, places_around, places_beside
 from roofline.charts.specification import Line, Mark, Point, Region, Ridge, Specification
 from roofline.charts.text import (
     GAP,
@@ -266,7 +266,7 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
 def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntry | None, measure: Measure) -> _Label:
     lines = tuple(text.split("\n"))
     width, height = block(lines, TEXT, measure)
-    places = tuple(around(at, width, height, reach=reach))
+    places = tuple(places_around(at, width, height, reach=reach))
     return _Label(Text(lines, 0, 0, TEXT, series=series, role="label"), places, entry)
 
 
@@ -278,12 +278,12 @@ def _line_label(line: Line, frame: Frame, measure: Measure) -> _Label:
     if line.role in ("slope", "ceiling"):
         for start, end in pairwise(path):
             for gap in (3.5, MARKER / 2 + 2):
-                found += beside(start, end, width, height, best=0.35 if line.role == "slope" else 1.0, gap=gap)
+                found += places_beside(start, end, width, height, best=0.35 if line.role == "slope" else 1.0, gap=gap)
     else:
         stations = _spread(path, 14)
         for index, vertex in enumerate(stations):
             late = 2.0 * (len(stations) - 1 - index)
-            found += [replace(c, cost=c.cost + late) for c in around(vertex, width, height, reach=8.0, gap=5.0)]
+            found += [replace(c, cost=c.cost + late) for c in places_around(vertex, width, height, reach=8.0, gap=5.0)]
     return _Label(text, tuple(found), line_entry(line))
 
 

@@ -52,7 +52,7 @@ class Box:
         return Box(self.x, self.y, self.width + 2 * by, self.height + 2 * by, self.angle)
 
 
-def drawn(segment: Segment) -> Box:
+def segment_box(segment: Segment) -> Box:
     """A segment as a rectangle without height."""
     (x0, y0), (x1, y1) = segment
     length = math.hypot(x1 - x0, y1 - y0)
@@ -207,7 +207,7 @@ class _Board:
         everything = [place for options in places for place in options]
         self._own = np.array([cost for _, cost in everything], dtype=float)
         self._boxes = Boxes.of([candidate.box.grown(_MARGIN) for candidate, _ in everything])
-        leaders = [(i, drawn(c.leader)) for i, (c, _) in enumerate(everything) if c.leader is not None]
+        leaders = [(i, segment_box(c.leader)) for i, (c, _) in enumerate(everything) if c.leader is not None]
         self._having = np.array([i for i, _ in leaders], dtype=int)
         self._leaders = Boxes.of([box for _, box in leaders])
         self._lines = [slice(*pair) for pair in pairwise(np.searchsorted(self._having, ends))]
@@ -270,11 +270,11 @@ class _Board:
         cost = OVERLAP_COST * boxes.overlap(far.box)
         cost[self._having[lines] - span.start] += LEADER_CROSSING_COST * self._leaders.part(lines).overlap(far.box)
         if far.leader is not None:
-            cost += LEADER_CROSSING_COST * boxes.overlap(drawn(far.leader))
+            cost += LEADER_CROSSING_COST * boxes.overlap(segment_box(far.leader))
         return cost
 
 
-def around(anchor: Vertex, width: float, height: float, *, reach: float, gap: float = 7.0) -> list[Candidate]:
+def places_around(anchor: Vertex, width: float, height: float, *, reach: float, gap: float = 7.0) -> list[Candidate]:
     """List places for a horizontal label round a point, near ones first, with a leader from the farther ones."""
     found = []
     for ring in (0.0, 7.0, 16.0, 28.0, 44.0, 64.0, 90.0, 120.0, 155.0):
@@ -292,7 +292,7 @@ def around(anchor: Vertex, width: float, height: float, *, reach: float, gap: fl
     return found
 
 
-def beside(
+def places_beside(
     start: Vertex, end: Vertex, width: float, height: float, *, best: float = 0.5, gap: float = 3.0
 ) -> list[Candidate]:
     """List places along a straight line, above it first, turned with it; ``best`` is the preferred fraction of it.
@@ -345,7 +345,7 @@ def _possible(
         if all(left <= x <= right and bottom <= y <= top for x, y in candidate.box.corners())
     ]
     boxes = Boxes.of([candidate.box for candidate in within])
-    crossed = sum((boxes.overlap(drawn(line)) for line in lines), start=np.zeros(len(within), dtype=int))
+    crossed = sum((boxes.overlap(segment_box(line)) for line in lines), start=np.zeros(len(within), dtype=int))
     free = ~(crossed.astype(bool) & np.array([candidate.clear for candidate in within], dtype=bool))
     for box in taken:
         free &= ~boxes.overlap(box)
@@ -359,7 +359,7 @@ def _leader_costs(leaders: Sequence[Any], taken: Sequence[Box], lines: Sequence[
     """What leaders cost by themselves: the markers they pass, other than their own, and the lines they cross."""
     import numpy as np
 
-    boxes, segments = Boxes.of([drawn(leader) for leader in leaders]), Segments(leaders)
+    boxes, segments = Boxes.of([segment_box(leader) for leader in leaders]), Segments(leaders)
     starts = np.array([leader[0] for leader in leaders]).reshape(-1, 2)
     passed = np.zeros(len(leaders), dtype=int)
     for box in taken:

@@ -80,7 +80,7 @@ def plot(
     """
     if theme not in THEMES:
         raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
-    asked = _Asked(expressions, _targets(on), tuple(names), *_split(sizes, arguments))
+    asked = _PlotRequest(expressions, _targets(on), tuple(names), *_split(sizes, arguments))
     chosen, over = _kind(kind, vary, asked.sizes)
     if chosen == "roofline" and not asked.lines:
         dtypes = (*asked.of_bare_roof(), *dtypes)
@@ -95,7 +95,7 @@ def plot(
     return charts_of("size")[chosen](_curves(asked, over), title=title, theme=theme)
 
 
-class _Asked:
+class _PlotRequest:
     """What is to be drawn: expressions (or lots of raw work) on targets, at sizes, under a question's choices."""
 
     def __init__(
@@ -264,7 +264,7 @@ def _kind(kind: str | None, vary: str | None, sizes: Mapping[str, Any]) -> tuple
     return chosen, several[0]
 
 
-def _roofline(asked: _Asked, given: Mapping[str, Any], title: str, theme: str) -> Chart:
+def _roofline(asked: _PlotRequest, given: Mapping[str, Any], title: str, theme: str) -> Chart:
     machines = asked.machines()
     asked.check_sizes()
     runs = read_measured(given["measured"]) if given["measured"] is not None else ()
@@ -311,7 +311,7 @@ def _zones(machine: Machine, bandwidths: Sequence[float | str], ceiling: str) ->
     return found, [replace(override(machine, {name: b}), given=machine.given) for b in found.bandwidths]
 
 
-def _computes_on(asked: _Asked, machine: Machine) -> str:
+def _computes_on(asked: _PlotRequest, machine: Machine) -> str:
     """The ceiling of the first work that has one; without any work, of bf16."""
     for answer, _ in asked.answers(machine):
         done = {use.place: use.dtype for use in answer.uses if use.quantity == "flops"}
@@ -320,7 +320,7 @@ def _computes_on(asked: _Asked, machine: Machine) -> str:
     return "bf16"
 
 
-def _curves(asked: _Asked, unknown: str) -> dict[str, Series]:
+def _curves(asked: _PlotRequest, unknown: str) -> dict[str, Series]:
     """A curve for each expression, machine and combination of the other sizes, by the shortest label that tells it."""
     if not asked.lines:
         raise InputError("nothing to draw over a size", hint="give an expression such as 'bf16[B, D] * bf16[D, F]'")

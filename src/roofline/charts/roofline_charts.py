@@ -29,8 +29,8 @@ from roofline.charts.roofs import (
     machine_roof,
     roof_lines,
     roof_ridges,
-    styled,
     unnumbered_ridges,
+    with_styles,
 )
 from roofline.charts.specification import Mark, Point, Region
 from roofline.errors import InputError, SizeError, suggest
@@ -104,7 +104,7 @@ def roofline_chart(
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
     priced = [bound_of(run, machines[at]) for run, at in runs]
-    places = [index_of(answer.machine, machines) for answer in bounds]
+    places = [machine_index(answer.machine, machines) for answer in bounds]
     answers = list(zip([*bounds, *priced], [*places, *(at for _, at in runs)], strict=True))
     roofs = _roofs(machines, dtypes, levels, answers, zones)
     ridges = [point for roof in roofs for point in roof.ridge_points()]
@@ -158,13 +158,13 @@ def _roofs(
         for series, machine in enumerate(machines)
     ]
     if zones is None:
-        return styled(found)
+        return with_styles(found)
     ceilings = {(c.unit, c.dtype): c for roof in found for c in roof.ceilings}
     slopes = tuple(slope for roof in found for slope in roof.slopes)
-    return styled([replace(found[0], slopes=slopes, ceilings=tuple(ceilings.values()))])
+    return with_styles([replace(found[0], slopes=slopes, ceilings=tuple(ceilings.values()))])
 
 
-def index_of(machine: Machine, machines: Sequence[Machine]) -> int:
+def machine_index(machine: Machine, machines: Sequence[Machine]) -> int:
     """Which of the machines this is: the same object, else the one with the same name and figures."""
     for index, known in enumerate(machines):
         if known is machine:
@@ -351,7 +351,7 @@ def program_roofline(answer: Bound, *, theme: str = "light") -> Chart:
         text = _counted_names(members)
         return {"label": text, "text": text}
 
-    if not gathered(answer, 1)[0]:
+    if not gather_operations(answer, 1)[0]:
         raise InputError("no operation of the program has both FLOPs and bytes", hint="there is nothing to draw")
     title = f"{answer.expression} on {answer.target}"
     chart, [left] = gathered_roofline([answer], MOST_POINTS, renamed, title=title, theme=theme)
@@ -372,9 +372,10 @@ def gathered_roofline(
     ``changes`` says how a point differs from that of its first operation, given the number of its answer and all its
     operations. Returns also how many operations of each answer are left out.
     """
-    found = [gathered(answer, most) for answer in answers]
+    found = [gather_operations(answer, most) for answer in answers]
     kept = [
-        only(answer, [members[0] for members in groups]) for answer, (groups, _) in zip(answers, found, strict=True)
+        only_operations(answer, [members[0] for members in groups])
+        for answer, (groups, _) in zip(answers, found, strict=True)
     ]
     chart = roofline_chart([answers[0].machine], kept, title=title, theme=theme)
     groups = iter((number, members) for number, (groups, _) in enumerate(found) for members in groups)
@@ -382,7 +383,7 @@ def gathered_roofline(
     return replace(chart, marks=tuple(marks), height=GATHERED_HEIGHT), [left for _, left in found]
 
 
-def gathered(answer: Bound, most: int) -> tuple[list[list[OpBound]], int]:
+def gather_operations(answer: Bound, most: int) -> tuple[list[list[OpBound]], int]:
     """Operations that have a place on a roofline, those in nearly one place together; and how many are left out."""
     _check_numbers(answer)
     groups: list[tuple[Point, list[OpBound]]] = []
@@ -399,7 +400,7 @@ def gathered(answer: Bound, most: int) -> tuple[list[list[OpBound]], int]:
     return shown, len(answer.ops) - sum(map(len, shown))
 
 
-def only(answer: Bound, parts: Sequence[OpBound]) -> Bound:
+def only_operations(answer: Bound, parts: Sequence[OpBound]) -> Bound:
     """An answer with these operations alone, as far as a roofline asks."""
     if len(parts) != 1:
         return replace(answer, ops=tuple(parts))

@@ -111,7 +111,7 @@ def machine_roof(
     return Roof(machine, tuple(slopes.values()), tuple(sorted(ceilings.values(), key=lambda c: -c.peak)))
 
 
-def styled(roofs: Sequence[Roof]) -> list[Roof]:
+def with_styles(roofs: Sequence[Roof]) -> list[Roof]:
     """Give each roof and slope a colour and a stroke by which it is known.
 
     Several machines each have a colour, and the stroke tells their levels apart, or where there is one level, them.
@@ -119,11 +119,11 @@ def styled(roofs: Sequence[Roof]) -> list[Roof]:
 
     >>> from roofline.hardware import chip
     >>> one, two = machine_roof(chip("v5e"), levels=["hbm", "vmem"]), machine_roof(chip("h100"), levels=["hbm"])
-    >>> [(s.level, s.series, s.dash) for s in styled([one])[0].slopes], styled([one])[0].series == NEUTRAL
+    >>> [(s.level, s.series, s.dash) for s in with_styles([one])[0].slopes], with_styles([one])[0].series == NEUTRAL
     ([('hbm', 0, 0), ('vmem', 1, 1)], True)
-    >>> [(s.level, s.series, s.dash) for roof in styled([one, two]) for s in roof.slopes]
+    >>> [(s.level, s.series, s.dash) for roof in with_styles([one, two]) for s in roof.slopes]
     [('hbm', 0, 0), ('vmem', 0, 1), ('hbm', 1, 0)]
-    >>> [(s.level, s.series, s.dash) for roof in styled([two, two]) for s in roof.slopes]
+    >>> [(s.level, s.series, s.dash) for roof in with_styles([two, two]) for s in roof.slopes]
     [('hbm', 0, 0), ('hbm', 1, 1)]
     """
     several = any(len(roof.slopes) > 1 for roof in roofs)
