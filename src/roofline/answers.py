@@ -54,6 +54,19 @@ class Answer(ABC):
         return html(self.sections())
 
 
+class Part(Answer):
+    """Some sections of an answer, shown by themselves."""
+
+    __slots__ = ("_sections",)
+
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self._sections = tuple(sections)
+
+    def sections(self) -> tuple[Section, ...]:
+        """The sections it was made of."""
+        return self._sections
+
+
 def capability(name: str) -> Callable[..., Any]:
     """Find what an answer offers from a room above it.
 

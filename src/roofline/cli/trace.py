@@ -310,12 +310,7 @@ def _show(sections: Sequence[Section], output: str | None) -> None:
     if output is None:
         show(sections)
         return
-    from io import StringIO
+    from roofline.rendering.html import page
+    from roofline.rendering.terminal import as_text
 
-    from rich.console import Console
-
-    from roofline.rendering.terminal import terminal
-
-    console = Console(record=True, width=140, file=StringIO())
-    console.print(terminal(sections))
-    _write(output, console.export_html() if output.endswith(".html") else console.export_text())
+    _write(output, page(sections) if output.endswith(".html") else as_text(sections, 140))

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roofline.answers import Answer
+from roofline.answers import Answer, Part
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, suggest
 from roofline.ops.counting import CONVENTIONS, count_operation
@@ -210,17 +210,13 @@ class Traced(Answer):
         yield Sentences([f"assumes     {line}" for line in self.assumptions], "quiet", name="assumes")
         yield Sentences([f"incomplete  {gap}" for gap in self.listed_gaps()], "gap", name="incomplete")
 
-    def tree(self, depth: int | None = None) -> Any:
-        """Render as a tree of modules, ``depth`` levels deep."""
-        from roofline.rendering.terminal import terminal
+    def tree(self, depth: int | None = None) -> Part:
+        """Show it as a tree of modules, ``depth`` levels deep."""
+        return Part(self.sections(depth))
 
-        return terminal(self.sections(depth))
-
-    def table(self, most: int | None = None) -> Any:
-        """Render as a flat list of operations, the first ``most`` of them."""
-        from roofline.rendering.terminal import terminal
-
-        return terminal(self.operation_sections(most))
+    def table(self, most: int | None = None) -> Part:
+        """Show it as a flat list of operations, the first ``most`` of them."""
+        return Part(self.operation_sections(most))
 
     def __repr__(self) -> str:
         many = f"{len(self.ops)} operation{'s' if len(self.ops) != 1 else ''}"

@@ -47,6 +47,16 @@ def html(sections: Iterable[Section]) -> str:
     return f'<div class="roofline">{"".join(_RENDERERS[type(section)](section) for section in sections)}</div>'
 
 
+def page(sections: Iterable[Section], title: str = "roofline") -> str:
+    """A whole page with sections.
+
+    >>> page([], "A * B").splitlines()[1]
+    '<html><head><meta charset="utf-8"><title>A * B</title></head>'
+    """
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title>'
+    return f"<!doctype html>\n<html><head>{head}</head>\n<body>{html(sections)}</body></html>\n"
+
+
 def _headline(section: Headline) -> str:
     beside = f" {escape(section.beside)}" if section.beside else ""
     return f"<p><b>{escape(section.subject)}</b>{beside}</p>"

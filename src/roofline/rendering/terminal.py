@@ -56,6 +56,21 @@ def terminal(sections: Iterable[Section]) -> Group:
     return Group(*(part for section in sections for part in _RENDERERS[type(section)](section)))
 
 
+def as_text(sections: Iterable[Section], width: int = 100) -> str:
+    """Write sections as plain text, without colours.
+
+    >>> as_text([Headline("A * B", "on TPU v5e")])
+    'A * B  on TPU v5e\\n'
+    """
+    from io import StringIO
+
+    from rich.console import Console
+
+    console = Console(width=width, file=StringIO(), record=True, highlight=False, markup=False)
+    console.print(terminal(sections))
+    return console.export_text()
+
+
 def _headline(section: Headline) -> Iterator[Any]:
     indent = "  " * (section.level - 1)
     beside = f"  {section.beside}" if section.beside else ""
