@@ -29,7 +29,7 @@ _NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
 def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
     """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
 
-    A model that is one already comes back as it is.
+    A :class:`Model` is returned unchanged.
 
     >>> load({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     ...       "intermediate_size": 128, "vocab_size": 100, "tie_word_embeddings": True}).parameters
@@ -133,7 +133,7 @@ def _shipped(name: str) -> str | None:
 
 
 def _letters(name: str) -> str:
-    """A name without what stands between its parts: ``llama13b`` is ``llama-13b``."""
+    """A name without separators: ``llama13b`` is ``llama-13b``."""
     return re.sub(r"[-_. ]", "", name)
 
 

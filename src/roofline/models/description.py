@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Cached(NamedTuple):
-    """What one sequence keeps between steps: elements, and whether they are keys and values (kv) or a state.
+    """A tensor that one sequence keeps between steps: its elements, and its role (kv: keys and values; state).
 
     ``dtype`` fixes the format of a state; keys and values take the one asked for.
     """
@@ -46,11 +46,11 @@ class Block:
         return ()
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations to ``builder`` and return the tensor they make of ``x``."""
+        """Add the block's operations on ``x`` to ``builder`` and return their result."""
         return x
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return ()
 
     def kv_per_token(self) -> float:
@@ -80,7 +80,7 @@ class BatchShare(NamedTuple):
         return batch if self.copies == 1 else ceil_div(batch, self.copies)
 
     def local(self, group: Size) -> Size:
-        """Sequences of one copy, of those of a ``group``."""
+        """Sequences of a ``group`` that one copy works on."""
         return group if self.sharing == 1 else ceil_div(group, self.sharing)
 
     def turn(self, sequences: Size) -> Size:
@@ -114,7 +114,7 @@ class Model:
     """A language model, read from its configuration.
 
     Attributes
-        ``name``         what it was loaded as
+        ``name``         the name it was loaded under
         ``family``       the ``model_type`` it was read by
         ``width``        size of the hidden state
         ``vocabulary``   rows of the embedding table and of the output head
@@ -125,14 +125,14 @@ class Model:
         ``head``         whether there is an output head over the vocabulary; ``tied`` to the embedding table or not;
                          ``head_bias`` says that it adds one number for each word
         ``extra``        layers that predict further tokens (MTP); counted apart, as no plain step runs them
-        ``dtype``        format the checkpoint is in; ``quantisation`` what its section changes
+        ``dtype``        format of the checkpoint; ``quantisation``: exceptions, by its quantization_config
         ``context``      the longest sequence the configuration allows, where it says
-        ``gaps``         what the configuration holds that is not modelled, one sentence each
-        ``prefix``       what module paths in the checkpoint start with
+        ``gaps``         parts of the configuration that are not modelled, one sentence each
+        ``prefix``       start of module paths in the checkpoint
         ``first``        number of the first layer in the whole model, where this is a stage of a pipeline
-        ``receives``     width of the hidden state that an earlier stage hands on; 0: it gathers embeddings itself
+        ``receives``     width of the hidden state from the stage before; 0: the model gathers embeddings itself
         ``share``        the part of a step's sequences that is this chip's, where several have copies of the model
-        ``stage_end``        blocks after the last layer that every token goes through: what a stage sends on
+        ``stage_end``    blocks after the last layer of a stage, for every token: the sends to the next stage
         ``vision``       the tower that makes tokens of images, where there is one and it is modelled
     """
 
@@ -343,7 +343,7 @@ class Model:
         return dtypes.get(dtype or (self.quantisation.kv if self.quantisation else None) or self.dtype)
 
     def to_dict(self) -> dict[str, Any]:
-        """What every answer about the model says of it: name, family, parameters of each kind, layers, source."""
+        """The model in the JSON of an answer: name, family, parameters of each kind, layers, source."""
         return {
             "name": self.name,
             "family": self.family,
@@ -444,13 +444,13 @@ class Vision:
         return self.tower.weight_bytes() + self.projector.weight_bytes()
 
     def gaps(self, images: Size) -> tuple[str, ...]:
-        """What of images in the prompt is not counted."""
+        """Costs of images in the prompt that are not counted."""
         if is_zero(images) or not self.both_ways:
             return ()
         return ("tokens of an image see later ones of it in some layers: these pairs are not counted",)
 
     def describe(self, images: Size, size: ImageSize | None, split: bool = False) -> str:
-        """What is run, in a sentence; ``split`` where several chips share the model."""
+        """A sentence about the images that are run; ``split``: several chips share the model."""
         if is_zero(images):
             return "no images in the prompt: the vision tower does not run; its weights are in memory"
         rows, columns = self.grid(size)

@@ -1,4 +1,4 @@
-"""Fields: a configuration's entries, read by name and checked; whatever nobody asked for is reported.
+"""Fields: a configuration's entries, read by name and checked; entries that no reader has read are reported.
 
 >>> fields = Fields({"model_type": "llama", "hidden_size": 64, "new_trick": 3}, "toy")
 >>> fields.size("hidden_size")
@@ -51,7 +51,7 @@ INERT = frozenset(_WORDS.split())
 
 
 class Fields:
-    """A configuration, and which of its fields have been asked for."""
+    """A configuration, and the fields that have been read."""
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
         self._data, self._asked, self.name = data, set[str](), name
@@ -79,7 +79,7 @@ class Fields:
         return default
 
     def count(self, *names: str) -> int:
-        """A whole number that may be 0, and is where the field is missing."""
+        """A whole number of at least 0; 0 where the field is missing."""
         self._asked.update(names)
         found = next((self._data[field] for field in names if self._data.get(field) is not None), 0)
         return 0 if found == 0 and not isinstance(found, bool) else self.size(*names)
@@ -98,7 +98,7 @@ class Fields:
         return float(value)
 
     def text(self, field: str) -> str:
-        """Letters, none where it is missing."""
+        """A text, empty where it is missing."""
         value = self.get(field, "")
         if not isinstance(value, str):
             raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a text")
@@ -135,7 +135,7 @@ class Fields:
         return Fields(value, f"{field} of {self.name}")
 
     def renamed(self, **names: str) -> Fields:
-        """The same fields, some of them under other names."""
+        """The same fields, with some also under other names."""
         self._asked.update(names)
         moved = {new: self._data[old] for old, new in names.items() if self._data.get(old) is not None}
         return self.with_values(**moved)
@@ -165,15 +165,15 @@ class Fields:
         return str(value)
 
     def names(self) -> list[str]:
-        """What the configuration holds."""
+        """Names of the fields."""
         return list(self._data)
 
     def ignore(self, *names: str) -> None:
-        """Take note of fields that change nothing here."""
+        """Mark fields as read that change nothing here."""
         self._asked.update(names)
 
     def unread(self) -> list[str]:
-        """Fields nobody asked for that might change a cost: not inert, not empty, not switched off."""
+        """Fields that no reader has read and that might change a cost: not inert, not empty, not switched off."""
         return [
             field
             for field, value in self._data.items()
@@ -193,7 +193,7 @@ class Fields:
 
 
 def divide_evenly(fields: Fields, total: int, parts: int, what: str) -> int:
-    """Divide without remainder, or say what contradicts what."""
+    """Divide without remainder, or raise an error that names the two sizes."""
     if total % parts:
         raise InputError(f"{fields.name}: {what.format(total=total, parts=parts)}", hint="check the configuration")
     return total // parts

@@ -37,7 +37,7 @@ class Parameters(Block):
         return (Weight("", (self.count, 1)),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         (matrix, *beside), own = builder.read_weight(self.weights()[0])
         tokens = builder.step.tokens
         out = builder.output("", *x.dims)
@@ -55,7 +55,7 @@ class Cache(Block):
     queries: int | None = None
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (Cached("keys and values", length * self.kept),)
 
     def kv_per_token(self) -> float:
@@ -63,7 +63,7 @@ class Cache(Block):
         return self.kept
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         step = builder.step
         read = []
         if not is_zero(step.past):

@@ -58,7 +58,7 @@ def prefill(
     Parameters
         ``past``         tokens of each sequence that are in the cache already (a cached prefix, an earlier chunk)
         ``logits``       ``last``: output for the last token of each sequence; ``all``: for every new one; ``none``
-        ``weights``      format of all matrices but routers and the head; by default what the configuration says
+        ``weights``      format of all matrices but routers and the head; by default that of the configuration
         ``activations``  format of activations, by default the model's own; ``kv`` of keys and values
         ``compute``      arithmetic of matrix products, where the operands' wider one is not meant
         ``count``        ``causal``: S(S+1)/2 pairs; ``full``: every pair, as most counters do

@@ -56,7 +56,7 @@ class Modules:
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """What a checkpoint's quantisation changes: by module, the keys and values, and a sentence about it."""
+    """The quantisation of a checkpoint: storage by module, and the format of keys and values."""
 
     method: str
     default: Storage | None = None
@@ -282,7 +282,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _hqq(section: Section, _: str | None) -> Quantisation:
-    """Groups of weights with a scale and a zero point, both in 16 bits unless they are quantised in turn."""
+    """Groups of weights with a scale and a zero point, both in 16 bits unless they are quantised as well."""
     whole = section.get("quant_config") or section
     kept = modules(section.get("skip_modules") or ["lm_head"])
     if "weight_quant_params" in whole or "nbits" in whole:
@@ -375,7 +375,7 @@ def _granularity(data: Section, *names: str) -> tuple[int, int]:
 
 
 def _any_int(data: Section, compute: str) -> Storage:
-    """Whole numbers of as many bits as it says, in groups or by row."""
+    """Integers of the stated width, in groups or by row."""
     said = data.get("weight_dtype", "int8")
     dtype = str(said.get("_data") if isinstance(said, Mapping) else said).removeprefix("torch.")
     _check_known(dtype, ("int8", "int4", "int2", "int1"), "weights of torchao")

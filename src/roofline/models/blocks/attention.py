@@ -37,14 +37,18 @@ class BlockIndexer:
 class Attention(Block):
     """Queries of ``heads`` heads over ``kv_heads`` heads of keys (``key`` wide) and values (``value`` wide).
 
-    ``norm`` is None, ``head`` (one scale for a head), ``full`` (over all heads together), or ``plain`` (no scale);
-    ``norm_shift`` says that it shifts as well; ``value_norm`` normalises values without a scale. ``window`` counts the
-    query itself, or stands half to each side where not ``causal``; ``chunk`` cuts the sequence.
-    ``gate`` multiplies the result by a sigmoid: ``head`` (one number for a head) or ``full``, with a matrix of its
-    own, or ``query``, where the query's matrix has a second half for it. ``shared_kv`` makes values from the keys'
-    matrix. ``shares_kv_as`` is the name under which later layers find the keys and values, ``reads_kv_of`` the name
-    of those of an earlier layer that are attended to. ``rotary`` is the part of a head that is rotated. ``names`` are
-    the projections' names; ``out_norm`` normalises what the last of them is applied to.
+    Attributes
+        ``norm``          of queries and keys: None, ``head`` (one scale for a head), ``full`` (over all heads together)
+                          or ``plain`` (no scale); ``norm_shift``: it has a shift; ``value_norm``: values have one too
+        ``window``        keys that a query sees, itself included; half to each side where not ``causal``
+        ``chunk``         length of the parts of a sequence that see only themselves
+        ``gate``          multiplies the result by a sigmoid: ``head`` (one number a head), ``full`` (a matrix of its own)
+                          or ``query`` (the second half of the query's matrix)
+        ``shared_kv``     values are made with the keys' matrix
+        ``shares_kv_as``  name under which later layers find the keys and values; ``reads_kv_of``: the name of an earlier
+                          layer's keys and values that it attends to
+        ``rotary``        elements of a head that are rotated
+        ``names``         the projections' names; ``out_norm``: a norm before the last one
     """
 
     inputs: int
@@ -114,7 +118,7 @@ class Attention(Block):
         return self.kv_heads * (self.key + self.value) + (self.indexer.width if self.indexer else 0)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         if not self.causal or self.reads_kv_of:
             return ()
         limit = self.window or self.chunk
@@ -125,7 +129,7 @@ class Attention(Block):
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         step = builder.step
         q, k, v, gate = self._project(builder, x)
         read = [
@@ -267,7 +271,7 @@ def attention_core(
     """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence in one head."""
     step = builder.step
     count = step.attended * heads * pairs
-    # keys in a narrower format are widened on the way in: the arithmetic is that of the queries
+    # keys in a narrower format are widened on the way in: the queries' format sets the arithmetic
     dtype = dtypes.get(q.dtype).arithmetic
     out = builder.output(part, step.tokens, heads * value)
     reads: tuple[Tensor, ...] = (q, *read)

@@ -1,6 +1,6 @@
-"""What chips that share a model send each other, as blocks and operations of a step.
+"""Messages between chips that share a model, as blocks and operations of a step.
 
-Keys and values that tensor-parallel chips would hold several times, dealt out by sequence instead.
+Tensor-parallel chips may hold the same keys and values. With ``kv`` they split these by sequence:
 
 >>> from roofline.hardware import chip
 >>> from roofline.models import load
@@ -58,7 +58,7 @@ class TensorParallelCollective(Block):
     algorithm: Algorithm = None
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the collective and return what each chip then holds: its own tokens after a ReduceScatter, else all."""
+        """Add the collective and return its result: a chip's own tokens after a ReduceScatter, else all tokens."""
         tokens = builder.step.tokens
         ways = product(axis.size for axis in self.axes)
         rows = divided(tokens, ways) if self.kind == "ReduceScatter" else tokens
@@ -70,7 +70,7 @@ class TensorParallelCollective(Block):
 
 @dataclass(frozen=True, slots=True)
 class PipelineSend(Block):
-    """Send the hidden state to the next stage of a pipeline, each chip what it holds to its like there."""
+    """Send the hidden state to the next pipeline stage, each chip its part to the same chip there."""
 
     axes: tuple[MeshAxis, ...]
     algorithm: Algorithm = None
@@ -92,7 +92,7 @@ def _neighbours(axis: MeshAxis) -> MeshAxis:
 
 @dataclass(frozen=True, slots=True)
 class PipelineReceive(Block):
-    """What a stage takes up where tokens are split between blocks: its own share of them."""
+    """The hidden state that a stage receives under sequence parallelism: a chip's own share of the tokens."""
 
     ways: int
 
@@ -127,7 +127,7 @@ class ContextParallelAttention(Block):
         return found
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         found: tuple[Cached, ...] = self.inner.cache(length)
         return found
 
@@ -136,7 +136,7 @@ class ContextParallelAttention(Block):
         return float(self.inner.kv_per_token())
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add attention with what is passed before it or put together after it."""
+        """Add attention, the keys passed around before it, or the parts combined after it."""
         start = len(builder.ops)
         out: Tensor = self.inner.run(builder, x)
         where = [i for i, op in enumerate(builder.ops) if i >= start and op.kind == "attention"][-1]
@@ -155,7 +155,7 @@ class ContextParallelAttention(Block):
     def _passed(self, builder: OperationBuilder) -> tuple[Tensor, Op]:
         step = builder.step
         kept = [part.elements for part in self.inner.cache(step.length)]
-        # what an encoder keeps from no step to the next, it passes whole
+        # an encoder keeps nothing between steps, and passes all keys and values
         elements: Size = sum(kept[1:], kept[0]) if kept else self.inner.kv_per_token() * step.length
         ways = product(axis.size for axis in self.axes)
         nbytes = dtypes.get(step.kv).nbytes(step.batch * elements)
@@ -203,7 +203,7 @@ class KVParallelAttention(Block):
         return found
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return tuple(part._replace(elements=divided(part.elements, self.ways)) for part in self.inner.cache(length))
 
     def kv_per_token(self) -> float:
@@ -211,7 +211,7 @@ class KVParallelAttention(Block):
         return float(self.inner.kv_per_token() / self.ways)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add attention, with what is sent before and after it."""
+        """Add attention, and the messages before and after it."""
         start = len(builder.ops)
         out: Tensor = self.inner.run(builder, x)
         if is_zero(builder.step.past):
@@ -232,7 +232,7 @@ class KVParallelAttention(Block):
         return out
 
     def _part(self, tensor: Tensor) -> Tensor:
-        """A chip's part of what is cached."""
+        """A chip's part of a cached tensor."""
         if not _is_cached(tensor):
             return tensor
         touched = None if tensor.touched is None else divided(tensor.touched, self.ways)
@@ -251,7 +251,7 @@ class KVParallelAttention(Block):
         builder.add(collective_operation("ReduceScatter", self.axes, results, algorithm=self.algorithm), "combine")
 
     def _gathered(self, builder: OperationBuilder, parts: Sequence[Size]) -> Tensor:
-        """Bring together what is cached."""
+        """Gather the cached keys and values of all chips."""
         nbytes = sum(parts[1:], parts[0])
         out = builder.output("gathered", nbytes, dtype="int8")
         builder.add(collective_operation("AllGather", self.axes, nbytes, out=out, algorithm=self.algorithm), "gathered")

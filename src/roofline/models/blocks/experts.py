@@ -4,8 +4,6 @@
 (2.0, 5.46875)
 >>> touched_experts(4, 1, 2, skew=(0.7, 0.1, 0.1, 0.1)) < touched_experts(4, 1, 2)
 True
-
-How chips with whole experts get the tokens of others, and give the results back.
 """
 
 from __future__ import annotations
@@ -34,20 +32,20 @@ from roofline.work import Tensor, Work
 
 @dataclass(frozen=True, slots=True)
 class ExpertExchange:
-    """How chips with whole experts send them their tokens: an AllToAll over ``axes``, another one back.
+    """The exchange of tokens between chips with whole experts: an AllToAll over ``axes``, and another one back.
 
     ::
 
-        dispatch    own·c rows from each chip, less those for chips that have the token: c are the chips that a token's
-                    k experts lie on, and what leaves a node goes once to each other node that has some of them
-        combine     as many rows back: each chip weighs and adds up what its experts made of a token, each node what
-                    its chips made, and the token's own chip the rest
-        not once    own·k rows each way, one for each expert, weighted and added up where the token came from
+        dispatch    own·c rows from each chip, less those for chips that have the token. c: the chips that hold some of
+                    a token's k experts. A row that leaves a node goes once to each node with some of the experts
+        combine     as many rows back. A token's results are weighted and added up on each expert's chip, then on each
+                    node, then on the token's own chip
+        not once    own·k rows each way, one for each expert, weighted and added up on the token's own chip
 
-    Rows are sent in the formats ``dispatch`` and ``combine``. Chips of the ``tensor`` axes, and in decode of the
-    ``context`` axes, hold the same tokens: each sends its part and an AllGather gives all the results, unless tokens
-    are ``scattered`` between blocks. ``group`` says that copies of the model share experts. Shared experts stand whole
-    on every chip, or are ``split`` over the ``tensor`` axes. Empty formats are that of the activations.
+    Rows are sent in the formats ``dispatch`` and ``combine``; an empty one is the activations' format. Chips of the
+    ``tensor`` axes hold the same tokens, and in decode those of the ``context`` axes too: each sends a part, and an
+    AllGather returns all results, unless tokens are ``scattered`` between blocks. With ``group``, copies of the model
+    share experts. Shared experts are whole on every chip, or ``split`` over the ``tensor`` axes.
 
     Sources: Lepikhin et al., arXiv:2006.16668; DeepSeek-V3, arXiv:2412.19437, section 3.2.2 (once to a node); DeepEP's
     kernels for throughput (once to a chip) and for low latency (once for each expert).
@@ -201,7 +199,7 @@ class MixtureOfExperts(Block):
         return total
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         exchange, every = self.exchange, x
         tokens = builder.step.tokens if exchange is None else exchange.own(builder.step)
         x = x if exchange is None else replace(x, dims=(tokens, *x.dims[1:]))

@@ -1,17 +1,10 @@
-"""Multi-head latent attention: keys and values are kept as one narrow latent a token (DeepSeek-V2 and later).
+"""Attention over narrow latents or compressed entries: multi-head latent attention (DeepSeek-V2 and later), DeepSeek-V4.
 
 >>> block = LatentAttention("self_attn", 7168, 128, 1536, 512, 128, 64, 128)
 >>> block.kv_per_token()
 576
 >>> sum(weight.elements for weight in block.weights())
 187107328
-
-Attention over a window of keys and compressed entries of everything before it (DeepSeek-V4).
-
-Keys and values are one shared vector a token. Every ``rate`` tokens make one compressed entry; a query attends to the
-window, and to all entries or to those an index picks.
-
-Source: DeepSeek-V4 technical report, section 2.3, and the transformers implementation (modular_deepseek_v4.py).
 """
 
 from __future__ import annotations
@@ -107,14 +100,14 @@ class LatentAttention(Block):
         return self.rank + self.rotary + index
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         parts = [Cached("latents", length * (self.rank + self.rotary))]
         if self.indexer is not None and not self.indexer.shared:
             parts.append(Cached("index keys", length * self.indexer.width))
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         step = builder.step
         tokens = step.tokens
         narrow = x
@@ -220,10 +213,15 @@ def score_keys(builder: OperationBuilder, read: Sequence[Tensor], pairs: Size, i
 
 @dataclass(frozen=True, slots=True)
 class CompressedAttention(Block):
-    """``heads`` heads of ``width`` over one shared key-value head; ``rate`` 0 is the window alone.
+    """``heads`` heads of ``width`` over one shared key-value head (DeepSeek-V4).
+
+    Keys and values are one vector a token. Every ``rate`` tokens make one compressed entry; a query attends to a
+    window of tokens, and to all entries or to those that the ``indexer`` selects. With ``rate`` 0 there are no entries.
 
     Two series of entries overlap where there is a ``indexer``, which doubles the compressor's matrices. The output
     goes through ``groups`` blocks of rank ``out_rank`` and a second matrix.
+
+    Source: DeepSeek-V4 technical report, section 2.3, and the transformers implementation (modular_deepseek_v4.py).
     """
 
     inputs: int
@@ -277,7 +275,7 @@ class CompressedAttention(Block):
         return self.width + (entry / self.rate if self.rate else 0)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         parts = [Cached("window", minimum(length, self.window) * self.width)]
         if self.rate:
             entries = floor_div(length, self.rate)
@@ -287,7 +285,7 @@ class CompressedAttention(Block):
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         step = builder.step
         tokens = step.tokens
         q_a, q_norm, q_b, kv_name, kv_norm, o_a, o_b = self.names

@@ -41,7 +41,7 @@ _FUSED = {"silu": "swiglu", "gelu": "geglu"}
 class Mlp(Block):
     """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down.
 
-    ``norm`` normalises what ``down`` is applied to; ``cut`` sets what the gate has below a quantile to zero.
+    ``norm`` is a norm before ``down``; ``cut`` sets gate values below a quantile to zero.
     """
 
     inputs: int
@@ -67,7 +67,7 @@ class Mlp(Block):
         return tuple(found)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         return self.apply(builder, x, builder.step.tokens)
 
     def apply(self, builder: OperationBuilder, x: Tensor, rows: Size, within: str = "") -> Tensor:
@@ -97,6 +97,6 @@ def activate(builder: OperationBuilder, activation: str, up: Tensor, gate: Tenso
 
 
 def _cut(builder: OperationBuilder, gate: Tensor, part: str) -> Tensor:
-    """Zero what lies below mean + z·deviation: a sum, a difference, a square and its sum, a difference, a maximum."""
+    """Set values below mean + z·deviation to zero: sum, difference, square and its sum, difference, maximum."""
     out = builder.output(part, *gate.dims)
     return builder.vector("norm", (gate,), out, part, flops=6 * gate.elements, elements=gate.elements)

@@ -1,24 +1,14 @@
-"""Layers that keep a state instead of keys and values: gated delta nets and Mamba-2.
+"""Recurrent layers, which keep a state instead of keys and values: delta nets, Mamba, short convolutions.
 
-Prefill is priced as the recurrence, the least arithmetic there is (chunked forms do more on the matrix unit); a step
-reads and writes the state, which does not grow with the sequence.
+A prefill is priced as the recurrence (:mod:`roofline.ops.state_space`). A step reads and writes the state, which does
+not grow with the sequence.
 
 >>> mixer = Mamba2("mixer", 4096, 128, 64, 8, 128, 4)
->>> [weight.shape for weight in mixer.weights()][0]
-(18560, 4096)
->>> [part.elements for part in mixer.cache(1000)]
-[1048576, 30720]
-
-Layers with a small state of each channel: the selective scan of Mamba, and a short gated convolution.
-
+>>> [weight.shape for weight in mixer.weights()][0], [part.elements for part in mixer.cache(1000)]
+((18560, 4096), [1048576, 30720])
 >>> mixer = Mamba1("mixer", 768, 1536, 16, 48, 4)
 >>> [weight.shape for weight in mixer.weights()][:2], [part.elements for part in mixer.cache(1000)]
 ([(3072, 768), (80, 1536)], [24576, 4608])
-
-Kimi delta attention: a delta net whose state decays by a number for each channel of its keys.
-
-Source: Kimi Linear technical report, arXiv:2510.26692; projections as in the transformers implementation.
-
 >>> block = KimiDeltaAttention("self_attn", 2304, 32, 128, 4)
 >>> [part.elements for part in block.cache(1000)]
 [524288, 36864]
@@ -68,7 +58,7 @@ def recur(
 def states(
     builder: OperationBuilder, name: str, dims: tuple[Size, ...], dtype: str
 ) -> tuple[tuple[Tensor, ...], Tensor]:
-    """A state as a step reads it, which the first step of a sequence does not, and as it leaves it."""
+    """The state that a step reads, none in the first step of a sequence, and the state that it writes."""
     before = (Tensor(builder.path("cache", name), dims, dtype, "state"),) if not is_zero(builder.step.past) else ()
     return before, Tensor(builder.path("kept", name), dims, dtype, "state")
 
@@ -113,14 +103,14 @@ class GatedDeltaNet(Block):
         )
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.value_heads * self.key * self.value, "state", self.state),
             Cached("inputs", self.channels * (self.kernel - 1), "state"),
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         tokens = builder.step.tokens
         qkv = builder.linear("in_proj_qkv", x, tokens)
         z = builder.linear("in_proj_z", x, tokens)
@@ -194,14 +184,14 @@ class Mamba2(Block):
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.inner * self.state_size, "state", self.state),
             Cached("inputs", self.channels * (self.kernel - 1), "state"),
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         tokens = builder.step.tokens
         made = builder.linear("in_proj", x, tokens)
         seen = Tensor(made.ident, (tokens, self.channels), made.dtype)
@@ -218,7 +208,12 @@ class Mamba2(Block):
 
 @dataclass(frozen=True, slots=True)
 class KimiDeltaAttention(Block):
-    """``heads`` states of ``head`` x ``head``; decay and gate come from the hidden state over ``rank`` numbers."""
+    """Kimi delta attention: a delta net whose state decays by one number for each channel of its keys.
+
+    ``heads`` states of ``head`` x ``head``; decay and gate are made of the hidden state over ``head`` numbers.
+
+    Source: Kimi Linear technical report, arXiv:2510.26692; projections as in the transformers implementation.
+    """
 
     inputs: int
     heads: int
@@ -249,14 +244,14 @@ class KimiDeltaAttention(Block):
         )
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.inner * self.head, "state", self.state),
             Cached("inputs", 3 * self.inner * (self.kernel - 1), "state"),
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         tokens = builder.step.tokens
 
         def narrowed(letter: str) -> Tensor:
@@ -325,14 +320,14 @@ class Mamba1(Block):
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.inner * self.state_size, "state", self.state),
             Cached("inputs", self.inner * (self.kernel - 1), "state"),
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         step = builder.step
         tokens = step.tokens
         both = builder.linear("in_proj", x, tokens)
@@ -374,11 +369,11 @@ class ShortConvolution(Block):
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (Cached("inputs", self.inputs * (self.kernel - 1), "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         tokens = builder.step.tokens
         made = builder.linear("in_proj", x, tokens)
         part = Tensor(made.ident, (tokens, self.inputs), made.dtype)

@@ -33,7 +33,7 @@ class Norm(Block):
         return (*scale, Weight("bias", (self.width,), "norm")) if self.shift else scale
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         out = builder.norm(self.function, x, "", x.dims[0], self.width)
         if self.restarts:
             builder.stream = out
@@ -45,14 +45,14 @@ class ResidualAdd(Block):
     """Add a branch's result to the residual stream."""
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         builder.stream = builder.elementwise("add", (x, builder.stream), "")
         return builder.stream
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelBranches(Block):
-    """Branches that are added: all start from the residual stream, or ``inside`` from what comes in."""
+    """Branches whose results are added. All start from the residual stream; with ``inside``, from the input."""
 
     branches: tuple[tuple[Block, ...], ...]
     inside: bool = False
@@ -71,7 +71,7 @@ class ParallelBranches(Block):
         return sum(block.active() for branch in self.branches for block in branch)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """What a sequence of ``length`` tokens keeps between steps."""
+        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return tuple(part for branch in self.branches for block in branch for part in block.cache(length))
 
     def kv_per_token(self) -> float:
@@ -79,7 +79,7 @@ class ParallelBranches(Block):
         return sum(block.kv_per_token() for branch in self.branches for block in branch)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         ends = []
         for branch in self.branches:
             end = x if self.inside else builder.stream
@@ -110,7 +110,7 @@ class PositionEmbedding(Block):
         return self.width
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         (table, *_), _ = builder.read_weight(self.weights()[0])
         new = builder.step.new
         index = Tensor(builder.path("index"), (new,), "int32", "index")
@@ -156,6 +156,6 @@ class Linear(Block):
         return (*matrix, Weight("bias", (self.outputs,), "bias")) if self.bias else matrix
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         out = builder.linear("", x, x.dims[0])
         return builder.elementwise(self.activation, (out,), "activation") if self.activation else out

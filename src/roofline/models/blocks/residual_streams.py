@@ -1,18 +1,13 @@
-"""Several residual streams that are mixed before and after each block (hyper-connections, DeepSeek-V4).
+"""Several residual streams, and further inputs of each layer.
 
-Source: DeepSeek-V4 technical report, section 2.2, and the transformers implementation (modular_deepseek_v4.py).
+- hyper-connections (DeepSeek-V4): streams are mixed before and after each block. Source: DeepSeek-V4 technical report,
+  section 2.2, and the transformers implementation (modular_deepseek_v4.py)
+- AltUp and LAuReL (Gemma 3n): a layer predicts all streams, computes one, and corrects the others by the difference.
+  Sources: Baykal et al., arXiv:2301.13310; Menghani et al., arXiv:2411.07501; modular_gemma3n.py of transformers
+- per-layer embeddings (Gemma 3n and 4): each layer reads rows of a table of its own. All layers' tables lie side by
+  side in one, of which only the tokens' rows move
 
-Alternating updates and learned residuals of low rank (Gemma 3n).
-
-``n`` streams of the hidden state run through the model; each layer predicts all of them, computes one, and corrects
-the others by what it learned. Mixing ``n`` numbers is arithmetic of the vector unit.
-
-Sources: Baykal et al., arXiv:2301.13310 (AltUp); Menghani et al., arXiv:2411.07501 (LAuReL); the transformers
-implementation (modular_gemma3n.py).
-
-What every layer gets of each token beside the hidden state: rows of a table of its own (Gemma 3n and 4).
-
-A table has a row for each word, as long as all layers' inputs together; of it only the rows of the tokens move.
+Mixing ``n`` numbers is arithmetic of the vector unit.
 
 >>> table = PerLayerEmbedding("", 100, 64, 8, 3)
 >>> [weight.shape for weight in table.weights()], table.active()
@@ -40,7 +35,7 @@ class CopyToStreams(Block):
     width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         builder.stream = builder.output("", x.dims[0], self.streams * self.width)
         builder.add(Op("", "copy", Work(), (x,), (builder.stream,), {"elements": builder.stream.elements}), "")
         return builder.stream
@@ -67,7 +62,7 @@ class CollapseStreams(Block):
         return tuple(Weight(name, shape, "other", "fp32") for name, shape in zip(names, shapes, strict=True))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         streams = builder.stream
         rows = streams.dims[0]
         flat = builder.norm("rms_norm", streams, "norm", rows, self.streams * self.width)
@@ -95,7 +90,7 @@ class ExpandStreams(Block):
     width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         before = builder.stream
         out = builder.output("mix", *before.dims)
         elements: Size = before.elements
@@ -125,7 +120,7 @@ class StreamProjections(Block):
         return tuple(Weight(str(number), (self.width, self.width)) for number in range(self.streams - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         count, wide = x.dims[0], self.streams * self.width
         part = Tensor(x.ident, (count, self.width), x.dtype, x.role)
         parts = [builder.linear(weight, part, count) for weight in self.weights()]
@@ -139,7 +134,7 @@ class StreamProjections(Block):
 
 @dataclass(frozen=True, slots=True)
 class AltUpPredict(Block):
-    """Predict every stream as a mixture of all, by weights of the token's own; what is predicted first is computed."""
+    """Predict every stream as a mixture of all, by weights of each token; the layer computes the first one."""
 
     streams: int
     width: int
@@ -154,7 +149,7 @@ class AltUpPredict(Block):
         )
 
     def route(self, builder: OperationBuilder, x: Tensor, part: str) -> Tensor:
-        """Weigh the streams by what ``x`` holds."""
+        """Compute the token's weights of the streams from ``x``."""
         scale, router, _ = self.weights()
         count = x.dims[0]
         seen = builder.norm("rms_norm", x, scale, count, self.width, part=f"{part}.{scale.name}")
@@ -162,7 +157,7 @@ class AltUpPredict(Block):
         return builder.elementwise("tanh", (found,), f"{part}.modalities")
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         streams, n = builder.stream, self.streams
         count = streams.dims[0]
         active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
@@ -179,7 +174,7 @@ class AltUpPredict(Block):
 
 @dataclass(frozen=True, slots=True)
 class AltUpCorrect(Block):
-    """Correct every stream by what computing the first has changed; returns the first, scaled."""
+    """Correct every stream by the difference between computed and predicted; returns the first, scaled."""
 
     streams: int
     width: int
@@ -193,7 +188,7 @@ class AltUpCorrect(Block):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         coefficients, scale = self.weights()
         count, n = x.dims[0], self.streams
         before = builder.from_earlier(_PREDICTED)[0]
@@ -222,7 +217,7 @@ class AddToOtherStreams(Block):
     width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         before = builder.from_earlier(_CORRECTED)[0]
         out = builder.output("", *before.dims)
         elements = before.dims[0] * (self.streams - 1) * self.width
@@ -233,7 +228,7 @@ class AddToOtherStreams(Block):
 
 @dataclass(frozen=True, slots=True)
 class LowRankResidual(Block):
-    """A residual of low rank: two narrow matrices and a norm beside what comes in."""
+    """A low-rank residual: the input plus two narrow matrices and a norm of it."""
 
     width: int
     rank: int
@@ -247,7 +242,7 @@ class LowRankResidual(Block):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         left, right, scale = self.weights()
         count = x.dims[0]
         narrow = builder.linear(left, x, count)
@@ -282,7 +277,7 @@ class PerLayerEmbedding(Block):
         return sum(weight.elements // (self.rows if weight.kind == "embedding" else 1) for weight in self.weights())
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         table, projection, scale = self.weights()
         step, count = builder.step, x.dims[0]
         tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
@@ -311,7 +306,7 @@ class PerLayerInput(Block):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         gate, projection, scale = self.weights()
         count = x.dims[0]
         every = builder.from_earlier(_HANDED)[0]

@@ -1,4 +1,4 @@
-"""What vision towers have that language models do not: tables of positions on a grid, patches put together or averaged.
+"""Blocks of vision towers: position tables on a grid, merged and averaged patches.
 
 >>> [weight.shape for weight in GridPositionEmbedding("pos_embed", rows=2304, width=1024, taps=4).weights()]
 [(2304, 1024)]
@@ -25,7 +25,7 @@ class GridPositionEmbedding(Block):
 
         vector FLOPs = patches·width·taps·(2 if weighted else 1)        products, and adding up
 
-    An image reads at least as many rows as it has patches, or with ``axes`` as its two sides have: 2·sqrt(patches).
+    An image reads at least one row for each patch, or with ``axes`` for each row and column: 2·sqrt(patches).
     """
 
     rows: int
@@ -39,7 +39,7 @@ class GridPositionEmbedding(Block):
         return (Weight("", (self.rows, self.width), "embedding"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         patches = builder.step.new
         least = 2 * isqrt(patches) if self.axes and isinstance(patches, int) else patches
         (table, *_), _ = builder.read_weight(self.weights()[0], touched=minimum(least, self.rows))
@@ -74,7 +74,7 @@ class PoolPatches(Block):
     steps: int = 0
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return what they make of ``x``."""
+        """Add the block's operations and return their result."""
         rows, width = x.dims
         tokens: Size = exact_div(rows, self.side * self.side)
         out = builder.output("", tokens, width)
@@ -86,7 +86,7 @@ class PoolPatches(Block):
 
 @dataclass(frozen=True, slots=True)
 class DeepStackAdd(Block):
-    """Add what a branch made to the language model's hidden state, and go on with what the branch started from."""
+    """Add a branch's result to the language model's hidden state; the tower goes on with the branch's input."""
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the operation and return the stream."""

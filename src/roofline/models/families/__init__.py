@@ -69,7 +69,7 @@ def reader_of(model_type: str) -> Reader:
 
 
 def with_defaults(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str]]:
-    """Add what a configuration leaves out and its type has a value of its own for, as transformers does on loading.
+    """Fill in fields that a configuration leaves out, with its type's defaults, as transformers does on loading.
 
     Returned as well is a sentence that says what was added.
 
@@ -98,7 +98,7 @@ def _all() -> dict[str, Reader]:
 
 
 def _found(model_type: str) -> dict[str, Reader]:
-    """Import families until one reads the type, those of its name first; all of them where none does."""
+    """Import files until one reads the type, files of a similar name first."""
     from importlib import import_module
 
     for module in sorted(_FILES, key=lambda name: not (model_type and model_type.startswith(name))):

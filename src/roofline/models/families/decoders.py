@@ -1,4 +1,4 @@
-"""Ordinary decoders as rows of a table: what each type of model says of its norms, attention, MLP, experts and ends.
+"""Ordinary decoders as rows of a table: norms, attention, MLP, experts and ends of each model type.
 
 A :class:`Decoder` describes a type by its differences from Llama, and :func:`read` makes a model of a configuration of
 that type. The rows stand in :mod:`~roofline.models.families.dense`, ``mixtures``, ``hybrids`` and ``deepseek``; each
@@ -114,7 +114,7 @@ def everywhere(fields: Fields, kinds: Sequence[str]) -> list[bool]:
 
 
 def by_list(fields: Fields, kinds: Sequence[str]) -> list[bool]:
-    """All layers but those that ``layer_rope_theta`` or ``no_rope_layers`` leave out (SmolLM3, Granite)."""
+    """All layers rotate, except where ``layer_rope_theta`` or ``no_rope_layers`` is 0 (SmolLM3, Granite)."""
     thetas = fields.listed("layer_rope_theta", len(kinds))
     if thetas is not None:
         return [bool(theta) for theta in thetas[: len(kinds)]]
@@ -166,10 +166,10 @@ def after_first(first: int, name: str = "") -> Callable[[Fields, int], list[bool
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The experts of a type: the configuration's fields for them, and what the configuration does not say.
+    """The experts of a type: fields of the configuration, and facts that stand in no field.
 
     Attributes
-        ``experts``       fields of the number of experts; ``top_k`` of those of a token
+        ``experts``       fields of the number of experts; ``top_k``: of the experts of a token
         ``hidden``        fields of an expert's width
         ``shared_count``  how many shared experts there are: a number, or a field and its default
         ``shared_width``  fields of a shared expert's width; none: as wide as a routed one
@@ -225,10 +225,10 @@ class Decoder:
         ``prepare``      checks a configuration and gives its fields the usual names; ``renames`` does only the second
         ``inert``        further fields of the type that change no cost
         ``norm``         the norms' function, and whether they shift; ``scaled``: whether they have a scale
-        ``order``        where norms stand: ``before`` each block, ``after`` it, ``around`` it, ``behind`` what it adds
+        ``order``        where norms stand: ``before`` each block, ``after`` it, ``around`` it, ``behind`` each sum
                          (BERT), or before blocks that run ``beside`` each other; ``norms`` are their names
         ``arrange``      order and names where the configuration decides
-        ``attention``    name of its module, ``projections`` those of its matrices
+        ``attention``    name of its module; ``projections``: names of its matrices
         ``bias``         whether queries, keys and values have biases; ``out_bias``: the output, None: as these
         ``kv_heads``     number of heads of keys, where it is not in ``num_key_value_heads``
         ``qk_norm``      norm of queries and keys (see :class:`~roofline.models.blocks.attention.Attention`) where
@@ -238,7 +238,7 @@ class Decoder:
         ``window``       the field of the window's width and its default: None where layers see everything without it,
                          ``"needed"`` where it must be there
         ``attend``       further fields of attention, by kind and number of the layer
-        ``mixer``        what stands in attention's place, by kind and number of the layer
+        ``mixer``        replaces attention, by kind and number of the layer
         ``mlp``          name of the MLP's module, ``mlp_names`` of its matrices; ``gated``, ``mlp_norm`` as in
                          :class:`~roofline.models.blocks.mlp.Mlp`
         ``hidden``       fields of its width, by default ``hidden_times`` the model's
@@ -430,7 +430,7 @@ def _around(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> 
 
 
 def _behind(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
-    """Norms of what a block adds to, as BERT's are."""
+    """Norms of each sum, as in BERT."""
     return mixer, _ADD[0], norm(names[0], restarts=True), feed, _ADD[1], norm(names[1], restarts=True)
 
 
@@ -442,7 +442,7 @@ def _beside(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> 
 
 
 def _experts_normed(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
-    """Norms before each block, and one of what experts return (A.X K1)."""
+    """Norms before each block, and one behind the experts (A.X K1)."""
     *blocks, add_last = _before(norm, names, mixer, feed)
     return (*blocks, *(() if isinstance(feed, Mlp) else (norm(names[2]),)), add_last)
 

@@ -221,7 +221,7 @@ def _widths(fields: Fields, layers: int) -> list[int]:
 
 
 def _cuts(fields: Fields, layers: int) -> list[bool]:
-    """Which layers set most of what their gate has to zero: the first ten where nothing is said."""
+    """Layers that set most of their gate to zero: by default the first ten."""
     found = fields.get("activation_sparsity_pattern")
     if found is None:
         return [layers > 10 and number < 10 for number in range(layers)]

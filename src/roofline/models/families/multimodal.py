@@ -77,7 +77,7 @@ image_size downsample_mode merge_kernel_size merger_times patch_size
 
 @family(*_TEXT)
 def read(fields: Fields) -> Model:
-    """Read the language part, and the tower for pictures; what of a tower is not modelled is listed."""
+    """Read the language part and the vision tower; parts of the tower that are not modelled are listed."""
     kind, prefix = _TEXT[fields.kind]
     text = fields.get("text_config") or fields.get("llm_config")
     if text is None and fields.kind in _FLAT:

@@ -141,7 +141,7 @@ def build_model(
 ) -> Model:
     """Put a model together, with a norm at its end; ``tied`` where the configuration says nothing.
 
-    ``norm`` is the function of the norm, and whether it shifts what it scales.
+    ``norm`` is the function of the norm, and whether it has a shift.
     """
     usual: dict[str, Any] = {
         "width": shape.width,

@@ -24,7 +24,7 @@ _HEADS = "a vision tower {total} wide does not divide into {parts} heads"
 
 
 def vision(fields: Fields, width: int) -> tuple[Vision | None, list[str]]:
-    """Read the tower of a configuration whose language model is ``width`` wide; and what of it is not modelled."""
+    """Read the tower of a configuration whose language model is ``width`` wide; also the gaps."""
     inner = fields.section("vision_config")
     if inner is None:
         return None, []

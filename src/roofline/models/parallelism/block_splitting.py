@@ -74,7 +74,7 @@ NAMES = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": 
 
 @dataclass(slots=True)
 class BlockSplitter:
-    """Turns blocks into one chip's share, and remembers what had to be said.
+    """Splits blocks into one chip's part, and collects the notes and gaps of doing so.
 
     ``ways`` chips of ``axes`` split each block; those of ``context`` share every sequence. Experts are whole on
     ``expert`` chips; ``exchange`` says how these send each other tokens, if they do. ``kv`` are the last of ``axes``:
@@ -159,7 +159,7 @@ class BlockSplitter:
         return size // ways
 
     def shared(self, what: str, size: int) -> int:
-        """A part of a size, at least 1: fewer than the chips are held by several each, which is said."""
+        """A part of a size, at least 1. A size below the number of chips is held by several chips; a note says so."""
         if size % self.ways == 0:
             return size // self.ways
         if self.ways % size:
@@ -307,11 +307,11 @@ def split_over_axes(
     sequence: bool = False,
     algorithm: Algorithm = None,
 ) -> Model:
-    """What one chip runs of a model that is split over mesh axes.
+    """One chip's part of a model that is split over mesh axes.
 
     ``experts`` gives each chip whole experts instead of a slice of every one. ``sequence`` keeps the hidden state
     between blocks split by tokens: a ReduceScatter and an AllGather stand where else an AllReduce does, of the same
-    bytes. ``algorithm`` is that of the collectives. Keys' heads fewer than chips are
+    bytes. ``algorithm`` names the collectives' algorithm. Key heads fewer than chips are
     held by several; query heads must divide.
     """
     ways = product(axis.size for axis in axes)
@@ -324,7 +324,7 @@ def split_over_axes(
 
 
 def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compares: bool = True) -> Model:
-    """What one chip runs of a model, or of one stage of it, laid out as ``ways`` says on a machine of that mesh.
+    """One chip's part of a model, or of a stage, in the layout ``ways`` on a machine with that mesh.
 
     ``compares`` says whether notes of collectives name a faster algorithm, which nobody reads in a search.
     """

@@ -78,8 +78,8 @@ class Parallelism:
         ``data``      copies of the model, of attention alone where they share experts; each has its part of the batch
         ``pipeline``  stages of consecutive layers; ``balance`` says how they are cut; ``micro_batches`` are in flight
         ``exchange``  how experts get tokens (:data:`EXCHANGES`), sent in the formats ``dispatch`` and ``combine``
-        ``shared``    what is done with shared experts where tokens are sent (:data:`SHARED`)
-        ``algorithm`` that of the collectives
+        ``shared``    how shared experts lie on chips that send tokens (:data:`SHARED`)
+        ``algorithm`` algorithm of the collectives
     """
 
     tensor: int = 1
@@ -100,7 +100,7 @@ class Parallelism:
 
     @classmethod
     def on(cls, machine: Machine, *, data: int | None = None, **ways: Any) -> Parallelism:
-        """Lay a model on a target's chips; what the other numbers leave over are copies, unless ``data`` says it.
+        """Lay a model on a target's chips. Chips left over by the other numbers run copies, unless ``data`` is given.
 
         >>> from roofline.hardware import chip
         >>> Parallelism.on(chip("h100:8"), tensor=3)
@@ -187,13 +187,13 @@ a divisor of 8: 1, 2, 4, 8
         return ("expert", "context", "tensor") if self.expert > self.tensor else ()
 
     def uneven(self, batch: Size) -> str | None:
-        """What is to be said of a batch that the copies do not divide."""
+        """A note about a batch that the copies do not divide, if they do not."""
         if not isinstance(batch, int) or batch % self.data == 0:
             return None
         return f"{self.data} copies do not divide a batch of {batch}: the fullest has {ceil_div(batch, self.data)}"
 
     def sizes(self) -> dict[str, int]:
-        """What is not 1, by name."""
+        """Numbers of chips other than 1, by name."""
         return {name: getattr(self, OPTIONS[name]) for name in CHIPS if getattr(self, OPTIONS[name]) > 1}
 
     def _known(self) -> None:
@@ -308,7 +308,7 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
         )
     outer = next((name for name, size in wanted.items() if machine.slices > 1 and size == machine.slices), None)
     if outer is not None:
-        # what is outermost runs over the slices, which a mesh names last
+        # the outermost axis runs over the slices, which a mesh names last
         wanted[outer] = wanted.pop(outer)
     return with_mesh(machine, wanted)
 

@@ -44,7 +44,7 @@ def local_stages(
 ) -> tuple[tuple[Model, ...], Machine]:
     """One chip's part of each stage of a model, and the machine with its chips named.
 
-    ``costs`` are those that stages are cut by: of each layer, of what comes before them, of what comes after.
+    ``costs`` of each layer, of the blocks before them and of those after balance the stages.
     ``compares`` is as in :func:`roofline.models.parallelism.block_splitting.split_by_layout`.
     """
     if ways.chips == 1:

@@ -48,7 +48,7 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
 
 
 def stack_parts(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) -> Bound:
-    """Ask for the sizes of some entries, then for those of the rest, and put the answers where they belong."""
+    """Ask once for the entries that ``some`` selects and once for the rest, and merge the answers."""
     import numpy as np
 
     varying = {name: np.asarray(value) for name, value in sizes.items() if is_array(value)}
@@ -91,7 +91,7 @@ def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], v
     changed: dict[str, Any] = {name: column(getattr(bound, name) for bound in bounds) for name in plain}
     changed |= {name: columns([getattr(bound, name) for bound in bounds]) for name in ("flops_by", "bytes", "wire")}
     changed |= {name: _united(getattr(bound, name) for bound in bounds) for name in ("assumptions", "incomplete")}
-    # what one layout has and another has not is a size of 1
+    # an axis that another layout lacks has size 1 there
     sizes = dict.fromkeys(name for bound in bounds for name in bound.sizes)
     changed["sizes"] = {n: varying[n] if n in varying else column(b.sizes.get(n, 1) for b in bounds) for n in sizes}
     for name, values in changed["sizes"].items():
@@ -108,7 +108,7 @@ def _plain_bound(found: Bound) -> Bound:
 
 
 def _united(many: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """What is said of every layout, then what is said of some."""
+    """Statements of all layouts, each once."""
     listed = [dict.fromkeys(each) for each in many]
     return tuple(dict.fromkeys(item for each in listed for item in each))
 

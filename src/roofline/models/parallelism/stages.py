@@ -90,7 +90,7 @@ def split_into_stages(
 def balance_layers(costs: Sequence[float], count: int, *, first: float = 0, last: float = 0) -> tuple[int, ...]:
     """How many consecutive layers each of ``count`` stages holds so that the largest sum of costs is least.
 
-    ``first`` and ``last`` are what the first and the last stage do besides (embedding, head). Every stage has a layer.
+    ``first`` and ``last`` are further costs of the first and the last stage (embedding, head). Every stage has a layer.
     Where all layers cost the same and nothing comes beside them, sizes differ by one at most, the smaller ones last:
 
     >>> balance_layers([1] * 10, 4), balance_layers([1] * 10, 4, last=2)
@@ -103,7 +103,7 @@ def balance_layers(costs: Sequence[float], count: int, *, first: float = 0, last
         base, rest = divmod(layers, count)
         return tuple(base + (number < rest) for number in range(count))
     sums = [0.0, *accumulate(map(float, costs))]
-    # the largest sum is that of some run of layers, with or without what comes beside them
+    # the largest sum is the cost of some run of layers, with or without the further costs
     low, high = 0.0, sums[-1] + first + last
     best = _fill(sums, count, high, first, last)
     for _ in range(60):
@@ -146,7 +146,7 @@ class Schedule:
 
     @property
     def bounded(self) -> bool:
-        """Whether what a stage keeps stops growing with the microbatches."""
+        """Whether the activations that a stage keeps stop growing with the number of microbatches."""
         return self.keeps is not _all
 
     def idle(
