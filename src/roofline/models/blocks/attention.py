@@ -42,10 +42,10 @@ class Attention(Block):
                           or ``plain`` (no scale); ``norm_shift``: it has a shift; ``value_norm``: values have one too
         ``window``        keys that a query sees, itself included; half to each side where not ``causal``
         ``chunk``         length of the parts of a sequence that see only themselves
-        ``gate``          multiplies the result by a sigmoid: ``head`` (one number a head), ``full`` (a matrix of its own)
+        ``gate``          a sigmoid that multiplies the result: ``head`` (one number a head), ``full`` (a matrix of its own)
                           or ``query`` (the second half of the query's matrix)
         ``shared_kv``     values are made with the keys' matrix
-        ``shares_kv_as``  name under which later layers find the keys and values; ``reads_kv_of``: the name of an earlier
+        ``shares_kv_as``  name under which later layers find keys and values; ``reads_kv_of``: the name of an earlier
                           layer's keys and values that it attends to
         ``rotary``        elements of a head that are rotated
         ``names``         the projections' names; ``out_norm``: a norm before the last one

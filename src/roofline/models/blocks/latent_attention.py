@@ -1,4 +1,4 @@
-"""Attention over narrow latents or compressed entries: multi-head latent attention (DeepSeek-V2 and later), DeepSeek-V4.
+"""Attention over latents (multi-head latent attention, DeepSeek-V2 and later) or compressed entries (DeepSeek-V4).
 
 >>> block = LatentAttention("self_attn", 7168, 128, 1536, 512, 128, 64, 128)
 >>> block.kv_per_token()
