@@ -42,7 +42,7 @@ class Attention(Block):
                           or ``plain`` (no scale); ``norm_shift``: it has a shift; ``value_norm``: values have one too
         ``window``        keys that a query sees, itself included; half to each side where not ``causal``
         ``chunk``         length of the parts of a sequence that see only themselves
-        ``gate``          a sigmoid that multiplies the result: ``head`` (one number a head), ``full`` (a matrix of its own)
+        ``gate``          a sigmoid that multiplies the result: ``head`` (one number a head), ``full`` (its own matrix)
                           or ``query`` (the second half of the query's matrix)
         ``shared_kv``     values are made with the keys' matrix
         ``shares_kv_as``  name under which later layers find keys and values; ``reads_kv_of``: the name of an earlier
