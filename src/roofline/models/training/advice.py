@@ -119,7 +119,7 @@ def best_mix(found: Training) -> Mix | None:
     best = (now, int(tensor))
     for ways in (1, *_doubling(chips)):
         try:
-            tried = again(found, tensor=ways, fsdp=chips // ways, microbatches=found.asked["microbatches"])
+            tried = again(found, tensor=ways, fsdp=chips // ways, microbatches=found.question.microbatches)
         except RooflineError:
             continue
         if tried.memory.fits is not False and len(tried.bound.incomplete) <= len(found.bound.incomplete):
@@ -142,17 +142,15 @@ def _limits(found: Training) -> Iterator[Limit]:
     if found.ways["tensor"] > 1:
         yield _tensor(found)
     if found.ways["pipeline"] > 1:
-        order, chunks = schedule(found.schedule), int(found.asked["chunks"])
+        order, chunks = schedule(found.schedule), int(found.question.chunks)
         fewest = order.microbatches(BUBBLE, stages=found.ways["pipeline"], chunks=chunks)
         yield Limit("pipeline", int(found.ways["pipeline"]), "microbatches", fewest, float(found.microbatches), True)
 
 
 def again(found: Training, **changes: Any) -> Training:
     """Ask for a step anew, with something changed; what was measured is of the step as it is."""
-    from roofline.models.training import train
-
-    asked = {**found.asked, "measured": None, "microbatches": found.microbatches, **changes}
-    return train(asked.pop("model"), **asked)
+    made: Training = found.question.vary(**{"measured": None, "microbatches": found.microbatches, **changes}).answer()
+    return made
 
 
 def axis_times(bound: Bound, axis: str) -> dict[str, Any]:
@@ -196,7 +194,7 @@ def _tensor(found: Training) -> Limit:
     best: int | None = None
     for ways in _doubling(heads):
         try:
-            tried = again(found, tensor=ways, fsdp=heads // ways, microbatches=found.asked["microbatches"])
+            tried = again(found, tensor=ways, fsdp=heads // ways, microbatches=found.question.microbatches)
         except RooflineError:
             continue
         times = axis_times(tried.bound, "tensor")
@@ -278,7 +276,7 @@ class ChangedStep:
 
     def answer(self) -> Training:
         """Work the changed step out; a number of microbatches that was not given follows the change."""
-        return again(self.found, **{"microbatches": self.found.asked["microbatches"], **self.changes})
+        return again(self.found, **{"microbatches": self.found.question.microbatches, **self.changes})
 
 
 def _proposals(found: Training) -> Iterator[Proposal[Training]]:
@@ -301,13 +299,13 @@ def _formats(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     narrower = [name for name in native if dtypes.get(name).bits < dtypes.get(own).bits]
     yield from ((name, {"weights": name}) for name in narrower[:1] if name != "fp8")
     if "fp8" in native:
-        yield "fp8", {"weights": "fp8", "gradients": found.asked["gradients"] or own}
+        yield "fp8", {"weights": "fp8", "gradients": found.question.gradients or own}
 
 
 def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
-    asked, ways = found.asked, found.ways
+    asked, ways = found.question, found.ways
     yield f"{2 * found.batch_tokens:,} tokens a step", {"batch_tokens": 2 * found.batch_tokens}
-    if asked["weights"] is None:
+    if asked.weights is None:
         yield from _formats(found)
     policies = [name for name in POLICIES if name != found.checkpoint]
     narrow = int(ways["tensor"]) // 2 if ways["tensor"] % 2 == 0 else 0
@@ -323,10 +321,10 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         for text, arguments in shapes:
             yield f"checkpoint {name}, {text}", {"checkpoint": name, **arguments}
     for zero in range(4):
-        if zero != asked["zero"] and ways["fsdp"] > 1:
+        if zero != asked.zero and ways["fsdp"] > 1:
             yield f"ZeRO stage {zero}", {"zero": zero}
     yield from _pipelines(found)
-    if asked.get("overlap") is not None and asked["overlap"] < 1:
+    if asked.conventions.overlap is not None and asked.conventions.overlap < 1:
         yield "complete overlap", {"overlap": 1.0}
     yield from _chips(found)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import Answer, capability, whole, with_formulas
@@ -57,7 +57,7 @@ class Training(Answer):
     tokens: Size | None = None
     price: float | None = None
     power: float | None = None
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    question: Any = None
 
     @property
     def slowest(self) -> Stage:

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline import dtypes
+from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.case import Case
-from roofline.bounds.conventions import Conventions, taken_from
+from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.traffic import POLICIES
 from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
@@ -51,6 +52,7 @@ from roofline.models.training.stage import (
     passes,
     repeated,
 )
+from roofline.quantity import parse
 from roofline.sizes import Size, check, common_shape, floor_div, is_array, is_one, is_symbol, maximum, product
 from roofline.statements import Assumption, Gap, assume
 from roofline.work import Key, Tensor
@@ -104,38 +106,164 @@ def laid_out(
     return replace(made, data=max(expert // inside, 1), exchange=exchange or usual).checked()
 
 
-def train(
-    model: Model | str,
-    *,
-    on: str | Machine,
-    batch_tokens: Size,
-    sequence: Size | None = None,
-    data: int = 1,
-    pipeline: int = 1,
-    fsdp: int | None = None,
-    expert: int = 1,
-    expert_exchange: str | None = None,
-    context_parallel: int = 1,
-    tensor: int = 1,
-    sequence_parallel: bool = True,
-    schedule: str = "1f1b",
-    chunks: int = 1,
-    microbatches: Size | None = None,
-    zero: int = 3,
-    checkpoint: str | int = "selective",
-    weights: str | None = None,
-    gradients: str | None = None,
-    using: str = "adam",
-    moments: str = "fp32",
-    master: str | None = "fp32",
-    tokens: Size | None = None,
-    mfu: float | None = None,
-    measured: float | str | None = None,
-    price: float | None = None,
-    power: float | None = None,
-    count: str = "causal",
-    **options: Any,
-) -> Training:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TrainingQuestion:
+    """A training step as a question; :func:`train` says what each field is. ``target`` holds options of the target."""
+
+    model: Model
+    on: str | Machine
+    batch_tokens: Size
+    sequence: Size | None = None
+    data: int = 1
+    pipeline: int = 1
+    fsdp: int | None = None
+    expert: int = 1
+    expert_exchange: str | None = None
+    context_parallel: int = 1
+    tensor: int = 1
+    sequence_parallel: bool = True
+    schedule: str = "1f1b"
+    chunks: int = 1
+    microbatches: Size | None = None
+    zero: int = 3
+    checkpoint: str | int = "selective"
+    weights: str | None = None
+    gradients: str | None = None
+    using: str = "adam"
+    moments: str = "fp32"
+    master: str | None = "fp32"
+    tokens: Size | None = None
+    mfu: float | None = None
+    measured: float | str | None = None
+    price: float | None = None
+    power: float | None = None
+    count: str = "causal"
+    conventions: Conventions = field(default_factory=lambda: Conventions(policy="minimal"))
+    target: Mapping[str, Any] = field(default_factory=dict)
+
+    def vary(self, **changes: Any) -> TrainingQuestion:
+        """The question with some of its fields, or of its conventions, replaced."""
+        ours = {name: changes.pop(name) for name in OF_OPERATIONS if name in changes}
+        return replace(self, conventions=replace(self.conventions, **ours), **changes)
+
+    def answer(self) -> Training:
+        """Work the step out."""
+        took = None if self.measured is None else parse(self.measured, "s")
+        laid = _LaidOutStep.of(self, took)
+        plan, order, model = laid.plan, laid.order, laid.model
+        peak = rate(laid.machine, Key("flops", "matrix", dtypes.get(model.dtype).arithmetic))
+        if peak is None:
+            raise InputError(
+                f"{laid.machine.name} has no peak for {model.dtype}", hint=f"give one: set {model.dtype}=…"
+            )
+        made = [
+            _stage(numbers, held, found, plan, laid.case())
+            for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self.pipeline)
+        ]
+        stages = tuple(stage for stage, _ in made)
+        lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline)
+        whole = replace(laid.step, batch=divided(laid.total, laid.length), group=None, context=1, ring=False)
+        ops = forward(forward_pass(model, whole))
+        watts = laid.machine.tdp.value if laid.machine.tdp else None
+        found = Training(
+            model=model,
+            stages=stages,
+            chips=product(laid.ways.values()),
+            ways=laid.ways,
+            batch_tokens=laid.total,
+            sequence=laid.length,
+            microbatches=plan.microbatches,
+            schedule=order.name,
+            checkpoint=plan.policy.name,
+            model_flops=3 * _sum(op.work.total("flops", "matrix") * op.repeat for op in ops),
+            flops=_sum(s.bound.flops * len(s.numbers) for s in stages) * product(laid.ways.values()) / self.pipeline,
+            six=6 * model.active_parameters * laid.total,
+            peak=float(peak.value),
+            lower=lower,
+            op_by_op=op_by_op,
+            upper=upper,
+            stated=self.mfu,
+            measured=took,
+            tokens=self.tokens,
+            price=self.price,
+            power=self.power if self.power is not None else watts,
+            question=self,
+        )
+        return replace(found, estimate=_estimate(found, self.conventions.overlap))
+
+
+class _LaidOutStep(NamedTuple):
+    """A step on its chips: the model, one chip's part of it, the machine with its mesh, sizes, what each stage does."""
+
+    asked: TrainingQuestion
+    model: Model
+    local: Model
+    machine: Machine
+    ways: dict[str, Size]
+    total: Size
+    length: Size
+    share: Size
+    step: ForwardPass
+    plan: Plan
+    order: Schedule
+
+    @classmethod
+    def of(cls, asked: TrainingQuestion, took: float | None) -> _LaidOutStep:
+        model = asked.model
+        chosen, order = _checked(
+            model, asked.mfu, asked.price, asked.power, asked.checkpoint, asked.using, asked.schedule
+        )
+        if took is not None and asked.mfu is not None:
+            raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
+        machine = target(asked.on, **asked.target)
+        layout = laid_out(
+            model, asked.tensor, asked.sequence_parallel, asked.context_parallel, asked.expert, asked.expert_exchange
+        )
+        given = {"data": asked.data, "pipeline": asked.pipeline, "expert": layout.sharing}
+        given |= {"context": asked.context_parallel, "tensor": asked.tensor}
+        ways = chips_by_use(machine, given, asked.fsdp, len(model.layers), asked.chunks)
+        machine = name_axes(machine, ways)
+        stored = dtypes.get(asked.weights or model.dtype).name
+        formats = Formats(stored, dtypes.get(asked.gradients or stored).name, asked.moments, asked.master, asked.using)
+        model = replace(model.in_format(stored), dtype=stored, quantisation=None)
+        length = check("sequence", min(4096, model.context or 4096) if asked.sequence is None else asked.sequence)
+        total = check("batch_tokens", asked.batch_tokens)
+        if is_array(length) and is_array(total):
+            common_shape({"batch_tokens": total, "sequence": length})
+        if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
+            raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
+        local = split_by_layout(model, layout, machine) if layout.chips > 1 else model
+        share = divided(divided(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
+        parts = _microbatches(asked.microbatches, share, asked.pipeline, order)
+        check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
+        step = _step(model, divided(share, parts), length, asked.count, layout)
+        stream = _stream(local, step, asked.tensor if asked.sequence_parallel else 1)
+        steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
+        table = local.vocabulary * local.width if local.tied and local.head else 0
+        plan = Plan(chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table)
+        return cls(asked, model, local, machine, ways, total, length, share, step, plan, order)
+
+    def case(self) -> Case:
+        """What all stages have in common; each adds its operations and its memory."""
+        conventions, plan = self.asked.conventions, self.plan
+        vision = "the vision tower is not in it: the language part is trained"
+        gaps = [Gap("field", gap) for gap in self.local.gaps] + ([Gap("model", vision)] if self.model.vision else [])
+        more = {name: size for name, size in self.ways.items() if size > 1}
+        return Case(
+            (),
+            self.machine,
+            conventions,
+            name=f"{self.model.name} training step",
+            sizes={"batch_tokens": self.total, "sequence": self.length, **more},
+            assumptions=_assumptions(
+                self.local, plan, self.ways, self.order, conventions, self.asked.count, self.share, self.machine
+            ),
+            gaps=(*gaps, *_unsplit(self.step, plan.microbatches)),
+            request={"policy": conventions.policy, "checkpoint": plan.policy.name, **conventions.changes()},
+        )
+
+
+def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> Training:
     """Work out one training step of ``batch_tokens`` tokens over all chips, in sequences of ``sequence`` (4096).
 
     >>> alone = train("llama-3-8b", on="h100", batch_tokens=8192)
@@ -169,99 +297,12 @@ def train(
 
     Sizes of the batch may be numbers, arrays or symbols; numbers of chips are numbers.
     """
-    asked = dict(
-        on=on, batch_tokens=batch_tokens, sequence=sequence, data=data, pipeline=pipeline, fsdp=fsdp, expert=expert,
-        expert_exchange=expert_exchange, context_parallel=context_parallel, tensor=tensor,
-        sequence_parallel=sequence_parallel, schedule=schedule, chunks=chunks, microbatches=microbatches, zero=zero,
-        checkpoint=checkpoint, weights=weights, gradients=gradients, using=using, moments=moments, master=master,
-        tokens=tokens, mfu=mfu, measured=measured, price=price, power=power, count=count, **options,
-    )  # fmt: skip
-    from roofline.bounds.api import target
-    from roofline.quantity import parse
-
-    described = load(model)
-    conventions = taken_from(options, "minimal")
-    chosen, order = _checked(described, mfu, price, power, checkpoint, using, schedule)
-    took = None if measured is None else parse(measured, "s")
-    if took is not None and mfu is not None:
-        raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
-    machine = target(on, **options)
-    layout = laid_out(described, tensor, sequence_parallel, context_parallel, expert, expert_exchange)
-    given = {
-        "data": data,
-        "pipeline": pipeline,
-        "expert": layout.sharing,
-        "context": context_parallel,
-        "tensor": tensor,
-    }
-    ways = chips_by_use(machine, given, fsdp, len(described.layers), chunks)
-    machine = name_axes(machine, ways)
-    stored = dtypes.get(weights or described.dtype).name
-    formats = Formats(stored, dtypes.get(gradients or stored).name, moments, master, using)
-    described = replace(described.in_format(stored), dtype=stored, quantisation=None)
-    length = check("sequence", min(4096, described.context or 4096) if sequence is None else sequence)
-    total = check("batch_tokens", batch_tokens)
-    if is_array(length) and is_array(total):
-        common_shape({"batch_tokens": total, "sequence": length})
-    if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
-        raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
-    local = split_by_layout(described, layout, machine) if layout.chips > 1 else described
-    share = divided(divided(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
-    parts = _microbatches(microbatches, share, pipeline, order)
-    check_schedule(order, stages=pipeline, microbatches=parts, chunks=chunks)
-    step = _step(described, divided(share, parts), length, count, layout)
-    stream = _stream(local, step, tensor if sequence_parallel else 1)
-    steady = pipeline > 1 and microbatches is None and order.bounded
-    table = local.vocabulary * local.width if local.tied and local.head else 0
-    plan = Plan(chosen, formats, zero, parts, chunks, machine.mesh, stream, steady, table)
-    peak = rate(machine, Key("flops", "matrix", dtypes.get(stored).arithmetic))
-    if peak is None:
-        raise InputError(f"{machine.name} has no peak for {stored}", hint=f"give one: set {stored}=… FLOP/s")
-    said = _assumptions(local, plan, ways, order, conventions, count, share, machine)
-    unseen = (Gap("model", "the vision tower is not in it: the language part is trained"),) if described.vision else ()
-    case = Case(
-        (),
-        machine,
-        conventions,
-        name=f"{described.name} training step",
-        sizes={"batch_tokens": total, "sequence": length, **{name: n for name, n in ways.items() if n > 1}},
-        assumptions=said,
-        gaps=(*(Gap("field", gap) for gap in local.gaps), *unseen, *_unsplit(step, parts)),
-        request={"policy": conventions.policy, "checkpoint": chosen.name, **conventions.changes()},
-    )
-    made = [
-        _stage(numbers, held, found, plan, case) for numbers, held, found in _kinds(local, step, plan, order, pipeline)
-    ]
-    lower, op_by_op, upper = _times([stage for stage, _ in made], [found for _, found in made], plan, order, pipeline)
-    stages = tuple(stage for stage, _ in made)
-    whole = forward(
-        forward_pass(described, replace(step, batch=divided(total, length), group=None, context=1, ring=False))
-    )
-    found = Training(
-        model=described,
-        stages=stages,
-        chips=product(ways.values()),
-        ways=ways,
-        batch_tokens=total,
-        sequence=length,
-        microbatches=parts,
-        schedule=order.name,
-        checkpoint=chosen.name,
-        model_flops=3 * _sum(op.work.total("flops", "matrix") * op.repeat for op in whole),
-        flops=_sum(s.bound.flops * len(s.numbers) for s in stages) * product(ways.values()) / pipeline,
-        six=6 * described.active_parameters * total,
-        peak=float(peak.value),
-        lower=lower,
-        op_by_op=op_by_op,
-        upper=upper,
-        stated=mfu,
-        measured=took,
-        tokens=tokens,
-        price=price,
-        power=power if power is not None else (machine.tdp.value if machine.tdp else None),
-        asked={**asked, "model": model},
-    )
-    return replace(found, estimate=_estimate(found, conventions.overlap))
+    described, conventions = load(model), taken_from(options, "minimal")
+    known = {each.name for each in fields(TrainingQuestion)}
+    chosen = {name: options.pop(name) for name in list(options) if name in known}
+    return TrainingQuestion(
+        model=described, on=on, batch_tokens=batch_tokens, conventions=conventions, target=options, **chosen
+    ).answer()
 
 
 def _checked(
