@@ -1,4 +1,4 @@
-"""How often loops run whose number of trips is not in the program: what the user states, for JAX and ONNX.
+"""Loops and branches: how often a loop runs where the user states it, and which branch is the larger.
 
 >>> stated(10, "step.py:12", "how often this loop runs depends on its data")
 10
@@ -9,12 +9,17 @@ roofline.errors.InputError: step.py:12: how often this loop runs depends on its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.ops.counting import count
 from roofline.sizes import Size, is_symbol
+from roofline.work import Op
+
+#: What an open size is taken for where branches are compared.
+TYPICAL_SIZE = 1024
 
 
 def stated(trips: Any, place: str, why: str) -> Size:
@@ -26,3 +31,10 @@ def stated(trips: Any, place: str, why: str) -> Size:
     if not is_symbol(chosen) and (isinstance(chosen, bool) or not isinstance(chosen, Integral) or chosen < 0):
         raise InputError(f"{place}: a loop cannot run {chosen!r} times", hint="trips are a whole number from 0 on")
     return chosen
+
+
+def branch_cost(ops: Sequence[Op]) -> float:
+    """How much a branch costs, to compare it with others: FLOPs, and bytes where those are the same."""
+    moved = [tensor.traffic_bytes * op.repeat for op in ops for tensor in (*op.reads, *op.writes)]
+    cost = count(ops, "all") + (sum(moved[1:], moved[0]) * 1e-9 if moved else 0)
+    return float(cost.subs(dict.fromkeys(cost.free_symbols, TYPICAL_SIZE)) if is_symbol(cost) else cost)

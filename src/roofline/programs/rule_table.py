@@ -1,4 +1,6 @@
-"""The rules of a front end by name: one table, filled by the files of one folder the first time it is needed.
+"""The rules of a front end by name, and what the rules of several front ends share.
+
+A table is filled by the files of one folder the first time it is needed.
 
 >>> table: RuleTable[str] = RuleTable("roofline.programs")
 >>> table.rule("add", "sub")("elementwise")
@@ -11,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from roofline.sizes import Size, ceil_div, is_symbol, log2
 
 Rule = TypeVar("Rule")
 
@@ -50,3 +54,12 @@ class RuleTable(Generic[Rule]):
         for found in iter_modules(import_module(self._package).__path__):
             import_module(f"{self._package}.{found.name}")
         self._loaded = True
+
+
+def levels_of(n: Size) -> Size:
+    """⌈log₂ n⌉, the levels of a binary tree over n leaves, and at least 1: what sorting compares each element.
+
+    >>> levels_of(8), levels_of(9), levels_of(1)
+    (3, 4, 1)
+    """
+    return ceil_div(log2(n), 1) if is_symbol(n) else max(1, (int(n) - 1).bit_length())

@@ -20,7 +20,7 @@ from itertools import zip_longest
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.programs.pytorch.registry import UNTOLD, Call, Operand, load, price
+from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, load, price
 from roofline.programs.pytorch.result_shapes import SIGNATURES, known_operations, with_results
 from roofline.work import Op, Tensor, Work
 
@@ -61,7 +61,7 @@ class ProfiledCall:
         name = plain if is_private else plain.rstrip("_") or plain
         told = zip_longest(self.shapes, self.formats, self.values, self.strides, fillvalue=None)
         args = tuple(_argument(place, *one) for place, one in enumerate(told))
-        if any(isinstance(item, Operand) and item.shape for item in args):
+        if any(isinstance(item, TensorOperand) and item.shape for item in args):
             args = tuple(_number(item, kind) for item, kind in zip_longest(args, self.formats))
         names = tuple(SIGNATURES.get(name, "").split())
         if name == "sort" and len(args) > 3:
@@ -108,16 +108,16 @@ def _argument(place: int, shape: Any, kind: Any, value: Any, strides: Any) -> An
         return UNTOLD
 
 
-def _operand(ident: str, shape: Sequence[int], kind: str, strides: Any) -> Operand:
+def _operand(ident: str, shape: Sequence[int], kind: str, strides: Any) -> TensorOperand:
     """A tensor; a dimension that was expanded, of stride 0, is read once."""
     sizes, dtype = tuple(shape), FORMATS[kind]
     steps = strides if isinstance(strides, list | tuple) and len(strides) == len(sizes) else [None] * len(sizes)
     dims = tuple(1 if step == 0 else size for size, step in zip(sizes, steps, strict=True))
-    return Operand(sizes, dtype, Tensor(ident, dims, dtype))
+    return TensorOperand(sizes, dtype, Tensor(ident, dims, dtype))
 
 
 def _number(item: Any, kind: Any) -> Any:
-    return _NUMBERS.get(kind, item) if isinstance(item, Operand) and not item.shape else item
+    return _NUMBERS.get(kind, item) if isinstance(item, TensorOperand) and not item.shape else item
 
 
 def _together(name: str, ops: Sequence[Op]) -> Op:

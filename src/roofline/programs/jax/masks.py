@@ -41,7 +41,7 @@ class Mask(NamedTuple):
     columns: Size
 
 
-class Held(NamedTuple):
+class Constant(NamedTuple):
     """One number everywhere."""
 
     number: Any
@@ -55,7 +55,7 @@ class Scores(NamedTuple):
     soft: bool = False
 
 
-Fact: TypeAlias = "Positions | Mask | Held | Scores | None"
+Known: TypeAlias = "Positions | Mask | Constant | Scores | None"
 
 
 def pairs(rows: Size, columns: Size, band: Band) -> Size:
@@ -64,7 +64,7 @@ def pairs(rows: Size, columns: Size, band: Band) -> Size:
     return BandMask(offset=0, before=band.high, after=after).pairs(rows, columns)
 
 
-def constant(value: Any) -> Fact:
+def constant(value: Any) -> Known:
     """What an array that the program holds is: positions in order, or the causal mask of a square."""
     import numpy as np
 
@@ -81,10 +81,10 @@ def constant(value: Any) -> Fact:
 
 
 @dataclass
-class Masks:
+class MaskFinder:
     """The matmuls met so far, and which of them a mask hides part of."""
 
-    opened: Callable[[Any], tuple[Any, Any]]
+    open_jaxpr: Callable[[Any], tuple[Any, Any]]
     inside: Callable[[Any], Any]
     line: Callable[[Any], str]
     matmuls: list[tuple[str, Size]] = field(default_factory=list)
@@ -102,25 +102,27 @@ class Masks:
                 found[source] = total + flops, hidden + exact_div(flops * unseen, mask.rows * mask.columns)
         return found
 
-    def walk(self, program: Any, given: Sequence[Fact], times: Size = 1) -> list[Fact]:
+    def walk(self, program: Any, given: Sequence[Known], times: Size = 1) -> list[Known]:
         """Follow a jaxpr that happens so many times; give what is known of its results."""
-        jaxpr, held = self.opened(program)
+        jaxpr, held = self.open_jaxpr(program)
         places = [*jaxpr.constvars, *jaxpr.invars]
-        known: dict[Any, Fact] = dict(zip(places[len(places) - len(given) :], given, strict=True))
+        known: dict[Any, Known] = dict(zip(places[len(places) - len(given) :], given, strict=True))
         known |= {var: constant(value) for var, value in zip(jaxpr.constvars, held or (), strict=False)}
         for eqn in jaxpr.eqns:
-            facts = [Held(v.val) if hasattr(v, "val") and not v.aval.shape else _known(known, v) for v in eqn.invars]
+            numbers = [hasattr(v, "val") and not v.aval.shape for v in eqn.invars]
+            pairs = zip(eqn.invars, numbers, strict=True)
+            facts = [Constant(v.val) if is_number else _known(known, v) for v, is_number in pairs]
             known.update(zip(eqn.outvars, self._step(eqn, facts, times), strict=True))
         return [_known(known, v) for v in jaxpr.outvars]
 
-    def _step(self, eqn: Any, facts: list[Fact], times: Size) -> Sequence[Fact]:
+    def _step(self, eqn: Any, facts: list[Known], times: Size) -> Sequence[Known]:
         name, params = eqn.primitive.name, eqn.params
         if name == "scan":
             return self._scan(params, facts, times)
         inside = self.inside(eqn)
         if inside is not None:
             return self.walk(inside, facts, times)
-        nothing: list[Fact] = [None] * len(eqn.outvars)
+        nothing: list[Known] = [None] * len(eqn.outvars)
         if len(eqn.outvars) != 1:
             return nothing
         shapes = [value_of(v.aval).shape for v in eqn.invars]
@@ -133,16 +135,16 @@ class Masks:
             return [_compared(name, facts, out)]
         return [_followed(name, params, facts, shapes, out)]
 
-    def _scan(self, params: Mapping[str, Any], facts: list[Fact], times: Size) -> list[Fact]:
+    def _scan(self, params: Mapping[str, Any], facts: list[Known], times: Size) -> list[Known]:
         """Slices along the length lose their positions; what is known of scores and masks stays."""
         shared, moving = scanned(params)
         rows = [None if isinstance(fact, Positions) else fact for fact in facts[shared + moving :]]
-        start: list[Fact] = [None] * moving
+        start: list[Known] = [None] * moving
         length = times * size_of(params["length"])
         found = self.walk(params["jaxpr"], [*facts[:shared], *start, *rows], length)
         return [None if isinstance(fact, Positions) else fact for fact in found]
 
-    def _matmul(self, eqn: Any, facts: list[Fact], out: tuple[Size, ...], times: Size) -> Fact:
+    def _matmul(self, eqn: Any, facts: list[Known], out: tuple[Size, ...], times: Size) -> Known:
         (left, _), _ = eqn.params["dimension_numbers"]
         shape = value_of(eqn.invars[0].aval).shape
         self.matmuls.append((self.line(eqn), 2 * times * product(out) * product(shape[d] for d in left)))
@@ -152,12 +154,12 @@ class Masks:
                 self.hidden |= dict.fromkeys(fact.matmuls, fact.mask)
         return Scores(frozenset((len(self.matmuls) - 1,)))
 
-    def _chosen(self, facts: list[Fact]) -> Fact:
+    def _chosen(self, facts: list[Known]) -> Known:
         """A choice by a mask: between numbers it is a mask again, between scores and a number it masks them."""
         which, no, yes = facts
         if not isinstance(which, Mask):
             return None
-        if isinstance(no, Held) and isinstance(yes, Held):
+        if isinstance(no, Constant) and isinstance(yes, Constant):
             return which if _large(yes.number, no.number) else _other(which)
         if isinstance(yes, Scores):
             return yes._replace(mask=_both(yes.mask, which))
@@ -174,10 +176,10 @@ _EACH = ("mul", "div", "sub", "add", "add_any", "exp", "exp2", "neg", "max", "mi
          "integer_pow", "logistic")  # fmt: skip
 
 
-def _compared(name: str, facts: list[Fact], out: tuple[Size, ...]) -> Fact:
+def _compared(name: str, facts: list[Known], out: tuple[Size, ...]) -> Known:
     """Positions against positions along another axis: a band. A mask of numbers against zero: the mask."""
     first, second = facts
-    if isinstance(first, Mask) and isinstance(second, Held) and name in ("eq", "ne", "gt"):
+    if isinstance(first, Mask) and isinstance(second, Constant) and name in ("eq", "ne", "gt"):
         return _other(first) if name == "eq" else first
     if not (isinstance(first, Positions) and isinstance(second, Positions)) or first.axis == second.axis:
         return None
@@ -192,7 +194,7 @@ def _compared(name: str, facts: list[Fact], out: tuple[Size, ...]) -> Fact:
     return Mask(band, out[low], out[high])
 
 
-def _followed(name: str, params: Mapping[str, Any], facts: list[Fact], shapes: Any, out: tuple[Size, ...]) -> Fact:
+def _followed(name: str, params: Mapping[str, Any], facts: list[Known], shapes: Any, out: tuple[Size, ...]) -> Known:
     if name == "iota":
         return Positions(params["dimension"], 0)
     if name in _SAME:
@@ -212,10 +214,10 @@ def _followed(name: str, params: Mapping[str, Any], facts: list[Fact], shapes: A
         return made._replace(soft=made.soft or (name in ("exp", "exp2") and made.mask is not None))
     if masks and name in ("and", "mul"):
         return masks[0] if len(masks) == 1 else _both(*masks)
-    return facts[0] if len(facts) == 1 and isinstance(facts[0], Held) else None
+    return facts[0] if len(facts) == 1 and isinstance(facts[0], Constant) else None
 
 
-def _moved(name: str, params: Mapping[str, Any], fact: Fact, shape: Any, out: tuple[Size, ...]) -> Fact:
+def _moved(name: str, params: Mapping[str, Any], fact: Known, shape: Any, out: tuple[Size, ...]) -> Known:
     """Positions keep their axis through forms that say where it goes; other facts hold in any form."""
     if not isinstance(fact, Positions) or shape == out:
         return None if name == "transpose" and isinstance(fact, Positions) else fact
@@ -225,12 +227,12 @@ def _moved(name: str, params: Mapping[str, Any], fact: Fact, shape: Any, out: tu
     return fact._replace(axis=longer[0]) if len(longer) == 1 and name != "transpose" else None
 
 
-def _shifted(name: str, facts: list[Fact]) -> Positions | None:
+def _shifted(name: str, facts: list[Known]) -> Positions | None:
     """Positions plus or minus a number, or times one."""
     first, second = facts
     if isinstance(second, Positions) and name != "sub":
         first, second = second, first
-    if not (isinstance(first, Positions) and isinstance(second, Held)):
+    if not (isinstance(first, Positions) and isinstance(second, Constant)):
         return None
     if name == "mul":
         return first if second.number == 1 else None
@@ -261,5 +263,5 @@ def _large(yes: Any, no: Any) -> bool:
     return bool(yes > no)
 
 
-def _known(known: Mapping[Any, Fact], atom: Any) -> Fact:
+def _known(known: Mapping[Any, Known], atom: Any) -> Known:
     return None if hasattr(atom, "val") else known.get(atom)

@@ -14,8 +14,8 @@ from roofline.errors import InputError
 from roofline.ops import pricing
 from roofline.programs.jax.registry import Value
 from roofline.programs.jax.values import automatic, mesh_axes, scanned, size_of, value_of
-from roofline.programs.jax.walker import Context, Operand, Region, Walker, opened, size_up
-from roofline.programs.loops import stated
+from roofline.programs.jax.walker import JaxprContext, JaxprWalker, Operand, Region, open_jaxpr
+from roofline.programs.loops import branch_cost, stated
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor, Work
 
@@ -33,7 +33,7 @@ def region(*names: str) -> Callable[[Region], Region]:
 
 
 @region("scan")
-def scan(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """``length`` times the body; slices of what is scanned over are read one by one.
 
     Where the body reads something from outside anew in every step, or starts from it, the first step is written apart
@@ -48,7 +48,7 @@ def scan(walker: Walker, eqn: Any, operands: list[Operand], context: Context) ->
     if not is_symbol(length) and length == 0:
         fresh: list[Operand] = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
         return [*state, *fresh]
-    body, _ = opened(params["jaxpr"])
+    body, _ = open_jaxpr(params["jaxpr"])
     slices = [value_of(var.aval) for var in body.invars[carried:]]
     stacks = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
     anew = any(t is not None and t.dims for t in consts) or _from_outside(walker, state)
@@ -74,12 +74,12 @@ def _steps(times: Size, apart: bool) -> list[tuple[str, Size]]:
     return [("0", 1), ("1:", times - 1)] if apart and (is_symbol(times) or times > 1) else [("", times)]
 
 
-def _from_outside(walker: Walker, state: Sequence[Operand]) -> bool:
+def _from_outside(walker: JaxprWalker, state: Sequence[Operand]) -> bool:
     """Whether a loop starts from what the program was given."""
     return any(t is not None and t.dims and t.ident not in walker.written for t in state)
 
 
-def _loop_state(walker: Walker, state: Sequence[Operand]) -> list[Operand]:
+def _loop_state(walker: JaxprWalker, state: Sequence[Operand]) -> list[Operand]:
     """What a loop carries, under a name of its own: a step reads what the one before wrote."""
     found: list[Operand] = []
     for tensor in state:
@@ -94,7 +94,7 @@ def _loop_state(walker: Walker, state: Sequence[Operand]) -> list[Operand]:
     return found
 
 
-def _carry(walker: Walker, before: Sequence[Operand], after: Sequence[Operand], looped: bool) -> list[Operand]:
+def _carry(walker: JaxprWalker, before: Sequence[Operand], after: Sequence[Operand], looped: bool) -> list[Operand]:
     results: list[Operand] = []
     for old, new in zip(before, after, strict=True):
         if looped and old is not None and new is not None and old.ident != new.ident and new.role == "activation":
@@ -104,7 +104,7 @@ def _carry(walker: Walker, before: Sequence[Operand], after: Sequence[Operand], 
 
 
 @region("while")
-def while_loop(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The body as often as ``trips`` says, the condition once more."""
     params = eqn.params
     trips = stated(walker.trips, context.source, "how often this while loop runs depends on its data")
@@ -123,19 +123,19 @@ def while_loop(walker: Walker, eqn: Any, operands: list[Operand], context: Conte
 
 
 @region("cond")
-def cond(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def cond(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The largest of the branches."""
     tried = [walker.branch(branch, operands[1:], context) for branch in eqn.params["branches"]]
-    ops, results = max(tried, key=lambda found: size_up(found[0]))
+    ops, results = max(tried, key=lambda found: branch_cost(found[0]))
     walker.ops += ops
-    if len({size_up(found[0]) for found in tried}) > 1:
+    if len({branch_cost(found[0]) for found in tried}) > 1:
         line = f"{context.source}: " if context.source else ""
         walker.assume(f"{line}of a cond's {len(tried)} branches the largest is counted")
     return results
 
 
 @region("custom_linear_solve")
-def linear_solve(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def linear_solve(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The solve that was given; its operands follow those of the other three programs."""
     lengths, programs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     start = lengths.matvec + lengths.vecmat
@@ -145,22 +145,22 @@ def linear_solve(walker: Walker, eqn: Any, operands: list[Operand], context: Con
 
 
 @region("custom_vjp_call", "custom_vjp_call_jaxpr")
-def custom_vjp(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def custom_vjp(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The function itself; its derivatives are traced where they are taken."""
     return walker.inline(eqn.params.get("call_jaxpr") or eqn.params["fun_jaxpr"], operands, context)
 
 
 @region("custom_jvp_call", "custom_vmap_call")
-def custom_jvp(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def custom_jvp(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The function itself."""
     return walker.inline(eqn.params.get("call_jaxpr") or eqn.params["call"], operands, context)
 
 
 @region("shard_map")
-def shard_map(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def shard_map(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The program of one device: inside, shapes are its share."""
     params = eqn.params
-    body, _ = opened(params["jaxpr"])
+    body, _ = open_jaxpr(params["jaxpr"])
     local = [
         None if t is None else replace(t, dims=value_of(var.aval).shape, touched=None)
         for t, var in zip(operands, body.invars, strict=True)
@@ -174,14 +174,14 @@ def shard_map(walker: Walker, eqn: Any, operands: list[Operand], context: Contex
 
 
 @region("sharding_constraint")
-def sharding_constraint(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def sharding_constraint(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The same tensor; what the compiler of an automatic mesh sends to get it there is not known, which is listed."""
     walker.left_to_compiler(automatic(eqn.params["sharding"]), operands, context)
     return operands
 
 
 @region("jit", "pjit")
-def jit(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def jit(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The program inside; shardings of its inputs and results are the compiler's."""
     results = walker.inline(eqn.params["jaxpr"], operands, context)
     for name, tensors in (("in_shardings", operands), ("out_shardings", results)):
@@ -191,7 +191,7 @@ def jit(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> 
 
 
 @region("pallas_call")
-def pallas_call(walker: Walker, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+def pallas_call(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """A kernel by its ``cost_estimate``; without one it is a gap."""
     name = str(eqn.params.get("name") or "pallas_call")
     writes = [walker.tensor(value_of(var.aval)) for var in eqn.outvars]

@@ -30,12 +30,19 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError
-from roofline.programs.jax.masks import Masks, constant
+from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.regions import REGIONS
 from roofline.programs.jax.registry import load
 from roofline.programs.jax.rules.contractions import without_a_device
 from roofline.programs.jax.values import automatic, value_of
-from roofline.programs.jax.walker import Context, Walker, called_by, line_of, opened, place_of
+from roofline.programs.jax.walker import (
+    JaxprContext,
+    JaxprWalker,
+    called_program,
+    failing_line,
+    open_jaxpr,
+    source_line,
+)
 from roofline.programs.specs import CALL_HINT, is_call, own_error, spec
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
@@ -89,15 +96,15 @@ def trace(
     except Exception as error:
         raise own_error(error) or _explained(error) from error
     pruned, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
-    walker = Walker(REGIONS, trips)
+    walker = JaxprWalker(REGIONS, trips)
     held = {weights} if isinstance(weights, int) else set(weights)
     tensors = [
         walker.tensor(value_of(var.aval), "weight" if place in held else "activation", label)
         for var, (place, label) in zip(pruned.invars, (names[i] for i in slots), strict=True)
     ]
     for tensor, shape in zip(tensors, shapes, strict=True):
-        walker.left_to_compiler(automatic(shape.sharding), [tensor], Context())
-    results = walker.inline(pruned, tensors, Context())
+        walker.left_to_compiler(automatic(shape.sharding), [tensor], JaxprContext())
+    results = walker.inline(pruned, tensors, JaxprContext())
     hidden = masked(pruned, closed.consts)
     if hidden:
         walker.assume(hidden)
@@ -119,7 +126,7 @@ def masked(jaxpr: Any, held: Sequence[Any]) -> str:
     """Say how much of the matmuls of attention a mask hides, since all of it is counted; nothing where none is."""
     from roofline.quantity import format_amount as show
 
-    masks = Masks(opened, called_by, line_of)
+    masks = MaskFinder(open_jaxpr, called_program, source_line)
     masks.walk(jaxpr, [*map(constant, held), *(None for _ in jaxpr.invars)])
     lines = masks.lines()
     if not lines:
@@ -221,7 +228,7 @@ def _written(shape: Any) -> str:
 def _explained(error: Exception) -> InputError:
     """The user's line on which the program failed, and what it said."""
     said = str(error).strip().splitlines()
-    line = place_of(error)
+    line = failing_line(error)
     if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError):
         return InputError(
             f"{line}what is done here depends on the values of an array, which shapes alone do not have",

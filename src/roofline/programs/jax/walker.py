@@ -26,7 +26,7 @@ from roofline.work import Op, Tensor
 Operand = Tensor | None
 
 
-class Context(NamedTuple):
+class JaxprContext(NamedTuple):
     """Where the walk is: how often what it meets happens, under which scope, in which pass, over which mesh."""
 
     repeat: Size = 1
@@ -36,11 +36,11 @@ class Context(NamedTuple):
     axes: Mapping[str, int] = {}
 
 
-Region = Callable[["Walker", Any, list[Operand], Context], "list[Operand]"]
+Region = Callable[["JaxprWalker", Any, list[Operand], JaxprContext], "list[Operand]"]
 
 
 @dataclass
-class Walker:
+class JaxprWalker:
     """The state of one walk: operations so far, what was assumed, which tensors are one."""
 
     regions: Mapping[str, Region]
@@ -70,9 +70,9 @@ class Walker:
         """State an assumption once."""
         self.assumptions[text] = None
 
-    def inline(self, program: Any, operands: Sequence[Operand], context: Context) -> list[Operand]:
+    def inline(self, program: Any, operands: Sequence[Operand], context: JaxprContext) -> list[Operand]:
         """Walk a jaxpr, closed or open, with these operands; give its results."""
-        jaxpr, held = opened(program)
+        jaxpr, held = open_jaxpr(program)
         known: dict[Any, Operand] = {}
         for var in jaxpr.constvars:
             known[var] = self.tensor(value_of(var.aval), "weight", "constant")
@@ -91,7 +91,7 @@ class Walker:
                 known[var] = out
         return [look(atom) for atom in jaxpr.outvars]
 
-    def step(self, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+    def step(self, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
         """Walk one equation; give its results."""
         stack = str(eqn.source_info.name_stack)
         scope = ".".join(part for part in (context.scope, _scope(stack)) if part)
@@ -99,19 +99,19 @@ class Walker:
         inner = context._replace(
             scope=scope,
             backward=context.backward or "transpose(" in stack,
-            source=line_of(eqn) or context.source,
+            source=source_line(eqn) or context.source,
         )
         name = eqn.primitive.name
         region = self.regions.get(name)
         if region is not None:
             return region(self, eqn, operands, inner)
         if find(name) is None:
-            inside = called_by(eqn)
+            inside = called_program(eqn)
             if inside is not None:
                 return self.inline(inside, operands, inner)
         return self.price(eqn, operands, inner)
 
-    def price(self, eqn: Any, operands: list[Operand], context: Context) -> list[Operand]:
+    def price(self, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
         """Price one primitive by its rule; without one it is listed as a gap."""
         outs = [value_of(var.aval) for var in eqn.outvars]
         axes = dict(context.axes)
@@ -142,7 +142,7 @@ class Walker:
             results[result] = None if source is None else seen_as(source, outs[result])
         return results
 
-    def emit(self, op: Op, context: Context) -> None:
+    def emit(self, op: Op, context: JaxprContext) -> None:
         """Write an operation down with its place."""
         facts = {"phase": "backward" if context.backward else "forward"}
         if context.source:
@@ -154,7 +154,7 @@ class Walker:
         if op.note and op.kind != "unknown":
             self.assume(op.note)
 
-    def left_to_compiler(self, devices: int, tensors: Sequence[Operand], context: Context) -> None:
+    def left_to_compiler(self, devices: int, tensors: Sequence[Operand], context: JaxprContext) -> None:
         """List tensors whose sharding is automatic, since what is sent between the devices cannot be known."""
         if devices == 1:
             return
@@ -177,7 +177,9 @@ class Walker:
             joined[gap.reason] = more
         return (*gaps_of(ops), *joined.values()) if joined else ()
 
-    def branch(self, program: Any, operands: Sequence[Operand], context: Context) -> tuple[list[Op], list[Operand]]:
+    def branch(
+        self, program: Any, operands: Sequence[Operand], context: JaxprContext
+    ) -> tuple[list[Op], list[Operand]]:
         """Walk a jaxpr apart; give its operations and results."""
         kept, self.ops = self.ops, []
         try:
@@ -221,8 +223,8 @@ class Walker:
 
     def _inner(self, program: Any) -> Size:
         """FLOPs of a program that a parameter holds."""
-        jaxpr, _ = opened(program)
-        ops, _ = self.branch(program, [None] * len(jaxpr.invars), Context())
+        jaxpr, _ = open_jaxpr(program)
+        ops, _ = self.branch(program, [None] * len(jaxpr.invars), JaxprContext())
         return count(ops, "all")
 
     def _enter(self, scope: str) -> None:
@@ -258,20 +260,12 @@ def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
     return found
 
 
-def opened(program: Any) -> tuple[Any, Any]:
+def open_jaxpr(program: Any) -> tuple[Any, Any]:
     """A jaxpr and the constants it holds; None for an open one, whose constants are operands."""
     return (program.jaxpr, program.consts) if hasattr(program, "jaxpr") else (program, None)
 
 
-def size_up(ops: Sequence[Op]) -> float:
-    """How much a branch costs, to compare it with others: FLOPs, then bytes."""
-    amount = count(ops, "all")
-    moved = [tensor.traffic_bytes * op.repeat for op in ops for tensor in (*op.reads, *op.writes)]
-    both = amount + sum(moved[1:], moved[0]) * 1e-9 if moved else amount
-    return float(both.subs(dict.fromkeys(both.free_symbols, 1024)) if is_symbol(both) else both)
-
-
-def place_of(error: BaseException) -> str:
+def failing_line(error: BaseException) -> str:
     """The user's line on which a program failed, as ``file.py:12: ``."""
     line, step = "", error.__traceback__
     while step is not None:
@@ -282,12 +276,12 @@ def place_of(error: BaseException) -> str:
     return line
 
 
-def called_by(eqn: Any) -> Any:
+def called_program(eqn: Any) -> Any:
     """The one program that a primitive without a rule calls, where its operands are the primitive's."""
     found = [value for value in eqn.params.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
     if len(found) != 1:
         return None
-    jaxpr, held = opened(found[0])
+    jaxpr, held = open_jaxpr(found[0])
     wanted = len(jaxpr.invars) + (len(jaxpr.constvars) if held is None else 0)
     same = len(jaxpr.outvars) == len(eqn.outvars) and len(eqn.invars) in (wanted, len(jaxpr.invars))
     return found[0] if same else None
@@ -304,7 +298,7 @@ def _scope(stack: str) -> str:
     return ".".join(part for part in names.split("/") if part not in _NO_PLACE)
 
 
-def line_of(eqn: Any) -> str:
+def source_line(eqn: Any) -> str:
     """The user's line of an equation, as ``file.py:12``."""
     traceback = eqn.source_info.traceback
     if traceback is None:

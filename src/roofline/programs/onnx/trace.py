@@ -26,14 +26,14 @@ import onnx
 from roofline.errors import InputError, RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
-from roofline.programs.loops import stated
+from roofline.programs.loops import branch_cost, stated
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, read
 from roofline.programs.onnx.registry import UPDATES, Call, find, load
 from roofline.programs.onnx.sizes import put, solved
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.parts import given_back, named_apart
 from roofline.programs.traced import Traced
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size
 from roofline.work import Op, Tensor
 
 #: Operators whose result is their first input in another form, or under another name.
@@ -61,7 +61,7 @@ def trace(
     load()
     with _damage("the ONNX graph"):
         model, named = inferred(read(program), batch, sizes or {})
-    walk = Walk(trips, solved(model.graph, named))
+    walk = GraphWalker(trips, solved(model.graph, named))
     held = {item.name for item in model.graph.initializer}
     given = [item for item in model.graph.input if item.name not in held]
     with _damage("the ONNX graph"):
@@ -78,7 +78,7 @@ def trace(
 
 
 @dataclass
-class Walk:
+class GraphWalker:
     """The state of one walk over a graph and the graphs inside it."""
 
     trips: int | Mapping[str, int] | None
@@ -91,7 +91,7 @@ class Walk:
     updated: set[str] = field(default_factory=set)
 
     def graph(self, graph: Any, scope: str, repeat: Size) -> None:
-        """Walk a graph: name its tensors, then price its nodes in order."""
+        """GraphWalker a graph: name its tensors, then price its nodes in order."""
         for item in (*graph.input, *graph.value_info, *graph.output):
             dims, dtype = dims_of(item), dtype_of(item.type.tensor_type.elem_type)
             if dims is not None and dtype is not None:
@@ -170,7 +170,7 @@ class Walk:
         return {tensor.ident for tensor in held.values() if tensor.touched is None and "[" not in tensor.ident}
 
     def branch(self, graph: Any, scope: str, repeat: Size) -> list[Op]:
-        """Walk a graph apart; give its operations."""
+        """GraphWalker a graph apart; give its operations."""
         kept, self.ops = self.ops, []
         self.graph(graph, scope, repeat)
         found, self.ops = self.ops, kept
@@ -233,7 +233,7 @@ def _words(attribute: Any) -> set[str]:
     return {word for graph in graphs for node in graph.node for word in node.input}
 
 
-def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+def _if(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The branch that is taken where the file decides, else the larger one."""
     which = walk.values.get(node.input[0])
     if which is not None:
@@ -241,13 +241,13 @@ def _if(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat
         walk.graph(attributes["then_branch" if taken else "else_branch"], scope, repeat)
         return
     tried = [walk.branch(attributes[word], scope, repeat) for word in ("then_branch", "else_branch")]
-    sizes = [_size(ops) for ops in tried]
+    sizes = [branch_cost(ops) for ops in tried]
     walk.ops += tried[sizes.index(max(sizes))]
     if sizes[0] != sizes[1]:
         walk.assumptions[f"{label(node)}: the larger branch of an If is counted"] = None
 
 
-def _loop(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+def _loop(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The body as often as the file or ``trips`` says."""
     name = label(node)
     held = walk.values.get(node.input[0]) if node.input and node.input[0] else None
@@ -259,7 +259,7 @@ def _loop(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repe
     walk.assumptions[f"{name}: a Loop runs {times} times"] = None
 
 
-def _scan(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+def _scan(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The body once for every slice."""
     scanned = walk.known.get(node.input[-1])
     if scanned is None:
@@ -268,7 +268,7 @@ def _scan(walk: Walk, node: Any, attributes: Mapping[str, Any], scope: str, repe
     walk.graph(attributes["body"], scope, repeat * scanned.dims[axes[-1]])
 
 
-def _carry(walk: Walk, body: Any, given: Sequence[str], skipped: int) -> None:
+def _carry(walk: GraphWalker, body: Any, given: Sequence[str], skipped: int) -> None:
     """Name what a loop carries after what it starts from, where the body leaves its shape open."""
     for item, word in zip(body.input[skipped:], given, strict=False):
         if word in walk.known and dims_of(item) is None:
@@ -289,11 +289,6 @@ def _damage(what: str) -> Iterator[None]:
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         hint = "onnx.checker.check_model says more; export the file again"
         raise InputError(f"{what} cannot be read: {type(error).__name__}: {error}", hint=hint) from error
-
-
-def _size(ops: Sequence[Op]) -> float:
-    amount = count(ops, "all")
-    return float(amount.subs(dict.fromkeys(amount.free_symbols, 1024)) if is_symbol(amount) else amount)
 
 
 def _scope(name: str) -> str:

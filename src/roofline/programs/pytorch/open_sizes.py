@@ -7,11 +7,10 @@ assumptions of the answer, and one that fixes a size to a number is an error tha
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, reduce
+from functools import cache
 from itertools import product as every
 from typing import Any
 
@@ -122,32 +121,12 @@ class _Shapes(ShapeEnv):  # type: ignore[misc]
         super()._set_replacement(a, tgt, msg)
 
 
-def least(*sizes: Any) -> Any:
-    """The smallest, as a formula where a size is open: comparing would be a branch."""
-    return reduce(torch.sym_min, sizes)
-
-
-def most(*sizes: Any) -> Any:
-    """The largest, likewise."""
-    return reduce(torch.sym_max, sizes)
-
-
-def log2(size: Any) -> Any:
-    """The logarithm to base 2 of a number or an open size."""
-    return torch._sym_log2(size) if isinstance(size, torch.SymInt) else math.log2(size)
-
-
-def levels_of(size: Any) -> Any:
-    """⌈log₂ n⌉, the levels of a binary tree over n leaves; exact for whole numbers."""
-    return math.ceil(log2(size)) if isinstance(size, torch.SymInt) else (size - 1).bit_length()
-
-
 def bare(size: Any) -> Any:
     """PyTorch's expression of an open size, for arithmetic of :mod:`roofline.sizes`, which branches on nothing."""
     return size.node.expr if isinstance(size, torch.SymInt | torch.SymFloat) else size
 
 
-def guessed(value: Any) -> Any:
+def hinted_size(value: Any) -> Any:
     """The number PyTorch takes an open size for; a number is itself."""
     return value.node.hint if isinstance(value, torch.SymInt) else value
 

@@ -22,13 +22,13 @@ from roofline.errors import InputError, RooflineError
 from roofline.programs.pytorch.autocast import Autocast
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, OperatorTraits, opened, traits_of
-from roofline.programs.pytorch.registry import Call, Operand, Priced, find, find_function, find_shape, price
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, find, find_function, find_shape, price
 from roofline.programs.pytorch.source_location import LocationFinder, SourceLocation
 from roofline.programs.pytorch.tensors import (
     LARGEST_CONSTANT,
-    Identities,
-    all_whole,
+    TensorIdentities,
     dtype_name,
+    holds_integers,
     is_open,
     map_tensors,
     tensors_in,
@@ -55,7 +55,7 @@ class Recorder:
         self.locations = locations
         self.device = device
         self.recompute_attention = recompute_attention
-        self.identities = Identities()
+        self.identities = TensorIdentities()
         self.open = OpenSizes(locations.line)
         self.ops: list[Op] = []
         self.quiet = 0
@@ -126,16 +126,17 @@ class Recorder:
             return self.open.plain(value)
         return value
 
-    def operand(self, tensor: Any, moved: Tensor | None = None) -> Operand:
+    def operand(self, tensor: Any, moved: Tensor | None = None) -> TensorOperand:
         """A tensor as a rule takes it; its values only where they are known."""
         values = tensor if self.known(tensor) else None
-        return Operand(self.shape(tensor), dtype_name(tensor.dtype), moved, tensor.layout != torch.strided, values)
+        is_sparse = tensor.layout != torch.strided
+        return TensorOperand(self.shape(tensor), dtype_name(tensor.dtype), moved, is_sparse, values)
 
     def shape(self, tensor: Any) -> tuple[Any, ...]:
         """The shape of a tensor, of open sizes the formulas."""
         return tuple(map(self.open.plain, tensor.shape)) if self.open else tuple(tensor.shape)
 
-    def packed_weights(self, pack: Any) -> tuple[Operand, ...]:
+    def packed_weights(self, pack: Any) -> tuple[TensorOperand, ...]:
         """Weights that PyTorch has packed, and their bias: they are asked what they hold."""
         weight, bias = pack.unpack()
         named = ((weight, f"pack{id(pack)}"), (bias, f"pack{id(pack)}.bias"))
@@ -186,7 +187,7 @@ def _address(tensor: Any) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-class Dispatched(TorchDispatchMode):  # type: ignore[misc]
+class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
     """Sees every operation of the dispatcher, forward and backward."""
 
     supports_higher_order_operators = True
@@ -282,7 +283,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         recorder = self.recorder
         guess = func(*args, **_on(kwargs, "meta", force=True))
         if not recorder.constants or not (
-            recorder.float_constants or traits.name == "scalar_tensor" or all_whole(guess)
+            recorder.float_constants or traits.name == "scalar_tensor" or holds_integers(guess)
         ):
             return guess
         if traits.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
@@ -360,7 +361,7 @@ class Dispatched(TorchDispatchMode):  # type: ignore[misc]
         return InputError(f"{self._here()}{traits.name}({shapes}) fails: {reason}", hint=hint)
 
 
-class Called(TorchFunctionMode):  # type: ignore[misc]
+class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
     """Sees every function as the user calls it."""
 
     def __init__(self, recorder: Recorder) -> None:

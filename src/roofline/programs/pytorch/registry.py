@@ -9,7 +9,7 @@ Adding an operation touches one file:
 >>> @rule("mylib.swish2")
 ... def swish2(call):
 ...     return pricing.elementwise("silu", call.reads, call.writes, name=call.name)
->>> x = Operand((64, 8), "fp32", Tensor("x", (64, 8), "fp32"))
+>>> x = TensorOperand((64, 8), "fp32", Tensor("x", (64, 8), "fp32"))
 >>> price(Call("mylib.swish2", "swish2", (x,), results=(x,))).work
 Work(flops/vector/fp32: 2048)
 """
@@ -30,7 +30,7 @@ from roofline.work import Op, Tensor
 __all__ = [
     "UNTOLD",
     "Call",
-    "Operand",
+    "TensorOperand",
     "Priced",
     "find",
     "find_function",
@@ -52,7 +52,7 @@ Priced: TypeAlias = "Op | Sequence[Op] | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Operand:
+class TensorOperand:
     """A tensor that an operation takes or gives.
 
     ``tensor`` is what moves when it is read or written: None where it only takes a result. ``values`` is PyTorch's own
@@ -87,14 +87,14 @@ class Call:
 
     ``name`` is the operation without its namespace, overload and trailing underscore (``mm``); ``args`` are all
     arguments in the order of its schema, defaults among them, and ``names`` what the schema calls them. A tensor is an
-    :class:`Operand`. ``in_place`` says that the first argument is what is written.
+    :class:`TensorOperand`. ``in_place`` says that the first argument is what is written.
     """
 
     full_name: str
     name: str
     args: tuple[Any, ...]
     names: tuple[str, ...] = ()
-    results: tuple[Operand, ...] = ()
+    results: tuple[TensorOperand, ...] = ()
     in_place: bool = False
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -112,19 +112,19 @@ class Call:
             raise InputError(f"the value of {name} of {self.full_name} is not told")
         return default if value is UNTOLD else value
 
-    def operand(self, name: str) -> Operand | None:
+    def operand(self, name: str) -> TensorOperand | None:
         """A tensor argument by its name in the schema, None where none is given."""
         found = self.get(name)
-        return found if isinstance(found, Operand) else None
+        return found if isinstance(found, TensorOperand) else None
 
-    def operands(self, *places: int) -> tuple[Operand, ...]:
+    def operands(self, *places: int) -> tuple[TensorOperand, ...]:
         """The tensors at these places; an error where one is not a tensor."""
         found = tuple(self.args[place] for place in places)
-        if not all(isinstance(item, Operand) for item in found):
+        if not all(isinstance(item, TensorOperand) for item in found):
             raise InputError(f"{self.full_name} has no tensor with a shape at one of the arguments {places}")
         return found
 
-    def tensors(self, place: int) -> tuple[Operand, ...]:
+    def tensors(self, place: int) -> tuple[TensorOperand, ...]:
         """The tensors of a list."""
         found = tuple(operands_in(self.args[place])) if place < len(self.args) else ()
         if not found:
@@ -143,7 +143,7 @@ class Call:
 
     def read(self, *values: Any) -> tuple[Tensor, ...]:
         """What moves of these operands; what is no tensor is left out."""
-        return tuple(item.tensor for item in values if isinstance(item, Operand) and item.tensor is not None)
+        return tuple(item.tensor for item in values if isinstance(item, TensorOperand) and item.tensor is not None)
 
     def read_without(self, *values: Any) -> tuple[Tensor, ...]:
         """Everything that is read but these operands."""
@@ -157,12 +157,12 @@ UNTOLD: Any = type("Untold", (), {"__repr__": lambda self: "UNTOLD"})()
 
 def is_operand(value: Any) -> bool:
     """Whether an argument is a tensor."""
-    return isinstance(value, Operand)
+    return isinstance(value, TensorOperand)
 
 
-def operands_in(value: Any) -> Iterator[Operand]:
+def operands_in(value: Any) -> Iterator[TensorOperand]:
     """All tensors among arguments, in order."""
-    if isinstance(value, Operand):
+    if isinstance(value, TensorOperand):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:

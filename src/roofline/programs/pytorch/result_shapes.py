@@ -3,7 +3,7 @@
 A profile tells the inputs of a call and not its results. :func:`with_results` works those out, so that the rule that
 prices a traced call prices a profiled one. Adding an operation takes one function here and no price.
 
->>> x, w = Operand((64, 128), "bf16"), Operand((128, 32), "bf16")
+>>> x, w = TensorOperand((64, 128), "bf16"), TensorOperand((128, 32), "bf16")
 >>> [(out.shape, out.dtype) for out in with_results(Call("aten.mm", "mm", (x, w))).results]
 [((64, 32), 'bf16')]
 """
@@ -19,7 +19,7 @@ from roofline import dtypes
 from roofline.errors import InputError
 from roofline.ops.convolution import Window
 from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, REDUCTIONS
-from roofline.programs.pytorch.registry import UNTOLD, Call, Operand, operands_in
+from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.recurrent import MODES, Recurrence, recurrence_of
 from roofline.sizes import ceil_div
 from roofline.work import Tensor
@@ -148,23 +148,23 @@ def with_results(call: Call, *, saved: Callable[[str], bool] = lambda gradient: 
     return replace(call, results=tuple(_written(number, *one) for number, one in enumerate(found)))
 
 
-def _written(number: int, shape: Any, dtype: Any) -> Operand:
+def _written(number: int, shape: Any, dtype: Any) -> TensorOperand:
     sizes = tuple(shape)
-    return Operand(sizes, dtype, Tensor(f"out{number}", sizes, dtype))
+    return TensorOperand(sizes, dtype, Tensor(f"out{number}", sizes, dtype))
 
 
-def _like(operand: Operand, shape: Sequence[int] | None = None, dtype: str | None = None) -> Result:
+def _like(operand: TensorOperand, shape: Sequence[int] | None = None, dtype: str | None = None) -> Result:
     """A result of the shape and format of an operand, or of others."""
     return (operand.shape if shape is None else tuple(shape)), dtype or operand.dtype
 
 
-def _all_like(operands: Sequence[Operand]) -> list[Result]:
+def _all_like(operands: Sequence[TensorOperand]) -> list[Result]:
     return [_like(item) for item in operands]
 
 
-def _given(call: Call, *places: int) -> list[Operand]:
+def _given(call: Call, *places: int) -> list[TensorOperand]:
     """The tensors at these places that are there."""
-    return [item for place in places if place < len(call.args) and isinstance(item := call.args[place], Operand)]
+    return [item for place in places if place < len(call.args) and isinstance(item := call.args[place], TensorOperand)]
 
 
 def _broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -177,7 +177,7 @@ def _broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(found.pop() if found else 1 for found in sizes)
 
 
-def _widest(operands: Sequence[Operand]) -> str:
+def _widest(operands: Sequence[TensorOperand]) -> str:
     """The format of a result: that of the widest operand with a dimension, and of no integer beside a real number."""
 
     def width(kind: str) -> tuple[bool, bool, int]:
@@ -190,7 +190,7 @@ def _widest(operands: Sequence[Operand]) -> str:
     return max(kinds, key=width)
 
 
-def _together(operands: Sequence[Operand], dtype: str | None = None) -> Result:
+def _together(operands: Sequence[TensorOperand], dtype: str | None = None) -> Result:
     """As large as all operands together need."""
     if not operands:
         raise InputError("no tensor with a shape")
@@ -314,7 +314,7 @@ def _product_added(call: Call) -> Result:
     return _matrix(call, *call.operands(1, 2))
 
 
-def _matrix(call: Call, a: Operand, b: Operand) -> Result:
+def _matrix(call: Call, a: TensorOperand, b: TensorOperand) -> Result:
     if a.rank != b.rank or a.shape[-1] != b.shape[-2]:
         raise InputError(f"{call.full_name} of shapes that do not fit")
     return _like(a, (*a.shape[:-1], b.shape[-1]), _PRODUCT_FORMATS.get(call.name))
@@ -531,7 +531,7 @@ _PLACES, _BOTH, _TWO_VALUES = ("argmax", "argmin", "count_nonzero"), ("max", "mi
 def _reduced(call: Call) -> Sequence[Result]:
     """Over the dimensions that are stated, else over all; ``max`` of two tensors is elementwise."""
     (x,), second = call.operands(0), call.args[1] if len(call.args) > 1 else None
-    if call.name in _BOTH and isinstance(second, Operand):
+    if call.name in _BOTH and isinstance(second, TensorOperand):
         return [_together([x, second])]
     axes = _told(call, 2 if call.name in ("linalg_vector_norm", "norm") else 1, ())
     axes = [axes] if isinstance(axes, int) and not isinstance(axes, bool) else axes
@@ -666,7 +666,7 @@ def _recurrent_layer_backward(call: Call) -> Sequence[Result]:
 def _told(call: Call, place: int, default: Any = ...) -> Any:
     """The plain value at an argument's place; an error where it is not told and nothing else will do."""
     value = call.args[place] if place < len(call.args) else UNTOLD
-    if value is not UNTOLD and not isinstance(value, Operand) and value is not None:
+    if value is not UNTOLD and not isinstance(value, TensorOperand) and value is not None:
         return value
     if default is ...:
         raise InputError(f"the value of argument {place} of {call.full_name} is not told")

@@ -26,7 +26,7 @@ TORCH_DTYPES = {
 }  # fmt: skip
 
 
-def roots_of(program: Any, inputs: Any = ()) -> dict[str, Any]:
+def find_modules(program: Any, inputs: Any = ()) -> dict[str, Any]:
     """Find the modules a program uses: itself, or what a function refers to, closes over or is given.
 
     A single one has the empty name, so that paths start inside it.
@@ -41,7 +41,7 @@ def roots_of(program: Any, inputs: Any = ()) -> dict[str, Any]:
     return {"": next(iter(kept.values()))} if len(kept) == 1 else kept
 
 
-def optimizers_of(program: Any) -> list[Any]:
+def find_optimizers(program: Any) -> list[Any]:
     """Find the optimizers a function refers to or closes over."""
     found: dict[str, Any] = {}
     _look(program, "", found, depth=0, kind=torch.optim.Optimizer)
@@ -130,7 +130,7 @@ def standing_in(
 
 
 @contextmanager
-def giving_back(roots: Mapping[str, Any]) -> Iterator[None]:
+def restoring_attributes(roots: Mapping[str, Any]) -> Iterator[None]:
     """Give every module back the attributes it had: what a program keeps for its next call has no values here."""
     kept: list[tuple[dict[str, Any], dict[str, Any]]] = []
     inside: list[tuple[Any, Any]] = []
@@ -234,7 +234,7 @@ def _sharded(tensor: Any) -> Any:
     return made
 
 
-def input_of(
+def make_input(
     value: Any,
     sizes: Mapping[str, Size],
     opened: OpenSizes,
@@ -261,10 +261,10 @@ def input_of(
         return made
     named = isinstance(value, tuple) and hasattr(value, "_fields")
     if named or type(value) in (list, tuple):
-        made = [input_of(item, sizes, opened, declare, f"{label}.{i}") for i, item in enumerate(value)]
+        made = [make_input(item, sizes, opened, declare, f"{label}.{i}") for i, item in enumerate(value)]
         return type(value)(*made) if named else type(value)(made)
     if type(value) is dict:
-        return {key: input_of(item, sizes, opened, declare, str(key)) for key, item in value.items()}
+        return {key: make_input(item, sizes, opened, declare, str(key)) for key, item in value.items()}
     return value
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from roofline import dtypes
-from roofline.programs.pytorch.open_sizes import guessed
+from roofline.programs.pytorch.open_sizes import hinted_size
 from roofline.sizes import product
 from roofline.work import Op, Tensor
 
@@ -43,7 +43,7 @@ def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def all_whole(value: Any) -> bool:
+def holds_integers(value: Any) -> bool:
     """Whether a result holds whole numbers, which have no gradient."""
     return not any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in(value))
 
@@ -53,18 +53,18 @@ def is_open(value: Any) -> bool:
     return any(isinstance(size, torch.SymInt) for tensor in tensors_in(value) for size in tensor.shape)
 
 
-def results_in(value: Any, depth: int = 3) -> list[Any]:
+def tensors_given_back(value: Any, depth: int = 3) -> list[Any]:
     """The plain tensors that a program gives back, those that objects of its own hold (caches) among them."""
     if isinstance(value, torch.Tensor):
         return [value] if type(value) is torch.Tensor else []
     if isinstance(value, list | tuple | set):
-        return [tensor for item in value for tensor in results_in(item, depth)]
+        return [tensor for item in value for tensor in tensors_given_back(item, depth)]
     if isinstance(value, dict):
-        return [tensor for item in value.values() for tensor in results_in(item, depth)]
+        return [tensor for item in value.values() for tensor in tensors_given_back(item, depth)]
     held = getattr(value, "__dict__", None)
     if depth == 0 or not isinstance(held, dict) or isinstance(value, torch.nn.Module | type) or callable(value):
         return []
-    return results_in(dict(held), depth - 1)
+    return tensors_given_back(dict(held), depth - 1)
 
 
 def dtype_name(dtype: Any) -> str:
@@ -97,7 +97,7 @@ class _Storage:
         return self.base + (f".{self.version}" if self.version else "")
 
 
-class Identities:
+class TensorIdentities:
     """Names tensors by storage. Knows which came from outside, and which regions of those were read."""
 
     def __init__(self) -> None:
@@ -244,9 +244,9 @@ def _covers(tensor: Any) -> bool:
 
 
 def _region(tensor: Any) -> tuple[Any, ...]:
-    shape, strides = map(guessed, tensor.shape), map(guessed, tensor.stride())
+    shape, strides = map(hinted_size, tensor.shape), map(hinted_size, tensor.stride())
     steps = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size > 1 and stride]
-    return (guessed(tensor.storage_offset()), *sorted(steps))
+    return (hinted_size(tensor.storage_offset()), *sorted(steps))
 
 
 def _overlap(regions: dict[tuple[Any, ...], int]) -> bool:

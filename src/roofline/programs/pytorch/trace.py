@@ -37,19 +37,19 @@ from roofline.errors import InputError, RooflineError, suggest
 from roofline.programs.parts import given_back
 from roofline.programs.pytorch.autocast import autocast_without_a_device
 from roofline.programs.pytorch.functions.attention import making_biases
-from roofline.programs.pytorch.recorder import Called, Dispatched, Recorder
+from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, Recorder
 from roofline.programs.pytorch.registry import load, load_functions
 from roofline.programs.pytorch.source_location import LocationFinder, module_paths
 from roofline.programs.pytorch.standins import (
-    giving_back,
-    input_of,
-    optimizers_of,
+    find_modules,
+    find_optimizers,
+    make_input,
     prepared,
-    roots_of,
+    restoring_attributes,
     standing_in,
     written,
 )
-from roofline.programs.pytorch.tensors import results_in
+from roofline.programs.pytorch.tensors import tensors_given_back
 from roofline.programs.specs import CALL_HINT, is_call, own_error
 from roofline.programs.traced import Traced
 from roofline.sizes import Size
@@ -92,7 +92,7 @@ def trace(
     load()
     load_functions()
     given = (inputs, backward or optimizer is not None, optimizer, sizes, name, kwargs)
-    roots = roots_of(program, inputs)
+    roots = find_modules(program, inputs)
 
     def once(float_constants: bool) -> Traced:
         locations = LocationFinder(module_paths(roots)[0])
@@ -123,11 +123,11 @@ def _traced(
     """Run a program once and gather what the recorder saw."""
     declare = recorder.identities.declare
     with ExitStack() as stack:
-        stack.enter_context(giving_back(roots))
-        stack.enter_context(standing_in(roots, optimizers_of(program), declare))
-        values = [input_of(value, sizes or {}, recorder.open, declare, f"input{i}") for i, value in enumerate(inputs)]
+        stack.enter_context(restoring_attributes(roots))
+        stack.enter_context(standing_in(roots, find_optimizers(program), declare))
+        values = [make_input(value, sizes or {}, recorder.open, declare, f"input{i}") for i, value in enumerate(inputs)]
         named = {
-            key: input_of(value, sizes or {}, recorder.open, declare, key) for key, value in (kwargs or {}).items()
+            key: make_input(value, sizes or {}, recorder.open, declare, key) for key, value in (kwargs or {}).items()
         }
         for module in roots.values():
             _clear(module)
@@ -146,11 +146,11 @@ def _traced(
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
-        stack.enter_context(Called(recorder))
-        stack.enter_context(Dispatched(recorder))
+        stack.enter_context(FunctionWatcher(recorder))
+        stack.enter_context(DispatchWatcher(recorder))
         try:
             result = run_program(program, values, named, backward, stepper)
-            results = recorder.identities.made_whole([] if backward else results_in(result))
+            results = recorder.identities.made_whole([] if backward else tensors_given_back(result))
             recorder.open.check()
         except RooflineError:
             raise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from roofline.programs.jax.registry import Call, Priced, pricing, rule
 from roofline.programs.jax.rules.collectives import reduced_over
-from roofline.sizes import Size, ceil_div, exact_div, is_symbol, log2, product
+from roofline.programs.rule_table import levels_of
+from roofline.sizes import exact_div, product
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by JAX's name.
 NAMES = {
@@ -126,7 +127,7 @@ def scanned(call: Call) -> Priced:
 def sorted_(call: Call) -> Priced:
     """Compare: n·⌈log₂ n⌉ for rows of n."""
     source = call.ins[0]
-    flops = source.size * _levels(source.shape[call.params["dimension"]]) * call.params.get("num_keys", 1)
+    flops = source.size * levels_of(source.shape[call.params["dimension"]]) * call.params.get("num_keys", 1)
     return pricing.vector(
         call.name, "sort", call.reads, call.writes, flops=flops, elements=source.size, one_each=source.size
     )
@@ -163,8 +164,3 @@ def pooled_backward(call: Call) -> Priced:
     return pricing.vector(
         call.name, "pooling", call.reads, call.writes, flops=results * window, elements=results, one_each=results
     )
-
-
-def _levels(n: Size) -> Size:
-    """⌈log₂ n⌉, at least 1."""
-    return ceil_div(log2(n), 1) if is_symbol(n) else max(1, (int(n) - 1).bit_length())

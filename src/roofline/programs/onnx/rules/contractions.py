@@ -147,7 +147,7 @@ def _pooled(call: Call, window: Any) -> Priced:
     return pricing.pool(call.name, call.reads, call.writes, results=results, window=window)
 
 
-class Heads(NamedTuple):
+class HeadSizes(NamedTuple):
     """Sizes of one attention: S queries see ``kept`` cached keys and T new ones."""
 
     batch: Size
@@ -160,14 +160,14 @@ class Heads(NamedTuple):
     kept: Size = 0
 
 
-def mask_of(sizes: Heads, causal: bool, window: int | None = None) -> BandMask:
+def mask_of(sizes: HeadSizes, causal: bool, window: int | None = None) -> BandMask:
     """Query i sees the cache and keys up to its own (or the last ``window`` of them).
 
-    >>> for sizes in (Heads(1, 1, 1, 3, 3, 8, 8, kept=4), Heads(1, 1, 1, 2, 5, 8, 8)):
+    >>> for sizes in (HeadSizes(1, 1, 1, 3, 3, 8, 8, kept=4), HeadSizes(1, 1, 1, 2, 5, 8, 8)):
     ...     print(mask_of(sizes, True).pairs(sizes.S, sizes.kept + sizes.T))
     18
     3
-    >>> mask_of(Heads(1, 1, 1, 4, 3, 8, 8, kept=2), True, window=4).pairs(4, 5)      # 3 + 4 + 4 + 3
+    >>> mask_of(HeadSizes(1, 1, 1, 4, 3, 8, 8, kept=2), True, window=4).pairs(4, 5)      # 3 + 4 + 4 + 3
     14
     """
     if not causal:
@@ -178,7 +178,7 @@ def mask_of(sizes: Heads, causal: bool, window: int | None = None) -> BandMask:
 
 def _attend(
     call: Call,
-    sizes: Heads,
+    sizes: HeadSizes,
     reads: tuple[Tensor, ...],
     causal: bool,
     window: int | None = None,
@@ -210,9 +210,9 @@ def attention(call: Call) -> Priced:
     if len(q) == 3:
         heads, kv_heads = call.get("q_num_heads"), call.get("kv_num_heads")
         h, h_v = exact_div(q[2], heads), exact_div(v[2], kv_heads)
-        sizes = Heads(q[0], heads, kv_heads, q[1], k[1], h, h_v)
+        sizes = HeadSizes(q[0], heads, kv_heads, q[1], k[1], h, h_v)
     else:
-        sizes = Heads(q[0], q[1], k[1], q[2], k[2], q[3], v[3])
+        sizes = HeadSizes(q[0], q[1], k[1], q[2], k[2], q[3], v[3])
     if call.has(4):
         sizes = sizes._replace(kept=call.shape(4)[2])
     return _attend(call, sizes, call.reads, bool(call.get("is_causal", 0)), is_plain=True)
@@ -224,13 +224,13 @@ def multi_head(call: Call) -> Priced:
     q, k, v = (call.shape(place) if call.has(place) else () for place in range(3))
     heads = call.get("num_heads")
     if len(q) == 5:
-        sizes = Heads(q[0], heads, heads, q[1], q[1], q[4], q[4])
+        sizes = HeadSizes(q[0], heads, heads, q[1], q[1], q[4], q[4])
     elif len(k) == 5:
-        sizes = Heads(q[0], heads, heads, q[1], k[1], k[4], k[4])
+        sizes = HeadSizes(q[0], heads, heads, q[1], k[1], k[4], k[4])
     elif len(k) == 4:
-        sizes = Heads(q[0], heads, heads, q[1], k[2], k[3], v[3])
+        sizes = HeadSizes(q[0], heads, heads, q[1], k[2], k[3], v[3])
     else:
-        sizes = Heads(q[0], heads, heads, q[1], k[1], exact_div(q[2], heads), exact_div(v[2], heads))
+        sizes = HeadSizes(q[0], heads, heads, q[1], k[1], exact_div(q[2], heads), exact_div(v[2], heads))
     if call.has(6):
         sizes = sizes._replace(kept=call.shape(6)[2])
     found = _attend(call, sizes, call.reads, bool(call.get("unidirectional", 0)))
@@ -248,7 +248,7 @@ def grouped_query(call: Call) -> Priced:
     packed = not call.has(1)
     h = exact_div(q[2], heads + 2 * kv_heads if packed else heads)
     kept = call.shape(3)[2] if call.has(3) else 0
-    sizes = Heads(q[0], heads, kv_heads, q[1], q[1], h, h, kept)
+    sizes = HeadSizes(q[0], heads, kv_heads, q[1], q[1], h, h, kept)
     window = call.get("local_window_size", -1)
     made: list[Op] = []
     if call.get("do_rotary", 0):
@@ -279,7 +279,7 @@ def projected(call: Call) -> Priced:
     bias = call.read(2)
     project = pricing.matmul("projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1])
     past, rest = (8, (8,)) if quantised else (4, (3, 4, 5))
-    sizes = Heads(x[0], heads, heads, x[1], x[1], exact_div(parts[0], heads), exact_div(parts[2], heads))
+    sizes = HeadSizes(x[0], heads, heads, x[1], x[1], exact_div(parts[0], heads), exact_div(parts[2], heads))
     if call.has(past):
         sizes = sizes._replace(kept=call.shape(past)[3])
     return [project, _attend(call, sizes, (made, *call.read(*rest)), bool(call.get("unidirectional", 0)))]

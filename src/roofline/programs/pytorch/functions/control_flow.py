@@ -13,12 +13,10 @@ from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 
 from roofline.errors import InputError
-from roofline.ops.counting import count
+from roofline.programs.loops import branch_cost
 from roofline.programs.pytorch.recorder import Recorder
 from roofline.programs.pytorch.registry import function
 from roofline.programs.pytorch.tensors import tensors_in
-from roofline.sizes import is_symbol
-from roofline.work import Op
 
 _LARGER = "the larger branch of torch.cond is counted where its condition is not known"
 
@@ -35,7 +33,7 @@ def cond(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
         result = branch(*operands)
         tried.append((recorder.ops[before:], result))
         del recorder.ops[before:]
-    ops, result = max(tried, key=lambda found: _size(found[0]))
+    ops, result = max(tried, key=lambda found: branch_cost(found[0]))
     if ops:
         recorder.ops += [replace(ops[0], note=ops[0].note or _LARGER), *ops[1:]]
     return result
@@ -79,14 +77,3 @@ def mapped(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
     if isinstance(gathered[0], torch.Tensor):
         return torch.stack(gathered)
     return tuple(torch.stack(list(parts)) for parts in zip(*gathered, strict=True))
-
-
-def _size(ops: Sequence[Op]) -> tuple[float, float]:
-    """How much a branch costs: FLOPs, then bytes."""
-    flops = count(ops, "all")
-    moved = sum(tensor.traffic_bytes for op in ops for tensor in (*op.reads, *op.writes))
-    known = [
-        float(amount.subs(dict.fromkeys(amount.free_symbols, 1024)) if is_symbol(amount) else amount)
-        for amount in (flops, moved)
-    ]
-    return known[0], known[1]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from roofline.ops.masks import TOP_LEFT, BandMask, packed_pairs
 from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
-from roofline.programs.pytorch.registry import Call, Operand, Priced, pricing, rule
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, pricing, rule
 from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -31,7 +31,7 @@ class AttentionSizes(NamedTuple):
 
 
 def attention_sizes(
-    shapes: Sequence[Sequence[Size]], mask: Operand | None = None, causal: bool = False
+    shapes: Sequence[Sequence[Size]], mask: TensorOperand | None = None, causal: bool = False
 ) -> AttentionSizes:
     """Read sizes off q [.., N, S, H], k [.., K, T, H], v [.., K, T, V], and count the pairs that see each other."""
     q, k, v = shapes
@@ -52,7 +52,7 @@ def attention_sizes(
     return AttentionSizes(batch, heads, k[-3] if len(k) > 2 else 1, S, T, H, V, pairs, keys, note)
 
 
-def pairs_let_through(mask: Operand, pairs: Size) -> Size | None:
+def pairs_let_through(mask: TensorOperand, pairs: Size) -> Size | None:
     """Count the scores a mask lets through, None where its values are not known."""
     if mask.values is None:
         return None
@@ -97,7 +97,7 @@ def kernel_backward(call: Call) -> Priced:
     return _kernel(call, operands, call.read(grad), matmuls=ATTENTION_BACKWARD)
 
 
-def _kernel(call: Call, operands: Sequence[Operand], more: Sequence[Tensor], matmuls: int = 2) -> Op:
+def _kernel(call: Call, operands: Sequence[TensorOperand], more: Sequence[Tensor], matmuls: int = 2) -> Op:
     q, k, v = operands
     mask = call.operand("attn_bias") or call.operand("attn_mask")
     causal = bool(call.stated("is_causal", False))
@@ -130,7 +130,7 @@ def packed(call: Call) -> Priced:
     return operation(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], sizes, matmuls=matmuls)
 
 
-def _first(call: Call, *names: str) -> Operand | None:
+def _first(call: Call, *names: str) -> TensorOperand | None:
     return next((found for name in names if (found := call.operand(name)) is not None), None)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, OTHERS
-from roofline.programs.pytorch.registry import Call, Operand, Priced, is_operand, pricing, rule
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, pricing, rule
 from roofline.sizes import Size
 from roofline.work import Op
 
@@ -134,7 +134,7 @@ def rescaled(call: Call) -> Priced:
     return _vector(call, 2, 1)
 
 
-def _elements(operands: tuple[Operand, ...]) -> Size:
+def _elements(operands: tuple[TensorOperand, ...]) -> Size:
     return sum(item.elements for item in operands if is_operand(item))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.programs.pytorch.registry import Call, Operand, Priced, is_operand, pricing, rule
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, pricing, rule
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
@@ -139,12 +139,12 @@ def product_with_sparse(call: Call) -> Priced:
     return sparse_product(call, left, right, *bias)
 
 
-def is_sparse(*operands: Operand | None) -> bool:
+def is_sparse(*operands: TensorOperand | None) -> bool:
     """Whether any of them stores only some of its elements."""
     return any(item is not None and item.is_sparse for item in operands)
 
 
-def sparse_product(call: Call, left: Operand, right: Operand, *added: Operand | None) -> Op:
+def sparse_product(call: Call, left: TensorOperand, right: TensorOperand, *added: TensorOperand | None) -> Op:
     """A product of two matrices of which at least one is sparse; what is added is read unless β is 0."""
     bias = call.read(*added) if call.get("beta", 1) != 0 else ()
     rows, columns = _meetings(left, right)
@@ -156,7 +156,7 @@ def sparse_product(call: Call, left: Operand, right: Operand, *added: Operand | 
     return replace(op, reads=reads, work=op.work + sums)
 
 
-def _meetings(left: Operand, right: Operand) -> tuple[Size, Size]:
+def _meetings(left: TensorOperand, right: TensorOperand) -> tuple[Size, Size]:
     """Multiply-adds, as stored elements of one side and how many of the other each of them meets."""
     if not left.is_sparse:
         return product(left.shape[:-1]), stored_elements(right)
@@ -168,7 +168,7 @@ def _meetings(left: Operand, right: Operand) -> tuple[Size, Size]:
     return int((columns * rows).sum()), 1
 
 
-def stored_elements(operand: Operand) -> int:
+def stored_elements(operand: TensorOperand) -> int:
     """Elements that a sparse matrix stores, whole blocks where it has blocks."""
     values: Any = operand.values
     if values is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from roofline.programs.pytorch.registry import Call, Operand, Priced, is_operand, pricing, rule
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, pricing, rule
 from roofline.programs.pytorch.rules.attention import broadcast
-from roofline.sizes import Size, ceil_div, is_symbol, log2, maximum, minimum, product
+from roofline.programs.rule_table import levels_of
+from roofline.sizes import Size, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -145,7 +146,7 @@ def sorted_(call: Call) -> Priced:
     dim = call.stated("dim", -1)
     n = source.elements if "unique" in call.name else source.shape[-1 if dim is None else dim] if source.rank else 1
     every = call.name in _WHOLE and call.name != "unique_consecutive"
-    size, levels = source.elements, maximum(1, levels_of(n)) if every else 1
+    size, levels = source.elements, levels_of(n) if every else 1
     return pricing.vector(call.name, "sort", call.reads, call.writes, flops=size * levels, elements=size, one_each=size)
 
 
@@ -158,16 +159,7 @@ def looked_up(call: Call) -> Priced:
     return pricing.vector(call.name, "sort", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 
-def levels_of(n: Size) -> Size:
-    """⌈log₂ n⌉, the levels of a binary tree over n leaves.
-
-    >>> levels_of(8), levels_of(9), levels_of(1)
-    (3, 4, 0)
-    """
-    return ceil_div(log2(n), 1) if is_symbol(n) else (n - 1).bit_length()
-
-
-def _indexed(target: Operand, indices: Sequence[Operand | None]) -> Size:
+def _indexed(target: TensorOperand, indices: Sequence[TensorOperand | None]) -> Size:
     """Elements that a list of indices (None for a whole dimension) names; all of them where it is a mask."""
     chosen = [index for index in indices if index is not None]
     if any(index.dtype in ("bool", "uint8") for index in chosen):
@@ -235,6 +227,6 @@ def embedding_backward(call: Call) -> Priced:
     return pricing.vector(call.name, "embedding", call.reads, call.writes, flops=size, elements=size, one_each=size)
 
 
-def _rows(table: Tensor, indices: Operand) -> Tensor:
+def _rows(table: Tensor, indices: TensorOperand) -> Tensor:
     width = table.dims[-1] if table.dims else 1
     return replace(table, touched=minimum(indices.elements * width, table.elements))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roofline.ops.recurrent import CELLS
-from roofline.programs.pytorch.registry import Call, Operand, Priced, operands_in, pricing, rule
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, operands_in, pricing, rule
 from roofline.sizes import Size, exact_div, product
 from roofline.work import Op, Tensor
 
@@ -22,9 +22,9 @@ class Recurrence:
     """
 
     kind: str
-    x: Operand
-    state: tuple[Operand, ...]
-    weights: tuple[Operand, ...]
+    x: TensorOperand
+    state: tuple[TensorOperand, ...]
+    weights: tuple[TensorOperand, ...]
     layers: int
     directions: int
 
@@ -52,7 +52,7 @@ class Recurrence:
         """Layer and direction of one part, as in ``0f``."""
         return f"{index // self.directions}{'fb'[index % 2] if self.directions == 2 else ''}"
 
-    def own(self, index: int) -> tuple[Operand, ...]:
+    def own(self, index: int) -> tuple[TensorOperand, ...]:
         """The weights of one layer in one direction."""
         return self.weights[index * self.parts : (index + 1) * self.parts]
 
@@ -77,7 +77,7 @@ class Recurrence:
         """What each layer takes, and what the last one gives."""
         return [x, *(self.between(out, layer) for layer in range(self.layers - 1)), out]
 
-    def cell(self, label: str, own: Sequence[Operand], macs: Size, passes: int = 1) -> Op:
+    def cell(self, label: str, own: Sequence[TensorOperand], macs: Size, passes: int = 1) -> Op:
         """One layer in one direction over all steps of all sequences, ``macs`` multiply-adds a step."""
         return pricing.recurrent(
             self.kind,

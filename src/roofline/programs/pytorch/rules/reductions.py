@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.programs.pytorch.price_tables import ELEMENT_OF_LOSS, REDUCTIONS
-from roofline.programs.pytorch.registry import Call, Operand, Priced, is_operand, operands_in, pricing, rule
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Work
 
@@ -33,7 +33,7 @@ def scanned(call: Call) -> Priced:
     return pricing.scan(call.name, call.reads, call.writes, elements=x.elements, rows=rows, each=each)
 
 
-def _rows(x: Operand, dim: int) -> Size:
+def _rows(x: TensorOperand, dim: int) -> Size:
     """Rows along one dimension."""
     return exact_div(x.elements, maximum(1, x.shape[dim])) if x.rank else 1
 

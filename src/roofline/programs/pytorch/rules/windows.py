@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.ops.pricing import adaptive_windows, valid_taps
 from roofline.programs.pytorch.price_tables import TAPS
-from roofline.programs.pytorch.registry import Call, Operand, Priced, pricing, rule
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, product
 from roofline.work import Op, Tensor, Work
 
@@ -73,9 +73,9 @@ def _convolution(
     call: Call,
     reads: Sequence[Tensor],
     writes: Sequence[Tensor],
-    x: Operand,
-    weight: Operand,
-    out: Operand,
+    x: TensorOperand,
+    weight: TensorOperand,
+    out: TensorOperand,
     *,
     bias: bool = False,
     name: str = "",
@@ -136,12 +136,12 @@ def deformed_backward(call: Call) -> Priced:
     return replace(op, reads=call.reads, work=work)
 
 
-def _taken(out: Size, x: Operand, weight: Operand) -> Size:
+def _taken(out: Size, x: TensorOperand, weight: TensorOperand) -> Size:
     """LocationFinder that a deformed convolution mixes."""
     return exact_div(out, weight.shape[0]) * x.shape[1] * product(weight.shape[2:])
 
 
-def _deformed(call: Call, out: Operand, times: int = 1) -> Op:
+def _deformed(call: Call, out: TensorOperand, times: int = 1) -> Op:
     x, weight = call.args[1:3] if call.name.endswith("backward") else call.args[:2]
     groups = int(call.get("groups", 1))
     return pricing.convolution(
@@ -208,7 +208,7 @@ def pool_backward(call: Call) -> Priced:
     return pricing.pool_backward(call.name, call.read_without(pooled), call.writes, elements=size, taps=taps)
 
 
-def window_elements(x: Operand, out: Operand) -> Size:
+def window_elements(x: TensorOperand, out: TensorOperand) -> Size:
     """Elements of all windows of an adaptive pooling, over all channels."""
     pairs = list(zip(x.shape, out.shape, strict=True))
     return product(n if n == r else adaptive_windows(n, r) for n, r in pairs)
