@@ -244,7 +244,7 @@ class Difference(NamedTuple):
         return bool(self.ours == self.theirs)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison(Answer):
     """Two programs under one convention: totals, then by kind, then by module; ``changed`` holds what differs."""
 
