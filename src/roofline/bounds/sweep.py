@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.answers import Answer, attributes, heading
-from roofline.bounds.api import question
-from roofline.bounds.arrays import BLOCK
+from roofline.bounds.api import BLOCK, question
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.errors import InputError, MissingExtraError, SizeError, suggest
