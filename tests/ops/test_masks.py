@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.ops import masks
-from roofline.ops.attention import attention
+from roofline.ops.attention import attend, attention
 from roofline.ops.masks import CAUSAL, FULL, TOP_LEFT, BandMask, sliding_window
 from roofline.sizes import symbol
 from roofline.work import Tensor
@@ -134,3 +134,9 @@ def test_attention_reads_only_the_keys_that_some_query_sees() -> None:
     assert sum(t.traffic_bytes for t in (*op.reads, *op.writes)) == 65536
     whole = attention("sdpa", (q, k, v), (out,), **sizes, pairs=8 * CAUSAL.pairs(16, 64), keys=CAUSAL.keys(16, 64))
     assert sum(t.traffic_bytes for t in (*whole.reads, *whole.writes)) == 163840
+
+
+def test_attention_that_sees_all_keys_touches_no_part_of_arrays() -> None:
+    B, T = np.array([2.0, 3.0]), np.array([64.0, 32.0])
+    q, k = Tensor("q", (B, 1, 8, 64), "bf16"), Tensor("k", (B, T, 8, 64), "bf16", "kv")
+    assert [x.touched for x in attend(q, k, k, causal=True).reads] == [None, None, None]

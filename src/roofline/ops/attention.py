@@ -211,7 +211,7 @@ def _kv(context: Context, shape: Shape) -> Tensor:
 
 def _seen(x: Tensor, keys: Size, length: Size) -> Tensor:
     """Keys or values of which only some are read."""
-    if is_zero(length - keys):
+    if keys is length or is_zero(length - keys):
         return x
     seen = exact_div(x.elements * keys, length)
     return replace(x, touched=seen if x.touched is None else minimum(x.touched, seen))
