@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from roofline.ops.attention import attention
+from roofline.ops.attention import attention, index_scores
 from roofline.ops.basic import UNKNOWN, arithmetic, move, unknown, vector
 from roofline.ops.collectives.algorithms import least_sent
 from roofline.ops.contraction import contraction as matmul
@@ -27,7 +27,7 @@ from roofline.ops.linear_algebra import fourier
 from roofline.ops.movement import embedding
 from roofline.ops.norm import norm, norm_backward
 from roofline.ops.pooling import pool, pool_backward, resample
-from roofline.ops.recurrent import recurrent
+from roofline.ops.recurrent import causal_convolution, linear_recurrence, recurrent, selective_scan
 from roofline.ops.reduction import distances, reduction, scan, softmax, softmax_backward
 from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work
@@ -39,12 +39,15 @@ __all__ = [
     "adaptive_windows",
     "arithmetic",
     "attention",
+    "causal_convolution",
     "collective",
     "convolution",
     "distances",
     "elementwise",
     "embedding",
     "fourier",
+    "index_scores",
+    "linear_recurrence",
     "matmul",
     "move",
     "norm",
@@ -56,6 +59,7 @@ __all__ = [
     "resample",
     "scaled_sum",
     "scan",
+    "selective_scan",
     "softmax",
     "softmax_backward",
     "unknown",

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.state_space import causal_convolution, linear_recurrence, selective_scan
+from roofline.ops.recurrent import causal_convolution, linear_recurrence, selective_scan
 from roofline.sizes import Size, is_zero
 from roofline.work import Tensor
 
