@@ -104,7 +104,7 @@ def test_every_ridge_of_three_levels_and_three_dtypes_is_numbered():
 @pytest.mark.parametrize("name", ALL)
 def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
     chart = ALL[name]().with_size(*SMALLEST)
-    found = laid_out(chart)
+    found = drawn_layout(chart)
     assert min(found.frame.width, found.frame.height) >= 80
     if LONG or name in CROWDED:  # drawing takes longer than placing, and all kinds of marks are among these
         assert chart._repr_svg_()
