@@ -127,3 +127,15 @@ def test_another_width_keeps_the_rows_of_bars_and_room_for_text(tmp_path, make, 
     show_chart(chart, str(file), width)
     height = chart.height if chart.bars else max(240, round(width * chart.height / chart.width))
     assert f'width="{width * 0.72:g}pt" height="{height * 0.72:g}pt"' in file.read_text(encoding="utf-8")
+
+
+def test_a_picture_of_one_phase_holds_that_phase():
+    found = serve("llama-3-8b", on="h100", batch=8, prompt=512)
+    both, decode = serving_roofline(found), serving_roofline(found, phase="decode")
+    names = {point.label.removeprefix("decode: ") for point in both.points if point.label.startswith("decode")}
+    assert {point.label for point in decode.points} == names
+    assert decode.subtitle == both.subtitle.partition(" · ")[2]
+    assert len(memory_by_part(found, phase="decode").y.names) == 1
+    only_prefill = serve("llama-3-8b", on="h100", batch=8, prompt=512, context=None)
+    with pytest.raises(InputError, match="no sampling was asked for; there is prefill and decode"):
+        serving_roofline(only_prefill, phase="sampling")

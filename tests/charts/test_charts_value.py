@@ -8,8 +8,11 @@ from dataclasses import FrozenInstanceError
 import pytest
 from charts_to_draw import ALL, exercise_3, two_bandwidths, two_chips
 
-from roofline.charts import Axis
+from roofline.charts import Axis, plot, throughput_chart
+from roofline.charts import chart as registry
 from roofline.charts.axes import ticks
+from roofline.charts.chart import draws
+from roofline.cli import main
 from roofline.errors import InputError
 
 
@@ -80,3 +83,20 @@ def test_every_axis_has_at_least_two_ticks_in_order(name):
         assert values == sorted(set(values))
         low, high = sorted(axis.limits)
         assert all(low * (1 - 1e-9) <= value <= high * (1 + 1e-9) for value in values)
+
+
+def test_a_chart_that_registers_itself_is_known_everywhere(monkeypatch, capsys):
+    """Adding a chart touches the file that draws it: the library and the command list what is registered."""
+    monkeypatch.setattr(registry, "_DRAWN", {**registry._DRAWN})
+
+    @draws("size", "intensity")
+    def intensity_chart(curves, *, title="", theme="light"):
+        return throughput_chart(curves, title=title or "Intensity", theme=theme)
+
+    sizes = {"B": [1, 64, 512], "D": 4096, "F": 4096}
+    assert plot("bf16[B, D] * bf16[D, F]", on="v5e", kind="intensity", vary="B", sizes=sizes).title == "Intensity"
+    words = ["plot", "bf16[B, D] * bf16[D, F]", "--on", "v5e", "--vary", "B=1,64,512", "D=4096", "F=4096"]
+    assert main([*words, "--kind", "intensity"]) == 0
+    assert capsys.readouterr().out.startswith("Intensity")
+    assert main([*words, "--kind", "sideways"]) == 2
+    assert "'roofline', 'throughput', 'time', 'intensity'" in capsys.readouterr().err
