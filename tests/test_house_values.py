@@ -17,6 +17,7 @@ from rich.console import Console
 
 import roofline
 from roofline import models
+from roofline.cli import main
 from roofline.errors import MissingExtraError, NotationError, RooflineError, SizeError
 from roofline.frozen import Frozen
 from roofline.models import fewest, load, serve, train
@@ -170,8 +171,10 @@ def test_a_model_and_a_chip_may_be_named_wherever_one_is_asked_for() -> None:
     assert repr(limits[0]) == repr(limits[1])
 
 
-def test_memory_is_told_in_the_same_words_everywhere() -> None:
+def test_memory_is_told_in_the_same_words_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["model", "llama-2-7b", "--json"]) == 0
     answers = {
+        "model": json.loads(capsys.readouterr().out)["models"][0]["memory"],
         "serve": serve("llama-2-7b", on="h100", context=128).to_dict()["memory"],
         "bound": roofline.bound(LINE, on="v5e", **SIZES).to_dict()["footprint"],
         "generation": MORE["generation"]().to_dict()["memory"],

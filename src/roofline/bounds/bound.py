@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Answer, capability, heading, open_as_null, plain_data, whole
 from roofline.quantity import format_amount, format_number, format_percent
@@ -56,7 +56,8 @@ _BAR = 24
 _FEW_PLANS = 4
 
 
-class Use(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Use:
     """One amount on one resource: what, how much, how fast, how long."""
 
     resource: str
@@ -104,7 +105,8 @@ def decoded(binding: Any) -> Any:
     return binding.decode() if isinstance(binding, Codes) else binding
 
 
-class OpBound(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class OpBound:
     """One operation with the time it takes on every resource."""
 
     op: Op

@@ -12,13 +12,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Op, Tensor
 
 
-class Footprint(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Footprint:
     """Bytes by part: tensors that come from outside stay for the whole time, intermediates while they are needed.
 
     ``level`` and ``capacity`` are filled in once a machine is known; ``fits`` is None while the capacity is not.
