@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.bounds.api import bound, question
-from roofline.bounds.closed import values_of
+from roofline.bounds.evaluate import values_of
 from roofline.bounds.traffic import traffic
 from roofline.errors import UntimedError
 from roofline.hardware import Machine, override

@@ -19,9 +19,18 @@ from typing import Any
 from roofline import dtypes
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
-from roofline.bounds.proposals import Proposal, helpful, standing_of
+from roofline.bounds.proposals import (
+    Operand,
+    Proposal,
+    helpful,
+    operands,
+    parsed_sizes,
+    resize,
+    retype,
+    set_options,
+    standing_of,
+)
 from roofline.bounds.question import Question
-from roofline.bounds.variants import Operand, operands, parsed_sizes, resize, retype, set_options
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.rate import figure_value, main_level

@@ -19,9 +19,8 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, Use
-from roofline.bounds.proposals import Proposal
+from roofline.bounds.proposals import Proposal, reshard, retype_result
 from roofline.bounds.question import Question
-from roofline.bounds.variants import reshard, retype_result
 from roofline.errors import InputError
 from roofline.hardware import override
 from roofline.hardware.axes import Mesh

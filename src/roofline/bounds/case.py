@@ -61,7 +61,7 @@ class Case:
         """Price the operations. Rates are symbols (``P_bf16``, ``W_hbm``) where amounts are, or where ``symbolic``."""
         rate_of: Any = rate
         if symbolic or (symbolic is None and has_symbols(self.ops)):
-            from roofline.bounds.closed import symbolic_rate
+            from roofline.bounds.evaluate import symbolic_rate
 
             rate_of = symbolic_rate
         needed = self.footprint()

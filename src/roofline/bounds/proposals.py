@@ -2,15 +2,29 @@
 
 One engine serves a line, a step of serving and a step of training. Each of them lists proposals, and says how its
 answers compare (:class:`Standing`). A question is a value, so a proposal holds the changed one and not a text to edit.
+
+The same question with one thing changed: another storage format, another size, another machine.
+
+>>> from roofline.bounds.api import question
+>>> asked = question("bf16[B, D] * bf16[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
+>>> retype(asked, {1: "int8"}).text
+'bf16[B, D] * int8[D, F] -> bf16[B, F]'
+>>> [(o.position, o.role, o.dtype) for o in operands(asked)]
+[(0, 'activation', 'bf16'), (1, 'weight', 'bf16')]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from roofline import dtypes
+from roofline.bounds.question import Question
 from roofline.errors import RooflineError
+from roofline.notation import canonical, program
+from roofline.notation.scope import show_axes
+from roofline.notation.structure import Shape
 
 #: The least gain worth a line.
 LEAST_GAIN = 1.005
@@ -95,3 +109,116 @@ def standing_of(answer: Any) -> Standing:
     """What a bound is compared by."""
     fits = None if answer.footprint is None else answer.footprint.fits
     return Standing(float(answer.lower), fits, len(answer.incomplete), answer.kind)
+
+
+class Operand(NamedTuple):
+    """One input of an expression: its position among the distinct inputs, what it is, how it is stored."""
+
+    position: int
+    ident: str
+    role: str
+    dtype: str
+    written: str
+
+
+def operands(asked: Question) -> list[Operand]:
+    """List the distinct tensors an expression reads from memory, in order of appearance."""
+    parsed = program(asked.text, asked.conventions.compute)
+    roles = {t.ident: t.role for op in asked.one_plan().ops() for t in op.reads}
+    shapes: dict[str, Shape] = {}
+    for step in parsed.steps:
+        for shape in step.inputs:
+            if shape.source == "input":
+                shapes.setdefault(shape.ident, shape)
+    return [
+        Operand(i, ident, roles.get(ident, "activation"), shape.dtype, shape.written)
+        for i, (ident, shape) in enumerate(shapes.items())
+    ]
+
+
+def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | None = None) -> Question:
+    """Store the inputs at these positions in other formats; results stay as they are.
+
+    ``intermediates`` does the same for what one step makes and another reads, where that is wider.
+
+    The arithmetic dtype follows from the new operands by the rules of the notation, unless ``compute`` was stated.
+    """
+    parsed = program(asked.text, asked.conventions.compute)
+    wanted = {o.ident: dtypes.get(formats[o.position]).name for o in operands(asked) if o.position in formats}
+
+    passed_on = {s.ident for step in parsed.steps for s in step.inputs if s.source == "step"}
+
+    def changed(shape: Shape) -> Shape:
+        if shape.ident not in passed_on:
+            return _stored_as(shape, wanted.get(shape.ident, shape.dtype))
+        narrower = intermediates and dtypes.get(intermediates).bits < dtypes.get(shape.dtype).bits
+        return _stored_as(shape, dtypes.get(intermediates).name) if intermediates and narrower else shape
+
+    steps = tuple(
+        step._replace(inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
+        for step in parsed.steps
+    )
+    return asked.vary(text=canonical(parsed._replace(steps=steps)))
+
+
+def _stored_as(shape: Shape, name: str) -> Shape:
+    return shape._replace(dtype=name, written=name + shape.written.removeprefix(shape.dtype))
+
+
+def retype_result(asked: Question, name: str) -> Question:
+    """Store the final result in another format; the arithmetic stays as it was."""
+    parsed = program(asked.text, asked.conventions.compute)
+    *first, last = parsed.steps
+    changed = last._replace(output=_stored_as(last.output, dtypes.get(name).name))
+    return asked.vary(text=canonical(parsed._replace(steps=(*first, changed))))
+
+
+def set_options(asked: Question, function: str, **options: bool) -> Question:
+    """Set flags of every call of a function; one that is False is taken away.
+
+    >>> from roofline.bounds.api import question
+    >>> line = "attention(bf16[8,32,64,128], bf16[8,32,64,128], bf16[8,32,64,128],unfused) on h100"
+    >>> set_options(question(line), "attention", unfused=False, causal=True).text.partition("],")[2]
+    ' bf16[8, 32, 64, 128], bf16[8, 32, 64, 128], causal) -> bf16[8, 32, 64, 128] on h100'
+    """
+    parsed = program(asked.text, asked.conventions.compute)
+    steps = tuple(
+        step._replace(options={n: value for n, value in {**step.options, **options}.items() if value is not False})
+        if step.function == function
+        else step
+        for step in parsed.steps
+    )
+    return asked.vary(text=canonical(parsed._replace(steps=steps)))
+
+
+def reshard(asked: Question, axis: str, label: str | None) -> Question:
+    """Shard ``label`` over a mesh axis in every tensor it stands in, and nothing else over that axis."""
+    parsed = program(asked.text, asked.conventions.compute)
+
+    def changed(shape: Shape) -> Shape:
+        axes = tuple(
+            one._replace(shard=(*(a for a in one.shard if a != axis), *((axis,) if one.label == label else ())))
+            for one in shape.axes
+        )
+        unreduced = tuple(a for a in shape.unreduced if a != axis)
+        head = shape.written.partition("[")[0]
+        text = show_axes(axes, lambda name: str(parsed.sizes.get(name, name)), unreduced)
+        return shape._replace(axes=axes, unreduced=unreduced, written=head + text)
+
+    steps = tuple(
+        step._replace(inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
+        for step in parsed.steps
+    )
+    return asked.vary(text=canonical(parsed._replace(steps=steps)))
+
+
+def resize(asked: Question, label: str, size: Any) -> Question:
+    """Ask at another value of one size, also of one that stands in the text as a number."""
+    if label not in parsed_sizes(asked):
+        return asked.with_sizes(**{label: size})
+    return asked.vary(text=canonical(program(asked.text, asked.conventions.compute), {label: size}))
+
+
+def parsed_sizes(asked: Question) -> Mapping[str, int]:
+    """Sizes that stand in the text as numbers, by label (``#1``, ``#2`` …)."""
+    return program(asked.text, asked.conventions.compute).sizes if asked.text else {}

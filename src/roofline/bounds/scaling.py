@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
-from roofline.bounds.closed import values_of
 from roofline.bounds.conventions import named_axes
 from roofline.bounds.crossing import rises, roots_of
+from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, names_in
 from roofline.bounds.scaling_conditions import (
     SPLITS,

@@ -23,7 +23,6 @@ from typing import Any
 
 from roofline.bounds.api import bound_arrays, question
 from roofline.bounds.bound import BOUND_KINDS, Bound, Use
-from roofline.bounds.closed import values_of
 from roofline.bounds.crossing import (
     EACH,
     Flip,
@@ -39,6 +38,7 @@ from roofline.bounds.crossing import (
     roots_of,
     validity_of,
 )
+from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, has_arrays, of_several_chips
 from roofline.bounds.solution import Solution, fraction_of
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs

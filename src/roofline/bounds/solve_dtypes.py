@@ -16,8 +16,8 @@ from roofline import dtypes
 from roofline.answers import Answer
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
+from roofline.bounds.proposals import operands, retype
 from roofline.bounds.question import Question, of_several_chips
-from roofline.bounds.variants import operands, retype
 from roofline.errors import InputError
 from roofline.notation import program
 from roofline.quantity import format_amount

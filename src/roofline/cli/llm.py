@@ -8,8 +8,20 @@ import click
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.llm_answers import ServingQuestion, further_answers
-from roofline.cli.llm_options import BESIDE, PICTURE_NAMES, PICTURES, WORKED_OUT, WORKED_OUT_NAMES, taken
-from roofline.cli.model_options import FORMATS, SHARING, formats, images, not_alone, sharing
+from roofline.cli.model_options import (
+    BESIDE,
+    FORMATS,
+    PICTURE_NAMES,
+    PICTURES,
+    SHARING,
+    WORKED_OUT,
+    WORKED_OUT_NAMES,
+    formats,
+    images,
+    not_alone,
+    sharing,
+    taken,
+)
 from roofline.cli.options import ESTIMATE, TARGET, convention_arguments, parse_size, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
