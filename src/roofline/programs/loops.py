@@ -23,7 +23,7 @@ TYPICAL_SIZE = 1024
 
 
 def stated(trips: Any, place: str, why: str) -> Size:
-    """The trips stated for the loop at ``place``; without any, an error that says ``why`` they are needed."""
+    """The stated number of trips of the loop at ``place``; an error that says ``why`` it is needed if there is none."""
     chosen = trips.get(place) if isinstance(trips, Mapping) else trips
     if chosen is None:
         hint = f'say trips=10 (--trips 10), or trips={{"{place}": 10}} (--trips {place}=10) where there are several'

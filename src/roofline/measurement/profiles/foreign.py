@@ -1,4 +1,4 @@
-"""Files of other profilers, known by what stands in them: refused in words that say what would serve."""
+"""Recognises files of profilers that cannot be read, by their content, and says which file to export instead."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ COLLECT = (
     "regex:sm__sass_thread_inst_executed_op_[dfh](add|mul|fma)_pred_on.sum,regex:sm__ops_path_tensor_src_.*"
 )
 
-#: How a file begins that always serves.
+#: A plain table, which can always be read.
 PLAIN = "write it as name,flops,bytes,seconds and one run a line, such as up projection,137 GFLOP,201 MB,210 us"
 
 _TRACE = "export a trace made with record_shapes=True instead: export_chrome_trace"
 
 _TIMES = "holds times, but neither FLOPs nor bytes"
 
-#: What stands at the beginning of a file, what it is then, and what would serve.
+#: Marks at the beginning of a file, what the file is, and what to export instead.
 _MARKS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("Total Time (ns)", "Instances"), f"is a summary of Nsight Systems, which {_TIMES}", COLLECT),
     (("Duration (ns)", "CorrId"), f"is a table of Nsight Systems, which {_TIMES}", COLLECT),
@@ -31,7 +31,7 @@ _MARKS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("Function Name", "Demangled Name"), "was saved by the window of Nsight Compute", COLLECT),
 )
 
-#: Files that are no text, by how their names end.
+#: Binary files, by the ending of their names.
 _BINARY = {
     ".ncu-rep": ("a report of Nsight Compute", "write it as CSV: ncu --import FILE --csv --page raw"),
     ".nsys-rep": ("a report of Nsight Systems, which holds neither FLOPs nor bytes", COLLECT),
@@ -39,12 +39,12 @@ _BINARY = {
     ".xlsx": ("a workbook", "save the sheet as CSV"),
 }
 
-#: Bytes in which a file tells what it is.
+#: Bytes at the beginning of a file that are searched for marks.
 HEAD = 4096
 
 
 def check_plain(path: str, content: bytes) -> None:
-    """Raise where a file is no plain CSV but of another profiler, or no text."""
+    """Raise an error if a file is not a plain CSV: another profiler's, or binary."""
     head = content[:HEAD]
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path} is UTF-16 text", hint="save it as UTF-8")
@@ -59,7 +59,7 @@ def check_plain(path: str, content: bytes) -> None:
 
 
 def not_of_torch(path: str, events: Sequence[dict[str, Any]]) -> InputError:
-    """Say what a file without operations of PyTorch is: a trace of another, or no trace at all."""
+    """The error for a file without operations of PyTorch: it says what the file is."""
     if any("flops" in event and "seconds" in event for event in events):
         return InputError(f"{path} holds runs as JSON", hint=f"--csv writes them as they are read here; else {PLAIN}")
     told = [event.get("args") for event in events]

@@ -1,4 +1,4 @@
-"""What a profile comes to, whichever tool it is from."""
+"""The contents of a profile of any tool: priced runs, and the time of what has no price."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from roofline.measurement.runs import Measured
 
-#: What time is listed as that a caller spends beside the operations it calls.
+#: Label of the time that callers spend outside the operations they call.
 AROUND = "around other operations"
 
 

@@ -1,4 +1,4 @@
-"""A profiler's file → runs, whatever profiler it is from: known by its content, not by its name."""
+"""Reads a file of any profiler. The content tells which profiler wrote it; the file's name does not matter."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ OPERATIONS = frozenset({"cpu_op", "operator"})
 DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime", "runtime"})
 
-#: Operations that move or compute nothing themselves: views and bookkeeping of the dispatcher, and what makes a tensor
-#: by filling it, which is an operation of its own.
+#: Operations that move and compute nothing: views, bookkeeping of the dispatcher, and creation of tensors (whose fill
+#: is an operation of its own).
 FREE = frozenset(
     (  # noqa: SIM905
         "view reshape _reshape_alias as_strided transpose t permute expand squeeze unsqueeze slice select detach alias "
@@ -55,17 +55,17 @@ MOST_NAMED = 6
 #: Operations whose form stands in a word, which a trace does not hold.
 UNTOLD_FORM = ("aten::gelu", "aten::gelu_")
 
-#: What the time of kernels is listed as that nobody launched.
+#: Label of the time of kernels that no operation launched.
 NOBODY = "kernels of no operation"
 
-#: What time is listed as that code of torch.compile takes, whose own kernels a trace of a CPU does not tell apart.
+#: Label of the time of code compiled by torch.compile. A trace of a CPU does not show its kernels one by one.
 COMPILED = "kernels of torch.compile"
 _REGIONS = ("Torch-Compiled Region", "CompiledFunction")
 
-#: How what torch.compile does before and after such code begins.
+#: Prefixes of the events of torch.compile around compiled code.
 _BESIDE_REGIONS = ("TorchDynamo ", "Pregraph ", "AOTDispatcher ")
 
-#: What autograd puts around the gradient of an operation, and what it calls itself.
+#: Names of the events that autograd records around the gradient of an operation.
 _ENGINE = "autograd::engine::evaluate_function: "
 _OWN = re.compile(rf"{_ENGINE}.*|torch::autograd::AccumulateGrad|\w+Backward\d+")
 
@@ -154,7 +154,7 @@ def _events(name: str) -> list[dict[str, Any]]:
 
 
 def _told(event: dict[str, Any]) -> dict[str, Any]:
-    """Give what an event tells beside its time; nothing where that is damaged."""
+    """The arguments of an event; none if they are damaged."""
     told = event.get("args")
     return told if isinstance(told, dict) else {}
 
@@ -164,20 +164,20 @@ def _category(event: dict[str, Any]) -> str:
 
 
 def _dims(event: dict[str, Any]) -> Any:
-    """Give the shapes of the inputs; old traces write them with a small letter."""
+    """The shapes of the inputs. Old traces write the key with a small letter."""
     told = _told(event)
     return told.get("Input Dims", told.get("Input dims"))
 
 
 def _number(event: dict[str, Any]) -> str | None:
-    """Give the number that joins an operation to its kernels: written with a small letter, or as text, by old ones."""
+    """The number that joins an operation to its kernels. Old traces write the key with a small letter, or a text."""
     told = _told(event)
     found = told.get("External id", told.get("external id"))
     return None if found is None else str(found)
 
 
 def _plain(name: str) -> str:
-    """What a call is listed as: a gradient without what is around it, compiled code under one name."""
+    """The label of a call: a gradient without autograd's prefix, compiled code under one name."""
     plain = name.removeprefix(_ENGINE)
     return COMPILED if plain.startswith(_REGIONS) else plain
 
@@ -187,7 +187,7 @@ def _is_free(name: str) -> bool:
 
 
 def _is_bare(event: dict[str, Any]) -> bool:
-    """Whether a call within the gradient of an operation does nothing that is one: a view, or what hands it on."""
+    """Whether a call inside a gradient is no operation of its own: a view, or a wrapper."""
     name = str(event["name"])
     return _is_free(name) or not name.startswith("aten::")
 
@@ -198,7 +198,7 @@ def _timed(event: dict[str, Any]) -> bool:
 
 Call = tuple[dict[str, Any], list[dict[str, Any]]]
 
-#: What calls cost, by their id.
+#: Priced operations by the id of their call.
 Prices = dict[int, Op]
 
 
@@ -234,7 +234,7 @@ def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[Ca
 
 
 def _recast(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> bool:
-    """Whether a call calls the same operation on tensors of other formats."""
+    """Whether a call contains the same operation on tensors of other formats, as under autocast."""
     kinds = _told(call).get("Input type")
     return any(event["name"] == call["name"] and _told(event).get("Input type") != kinds for event in inside)
 
@@ -248,7 +248,7 @@ def _order(call: dict[str, Any]) -> tuple[float, float, int]:
 def _beside(
     calls: Sequence[dict[str, Any]], passed: Sequence[Call], kernels: dict[str | None, float], prices: Prices
 ) -> Iterator[tuple[str, float]]:
-    """Give the time of callers without a rule beside what they call: under their name where most of theirs is that."""
+    """The time of unpriced callers outside what they call, under their own name if it is most of their time."""
     for call, inside in passed:
         if kernels:
             seconds, whole = kernels.get(_number(call), 0.0), 0.0
@@ -265,7 +265,7 @@ def _beside(
 
 
 def _own_seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> float:
-    """Give the time of a call that none of the calls within it takes."""
+    """The time of a call minus the time of the calls inside it."""
     own, end = float(call["dur"]), float(call["ts"])
     for event in inside:
         if event["ts"] >= end:

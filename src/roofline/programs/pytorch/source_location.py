@@ -1,4 +1,4 @@
-"""Where an operation comes from: the module it runs in and the user's source line, read off the Python frames."""
+"""Source location of an operation: module path and source line of the user, from the Python frames."""
 
 from __future__ import annotations
 

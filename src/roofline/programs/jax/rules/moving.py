@@ -1,4 +1,4 @@
-"""What moves and computes nothing: views, copies, lookups, random numbers."""
+"""Primitives that move bytes and compute nothing: views, copies, lookups, random numbers."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
 
 
 def _check(recorder: Recorder, func: Any, q: Any, k: Any, v: Any, given: dict[str, Any]) -> None:
-    """Shapes that do not fit are PyTorch's to refuse: it gets stand-ins of them."""
+    """Let PyTorch refuse shapes that do not fit."""
     shared = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
     grouped = given.get("enable_gqa") or q.dim() < 3 or k.dim() < 3 or k.shape[-3] in (1, q.shape[-3])
     if shared and grouped and q.dtype == k.dtype == v.dtype:

@@ -25,7 +25,7 @@ from roofline.work import Op, Tensor
 
 @function(torch.Tensor.cuda, torch.Tensor.cpu)
 def to_device(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Data is on the device already; there is none here."""
+    """Return the tensor: every tensor of a trace is already where it should be."""
     return args[0]
 
 
@@ -115,7 +115,7 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
 @function(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d,
           F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)  # fmt: skip
 def max_pool(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Which element was the largest is written down for a gradient; who asks for it calls another function."""
+    """Without a gradient the indices of the largest elements are not written."""
     x = args[0] if args else kwargs["input"]
     if x.requires_grad and torch.is_grad_enabled():
         return NotImplemented
@@ -213,7 +213,7 @@ def pack_padded_sequence(recorder: Recorder, func: Any, args: Sequence[Any], kwa
 
 @function(torch._VF._pad_packed_sequence)
 def pad_packed_sequence(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The same the other way: every sequence as long as the longest, and how long each is."""
+    """The inverse: a padded tensor, and the length of each sequence."""
     x, sizes, batch_first, _, total = args
     if not recorder.known(sizes):
         return NotImplemented
@@ -229,7 +229,7 @@ def pad_packed_sequence(recorder: Recorder, func: Any, args: Sequence[Any], kwar
 
 @function(torch._nested_tensor_from_mask_left_aligned)
 def left_aligned(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """The encoder asks whether it may leave padding out, in a form that exists with values alone: it may not."""
+    """Answer the encoder's question whether it may skip padding: it may not, since that needs values."""
     return False
 
 
@@ -271,7 +271,7 @@ def gaussian_nll_loss(recorder: Recorder, func: Any, args: Sequence[Any], kwargs
 
 @function(torch._VF.stft)
 def stft(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A window that was made here is data like any other; what is inside shows itself."""
+    """Pass the window as a shape; the operations inside are recorded one by one."""
     with torch._C.DisableTorchFunction():
         return func(*map_tensors(args, recorder.shape_of), **map_tensors(kwargs, recorder.shape_of))
 

@@ -1,4 +1,4 @@
-"""What operations give on shapes alone, where PyTorch itself cannot say."""
+"""Shapes of results, for operations that PyTorch cannot run on shapes alone."""
 
 from __future__ import annotations
 

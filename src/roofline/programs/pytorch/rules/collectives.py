@@ -54,7 +54,7 @@ def collective(call: Call) -> Priced:
     return pricing.collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
-#: What goes into a collective that writes into tensors it is given.
+#: Names of the input of collectives that write into given tensors.
 _GIVEN = ("input_tensor", "input_tensors", "input")
 
 
@@ -101,6 +101,6 @@ def _members(call: Call) -> tuple[int, list[int]]:
 
 
 def _spaced(ranks: list[int]) -> list[tuple[str, int, int]]:
-    """Ranks that are equally far apart, as one group; none where they are not."""
+    """Ranks with one stride as a group; no group for other ranks."""
     steps = {after - before for before, after in pairwise(sorted(ranks))}
     return [("", len(ranks), steps.pop())] if len(steps) == 1 else []

@@ -59,7 +59,7 @@ def filled(call: Call) -> Priced:
     return pricing.move(call.name, (), call.writes)
 
 
-#: What is drawn with chances or rates that stand in a tensor.
+#: Random numbers whose probabilities or rates are a tensor.
 _OF_CHANCES = ("bernoulli", "multinomial", "poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
 
 
@@ -69,7 +69,7 @@ _OF_CHANCES = ("bernoulli", "multinomial", "poisson", "binomial", "_standard_gam
     "binomial", "_standard_gamma", "_sample_dirichlet",
 )  # fmt: skip
 def drawn(call: Call) -> Priced:
-    """Draw random numbers: what generating one takes is not counted, which the note says."""
+    """Draw random numbers. The arithmetic of the generator is not counted; the note says so."""
     reads = call.reads if call.name in _OF_CHANCES else ()
     if call.name == "bernoulli" and "p" in call.names:  # the chance is stated: the tensor itself says only the shape
         reads = call.read(call.operand("p"))
@@ -120,7 +120,7 @@ def slice_scattered(call: Call) -> Priced:
     "slice_backward", "select_backward", "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward"
 )
 def spread(call: Call) -> Priced:
-    """The gradient of a view: zeros everywhere else."""
+    """The gradient of a view: a tensor that is zero outside it."""
     return pricing.move(call.name, call.reads, call.writes)
 
 
@@ -184,7 +184,7 @@ def _touch(tensor: Tensor, amount: Size) -> Tensor:
 
 
 def _part(tensor: Tensor, amount: Size) -> Tensor:
-    """What is written of a tensor in place; of one from outside that is a tensor of its own."""
+    """The written part of a tensor. Of a tensor from outside the part is a tensor of its own."""
     whole = _touch(tensor, amount)
     return replace(whole, dims=(whole.touched,), touched=None) if "[+" in tensor.ident else whole
 
