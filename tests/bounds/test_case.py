@@ -246,3 +246,10 @@ def test_every_policy_is_an_option_of_every_command(policy: str) -> None:
         step = found.get("decode") or found.get("step") or found
         text = POLICIES[policy].text
         assert any(line.startswith(text) for line in step["assumptions"]), command
+
+
+def test_the_comparison_of_front_ends_can_fail() -> None:
+    one, other = by_line(LINES[0], "h100"), by_program(LINES[0], "h100")
+    assert figures(one) != figures(by_program(LINES[0], "h100", overlap=0.25))
+    assert figures(other) != figures(by_line(LINES[0], "h100", {**SIZES, "B": 513}))
+    assert said(one, "given", "machine") != said(by_program(LINES[0], "h100", set=OVERRIDES), "given", "machine")

@@ -336,3 +336,11 @@ def test_names_of_arguments_are_those_of_the_schemas(name):
         all(place < len(schema.arguments) and schema.arguments[place].name == word for place, word in ours.items())
         for schema in schemas
     )
+
+
+def test_the_comparison_of_prices_can_fail():
+    schema = overload("add", (X, Y))._schema
+    program = trace(torch.add, X, Y)
+    assert price_of([price_profiled_call(row_of("add", schema, (X, Y)))]) == price_of(program.ops)
+    assert price_of([price_profiled_call(row_of("add", schema, (X, Y, 2)))]) != price_of(program.ops)
+    assert price_of([price_profiled_call(row_of("add", schema, (X, ROW)))]) != price_of(program.ops)
