@@ -65,7 +65,7 @@ def test_tensor(name: str) -> None:
     assert sum(halves.values()) * 2 == sum(modules.values()) + norms + odd
     assert odd <= 2 * model.width * 2 + 4096 * len(model.layers)
     shared_cache = blocks(model, (LatentAttention, CompressedAttention)) or any(
-        getattr(block, "selector", None) for layer in model.layers for block in layer.blocks
+        getattr(block, "indexer", None) for layer in model.layers for block in layer.blocks
     )
     ratio = local.cache_bytes(97) * 2 / max(model.cache_bytes(97), 1)
     assert ratio == pytest.approx(1) or (shared_cache and 1 < ratio <= 2) or not model.causal
