@@ -13,7 +13,7 @@ import sympy
 
 from roofline import bound, layout
 from roofline.models import Model, largest_batch, load, outline, prefill
-from roofline.models.serving_answer import serve
+from roofline.models.serving.answer import serve
 from roofline.sizes import symbol
 from roofline.work import Op
 

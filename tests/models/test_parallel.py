@@ -19,7 +19,7 @@ from roofline.models.description import Block, Layer, Model
 from roofline.models.parallelism.block_splitting import split_over_axes
 from roofline.models.parallelism.layout import name_axes
 from roofline.models.parallelism.splitting import local_model
-from roofline.models.serving_answer import serve
+from roofline.models.serving.answer import serve
 from tests.models.tiny import TINY
 
 A100: dict[str, Any] = {"on": "a100:8", "set": {"bf16": 312e12, "hbm": 2.039e12}}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roofline import bound
-from roofline.models.fit import largest_batch
+from roofline.models.serving.fit import largest_batch
 from tests.models.test_cases import llama
 
 CASES = {

@@ -15,9 +15,9 @@ from roofline.models import decode, load, prefill, serve, serve_bound, serve_tab
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import Norm, ResidualAdd
 from roofline.models.description import Layer, Model
-from roofline.models.limits import network_limit, network_share
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model, local_stages
+from roofline.models.serving.limits import network_limit, network_share
 from roofline.sizes import symbol
 from roofline.work import Op
 from tests.strategies import few

@@ -15,10 +15,10 @@ from roofline.hardware import chip
 from roofline.models import load, names, serve_bound
 from roofline.models.config import _index
 from roofline.models.description import Model
-from roofline.models.fit import largest_batch, longest_context
-from roofline.models.limits import compute_bound_batch
+from roofline.models.serving.answer import serve
+from roofline.models.serving.fit import largest_batch, longest_context
+from roofline.models.serving.limits import compute_bound_batch
 from roofline.models.serving.step import needs
-from roofline.models.serving_answer import serve
 from tests.models.tiny import TINY
 from tests.strategies import few
 

@@ -21,7 +21,7 @@ from roofline.models import (
     speculate,
     token_cost,
 )
-from roofline.models.speculation import prediction_layer
+from roofline.models.serving.speculation import prediction_layer
 from tests.strategies import few
 
 # ---- whole answers

@@ -22,8 +22,8 @@ from roofline.models import (
     serve,
     serve_bound,
 )
-from roofline.models.fit import decode_footprint
 from roofline.models.parallelism.splitting import local_model
+from roofline.models.serving.fit import decode_footprint
 
 # ---- latency against throughput
 

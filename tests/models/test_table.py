@@ -9,7 +9,7 @@ import pytest
 
 from roofline.errors import RooflineError
 from roofline.models import load, serve_bound, serve_table
-from roofline.models.table import BLOCK, COLUMNS
+from roofline.models.serving.table import BLOCK, COLUMNS
 from tests.models.tiny import TINY
 from tests.strategies import some
 

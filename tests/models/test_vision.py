@@ -13,7 +13,7 @@ from roofline.cli import main
 from roofline.errors import InputError, SizeError
 from roofline.models import load, prefill, serve, serve_bound, train
 from roofline.models.description import Model, Vision
-from roofline.models.generation_answer import chunked
+from roofline.models.serving.generation import chunked
 from roofline.work import Op
 from tests.models.tiny_vision import IMAGES, TINY_VISION
 

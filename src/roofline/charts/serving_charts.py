@@ -23,9 +23,9 @@ from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline
 from roofline.charts.specification import Line, Mark, Point, Role
 from roofline.errors import InputError
-from roofline.models.generation_answer import FORM_TEXT
-from roofline.models.pareto import ParetoFront, ServingChoice
-from roofline.models.serving_answer import Serving
+from roofline.models.serving.answer import Serving
+from roofline.models.serving.generation import FORM_TEXT
+from roofline.models.serving.pareto import ParetoFront, ServingChoice
 from roofline.quantity import format_quantity
 from roofline.sizes import is_array
 
@@ -173,7 +173,7 @@ def _last_words(members: Sequence[OpBound]) -> str:
 def front_chart(found: ParetoFront, *, title: str = "", theme: str = "light") -> Chart:
     """Tokens a second of each chip over those of each user: a line for each number of chips, the front as a pale band.
 
-    >>> from roofline.models.pareto import latency_throughput
+    >>> from roofline.models.serving.pareto import latency_throughput
     >>> found = latency_throughput("llama-3-8b", on="h100", batch=[1, 4, 16, 64], context=4096)
     >>> chart = front_chart(found)
     >>> chart

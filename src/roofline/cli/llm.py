@@ -27,7 +27,7 @@ from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 if TYPE_CHECKING:
-    from roofline.models.pareto import ParetoFront
+    from roofline.models.serving.pareto import ParetoFront
 
 
 @click.command("llm")
@@ -135,13 +135,13 @@ def _is_only_fit(asked: ServingQuestion) -> bool:
 
 
 def _serve(asked: ServingQuestion) -> Any:
-    from roofline.models.serving_answer import serve
+    from roofline.models.serving.answer import serve
 
     return serve(asked.model, **asked.sizes, **_beside(asked.arguments, asked.sizes))
 
 
 def _front(asked: ServingQuestion) -> ParetoFront:
-    from roofline.models.pareto import latency_throughput
+    from roofline.models.serving.pareto import latency_throughput
 
     if asked.context is None:
         raise InputError("a front needs a context to decode after", hint="for instance --context 8192")

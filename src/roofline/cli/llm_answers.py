@@ -77,7 +77,7 @@ def _answer(key: str, answer: Any) -> FurtherAnswer:
 
 
 def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.generation_answer import generation
+    from roofline.models.serving.generation import generation
 
     batch, prompt = asked.need("--output", "batch", "prompt")
     sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
@@ -86,7 +86,7 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.generation_answer import chunked
+    from roofline.models.serving.generation import chunked
 
     (prompt,) = asked.need("--chunk", "prompt")
     beside: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.speculation import speculate
+    from roofline.models.serving.speculation import speculate
 
     batch, context = asked.need("--draft", "batch", "context")
     by: Any = asked.wanted["draft_by"] or "0.1"
@@ -112,7 +112,7 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.disaggregation import disaggregate
+    from roofline.models.serving.disaggregation import disaggregate
 
     batch, prompt = asked.need("--prefill-on", "batch", "prompt")
     if asked.arguments.get("images"):
@@ -147,7 +147,7 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.fit import fewest
+    from roofline.models.serving.fit import fewest
 
     sizes: dict[str, Any] = {}
     if asked.context is not None:
@@ -164,8 +164,8 @@ _WHERE = ("on", "set", *OPTIONS)
 
 
 def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.cost import chip_power, cost_section, token_cost
-    from roofline.models.generation_answer import FORM_TEXT, check_form, time_in_form
+    from roofline.models.serving.cost import chip_power, cost_section, token_cost
+    from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
     from roofline.quantity import parse
 
     if found is None:

@@ -11,52 +11,52 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roofline.models.config import load, names
-    from roofline.models.cost import token_cost
     from roofline.models.description import Model
-    from roofline.models.disaggregation import answer_rate, disaggregate, servers_ratio
-    from roofline.models.fit import fewest, largest_batch, longest_context, nearest
-    from roofline.models.generation_answer import chunked, generation
-    from roofline.models.limits import network_limit
     from roofline.models.model_outline import outline
     from roofline.models.operations import decode, prefill
     from roofline.models.parallelism.layout import Parallelism, pool
-    from roofline.models.pareto import latency_throughput
     from roofline.models.serving import serve_bound
     from roofline.models.serving.advice import advise_step
+    from roofline.models.serving.answer import serve
+    from roofline.models.serving.cost import token_cost
+    from roofline.models.serving.disaggregation import answer_rate, disaggregate, servers_ratio
+    from roofline.models.serving.fit import fewest, largest_batch, longest_context, nearest
+    from roofline.models.serving.generation import chunked, generation
+    from roofline.models.serving.limits import network_limit
     from roofline.models.serving.mixed_step import mixed
-    from roofline.models.serving_answer import serve
-    from roofline.models.speculation import expected_tokens, speculate
-    from roofline.models.table import serve_table
+    from roofline.models.serving.pareto import latency_throughput
+    from roofline.models.serving.speculation import expected_tokens, speculate
+    from roofline.models.serving.table import serve_table
     from roofline.models.training import train
 
 _WHERE = {
     "Model": "description",
     "Parallelism": "parallelism.layout",
     "advise_step": "serving.advice",
-    "answer_rate": "disaggregation",
-    "chunked": "generation_answer",
+    "answer_rate": "serving.disaggregation",
+    "chunked": "serving.generation",
     "decode": "operations",
-    "disaggregate": "disaggregation",
-    "expected_tokens": "speculation",
-    "fewest": "fit",
-    "generation": "generation_answer",
-    "largest_batch": "fit",
-    "latency_throughput": "pareto",
+    "disaggregate": "serving.disaggregation",
+    "expected_tokens": "serving.speculation",
+    "fewest": "serving.fit",
+    "generation": "serving.generation",
+    "largest_batch": "serving.fit",
+    "latency_throughput": "serving.pareto",
     "load": "config",
-    "longest_context": "fit",
+    "longest_context": "serving.fit",
     "mixed": "serving.mixed_step",
     "names": "config",
-    "nearest": "fit",
-    "network_limit": "limits",
+    "nearest": "serving.fit",
+    "network_limit": "serving.limits",
     "outline": "model_outline",
     "pool": "parallelism.layout",
     "prefill": "operations",
-    "serve": "serving_answer",
+    "serve": "serving.answer",
     "serve_bound": "serving",
-    "serve_table": "table",
-    "servers_ratio": "disaggregation",
-    "speculate": "speculation",
-    "token_cost": "cost",
+    "serve_table": "serving.table",
+    "servers_ratio": "serving.disaggregation",
+    "speculate": "serving.speculation",
+    "token_cost": "serving.cost",
     "train": "training",
 }
 

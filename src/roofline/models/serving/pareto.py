@@ -21,10 +21,10 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generation_answer import FORM_TEXT, check_form, time_in_form
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving import serve_bound
+from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 from roofline.quantity import format_amount, format_number, format_quantity, parse
 from roofline.sections import (
     BLANK,

@@ -27,8 +27,8 @@ from roofline.errors import InputError
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
-from roofline.models.generation_answer import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.models.serving import serve_bound
+from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.sizes import Size

@@ -42,10 +42,10 @@ from roofline.hardware.mesh import Slice, smallest_slice, with_chips
 from roofline.hardware.rate import data_level
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generation_answer import single_size
 from roofline.models.operations import check_options, decode
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model
+from roofline.models.serving.generation import single_size
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph

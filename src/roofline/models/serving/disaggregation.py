@@ -28,9 +28,9 @@ from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.generation_answer import check_form, single_size, time_in_form
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
+from roofline.models.serving.generation import check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
 from roofline.sizes import Size
