@@ -62,29 +62,29 @@ class ExpertExchange:
     algorithm: Algorithm = None
     once: bool = True
 
-    def same(self, step: ForwardPass) -> tuple[MeshAxis, ...]:
+    def axes_of_same_tokens(self, step: ForwardPass) -> tuple[MeshAxis, ...]:
         """The axes whose chips hold the same tokens."""
         return self.tensor if step.ring else (*self.context, *self.tensor)
 
-    def own(self, step: ForwardPass) -> Size:
+    def own_tokens(self, step: ForwardPass) -> Size:
         """Tokens that one chip sends."""
         return divided(step.tokens, self._sharing(step))
 
-    def every(self, step: ForwardPass) -> Size:
+    def all_tokens(self, step: ForwardPass) -> Size:
         """Tokens of all the chips that share experts."""
         if self.group:
             return (step.batch if step.group is None else step.group) * step.new
         return step.batch * step.new if self.context else step.tokens
 
-    def copies(self, step: ForwardPass) -> int:
+    def chips_with_each_token(self, step: ForwardPass) -> int:
         """Chips that lie together and have each token before it is sent."""
         ways = self._sharing(step)
         return 1 if self.scattered or not isinstance(ways, int) else ways
 
     def _sharing(self, step: ForwardPass) -> Size:
-        return product(axis.size for axis in self.same(step))
+        return product(axis.size for axis in self.axes_of_same_tokens(step))
 
-    def sent(
+    def send(
         self, builder: OperationBuilder, way: str, x: Tensor, rows: Size, made: Size, density: Density = 1
     ) -> Tensor:
         """Send the rows that are ``made`` of a chip's tokens to the experts or back; return the ``rows`` that arrive.
@@ -99,7 +99,7 @@ class ExpertExchange:
         builder.add(op, f"{way}.all_to_all")
         return out
 
-    def says(self) -> str:
+    def describe(self) -> str:
         """How often a token is sent."""
         if not self.once:
             return "a token is sent once for each of its experts"
@@ -201,7 +201,7 @@ class MixtureOfExperts(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return their result."""
         exchange, every = self.exchange, x
-        tokens = builder.step.tokens if exchange is None else exchange.own(builder.step)
+        tokens = builder.step.tokens if exchange is None else exchange.own_tokens(builder.step)
         x = x if exchange is None else replace(x, dims=(tokens, *x.dims[1:]))
         router, experts, shared = self.names
         logits = builder.linear(router, x, tokens)
@@ -236,7 +236,7 @@ class MixtureOfExperts(Block):
         return out
 
     def _gathered(self, builder: OperationBuilder, exchange: ExpertExchange, out: Tensor, every: Tensor) -> Tensor:
-        same = exchange.same(builder.step)
+        same = exchange.axes_of_same_tokens(builder.step)
         if exchange.scattered or not same:
             return out
         whole = builder.output("gather", builder.step.tokens, *every.dims[1:])
@@ -274,7 +274,7 @@ class MixtureOfExperts(Block):
         module: str,
     ) -> Tensor:
         step, exchange = builder.step, self.exchange
-        every = step.tokens if exchange is None else exchange.every(step)
+        every = step.tokens if exchange is None else exchange.all_tokens(step)
         if self.ways > 1 and step.skew is not None:
             busiest, shares = self._held(step.skew)
             most, rows = tokens * busiest * self.ways, every * busiest
@@ -286,17 +286,19 @@ class MixtureOfExperts(Block):
             found = self._applied(builder, x, rows, touched, module)
             return self._weighted(builder, found, chosen, rows, tokens, module)
         if not exchange.once:
-            x = exchange.sent(builder, "dispatch", x, rows, most)
+            x = exchange.send(builder, "dispatch", x, rows, most)
             found = self._applied(builder, x, rows, touched, module)
-            found = exchange.sent(builder, "combine", found, tokens * self.top_k, most)
+            found = exchange.send(builder, "combine", found, tokens * self.top_k, most)
             return self._weighted(builder, found, chosen, tokens * self.top_k, tokens, module)
         picks = TopKRouting(self.count, self.top_k, *self.group_limit, tuple(step.skew or ()))
         there = divided(every * picks.expected_units(self.ways, busiest=True), self.ways)
         back, made = tokens * picks.expected_units(self.ways), tokens * self.top_k
-        x = exchange.sent(builder, "dispatch", x, there, made, replace(picks, copies=exchange.copies(step)))
+        x = exchange.send(
+            builder, "dispatch", x, there, made, replace(picks, copies=exchange.chips_with_each_token(step))
+        )
         found = self._applied(builder, x, rows, touched, module)
         found = self._weighted(builder, found, chosen, rows, there, module)
-        found = exchange.sent(builder, "combine", found, back, made, picks)
+        found = exchange.send(builder, "combine", found, back, made, picks)
         part, elements = join_path(module, "sum"), (back - tokens) * found.dims[1]
         out = builder.output(part, tokens, found.dims[1])
         return builder.vector("reduction", (found,), out, part, flops=elements, elements=elements)

@@ -90,19 +90,29 @@ class BlockSplitter:
     context: tuple[MeshAxis, ...] = ()
     exchange: ExpertExchange | None = None
     kv: tuple[MeshAxis, ...] = ()
-    said: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
     gaps: dict[str, None] = field(default_factory=dict)
 
-    def reduce(self, name: str) -> TensorParallelCollective:
+    def note(self, text: str) -> None:
+        """Collect a note, once, where several chips split blocks."""
+        if self.ways > 1:
+            self.notes[text] = None
+
+    def gap(self, text: str) -> None:
+        """Collect a gap, once, where several chips split blocks."""
+        if self.ways > 1:
+            self.gaps[text] = None
+
+    def reduce_after(self, name: str) -> TensorParallelCollective:
         """The collective that adds up the parts of a block's result."""
         kind = "ReduceScatter" if self.sequence else "AllReduce"
         return TensorParallelCollective(join_path(name, NAMES[kind]), kind, self.axes, self.algorithm)
 
-    def gather(self, name: str) -> TensorParallelCollective:
+    def gather_before(self, name: str) -> TensorParallelCollective:
         """The collective that gives a block all tokens."""
         return TensorParallelCollective(join_path(name, "all_gather"), "AllGather", self.axes, self.algorithm)
 
-    def blocks(self, blocks: Sequence[Block]) -> tuple[Block, ...]:
+    def split_blocks(self, blocks: Sequence[Block]) -> tuple[Block, ...]:
         """Split each block that has work to split, with the collectives around it."""
         found: list[Block] = []
         for block in blocks:
@@ -110,16 +120,16 @@ class BlockSplitter:
                 found.append(block)
             elif isinstance(block, ParallelBranches) and not self._ends_alike(block):
                 # a branch that goes on after its matrices needs its sums there
-                found.append(replace(block, branches=tuple(self.blocks(branch) for branch in block.branches)))
+                found.append(replace(block, branches=tuple(self.split_blocks(branch) for branch in block.branches)))
             elif self.ways == 1 or self._sends(block) or isinstance(block, IdleBlocks):
-                found.append(self.one(block))
+                found.append(self.split_block(block))
             else:
                 if self.sequence:
-                    found.append(self.gather(block.name))
-                found += [self.one(block), self.reduce(block.name)]
+                    found.append(self.gather_before(block.name))
+                found += [self.split_block(block), self.reduce_after(block.name)]
         return tuple(found)
 
-    def one(self, block: Block) -> Block:
+    def split_block(self, block: Block) -> Block:
         """One chip's share of a block."""
         rule = SPLITS.get(type(block))
         if rule is None:
@@ -135,7 +145,7 @@ class BlockSplitter:
                 hint="context_parallel 1, kv_parallel 1",
             )
         if self.kv and isinstance(block, (Attention, LatentAttention, CompressedAttention)):
-            return self._dealt(block, local)
+            return self._kv_parallel(block, local)
         if not self.context or isinstance(block, (Mlp, MixtureOfExperts, ParallelBranches)):
             return local
         if isinstance(block, GatedDeltaNet | Mamba2 | KimiDeltaAttention):
@@ -149,7 +159,7 @@ class BlockSplitter:
             self.gaps["each chip selects among its own keys: putting the choices together is not counted"] = None
         return ContextParallelAttention(local.name, local, self.context, self.algorithm)
 
-    def whole(self, what: str, size: int, ways: int | None = None) -> int:
+    def divide_exactly(self, what: str, size: int, ways: int | None = None) -> int:
         """A part of a size that the chips must divide."""
         ways = self.ways if ways is None else ways
         if size % ways:
@@ -158,16 +168,16 @@ class BlockSplitter:
             raise SizeError(f"{self.name} has {size} {what}, which {ways} chips do not divide", hint=hint)
         return size // ways
 
-    def shared(self, what: str, size: int) -> int:
+    def divide_or_share(self, what: str, size: int) -> int:
         """A part of a size, at least 1. A size below the number of chips is held by several chips; a note says so."""
         if size % self.ways == 0:
             return size // self.ways
         if self.ways % size:
-            self.whole(what, size)
-        self.said[f"{size} {what} on {self.ways} chips: each is held by {self.ways // size}"] = None
+            self.divide_exactly(what, size)
+        self.note(f"{size} {what} on {self.ways} chips: each is held by {self.ways // size}")
         return 1
 
-    def _dealt(self, block: Any, local: Any) -> Block:
+    def _kv_parallel(self, block: Any, local: Any) -> Block:
         """Attention whose keys and values are dealt out by sequence where several chips would hold them."""
         if getattr(block, "indexer", None) is not None:
             raise InputError(
@@ -198,85 +208,87 @@ class BlockSplitter:
         )
 
 
-def _attention(made: BlockSplitter, block: Any) -> Any:
-    heads = made.whole("heads", block.heads)
-    kv_heads = made.shared("heads of keys and values", block.kv_heads)
-    if (block.norm == "full" or block.out_norm) and made.ways > 1:
-        made.gaps["the norm over all heads: its sums are exchanged between chips, which is not counted"] = None
-    if block.indexer is not None and made.ways > 1:
-        made.said["every chip selects keys by itself"] = None
+def _attention(splitter: BlockSplitter, block: Any) -> Any:
+    heads = splitter.divide_exactly("heads", block.heads)
+    kv_heads = splitter.divide_or_share("heads of keys and values", block.kv_heads)
+    if block.norm == "full" or block.out_norm:
+        splitter.gap("the norm over all heads: its sums are exchanged between chips, which is not counted")
+    if block.indexer is not None:
+        splitter.note("every chip selects keys by itself")
     return replace(block, heads=heads, kv_heads=kv_heads)
 
 
-def _latent(made: BlockSplitter, block: Any) -> Any:
-    if made.ways > 1:
-        made.said["every chip holds the latents of all heads"] = None
-    return replace(block, heads=made.whole("heads", block.heads))
+def _latent(splitter: BlockSplitter, block: Any) -> Any:
+    splitter.note("every chip holds the latents of all heads")
+    return replace(block, heads=splitter.divide_exactly("heads", block.heads))
 
 
-def _compressed(made: BlockSplitter, block: Any) -> Any:
-    if made.ways > 1:
-        made.said["every chip holds the keys and values that all heads share, and compresses and selects them"] = None
-    heads = made.whole("heads", block.heads)
-    return replace(block, heads=heads, groups=made.whole("groups of the output matrix", block.groups))
+def _compressed(splitter: BlockSplitter, block: Any) -> Any:
+    splitter.note("every chip holds the keys and values that all heads share, and compresses and selects them")
+    heads = splitter.divide_exactly("heads", block.heads)
+    return replace(block, heads=heads, groups=splitter.divide_exactly("groups of the output matrix", block.groups))
 
 
-def _delta(made: BlockSplitter, block: Any) -> Any:
-    key_heads = made.whole("heads of keys", block.key_heads)
-    return replace(block, key_heads=key_heads, value_heads=made.whole("heads of values", block.value_heads))
+def _delta(splitter: BlockSplitter, block: Any) -> Any:
+    key_heads = splitter.divide_exactly("heads of keys", block.key_heads)
+    return replace(
+        block, key_heads=key_heads, value_heads=splitter.divide_exactly("heads of values", block.value_heads)
+    )
 
 
-def _kimi(made: BlockSplitter, block: Any) -> Any:
-    return replace(block, heads=made.whole("heads of delta attention", block.heads))
+def _kimi(splitter: BlockSplitter, block: Any) -> Any:
+    return replace(block, heads=splitter.divide_exactly("heads of delta attention", block.heads))
 
 
-def _mamba(made: BlockSplitter, block: Any) -> Any:
-    if made.ways > 1:
-        made.said["Mamba's norm runs over each chip's own channels"] = None
-    return replace(block, heads=made.whole("Mamba heads", block.heads), groups=made.shared("groups", block.groups))
+def _mamba(splitter: BlockSplitter, block: Any) -> Any:
+    splitter.note("Mamba's norm runs over each chip's own channels")
+    return replace(
+        block,
+        heads=splitter.divide_exactly("Mamba heads", block.heads),
+        groups=splitter.divide_or_share("groups", block.groups),
+    )
 
 
-def _mlp(made: BlockSplitter, block: Any) -> Any:
-    if block.norm and made.ways > 1:
-        made.gaps["the norm over all hidden columns: its sums are exchanged between chips, which is not counted"] = None
-    return replace(block, hidden=made.whole("hidden columns", block.hidden))
+def _mlp(splitter: BlockSplitter, block: Any) -> Any:
+    if block.norm:
+        splitter.gap("the norm over all hidden columns: its sums are exchanged between chips, which is not counted")
+    return replace(block, hidden=splitter.divide_exactly("hidden columns", block.hidden))
 
 
-def _experts(made: BlockSplitter, block: Any) -> Any:
-    if made.expert > 1:
-        made.whole("experts", block.count, made.expert)
+def _experts(splitter: BlockSplitter, block: Any) -> Any:
+    if splitter.expert > 1:
+        splitter.divide_exactly("experts", block.count, splitter.expert)
     shared = block.shared
-    if shared is not None and (made.exchange is None or made.exchange.split):
-        shared = _mlp(made, shared)
-    if made.exchange is not None:
-        return replace(block, shared=shared, ways=made.expert, exchange=made.exchange)
-    slices = made.ways // made.expert
-    if made.ways > 1:
-        made.said["every chip routes all tokens"] = None
-    if made.expert > 1:
-        made.said["each chip holds whole experts and gets its share of the tokens, all experts alike"] = None
-    if slices > 1 and made.expert > 1:
-        made.said[f"each expert is split over {slices} chips"] = None
+    if shared is not None and (splitter.exchange is None or splitter.exchange.split):
+        shared = _mlp(splitter, shared)
+    if splitter.exchange is not None:
+        return replace(block, shared=shared, ways=splitter.expert, exchange=splitter.exchange)
+    slices = splitter.ways // splitter.expert
+    splitter.note("every chip routes all tokens")
+    if splitter.expert > 1:
+        splitter.note("each chip holds whole experts and gets its share of the tokens, all experts alike")
+    if slices > 1 and splitter.expert > 1:
+        splitter.note(f"each expert is split over {slices} chips")
     if slices > 1:
-        made.whole("hidden columns of an expert", block.hidden, slices)
-    return replace(block, shared=shared, hidden=block.hidden // slices, ways=made.expert)
+        splitter.divide_exactly("hidden columns of an expert", block.hidden, slices)
+    return replace(block, shared=shared, hidden=block.hidden // slices, ways=splitter.expert)
 
 
-def _parallel(made: BlockSplitter, block: Any) -> Any:
-    if made.sequence and not block.inside:
+def _parallel(splitter: BlockSplitter, block: Any) -> Any:
+    if splitter.sequence and not block.inside:
         raise InputError(
-            f"sequence parallelism of {made.name} is not modelled: its branches stand behind norms of their own",
+            f"sequence parallelism of {splitter.name} is not modelled: its branches stand behind norms of their own",
             hint="leave it out (--no-sequence-parallel)",
         )
     branches = []
     for branch in block.branches:
         *first, last = branch
-        branches.append((*first, made.one(last)))
+        branches.append((*first, splitter.split_block(last)))
     return replace(block, branches=tuple(branches))
 
 
-def _held(made: BlockSplitter, block: Any) -> Any:
-    return replace(block, blocks=tuple(b if isinstance(b, WHOLE) else made.one(b) for b in block.blocks))
+def _held(splitter: BlockSplitter, block: Any) -> Any:
+    return replace(block, blocks=tuple(b if isinstance(b, WHOLE) else splitter.split_block(b) for b in block.blocks))
 
 
 #: Blocks that every chip runs whole, and how the others are split.
@@ -346,11 +358,11 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
             algorithm=algorithm,
             once=ways.exchange == "all-to-all",
         )
-    made = BlockSplitter(
+    splitter = BlockSplitter(
         model.name, ways.tensor, axes["tensor"], ways.expert, ways.sequence and ways.tensor > 1, algorithm,
         axes["context"], exchange, axes["kv"],
     )  # fmt: skip
-    local = _split(model, made)
+    local = _split(model, splitter)
     if ways.pipeline > 1 and not model.head and not model.final:
         local = replace(local, stage_end=(*local.stage_end, PipelineSend("hand_on", axes["pipeline"], algorithm)))
     share = BatchShare(ways.copies, ways.sharing, ways.context)
@@ -370,25 +382,25 @@ def has_experts(model: Model) -> bool:
     return any(inside(layer.blocks) for layer in model.layers)
 
 
-def _split(model: Model, made: BlockSplitter) -> Model:
+def _split(model: Model, splitter: BlockSplitter) -> Model:
     layers: dict[Layer, Layer] = {}
     for layer in model.layers:
         if layer not in layers:
-            layers[layer] = Layer(made.blocks(layer.blocks))
+            layers[layer] = Layer(splitter.split_blocks(layer.blocks))
     local = replace(model, layers=tuple(layers[layer] for layer in model.layers), extra=(), extra_blocks=())
-    if made.ways > 1:
-        first: tuple[Block, ...] = (made.reduce(model.embedding_name),) if model.embeds else ()
-        if made.sequence and not model.embeds:
-            first = (PipelineReceive("", made.ways),)
-        gather = (made.gather("lm_head"),) if made.sequence and model.head else ()
+    if splitter.ways > 1:
+        first: tuple[Block, ...] = (splitter.reduce_after(model.embedding_name),) if model.embeds else ()
+        if splitter.sequence and not model.embeds:
+            first = (PipelineReceive("", splitter.ways),)
+        gather = (splitter.gather_before("lm_head"),) if splitter.sequence and model.head else ()
         local = replace(
             local,
-            vocabulary=ceil_div(model.vocabulary, made.ways),
+            vocabulary=ceil_div(model.vocabulary, splitter.ways),
             before=(*first, *model.before),
             after=(*model.after, *gather),
-            notes=(*local.notes, *_notes(model, made)),
+            notes=(*local.notes, *_notes(model, splitter)),
         )
-    return replace(local, notes=(*local.notes, *made.said), gaps=(*model.gaps, *made.gaps))
+    return replace(local, notes=(*local.notes, *splitter.notes), gaps=(*model.gaps, *splitter.gaps))
 
 
 def _quantised(model: Model) -> str:
@@ -408,7 +420,7 @@ def _said(ways: Parallelism, exchange: ExpertExchange | None, model: Model) -> l
         formats = [f"{what} {dtype or 'as activations'}" for what, dtype in
                    (("dispatch", exchange.dispatch), ("combine", exchange.combine))]  # fmt: skip
         said.append(
-            f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given; {exchange.says()} "
+            f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given; {exchange.describe()} "
             f"({', '.join(formats)})"
         )
         if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):
@@ -423,11 +435,11 @@ def _said(ways: Parallelism, exchange: ExpertExchange | None, model: Model) -> l
     return said
 
 
-def _notes(model: Model, made: BlockSplitter) -> list[str]:
-    ways = made.ways
-    how = "a ReduceScatter and an AllGather" if made.sequence else "an AllReduce"
+def _notes(model: Model, splitter: BlockSplitter) -> list[str]:
+    ways = splitter.ways
+    how = "a ReduceScatter and an AllGather" if splitter.sequence else "an AllReduce"
     said = [f"{ways} chips split heads, hidden columns and vocabulary; {how} after each block puts the sums together"]
-    if made.sequence:
+    if splitter.sequence:
         said.append("between blocks each chip has its share of the tokens (sequence parallelism)")
     if model.vocabulary % ways:
         said.append(f"the vocabulary of {model.vocabulary} is padded to {ceil_div(model.vocabulary, ways) * ways}")
