@@ -290,7 +290,7 @@ def convention_arguments(options: dict[str, Any], names: Sequence[str] = NAMES) 
     """Turn options of conventions, and ``link``, into arguments of the library, those given; ``options`` loses them.
 
     >>> convention_arguments({"tile": "128,128,64", "use": "X, Y", "count_padding": True, "wrap": None, "sharp": True})
-    {'tile': [128, 128, 64], 'count_padding': False, 'use': ('X', 'Y'), 'algorithm': {'AllReduce': 'in-switch'}}
+    {'tile': [128, 128, 64], 'count_padding': False, 'algorithm': {'AllReduce': 'in-switch'}, 'use': ('X', 'Y')}
     """
     sharp = bool(options.pop("sharp", False))
     forms: dict[str, Callable[[Any], Any]] = {
