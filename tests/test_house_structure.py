@@ -110,6 +110,14 @@ def share_of_imports(package: Package) -> float:
     return sum(map(lines_of_imports, package.values())) / sum(len(text.splitlines()) for text in package.values())
 
 
+def test_no_import_goes_in_a_circle() -> None:
+    assert circle(the_package()) == []
+
+
+def test_no_function_is_too_long() -> None:
+    assert list(long_functions(the_package())) == []
+
+
 def test_no_room_takes_a_private_name_of_another() -> None:
     assert list(private_imports(the_package())) == []
 

@@ -96,6 +96,8 @@ def plain(value: Any, depth: int = 6) -> Any:
         return plain(value.tolist(), depth)
     if hasattr(value, "to_dict"):
         return plain(value.to_dict(), depth)
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict(), depth)
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item, depth - 1) for item in value]
     if type(value).__name__ == "Machine":
