@@ -244,7 +244,7 @@ def _sparsity(model: Model) -> float:
     from roofline.models.blocks.experts import MixtureOfExperts
 
     routed = next(block for layer in model.layers for block in layer.blocks if isinstance(block, MixtureOfExperts))
-    return routed.count / routed.chosen
+    return routed.count / routed.top_k
 
 
 def entries() -> Iterator[Any]:

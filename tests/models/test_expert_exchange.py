@@ -151,7 +151,7 @@ V3: dict[str, Any] = {**TINY["deepseek_v3"], "n_routed_experts": 16, "num_expert
 def limits_of(**fields: Any) -> set[tuple[int, int]]:
     config = {key: value for key, value in {**V3, **fields}.items() if value is not ...}
     layers = load(config, name="tiny").layers
-    return {block.limit for layer in layers for block in layer.blocks if isinstance(block, MixtureOfExperts)}
+    return {block.group_limit for layer in layers for block in layer.blocks if isinstance(block, MixtureOfExperts)}
 
 
 def test_routing_that_is_limited_to_groups_is_read() -> None:
