@@ -5,7 +5,7 @@ no answer. Figures in tables keep their value and unit, so that a page can sort,
 
 >>> rows = [Row(("hbm", Amount(69.2e6, "B"), Amount(819e9, "B/s"), Amount(84.5e-6, "s")))]
 >>> table = Table((Column("resource"), *figures("amount", "rate", "time")), rows)
->>> [cell_text(cell) for cell in table.rows[0].cells]
+>>> [str(cell) for cell in table.rows[0].cells]
 ['hbm', '69.2 MB', '819 GB/s', '84.5 µs']
 >>> table.rows[0].cells[3].value
 8.45e-05
@@ -189,8 +189,3 @@ def spread(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted({round(index * (count - 1) / (most - 1)) for index in range(most)})
-
-
-def cell_text(cell: Cell) -> str:
-    """What a cell says."""
-    return str(cell)

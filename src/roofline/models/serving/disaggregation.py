@@ -26,6 +26,7 @@ from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
+from roofline.hardware.network import links_inside_out
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
@@ -243,8 +244,6 @@ def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
 
 def _link(machine: Machine) -> float | None:
     """One-way bandwidth of a chip's outermost link, which leads to other servers."""
-    from roofline.hardware.network import links_inside_out
-
     try:
         links = links_inside_out(machine)
     except HardwareError:

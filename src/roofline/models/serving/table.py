@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.bounds.api import target
 from roofline.bounds.bound import Codes
 from roofline.bounds.conventions import taken_from
 from roofline.bounds.evaluate import untimed
@@ -90,8 +91,6 @@ def serve_table(
     Each row is what :func:`roofline.models.serve_bound` gives for its numbers.
     """
     import numpy as np
-
-    from roofline.bounds.api import target
 
     described = load(model)
     machine = target(on, set=set, files=files, achievable=achievable)
