@@ -118,6 +118,10 @@ def test_no_function_is_too_long() -> None:
     assert list(long_functions(the_package())) == []
 
 
+def test_a_public_class_stands_in_one_room() -> None:
+    assert classes_of_two_rooms(the_package()) == {}
+
+
 def test_no_room_takes_a_private_name_of_another() -> None:
     assert list(private_imports(the_package())) == []
 

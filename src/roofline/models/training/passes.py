@@ -35,7 +35,7 @@ TRANSPOSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Recomputation:
     """Which of a layer's operations are run again in the backward pass, and what is said of it.
 
     ``count`` is how many tensors of the hidden state a layer keeps, where that is what defines the policy.
@@ -63,22 +63,26 @@ def _all(op: Op) -> bool:
     return True
 
 
-POLICIES: Mapping[str, Policy] = {
-    "none": Policy("none", _never, "everything backward needs is kept, attention's probabilities included"),
-    "selective": Policy("selective", _scores, "attention is run again in place of keeping its probabilities"),
-    "matmuls": Policy("matmuls", _all_but_products, "the results of matrix products are kept, the rest is run again"),
-    "full": Policy("full", _all, "each layer keeps its input alone and is run again", 1),
+POLICIES: Mapping[str, Recomputation] = {
+    "none": Recomputation("none", _never, "everything backward needs is kept, attention's probabilities included"),
+    "selective": Recomputation("selective", _scores, "attention is run again in place of keeping its probabilities"),
+    "matmuls": Recomputation(
+        "matmuls", _all_but_products, "the results of matrix products are kept, the rest is run again"
+    ),
+    "full": Recomputation("full", _all, "each layer keeps its input alone and is run again", 1),
 }
 
 
-def policy(name: str | int) -> Policy:
+def policy(name: str | int) -> Recomputation:
     """Find a checkpointing policy: by name, or a number of hidden-state tensors to keep of each layer.
 
     >>> policy("full").count, policy(4).says
     (1, 'each layer keeps 4 tensors of the hidden state and is run again')
     """
     if isinstance(name, int) and not isinstance(name, bool) and 0 < name <= LARGEST:
-        return Policy(str(name), _all, f"each layer keeps {name} tensors of the hidden state and is run again", name)
+        return Recomputation(
+            str(name), _all, f"each layer keeps {name} tensors of the hidden state and is run again", name
+        )
     if name not in POLICIES:
         hint = suggest(str(name), POLICIES, what="checkpointing policies")
         raise InputError(f"no checkpointing policy {name!r:.40}", hint=f"{hint}, or how many tensors a layer keeps")
@@ -101,7 +105,7 @@ def loss(logits: Tensor) -> Op:
     return Op("loss", "softmax", work, (logits,), (_gradient(logits),), dims, where="loss", phase="forward")
 
 
-def backward(ops: Sequence[Op], chosen: Policy, gradients: str, mesh: Mesh | None) -> tuple[Op, ...]:
+def backward(ops: Sequence[Op], chosen: Recomputation, gradients: str, mesh: Mesh | None) -> tuple[Op, ...]:
     """The backward pass of ``ops``: groups in reverse, each after what the policy runs again of it."""
     found: list[Op] = []
     for group in reversed(_runs(ops)):
@@ -229,4 +233,4 @@ def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str
     return {group: (sum(t.elements for t in found.values()), repeats[group]) for group, found in seen.items()}
 
 
-__all__ = ["POLICIES", "Policy", "backward", "forward", "layer_weights", "loss", "policy"]
+__all__ = ["POLICIES", "Recomputation", "backward", "forward", "layer_weights", "loss", "policy"]

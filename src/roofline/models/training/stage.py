@@ -35,7 +35,7 @@ from roofline.models.blocks.collectives import collective_operation
 from roofline.models.description import Model, block_parameters
 from roofline.models.parallelism.stages import balance_layers as even
 from roofline.models.step import divided
-from roofline.models.training.passes import Policy, backward, layer_weights, loss, policy
+from roofline.models.training.passes import Recomputation, backward, layer_weights, loss, policy
 from roofline.ops.collectives.cost import cost
 from roofline.sizes import Size, is_one, maximum, product
 from roofline.work import Op, Tensor, Work
@@ -136,7 +136,7 @@ def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int 
     return dtypes.get(dtype).nbytes(tokens * width * layers) * count
 
 
-def kept(ops: Sequence[Op], chosen: Policy, stream: Tensor) -> Size:
+def kept(ops: Sequence[Op], chosen: Recomputation, stream: Tensor) -> Size:
     """Bytes of activations that wait for the backward pass; ``stream`` is the hidden state between two layers."""
     inside = [op for op in ops if op.group]
     outside = [op for op in ops if not op.group]
@@ -206,7 +206,7 @@ SHARING = ("fsdp", "expert", "context")
 SHARED_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}
 
 
-class Call(NamedTuple):
+class WeightCollective(NamedTuple):
     """A collective of weights or gradients; each chip has one of ``parts`` parts of the weights before it."""
 
     name: str
@@ -219,14 +219,14 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class StepPlan:
     """How a step is done, alike on every stage: formats and policies, microbatches, and the axes chips stand on.
 
     ``steady`` says that as much waits for its backward pass however many chips share the batch; ``table`` is how many
     parameters a tied table has.
     """
 
-    policy: Policy
+    policy: Recomputation
     formats: Formats
     zero: int
     microbatches: Size
@@ -327,7 +327,7 @@ def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) ->
 
 
 def passes(
-    plan: Plan, ops: Sequence[Op], parameters: tuple[Size, Size], waiting: Size, ends: tuple[bool, bool]
+    plan: StepPlan, ops: Sequence[Op], parameters: tuple[Size, Size], waiting: Size, ends: tuple[bool, bool]
 ) -> Passes:
     """Work out one stage from its operations of one microbatch; ``waiting`` microbatches' activations are kept.
 
@@ -368,7 +368,7 @@ def repeated(ops: Iterable[Op], times: Size) -> list[Op]:
     return listed if is_one(times) else [replace(op, repeat=op.repeat * times) for op in listed]
 
 
-def _sent(plan: Plan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
+def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
     """The hidden state to the next stage and its gradient to the one before, once for each piece of the model."""
     axes = plan.axes("pipeline")
     if not axes:
@@ -384,7 +384,7 @@ def _sent(plan: Plan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
     return found[0], found[1]
 
 
-def _table_exchanged(plan: Plan) -> Op:
+def _table_exchanged(plan: StepPlan) -> Op:
     """Both ends of a pipeline send each other their gradients of the tied table: each chip those it looks after."""
     held = divided(plan.table, plan.shards) if plan.zero else plan.table
     gradients = Tensor("tied table gradient", (held,), plan.formats.gradients, "gradient")
@@ -393,7 +393,7 @@ def _table_exchanged(plan: Plan) -> Op:
     return replace(sent, name="tied table gradients", where="pipeline: tied table gradients")
 
 
-def _shared(plan: Plan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
+def _shared(plan: StepPlan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
     """Collectives of weights and gradients by group of layers, for each microbatch and once a step."""
     each: list[Op] = []
     once: list[Op] = []
@@ -406,27 +406,33 @@ def _shared(plan: Plan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
     return each, once
 
 
-def _calls(plan: Plan, sharing: Any) -> tuple[list[Call], list[Call]]:
+def _calls(plan: StepPlan, sharing: Any) -> tuple[list[WeightCollective], list[WeightCollective]]:
     """What chips that share weights tell each other, for each microbatch and once a step."""
     zero, weights, gradients = plan.zero, plan.formats.weights, plan.formats.gradients
     copying = plan.axes("data")
-    each: list[Call] = []
-    once: list[Call] = []
+    each: list[WeightCollective] = []
+    once: list[WeightCollective] = []
     if sharing and zero == 3:
         for phase in ("forward", "backward"):
-            each.append(Call(f"weights for {phase}", "AllGather", sharing, weights, phase))
+            each.append(WeightCollective(f"weights for {phase}", "AllGather", sharing, weights, phase))
     elif sharing and zero:
-        once.append(Call("updated weights", "AllGather", sharing, weights, "optimizer"))
+        once.append(WeightCollective("updated weights", "AllGather", sharing, weights, "optimizer"))
     if sharing:
         kind = "ReduceScatter" if zero else "AllReduce"
-        (each if zero > 1 else once).append(Call("gradients", kind, sharing, gradients, "backward", "weight gradient"))
+        (each if zero > 1 else once).append(
+            WeightCollective("gradients", kind, sharing, gradients, "backward", "weight gradient")
+        )
     if copying:
         parts = product(axis.size for axis in sharing) if zero else 1
-        once.append(Call("gradients of copies", "AllReduce", copying, gradients, "backward", "weight gradient", parts))
+        once.append(
+            WeightCollective(
+                "gradients of copies", "AllReduce", copying, gradients, "backward", "weight gradient", parts
+            )
+        )
     return each, once
 
 
-def _priced(calls: Sequence[Call], weights: Mapping[str, tuple[Size, Size]]) -> list[Op]:
+def _priced(calls: Sequence[WeightCollective], weights: Mapping[str, tuple[Size, Size]]) -> list[Op]:
     found = []
     for group, (elements, repeat) in weights.items():
         for call in calls:
@@ -443,7 +449,7 @@ def _priced(calls: Sequence[Call], weights: Mapping[str, tuple[Size, Size]]) -> 
     return found
 
 
-def _update(plan: Plan, count: Size, held: Size) -> Op:
+def _update(plan: StepPlan, count: Size, held: Size) -> Op:
     """The optimizer's step on the parameters a chip looks after: everything it holds of them is read and written."""
     state = Tensor("optimizer states", (held,), "int8", "state")
     written = Tensor("new weights", (count,), plan.formats.weights, "weight")
@@ -453,4 +459,4 @@ def _update(plan: Plan, count: Size, held: Size) -> Op:
     return Op("optimizer", "elementwise", work, moved, new, {"elements": count}, where="optimizer", phase="optimizer")
 
 
-__all__ = ["Passes", "Plan", "SHARED_FROM", "Stage", "cut", "operations_of", "parameters_of", "passes", "repeated"]
+__all__ = ["Passes", "StepPlan", "SHARED_FROM", "Stage", "cut", "operations_of", "parameters_of", "passes", "repeated"]

@@ -43,8 +43,8 @@ from roofline.models.training.passes import forward, policy
 from roofline.models.training.stage import (
     Formats,
     Passes,
-    Plan,
     Stage,
+    StepPlan,
     cut,
     operations_of,
     optimizer,
@@ -204,7 +204,7 @@ class _LaidOutStep(NamedTuple):
     length: Size
     share: Size
     step: ForwardPass
-    plan: Plan
+    plan: StepPlan
     order: Schedule
 
     @classmethod
@@ -240,7 +240,7 @@ class _LaidOutStep(NamedTuple):
         stream = _stream(local, step, asked.tensor if asked.sequence_parallel else 1)
         steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
         table = local.vocabulary * local.width if local.tied and local.head else 0
-        plan = Plan(chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table)
+        plan = StepPlan(chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table)
         return cls(asked, model, local, machine, ways, total, length, share, step, plan, order)
 
     def case(self) -> Case:
@@ -362,7 +362,7 @@ def _stream(model: Model, step: ForwardPass, ways: int) -> Tensor:
 
 
 def _kinds(
-    model: Model, step: ForwardPass, plan: Plan, order: Schedule, stages: int
+    model: Model, step: ForwardPass, plan: StepPlan, order: Schedule, stages: int
 ) -> Iterable[tuple[tuple[int, ...], int, Passes]]:
     """The kinds of stage there are: which stages, how many layers, what one of them does."""
     ops = forward(forward_pass(model, step))
@@ -382,7 +382,7 @@ def _kinds(
         yield tuple(numbers), len(layers), found
 
 
-def _stage(numbers: tuple[int, ...], layers: int, found: Passes, plan: Plan, case: Case) -> tuple[Stage, Passes]:
+def _stage(numbers: tuple[int, ...], layers: int, found: Passes, plan: StepPlan, case: Case) -> tuple[Stage, Passes]:
     """Price what one stage does; ``case`` is that of all stages, without operations."""
     each = repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
     # times of formulas keep the rates as numbers: those of a step go into days, dollars and joules
@@ -392,7 +392,7 @@ def _stage(numbers: tuple[int, ...], layers: int, found: Passes, plan: Plan, cas
 
 
 def _times(
-    stages: Sequence[Stage], found: Sequence[Passes], plan: Plan, order: Schedule, count: int
+    stages: Sequence[Stage], found: Sequence[Passes], plan: StepPlan, order: Schedule, count: int
 ) -> tuple[Size, Size, Size]:
     """The three times of a step with the waits of the pipeline."""
     if count == 1:
@@ -442,7 +442,7 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
 
 
 def _assumptions(
-    model: Model, plan: Plan, ways: dict[str, Size], order: Schedule, conventions: Conventions, count: str, share: Size,
+    model: Model, plan: StepPlan, ways: dict[str, Size], order: Schedule, conventions: Conventions, count: str, share: Size,
     machine: Machine,
 ) -> list[Assumption]:  # fmt: skip
     counting, rates, *_ = conventions.said(machine)
