@@ -442,7 +442,8 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
 
 
 def _assumptions(
-    model: Model, plan: StepPlan, ways: dict[str, Size], order: Schedule, conventions: Conventions, count: str, share: Size,
+    model: Model, plan: StepPlan, ways: dict[str, Size], order: Schedule, conventions: Conventions,
+    count: str, share: Size,
     machine: Machine,
 ) -> list[Assumption]:  # fmt: skip
     counting, rates, *_ = conventions.said(machine)
