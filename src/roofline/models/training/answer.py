@@ -15,6 +15,7 @@ from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
 from roofline.sizes import Size, ceil_div, is_array, is_symbol
+from roofline.statements import without
 
 SCHEMA = "roofline/train/1"
 DAY = 86400.0
@@ -191,7 +192,8 @@ class Training(Answer):
         limits = capability("Training.limits")(self)
         yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
         yield Listing("faster", [str(line) for line in capability("Training.advise")(self)[:MOST_ADVICE]])
-        yield from (assumes(bound.assumptions), incomplete(bound.incomplete))
+        # the line about memory says what does not fit
+        yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
