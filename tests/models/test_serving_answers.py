@@ -180,6 +180,7 @@ def test_servers_keep_pace_at_the_ratio() -> None:
     assert found.chips_ratio == pytest.approx(found.ratio * 2, rel=1e-12)
     assert found.cache_bytes == load("llama-3-70b").kv_bytes_per_token() * 4000
     assert found.transfer_time == pytest.approx(found.cache_bytes / (8 * found.link), rel=1e-12)  # type: ignore[operator]
+    assert found.transfer_rate == pytest.approx(2 * found.cache_bytes / prefill, rel=1e-12)
     answers = 48 / sum(steps)
     assert found.answers_per_second_per_chip == pytest.approx(answers / (4 + found.ratio * 8), rel=1e-9)
 
