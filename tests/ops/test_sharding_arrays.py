@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.strategies import few
 
 from roofline import shard
 from roofline.errors import NotationError
@@ -184,6 +185,7 @@ def check(text: str, most: int = 60) -> None:
 
 
 @given(lines())
+@few(12)
 def test_every_plan_gives_the_right_parts_and_sends_what_is_said(text: str) -> None:
     check(text)
 
