@@ -156,3 +156,20 @@ def test_a_final_result_is_partial_only_where_operands_make_it_so(line: str, pla
     assert answer.expression.endswith(f"-> {result}")
     summed = bound(f"{line} -> bf16[B, F]", on="h100:8", B=1000, D=4096, F=4096)
     assert summed.lower >= answer.lower
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("h = A[I_X, J] * B[J_X, K]; g = gelu(h); g * C[K_X, L] -> D[I_X, L]", (12, 24, 40)),
+        ("A[I_X, J] * B[J_X, K] * C[K_X, L] * E[L_X, M] -> D[I, M]", (16, 32, 64)),
+    ],
+)
+def test_the_worse_partial_plans_are_dropped(text: str, counts: tuple[int, ...], monkeypatch: Any) -> None:
+    """One or two plans are kept for each set of layouts on the way, then all of them; the first ones are the same."""
+    found = []
+    for kept in (1, 2, 10**9):
+        monkeypatch.setattr(searched, "KEPT", kept)
+        found.append([plan.name for plan in searched.plans(program(text).steps)])
+    assert tuple(map(len, found)) == counts
+    assert found[0][0] == found[1][0] == found[2][0]
