@@ -27,7 +27,7 @@ def test_auto_takes_the_fastest_and_says_where_it_changes(capsys: pytest.Capture
     assert [row["algorithm"] for row in small["fastest"]] == ["direct", "two-shot"]
     assert [row["from_bytes"] for row in small["fastest"]] == [0, pytest.approx(51428.57)]
     assert small["time"] == min(row["time"] for row in small["algorithms"] if not row["limit"])
-    assert "fastest: direct, two-shot from 51.4 kB" in run(capsys, *words, "B=1")
+    assert "fastest: direct below 51.4 kB, two-shot from there" in run(capsys, *words, "B=1")
     assert "the fastest at this size" in run(capsys, *words, "B=1")
 
 

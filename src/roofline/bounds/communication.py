@@ -164,8 +164,10 @@ def _remarks(found: Communication) -> Iterator[str]:
         if name in found.bound.bytes:
             yield f"{name} takes {format_amount(time, 's')} to read and write it"
     if len(found.regimes) > 1:
-        parts = [f"{regime.algorithm} from {format_amount(regime.start, 'B')}" for regime in found.regimes[1:]]
-        yield f"fastest: {', '.join([found.regimes[0].algorithm, *parts])}"
+        first, *between, last = found.regimes
+        ends = [format_amount(regime.start, "B") for regime in (*between, last)]
+        middle = [f"{regime.algorithm} from there to {end}" for regime, end in zip(between, ends[1:], strict=True)]
+        yield f"fastest: {', '.join([f'{first.algorithm} below {ends[0]}', *middle, f'{last.algorithm} from there'])}"
     elif found.regimes:
         yield f"fastest at every size: {found.regimes[0].algorithm}"
     if found.crossing is not None:

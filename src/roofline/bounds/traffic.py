@@ -153,7 +153,9 @@ class Policy(NamedTuple):
 POLICIES: dict[str, Policy] = {
     "each-op": Policy("each operand read once and each result written once", _kept(_each_op)),
     "fused": Policy(
-        "elementwise operations run inside the kernel that made their operand; the rest read and write", _kept(_fused)
+        "elementwise operations, and a batch norm with stored statistics too, run inside the kernel that made their "
+        "operand; the rest read and write",
+        _kept(_fused),
     ),
     "tiled": Policy("contractions load their operands again for every output tile", _tiled),
     "minimal": Policy(

@@ -242,20 +242,18 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     ]
     if found.idle:
         lines.append(
-            f"{format_amount(found.idle, 's')} of it waiting for other stages ({float(found.bubble):.1%}), "
+            f"{format_amount(found.idle, 's')} of the step is waiting for other stages ({float(found.bubble):.1%}), "
             f"{found.schedule} with {found.microbatches:,} microbatches"
         )
     if found.exposed > 0:
-        lines.append(f"{format_amount(found.exposed, 's')} of it collectives that computing does not cover")
+        lines.append(f"{format_amount(found.exposed, 's')} of the step is collectives that computing does not cover")
     yield Sentences([*lines, *off_matrix_unit(bound, "--weights")], indent=4)
 
 
 def _flops_in_words(found: Training) -> str:
     of_six, computed = float(found.model_flops / found.six), float(found.flops / found.model_flops)
-    return (
-        f"{format_amount(found.model_flops, 'FLOP')} forward and backward, {of_six:.3g} of 6·parameters·tokens; "
-        f"{computed:.3g} of it computed, what is run again included"
-    )
+    said = f"{format_amount(found.model_flops, 'FLOP')} forward and backward ({of_six:.3g} × 6·parameters·tokens)"
+    return f"{said}; with recomputation {computed:.3g} times that" if found.flops > found.model_flops * 1.0001 else said
 
 
 def _rate_in_words(found: Training) -> str:
