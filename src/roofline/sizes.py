@@ -27,6 +27,9 @@ Size: TypeAlias = Any
 #: The largest scalar size; beyond it products of a few sizes leave the range of float64.
 LARGEST = int(1e30)
 
+#: What to do with a size that the mesh axes which shard it do not divide.
+UNEVEN = ("error", "pad")
+
 
 def is_array(value: Any) -> bool:
     """Say whether ``value`` is a numpy array (without importing numpy)."""

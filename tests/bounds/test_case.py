@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -127,6 +130,26 @@ def test_estimates_are_asked_for_alike_everywhere() -> None:
         assert said(answer, "estimate") == wanted
         assert answer.estimate is not None
         assert answer.lower <= answer.estimate
+
+
+@pytest.mark.parametrize("half", [0.5, np.float32(0.5), np.array(0.5)[()], Fraction(1, 2), Decimal("0.5")])
+def test_shares_are_numbers_of_any_kind(half: Any) -> None:
+    taken = Conventions(overlap=half, density=half)
+    assert (taken.overlap, taken.density) == (0.5, 0.5)
+    assert Conventions(overlap=np.int64(1), density=np.int64(1)).changes() == {"overlap": 1.0}
+
+
+@pytest.mark.parametrize("name", ["overlap", "density"])
+@pytest.mark.parametrize("share", [True, np.True_, np.array([0.5, 1.0]), [0.5], float("nan"), 1.5, "1"])
+def test_what_is_no_share_is_said(name: str, share: Any) -> None:
+    with pytest.raises(InputError, match=f"{name} .* is not a fraction"):
+        Conventions(**{name: share})
+
+
+def test_the_option_of_a_convention_says_what_the_option_does() -> None:
+    setting = settings()["count_padding"]
+    assert setting.explain().startswith("Count a convolution's padded positions")
+    assert setting.explain_option().startswith("Leave a convolution's padded positions out")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ from dataclasses import FrozenInstanceError
 import pytest
 from charts_to_draw import ALL, exercise_3, two_bandwidths, two_chips
 
+from roofline import bound
 from roofline.charts import Axis, plot, throughput_chart
 from roofline.charts import chart as registry
 from roofline.charts.axes import ticks
 from roofline.charts.chart import draws
+from roofline.charts.roofline_charts import roofline_chart
 from roofline.cli import main
 from roofline.errors import InputError
 
@@ -100,3 +102,31 @@ def test_a_chart_that_registers_itself_is_known_everywhere(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("Intensity")
     assert main([*words, "--kind", "sideways"]) == 2
     assert "'roofline', 'throughput', 'time', 'intensity'" in capsys.readouterr().err
+
+
+def test_a_second_kind_of_roofline_is_drawn_by_its_own_function(monkeypatch):
+    """A kind is looked up with its subject, so what a roofline takes goes to every kind of roofline."""
+    monkeypatch.setattr(registry, "_DRAWN", {**registry._DRAWN})
+
+    @draws("roofline", "hierarchical")
+    def hierarchical_chart(machines, bounds=(), *, title="", **rest):
+        return roofline_chart(machines, bounds, title=title or "Hierarchical", **rest)
+
+    line = "bf16[512, 8192] @ bf16[8192, 8192]"
+    chart = plot(line, on="h100", kind="hierarchical", dtypes=["fp8"])
+    assert (chart.title, len(chart.points)) == ("Hierarchical", 1)
+    with pytest.raises(InputError, match="drawn over intensity, not over a size"):
+        plot(line, on="h100", kind="hierarchical", vary="B")
+
+
+def test_valid_only_reaches_the_chart(capsys):
+    """Padded positions are left out of the point of a convolution as they are out of its bound."""
+    line = "conv(bf16[1, 8, 8, 64], bf16[3, 3, 64, 64], pad=1)"
+    found = []
+    for options in ([], ["--valid-only"]):
+        assert main(["plot", line, "--on", "h100", "--json", *options]) == 0
+        marks = json.loads(capsys.readouterr().out)["marks"]
+        found += [mark["x"] for mark in marks if mark["mark"] == "point"]
+    whole, valid = (bound(line, on="h100", count_padding=counted).intensity for counted in (True, False))
+    assert found == pytest.approx([whole, valid])
+    assert valid < whole

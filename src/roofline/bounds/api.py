@@ -131,7 +131,7 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound:
         ``over``          the memory level or link data comes from: ``hbm``, ``vmem``, ``l2``, ``pcie`` …
         ``set``           figures to override: ``{"hbm": "8.1e11 B/s", "bf16": 1e15}``
         ``files``         machine files or folders that overlay the catalog
-        ``policy``        which bytes count: ``each-op``, ``fused``, ``tiled``, ``minimal``
+        ``policy``        which bytes count: ``each-op``, ``fused``, ``tiled``, ``minimal``, ``streamed``
         ``tile``          (bm, bn, bk): contractions re-load their operands for every tile
         ``exact``         one add fewer than multiplies (2D−1 in place of 2D)
         ``count_padding`` whether a convolution's padded positions count (the field's habit)

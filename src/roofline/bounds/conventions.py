@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from functools import cache
+from numbers import Real
 from typing import Any, NamedTuple
 
 from roofline.bounds.traffic import POLICIES, Tile, check_policy
@@ -24,7 +26,7 @@ from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.quantity import format_quantity, parse
-from roofline.sizes import check
+from roofline.sizes import UNEVEN, check, is_array
 from roofline.statements import Assumption
 
 
@@ -32,8 +34,8 @@ class Setting(NamedTuple):
     """How a convention is set: what it means, which values it takes, how it stands on a command line.
 
     ``group`` is where its option stands (``work``, ``network``, ``mesh`` or ``estimate``), ``form`` what the text of
-    the option is: text, flag, share, tile, axes, mesh, algorithms, choice. ``option`` is its name where that is not the
-    field's own. An option that is repeated is ``many``.
+    the option is: text, flag, share, tile, axes, mesh, algorithms, choice, yes or no. ``option`` is its name where that
+    is not the field's own, ``option_help`` what it means where that is not what the argument means.
     """
 
     help: str
@@ -41,6 +43,7 @@ class Setting(NamedTuple):
     form: str = "text"
     metavar: str = ""
     option: str = ""
+    option_help: str = ""
     check: Callable[[Any], Any] | None = None
     choices: tuple[str, ...] = ()
     default: Any = None
@@ -51,12 +54,24 @@ class Setting(NamedTuple):
         others = ", ".join([f"{first} (default)", *(name for name in POLICIES if name != first)])
         return self.help.replace("{policies}", others)
 
+    def explain_option(self, default: str = "") -> str:
+        """What its option means in one line."""
+        return self.option_help or self.explain(default)
+
 
 def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
-    """Take a share from 0 to 1; anything else is an error."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InputError(f"{what} {value!r} is not a fraction", hint=hint)
-    return float(value)
+    """Take a share from 0 to 1, a number of any kind; anything else is an error.
+
+    >>> fraction(1), fraction(Decimal("0.25"))
+    (1.0, 0.25)
+    >>> fraction(True)
+    Traceback (most recent call last):
+    roofline.errors.InputError: overlap True is not a fraction; 0 is no overlap, 1 is all of it
+    """
+    number = None if is_array(value) else value.item() if hasattr(value, "item") else value
+    if not isinstance(number, bool) and isinstance(number, Real | Decimal) and 0 <= float(number) <= 1:
+        return float(number)
+    raise InputError(f"{what} {value!r:.60} is not a fraction", hint=hint)
 
 
 def _overlap(value: float | None) -> float | None:
@@ -67,8 +82,9 @@ def _overhead(value: float | str | None) -> float | None:
     return None if value is None else parse(value, "s", zero=True)
 
 
-def _density(value: Any) -> Any:
-    return value if value == 1 else fraction(value, "density", "the share of an AllToAll that is sent")
+def _density(value: Any) -> float:
+    share = fraction(value, "density", "the share of an AllToAll that is sent, from 0 to 1")
+    return 1 if share == 1 else share
 
 
 def _tile(tile: Sequence[int] | None) -> Tile | None:
@@ -109,9 +125,10 @@ class Conventions:
     count_padding: bool = field(
         default=True,
         metadata=_set(
-            "Leave a convolution's padded positions out of the FLOPs.", "work", form="flag", option="valid-only"
+            "Count a convolution's padded positions like any other.", "work", form="flag", option="valid-only",
+            option_help="Leave a convolution's padded positions out of the FLOPs.",
         ),
-    )
+    )  # fmt: skip
     pad: bool = field(
         default=False, metadata=_set("Round matrix sizes up to the matrix unit's tile.", "work", form="flag")
     )
@@ -135,7 +152,7 @@ class Conventions:
     )
     uneven: str = field(
         default="error",
-        metadata=_set("Sizes that do not divide.", "mesh", form="choice", choices=("error", "pad")),
+        metadata=_set("Sizes that do not divide.", "mesh", form="choice", choices=UNEVEN),
     )
     use: tuple[str, ...] = field(
         default=(),
@@ -144,7 +161,7 @@ class Conventions:
             check=tuple,
         ),
     )  # fmt: skip
-    density: Any = field(
+    density: float = field(
         default=1,
         metadata=_set(
             "Share of an AllToAll that is sent (0 to 1).", "mesh", form="share", metavar="SHARE", check=_density
@@ -164,7 +181,10 @@ class Conventions:
     )
 
     def __post_init__(self) -> None:
-        """Check every field; text with a unit becomes a number."""
+        """Check the fields whose setting has a check; text with a unit becomes a number.
+
+        What the rest may be hangs on the network, the program or the machine; it is checked where that is known.
+        """
         for each in fields(self):
             setting: Setting = each.metadata["setting"]
             if setting.check is not None:
@@ -260,5 +280,6 @@ def table() -> str:
         option = f"--{word}" + (f" {setting.metavar}" if setting.metavar else "")
         option = f"--{word}, --no-{word}" if setting.form == "yes or no" else option
         default = "" if setting.default in (None, {}, ()) else f"`{setting.default}`"
-        rows.append(f"| `{name}` | `{option}` | {default} | {setting.explain()} |")
+        said = setting.explain() + (f" `--{word}`: {setting.option_help}" if setting.option_help else "")
+        rows.append(f"| `{name}` | `{option}` | {default} | {said} |")
     return "\n".join(rows)

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -21,7 +21,6 @@ from roofline.bounds.question import resolve_sizes
 from roofline.bounds.ridges import Zones, zones
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.drawing import THEMES
-from roofline.charts.roofline_charts import roofline_chart
 from roofline.charts.series import MOST_CURVES, Series, series
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
@@ -82,17 +81,18 @@ def plot(
         raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
     asked = _PlotRequest(expressions, _targets(on), tuple(names), *_split(sizes, arguments))
     chosen, over = _kind(kind, vary, asked.sizes)
-    if chosen == "roofline" and not asked.lines:
+    subject, draw = _drawn()[chosen]
+    if subject == "roofline" and not asked.lines:
         dtypes = (*asked.of_bare_roof(), *dtypes)
     given = dict(zip(_ROOFLINE_ONLY, (dtypes, levels, bandwidths, measured), strict=True))
-    if chosen == "roofline":
-        return _roofline(asked, given, title, theme)
+    if subject == "roofline":
+        return _roofline(draw, asked, given, title, theme)
     misplaced = next((name for name, value in given.items() if value), None)
     if misplaced is not None:
         raise InputError(
             f"{misplaced} goes with a roofline, not with {chosen} over a size", hint=f"leave {misplaced} out"
         )
-    return charts_of("size")[chosen](_curves(asked, over), title=title, theme=theme)
+    return draw(_curves(asked, over), title=title, theme=theme)
 
 
 class _PlotRequest:
@@ -244,17 +244,24 @@ def _has_several(value: Any) -> bool:
 
 def kinds() -> tuple[str, ...]:
     """The kinds of charts that lines of notation are drawn as."""
-    return (*charts_of("roofline"), *charts_of("size"))
+    return tuple(_drawn())
+
+
+def _drawn() -> dict[str, tuple[str, Callable[..., Chart]]]:
+    """The subject of each kind of chart, and the function that draws it."""
+    subjects = ("roofline", "size")
+    return {kind: (subject, draw) for subject in subjects for kind, draw in charts_of(subject).items()}
 
 
 def _kind(kind: str | None, vary: str | None, sizes: Mapping[str, Any]) -> tuple[str, str]:
     """Settle what to draw, and over which size."""
     if kind is not None and kind not in kinds():
         raise InputError(f"unknown kind of chart {kind!r}", hint=suggest(kind, kinds(), what="kinds"))
-    if kind == "roofline" and vary is not None:
+    over_intensity = charts_of("roofline")
+    if kind in over_intensity and vary is not None:
         raise InputError("a roofline is drawn over intensity, not over a size", hint="leave vary or kind out")
     chosen = kind or ("roofline" if vary is None else "throughput")
-    if chosen == "roofline" or vary is not None:
+    if chosen in over_intensity or vary is not None:
         return chosen, vary or ""
     several = [name for name, value in sizes.items() if _has_several(value) and len(value) > 1]
     if len(several) != 1:
@@ -264,7 +271,9 @@ def _kind(kind: str | None, vary: str | None, sizes: Mapping[str, Any]) -> tuple
     return chosen, several[0]
 
 
-def _roofline(asked: _PlotRequest, given: Mapping[str, Any], title: str, theme: str) -> Chart:
+def _roofline(
+    draw: Callable[..., Chart], asked: _PlotRequest, given: Mapping[str, Any], title: str, theme: str
+) -> Chart:
     machines = asked.machines()
     asked.check_sizes()
     runs = read_measured(given["measured"]) if given["measured"] is not None else ()
@@ -287,7 +296,7 @@ def _roofline(asked: _PlotRequest, given: Mapping[str, Any], title: str, theme: 
             if name is not None:
                 names[len(bounds)] = name
             bounds.append(answer)
-    return roofline_chart(
+    return draw(
         machines,
         bounds,
         names=names,

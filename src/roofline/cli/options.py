@@ -65,7 +65,7 @@ def convention(name: str, default: str = "") -> Callable[[Any], Any]:
         f"--{word}/--no-{word}" if setting.form == "yes or no" else f"--{word}",
         name,
         metavar=setting.metavar or None,
-        help=setting.explain(default),
+        help=setting.explain_option(default),
         **_FORMS.get(setting.form, {}),
         **chosen,
     )

@@ -42,13 +42,10 @@ from typing import NamedTuple
 from roofline.errors import InputError, SizeError, suggest
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, TensorDim
-from roofline.sizes import Size, ceil_div, is_array, is_one, is_symbol, product
+from roofline.sizes import UNEVEN, Size, ceil_div, is_array, is_one, is_symbol, product
 
 #: The state of a mesh axis over which a tensor is a partial sum; no label is called so.
 UNREDUCED = "{U}"
-
-#: What to do with a size that its mesh axes do not divide.
-UNEVEN = ("error", "pad")
 
 #: Where a mesh axis stands in a tensor: the label it shards, :data:`UNREDUCED`, or None where every chip has it all.
 State = str | None
