@@ -1,0 +1,155 @@
+"""Time of attention kernels: prefill by tiles of queries over blocks of keys, decode by streaming the cache.
+
+Prefill cuts the queries of each head into tiles and walks over the visible keys in blocks::
+
+    block   = max(mma, exp) + overlap · min(mma, exp) + block_time
+    mma     = 4 · tile rows · block · d / (peak/cores · compute_efficiency);  exp = tile rows · block / exp_rate
+    work    = Σ over tiles of visible blocks · block + tile_time
+    compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
+    T       = (compute^p + memory^p)^(1/p) + launch
+
+``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile.
+
+Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
+
+    pieces  = min(cores · occupancy / (batch · kv heads), length / chunk), at least 1
+    core    = bytes of a piece / core_rate + blocks · block_time + start_time
+    T       = ((waves · core)^p + memory^p)^(1/p) + combine · log2(1 + pieces), slowed, + launch
+
+Source: models of our own, after Dao, "FlashAttention-2", arXiv:2307.08691, and "Flash-Decoding" (2023).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.estimates.kernels import (
+    Array,
+    ChipFigures,
+    Constant,
+    KernelModel,
+    Parts,
+    Shapes,
+    Values,
+    register,
+    slowed,
+    together,
+    warm_share,
+)
+
+PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed")
+#: Keys that a decode kernel reads at a time, and query heads that share them in one product.
+DECODE_BLOCK, DECODE_GROUP = 64, 16
+
+PREFILL = (
+    Constant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
+    Constant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, own=True),
+    Constant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
+    Constant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 6e-5, own=True),
+    Constant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),
+    Constant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, own=True),
+    Constant("exposed", "", "share of the shorter of product and exponentials that is not hidden", 0.3, 0.01, 1.0),
+    Constant("wave_quantisation", "", "share of waves that wait for their last tile", 0.7, 0.01, 1.0),
+    Constant("overlap_exponent", "", "how well arithmetic and memory overlap", 1.4, 1.0, 10.0),
+    Constant("cache_share", "", "cache that keeps operands between calls, as a share", 0.7, 0.01, 20.0),
+    Constant("warm_time", "", "time of a warm byte against a cold one", 0.5, 0.01, 1.0),
+)
+
+DECODE = (
+    Constant("launch_time", "s", "time of an empty kernel", 7e-6, 5e-7, 6e-5, own=True),
+    Constant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
+    Constant("core_rate", "B/s", "rate at which one core streams keys and values", 5e10, 2e9, 2e12, own=True),
+    Constant("start_time", "s", "time to start a piece", 3e-6, 1e-8, 2e-5, own=True),
+    Constant("combine", "s", "time to combine the pieces of a sequence, for each doubling", 1e-6, 1e-8, 1e-5, own=True),
+    Constant("chunk", "", "least length of a piece", 256.0, 16.0, 4096.0, own=True),
+    Constant("block_time", "s", "time of a block of keys", 3e-8, 1e-10, 2e-6),
+    Constant("occupancy", "", "pieces that a core works on at a time", 1.2, 0.3, 8.0),
+    Constant("wave_quantisation", "", "share of waves that wait for their last piece", 0.6, 0.01, 1.0),
+    Constant("overlap_exponent", "", "how well cores and memory overlap", 2.5, 1.0, 10.0),
+    Constant("cache_share", "", "cache that keeps keys and values between calls, as a share", 0.5, 0.01, 20.0),
+    Constant("warm_time", "", "time of a warm byte against a cold one", 0.4, 0.02, 1.0),
+    Constant("throttle", "", "lower clock in long kernels", 0.04, 0.001, 1.0),
+)
+
+
+def _given(shapes: Shapes, **defaults: float) -> list[Any]:
+    import numpy as np
+
+    values = (shapes.get(name, default) for name, default in defaults.items())
+    return np.broadcast_arrays(*(np.asarray(value, float) for value in values))
+
+
+def _tile(policy: str) -> tuple[float, float, bool]:
+    """Rows of a tile, keys of a block, whether heads that share keys stand in one tile."""
+    size, _, packed = (policy or PREFILL_POLICIES[0]).partition(" ")
+    rows, _, block = size.partition("x")
+    return float(rows), float(block), packed == "packed"
+
+
+def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time of causal attention of ``length`` new tokens after ``past`` ones."""
+    import numpy as np
+
+    batch, heads, kv_heads, size, length, past, window, kv_bytes = _given(
+        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, kv_bytes=2
+    )
+    rows, block, packed = _tile(policy)
+    group = heads / kv_heads
+    shared = group if packed else np.ones_like(group)
+    each = np.ceil(length * shared / rows)
+    tiles = batch * (heads / shared) * each
+    reach = np.minimum(rows / shared, length)
+    last = np.ceil((past + length) / block)
+    mean = np.clip((past + (each * reach + reach) / 2) / block, 1.0, last)
+    mean = np.where((rows / shared < block) & (past == 0), np.clip((last + 1) / 2, 1, last), mean)
+    seen = np.where(window > 0, np.ceil((window + reach) / block) + 0.5, np.inf)
+    mean, last = np.minimum(mean, seen), np.minimum(last, seen)
+    mma = 4 * rows * block * size / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
+    exponentials = rows * block / c["exp_rate"]
+    blocks = np.maximum(mma, exponentials) + c["exposed"] * np.minimum(mma, exponentials) + c["block_time"]
+    tile = mean * blocks + c["tile_time"]
+    longest = last * blocks + c["tile_time"]
+    even = np.maximum(tiles * tile / chip.cores, longest)
+    waves = np.maximum(np.ceil(tiles / chip.cores) * tile, longest)
+    compute = (1 - c["wave_quantisation"]) * even + c["wave_quantisation"] * waves
+    keys = past + length
+    moved = 4 * batch * length * size * heads + 2 * batch * size * kv_heads * (keys * kv_bytes + 2 * length)
+    warm = warm_share(moved, c["cache_share"], chip.cache)
+    memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
+    time = together(compute, memory, c["overlap_exponent"])
+    hidden = np.minimum(memory, time)
+    return Parts({"memory": hidden, "waves": time - hidden, "launch": np.full_like(time, c["launch_time"])})
+
+
+def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time of attention of one new token over ``length`` keys of each sequence."""
+    import numpy as np
+
+    batch, heads, kv_heads, size, length, window, kv_bytes = _given(
+        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, window=0, kv_bytes=2
+    )
+    length = np.where(window > 0, np.minimum(length, window), length)
+    sequences, slots = batch * kv_heads, chip.cores * c["occupancy"]
+    pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
+    blocks = np.ceil(length / pieces / DECODE_BLOCK) * np.maximum(1, np.ceil(heads / kv_heads / DECODE_GROUP))
+    row = 2 * size * kv_bytes
+    core = length / pieces * row / c["core_rate"] + c["block_time"] * blocks + c["start_time"]
+    load = sequences * pieces / slots
+    quantised = c["wave_quantisation"]
+    waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
+    moved = sequences * length * row + 4 * batch * heads * size
+    warm = warm_share(moved, c["cache_share"], chip.cache)
+    memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
+    time = together(waves, memory, c["overlap_exponent"])
+    time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])
+    hidden = np.minimum(memory, time)
+    return Parts({"memory": hidden, "waves": time - hidden, "launch": np.full_like(time, c["launch_time"])})
+
+
+_SHAPES = ("batch", "heads", "kv_heads", "head_size", "length", "window", "kv_bytes")
+register(
+    KernelModel(
+        "prefill_attention", (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length")
+    )
+)
+register(KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, sorted_by=("batch", "heads", "length")))

@@ -1,0 +1,206 @@
+"""Fitted constants of kernel models: records with their error, interval, validity and source, read from TOML files.
+
+A record belongs to one chip, kind of kernel, format, library and path of the library. The shipped ones lie in
+``catalog/``, fitted by ``benchmarks/fit_estimates.py``; a user's own file overlays them. Every record carries::
+
+    policy, values        the constants of :mod:`roofline.estimates.kernels`, own and shared ones together
+    error                 mdape, mape, p90, bias on rows that were not fitted; n_fit, n_test rows
+    edges, interval       by predicted time (short, middle, long): the quantiles of measured ÷ estimate, 80 %
+    valid                 range of each shape that was measured
+    source, state         who measured it, and how (graph or eager, warm or cold)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from roofline.errors import InputError, suggest
+from roofline.estimates.kernels import KernelModel, load_all
+
+#: Shares of measurements that an interval leaves out below and above: 80 % lie within.
+TAILS = (0.1, 0.9)
+SCHEMA = "roofline/constants/1"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelConstants:
+    """The constants of one kind of kernel on one chip with one library.
+
+    ``path`` tells kernels of a library apart that the format does not ("grouped heads", "block scales").
+    """
+
+    chip: str
+    kernel: str
+    dtype: str
+    library: str
+    values: Mapping[str, float]
+    policy: str = ""
+    version: str = ""
+    path: str = ""
+    error: Mapping[str, float] = field(default_factory=dict)
+    edges: tuple[float, ...] = ()
+    interval: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
+    valid: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    state: str = ""
+    source: str = ""
+    transferred_from: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What tells one record from another."""
+        return self.chip, self.kernel, self.dtype, self.library, self.path
+
+    @property
+    def name(self) -> str:
+        """The record in words: ``H100 vLLM bf16 contraction``."""
+        return " ".join(filter(None, (self.chip, self.library, self.version, self.dtype, self.kernel, self.path)))
+
+    def limits(self, seconds: Any) -> tuple[Any, Any]:
+        """Low and high ends of the interval around estimated seconds."""
+        import numpy as np
+
+        which = np.searchsorted(np.asarray(self.edges), np.asarray(seconds, float))
+        ends = np.asarray(self.interval)[which]
+        return seconds * ends[..., 0], seconds * ends[..., 1]
+
+    def outside(self, shapes: Mapping[str, Any]) -> tuple[str, ...]:
+        """Names of the shapes that lie outside what was measured."""
+        import numpy as np
+
+        return tuple(
+            name
+            for name, (low, high) in self.valid.items()
+            if name in shapes and not bool(np.all((np.asarray(shapes[name]) >= low) & (np.asarray(shapes[name]) <= high)))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as it stands in a file."""
+        names = ("chip", "kernel", "dtype", "library", "version", "path", "policy", "state", "source", "transferred_from")
+        plain = {name: getattr(self, name) for name in names if getattr(self, name)}
+        ranges = {name: list(ends) for name, ends in self.valid.items()}
+        return {
+            **plain,
+            "values": {name: _short(value) for name, value in self.values.items()},
+            "error": {name: _short(value) for name, value in self.error.items()},
+            "edges": [_short(edge) for edge in self.edges],
+            "interval": [[_short(end) for end in ends] for ends in self.interval],
+            "valid": ranges,
+        }
+
+
+def _short(value: float) -> float | int:
+    """Four significant digits: more than a fit can tell."""
+    return value if isinstance(value, int) else float(f"{value:.4g}")
+
+
+def read_constants(path: str | Path) -> tuple[KernelConstants, ...]:
+    """Read a file of constants; whatever it holds that is no constant of a known kernel is an error that says so."""
+    import tomllib
+
+    text = Path(path).read_bytes()
+    if len(text) > 4_000_000:
+        raise InputError(f"{path} is {len(text):,} bytes", hint="a file of constants has some hundred kilobytes")
+    try:
+        held = tomllib.loads(text.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is no TOML file: {error}", hint="roofline calibrate writes one") from None
+    if held.get("schema") != SCHEMA:
+        raise InputError(f"{path} is no file of constants", hint=f'its first line is schema = "{SCHEMA}"')
+    records = held.get("constants")
+    if not isinstance(records, list):
+        raise InputError(f"{path} holds no [[constants]]", hint="roofline calibrate writes them")
+    models = load_all()
+    return tuple(_record(entry, models, f"{path}, record {number}") for number, entry in enumerate(records, 1))
+
+
+def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> KernelConstants:
+    """Check one record of a file."""
+    if not isinstance(entry, Mapping):
+        raise InputError(f"{where} is no table", hint="[[constants]]")
+    for name in ("chip", "kernel", "dtype", "library"):
+        if not isinstance(entry.get(name), str) or not entry[name]:
+            raise InputError(f"{where} has no {name}", hint=f'for instance {name} = "…"')
+    kernel = entry["kernel"]
+    if kernel not in models:
+        raise InputError(f"{where}: no kernel {kernel!r}", hint=suggest(kernel, models, what="kernels"))
+    model, values = models[kernel], entry.get("values")
+    if not isinstance(values, Mapping):
+        raise InputError(f"{where} has no values", hint="[constants.values]")
+    known = {constant.name: constant for constant in model.constants}
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(f"{where}: {kernel} has no constant {name!r}", hint=suggest(name, known, what="constants"))
+        low, high = known[name].low, known[name].high
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low * 0.999 <= value <= high * 1.001:
+            raise InputError(f"{where}: {name} is {value!r:.40}", hint=f"a number from {low:g} to {high:g}")
+    missing = [name for name in known if name not in values]
+    if missing:
+        raise InputError(f"{where} lacks {missing[0]}", hint=f"{kernel} has {', '.join(known)}")
+    policy = entry.get("policy", "")
+    if policy not in model.policies:
+        raise InputError(f"{where}: policy {policy!r:.40}", hint=f"one of {', '.join(map(repr, model.policies))}")
+    interval = _pairs(entry.get("interval", [[1.0, 1.0]]), where, "interval")
+    edges = tuple(float(edge) for edge in entry.get("edges", ()))
+    if len(interval) != len(edges) + 1:
+        raise InputError(f"{where}: {len(edges)} edges and {len(interval)} intervals", hint="one interval more than edges")
+    valid = {name: _pairs([ends], where, f"valid {name}")[0] for name, ends in entry.get("valid", {}).items()}
+    error = {name: value for name, value in entry.get("error", {}).items() if isinstance(value, int | float)}
+    words = ("chip", "kernel", "dtype", "library", "version", "path", "state", "source", "transferred_from")
+    plain = {name: str(entry[name]) for name in words if name in entry}
+    return KernelConstants(
+        **plain, values=dict(values), policy=policy, error=error, edges=edges, interval=interval, valid=valid
+    )
+
+
+def _pairs(value: Any, where: str, what: str) -> tuple[tuple[float, float], ...]:
+    pairs = value if isinstance(value, list) else []
+    good = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+    good = [pair for pair in good if all(isinstance(end, int | float) for end in pair) and pair[0] <= pair[1]]
+    if not pairs or len(good) != len(pairs):
+        raise InputError(f"{where}: {what} is {value!r:.60}", hint="pairs of a low and a high end")
+    return tuple((float(low), float(high)) for low, high in good)
+
+
+def shipped() -> tuple[KernelConstants, ...]:
+    """All constants that the package ships."""
+    folder = Path(__file__).with_name("catalog")
+    return tuple(record for path in sorted(folder.glob("*.toml")) for record in read_constants(path))
+
+
+def overlaid(records: Iterable[KernelConstants], own: Iterable[KernelConstants]) -> tuple[KernelConstants, ...]:
+    """Records with a user's own in front; one with the same key is replaced."""
+    mine = {record.key: record for record in own}
+    return (*mine.values(), *(record for record in records if record.key not in mine))
+
+
+def write_constants(records: Sequence[KernelConstants], path: str | Path, heading: str = "") -> None:
+    """Write records to a file: complete or not at all."""
+    import os
+    import tempfile
+
+    lines = [f'schema = "{SCHEMA}"', *(f"# {line}" for line in heading.splitlines())]
+    for record in records:
+        held = record.to_dict()
+        lines += ["", "[[constants]]", *(f"{name} = {_toml(value)}" for name, value in held.items())]
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, text=True)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    os.replace(temporary, target)
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it, on one line."""
+    import json
+
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+__all__ = ["KernelConstants", "overlaid", "read_constants", "replace", "shipped", "write_constants"]

@@ -1,0 +1,160 @@
+"""Time of a matrix multiplication as a library runs it: tiles in waves over cores, split depth, caches, launch.
+
+A library cuts ``[m, k] @ [k, n]`` into output tiles of ``tm × tn`` and, where tiles are few, cuts ``k`` into ``s``
+pieces. For every choice of tile and split::
+
+    tiles  = ⌈m/tm⌉ · ⌈n/tn⌉ · batch · s
+    waves  = (1 − q) · max(tiles/cores, 1) + q · ⌈tiles/cores⌉
+    mma    = 2 · tm · tn · (k/s) / (peak/cores · compute_efficiency)
+    load   = (tm · bytes_A + tn · bytes_B) · (k/s) / core_l2_rate
+    tile   = (mma³ + load³)^⅓ + tile_overhead + epilogue · tm · tn · bytes_out
+    memory = cold bytes / min(memory_efficiency · B/s, tiles · core_memory_rate)
+    T      = ((waves · tile)^p + memory^p)^(1/p) + split cost
+
+The time is the soft minimum over the choices, slowed in long kernels, plus the launch. ``policy`` says which choices a
+library has: ``search`` (all), ``nosplit``, ``bucket`` (the tile's rows follow from m), ``big`` (large tiles only).
+
+Source: a model of our own; tiles, waves and split-k as in NVIDIA, "Matrix Multiplication Background User's Guide".
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from roofline.estimates.kernels import (
+    Array,
+    ChipFigures,
+    Constant,
+    KernelModel,
+    Parts,
+    Shapes,
+    Values,
+    register,
+    slowed,
+    together,
+    warm_share,
+)
+
+#: Rows and columns of an output tile.
+TILES = (
+    (16, 64), (16, 128), (32, 64), (32, 128), (64, 32), (64, 64), (64, 128), (64, 256), (128, 32), (128, 64),
+    (128, 128), (128, 256), (256, 64), (256, 128),
+)  # fmt: skip
+#: Into how many pieces the depth is cut.
+SPLITS = (1, 2, 4, 8)
+POLICIES = ("search", "nosplit", "bucket", "big")
+
+CONSTANTS = (
+    Constant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, own=True),
+    Constant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
+    Constant("launch_time", "s", "time of an empty kernel", 2.5e-6, 3e-7, 6e-5, own=True),
+    Constant("tile_overhead", "s", "time to start a tile: prologue and pipeline fill", 4e-7, 1e-8, 2e-5),
+    Constant("core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, own=True),
+    Constant("core_memory_rate", "B/s", "rate at which one core streams from memory", 8e10, 3e9, 2e12),
+    Constant("wave_quantisation", "", "share of waves that wait for their last tile", 0.4, 0.01, 1.0, own=True),
+    Constant("epilogue", "s/B", "time to write a byte of a tile", 2e-11, 1e-13, 1e-9),
+    Constant("activation_cache_share", "", "cache that keeps A and C between calls, as a share", 0.5, 0.01, 20.0),
+    Constant("weight_cache_share", "", "cache that keeps B between calls, as a share", 0.06, 0.003, 20.0, own=True),
+    Constant("overlap_exponent", "", "how well tiles and memory overlap", 4.0, 1.0, 12.0),
+    Constant("choice_width", "", "how sharply the best tile is chosen", 0.04, 0.001, 0.5),
+    Constant("throttle", "", "lower clock in long kernels", 0.05, 0.001, 0.6),
+    Constant("split_overhead", "s", "time to add up the pieces of a split", 2e-6, 1e-8, 2e-5),
+    Constant("shortest_depth", "", "depth below which a tile takes no less time", 40.0, 8.0, 512.0),
+)
+
+
+@cache
+def _choices() -> tuple[Any, Any, Any]:
+    """Tile rows, tile columns and splits of all choices, each as a row."""
+    import numpy as np
+
+    every = np.array([(rows, columns, split) for rows, columns in TILES for split in SPLITS], float)
+    return every[:, 0][None, :], every[:, 1][None, :], every[:, 2][None, :]
+
+
+def _legal(policy: str, m: Array, n: Array) -> Any:
+    """Which choices a policy leaves for each product."""
+    import numpy as np
+
+    rows, columns, split = _choices()
+    if policy == "nosplit":
+        return np.broadcast_to(split == 1, (m.shape[0], split.shape[1]))
+    wanted = np.clip(2.0 ** np.ceil(np.log2(np.maximum(m, 16))), 16, 128)
+    if policy == "bucket":
+        return ((rows == wanted) | ((wanted >= 128) & (rows >= 128))) & (split > 0)
+    if policy == "big":
+        return (rows >= np.minimum(128, wanted)) & (columns >= np.minimum(128, n)) & (split > 0)
+    return np.broadcast_to(split > 0, (m.shape[0], split.shape[1]))
+
+
+def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "search") -> Parts:
+    """Parts of the time of matrix products: ``m``, ``n``, ``k``, ``batch``, and bytes of an element of A, B and C."""
+    import numpy as np
+
+    names = ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes")
+    given = np.broadcast_arrays(*(np.asarray(shapes.get(name, 1.0), float) for name in names))
+    m, n, k, batch, a_bytes, b_bytes, out_bytes = (value.reshape(-1, 1) for value in given)
+    rows, columns, split = _choices()
+    tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
+    busy = np.minimum(tiles, chip.cores)
+    depth = np.maximum(k / split, c["shortest_depth"])
+    quantised = c["wave_quantisation"]
+    waves = (1 - quantised) * np.maximum(tiles / chip.cores, 1) + quantised * np.ceil(tiles / chip.cores)
+    mma = 2 * rows * columns * depth / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
+    load = (rows * a_bytes + columns * b_bytes) * depth / c["core_l2_rate"]
+    tile = np.cbrt(mma**3 + load**3) + c["tile_overhead"] + c["epilogue"] * rows * columns * out_bytes
+    a, b, out = batch * m * k * a_bytes, batch * k * n * b_bytes, batch * m * n * out_bytes
+    whole = a + b + out
+    cold_a = 1 - warm_share(whole, c["activation_cache_share"], chip.cache)
+    cold_b = 1 - warm_share(whole, c["weight_cache_share"], chip.cache)
+    cold = (a + out) * cold_a + b * cold_b
+    stream = c["memory_efficiency"] * chip.bandwidth
+    memory = cold / np.minimum(stream, busy * c["core_memory_rate"])
+    memory = memory + (whole - cold) / np.minimum(3 * stream, busy * c["core_memory_rate"])
+    pieces = 8 * split * batch * m * n / (c["core_l2_rate"] * busy)
+    extra = np.where(split > 1, c["split_overhead"] + pieces, 0.0)
+    time = together(waves * tile, memory, c["overlap_exponent"]) + extra
+    time = np.where(_legal(policy, m, n), time, np.inf)
+    best = time.argmin(axis=1)
+    least = time.min(axis=1, keepdims=True)
+    width = c["choice_width"]
+    soft = least[:, 0] * (1 - width * np.log(np.exp(-(time / least - 1) / width).sum(axis=1)))
+    soft = slowed(np.maximum(soft, 0.5 * least[:, 0]), c["throttle"])
+    at_best = np.take_along_axis(np.broadcast_to(memory, time.shape), best[:, None], 1)[:, 0]
+    hidden = np.minimum(at_best, soft)
+    launch = np.full_like(soft, c["launch_time"])
+    shape = given[0].shape
+    parts = {"memory": hidden, "waves": soft - hidden, "launch": launch}
+    return Parts({name: value.reshape(shape) for name, value in parts.items()})
+
+
+register(
+    KernelModel(
+        "contraction",
+        ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
+        CONSTANTS,
+        contraction_parts,
+        POLICIES,
+        ("m", "n", "k"),
+    )
+)
+
+QUANTISE = (
+    Constant("launch_time", "s", "time of an empty kernel", 1e-6, 1e-8, 2e-5, own=True),
+    Constant("rate", "B/s", "rate at which activations are read and written again", 1.5e12, 5e10, 5e13, own=True),
+    Constant("row_time", "s", "time of a row of activations", 1e-10, 1e-13, 1e-7, own=True),
+)
+
+
+def quantise_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time to put ``m`` rows of ``k`` activations into ``a_bytes`` each, from two bytes."""
+    import numpy as np
+
+    m, k = np.asarray(shapes["m"], float), np.asarray(shapes["k"], float)
+    moved = m * k * (2 + np.asarray(shapes["a_bytes"], float)) * np.asarray(shapes.get("batch", 1.0), float)
+    time = np.hypot(moved / c["rate"], m * c["row_time"])
+    return Parts({"memory": time, "launch": np.full_like(time, c["launch_time"])})
+
+
+register(KernelModel("quantise", ("m", "k", "a_bytes"), QUANTISE, quantise_parts, sorted_by=("m", "k")))

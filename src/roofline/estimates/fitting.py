@@ -1,0 +1,145 @@
+"""Fit the constants of kernel models to measured times.
+
+Residuals are logarithms of estimate over measurement, so that errors count as ratios, with a soft loss so that a few odd
+rows do not decide. Constants move on a logarithmic scale within their range, drawn to where they start by a weak prior
+(a maximum a posteriori fit): ten rows change what ten rows can tell.
+
+A family of groups (chips and libraries of one operation and format) shares the constants that are not its own:
+:func:`fit_family` fits the own ones of each group and the shared ones of all by turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline.estimates.kernels import ChipFigures, Constant, KernelModel
+
+#: Logarithm beyond which a residual counts less than by its square.
+SOFT = 0.07
+#: Strength of the prior, as if each constant had been measured within e^(1/PRIOR) by fifty rows.
+PRIOR = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Measured kernels of one group: shapes as arrays, seconds, the chip's figures."""
+
+    shapes: Mapping[str, Any]
+    seconds: Any
+    chip: ChipFigures
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def take(self, index: Any) -> Rows:
+        """Some of the rows, by number or mask."""
+        return Rows({name: value[index] for name, value in self.shapes.items()}, self.seconds[index], self.chip)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """Constants of a group and the policy that goes with them."""
+
+    values: Mapping[str, float]
+    policy: str
+    cost: float
+
+
+def fit(
+    model: KernelModel,
+    rows: Rows,
+    start: Mapping[str, float] | None = None,
+    free: Sequence[str] | None = None,
+    policy: str = "",
+    prior: float = PRIOR,
+    most: int = 60,
+) -> Fitted:
+    """Fit some constants of a model to rows, from a start that also is the prior."""
+    return _solve(model, [rows], [dict(start or model.defaults())], free, [policy], prior, most)[0]
+
+
+def chosen_policy(model: KernelModel, rows: Rows, sample: int = 150) -> str:
+    """The policy under which a model fits a sample of these rows best."""
+    import numpy as np
+
+    if len(model.policies) == 1:
+        return model.policies[0]
+    index = np.linspace(0, len(rows) - 1, min(sample, len(rows))).astype(int)
+    few = rows.take(index)
+    return min(model.policies, key=lambda policy: fit(model, few, policy=policy, most=15).cost)
+
+
+def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> list[Fitted]:
+    """Fit groups that share the constants which are not their own.
+
+    First every group alone, which also chooses its policy; then by turns the shared constants of all, with the own ones
+    fixed, and the own ones of each, with the shared ones fixed.
+    """
+    import numpy as np
+
+    alone = [fit(model, rows, policy=chosen_policy(model, rows), most=30) for rows in groups]
+    shared = [constant.name for constant in model.constants if not constant.own]
+    own = [constant.name for constant in model.constants if constant.own]
+    if not shared or len(groups) == 1:
+        return alone
+    middle = {name: float(np.exp(np.mean([np.log(found.values[name]) for found in alone]))) for name in shared}
+    now = [replace(found, values={**found.values, **middle}) for found in alone]
+    for _ in range(turns):
+        now = [fit(model, rows, found.values, own, found.policy) for rows, found in zip(groups, now, strict=True)]
+        now = _solve(model, groups, [dict(f.values) for f in now], shared, [f.policy for f in now], PRIOR, 12)
+    return [fit(model, rows, found.values, own, found.policy) for rows, found in zip(groups, now, strict=True)]
+
+
+def _solve(
+    model: KernelModel, groups: Sequence[Rows], starts: Sequence[dict[str, float]], free: Sequence[str] | None,
+    policies: Sequence[str], prior: float, most: int,
+) -> list[Fitted]:  # fmt: skip
+    """Move the free constants of all groups together to where the residuals are least."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    names = list(free) if free is not None else [constant.name for constant in model.constants]
+    known: dict[str, Constant] = {constant.name: constant for constant in model.constants}
+    low = np.log([known[name].low for name in names])
+    high = np.log([known[name].high for name in names])
+    first = np.clip(np.log([starts[0][name] for name in names]), low + 1e-6, high - 1e-6)
+    weight = prior * np.sqrt(sum(len(rows) for rows in groups) / 50)
+
+    def residuals(place: Any) -> Any:
+        moved = dict(zip(names, np.exp(place).tolist(), strict=True))
+        found = []
+        for rows, start, policy in zip(groups, starts, policies, strict=True):
+            with np.errstate(all="ignore"):
+                times = model.times(rows.shapes, rows.chip, {**start, **moved}, policy)
+                found.append(np.log(times / rows.seconds))
+        each = np.concatenate(found)
+        return np.concatenate([np.where(np.isfinite(each), each, 5.0), weight * (place - first)])
+
+    solved = least_squares(residuals, first, bounds=(low, high), loss="soft_l1", f_scale=SOFT, max_nfev=most)
+    moved = dict(zip(names, np.exp(solved.x).tolist(), strict=True))
+    return [
+        Fitted({**start, **moved}, policy, float(solved.cost)) for start, policy in zip(starts, policies, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Errors of estimates against measurements, in shares: medians, mean, 90th percentile, bias (median), rows."""
+
+    mdape: float
+    mape: float
+    p90: float
+    bias: float
+    count: int
+
+    @classmethod
+    def of(cls, estimated: Any, measured: Any) -> Errors:
+        """Compare estimates with measurements."""
+        import numpy as np
+
+        error = np.asarray(estimated) / np.asarray(measured) - 1
+        size = np.abs(error)
+        middle, ninth = np.percentile(size, [50, 90])
+        return cls(float(middle), float(size.mean()), float(ninth), float(np.median(error)), len(size))

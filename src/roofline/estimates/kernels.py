@@ -1,0 +1,121 @@
+"""Kernel models: how long a kind of kernel takes on a chip, as a formula of shapes, chip figures and named constants.
+
+A bound divides amounts by data-sheet rates. A kernel also has tiles that do not fill the last wave of cores, a launch,
+a pipeline that fills, operands that are still in cache. A :class:`KernelModel` holds the formula of one kind and the
+constants in it, each with a unit, a meaning and a range; the fitted values are data (:mod:`roofline.estimates.constants`).
+
+Every formula works on arrays: one entry a kernel. It returns its parts, which add up to the time:
+
+>>> import numpy as np
+>>> chip = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
+>>> model = KERNELS["contraction"]
+>>> shapes = {"m": np.array([64.0, 8192.0]), "n": 8192.0, "k": 8192.0, "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
+>>> parts = model.parts(shapes, chip, model.defaults(), "search")
+>>> [round(float(t) * 1e6) for t in parts.time]
+[58, 1393]
+>>> sorted(parts.seconds)
+['launch', 'memory', 'waves']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+Array: TypeAlias = Any
+Shapes: TypeAlias = "Mapping[str, Array]"
+Values: TypeAlias = "Mapping[str, float]"
+
+
+class ChipFigures(NamedTuple):
+    """What a kernel model needs of a chip, from its data sheet: cores, FLOP/s of the format, B/s, last-level cache B."""
+
+    cores: float
+    matrix_peak: float
+    bandwidth: float
+    cache: float
+
+
+class Constant(NamedTuple):
+    """One constant of a kernel model: its unit, what it means, a typical value, and the range a fit may take.
+
+    ``own`` tells a constant that each chip and library has from one that chips share.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    typical: float
+    low: float
+    high: float
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """Seconds of each part of a kernel's time; ``time`` is their sum."""
+
+    seconds: Mapping[str, Array]
+
+    @property
+    def time(self) -> Array:
+        """The whole time, seconds."""
+        return sum(self.seconds.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelModel:
+    """The model of one kind of kernel: the shapes it takes, its constants, its policies, its formula."""
+
+    name: str
+    shapes: tuple[str, ...]
+    constants: tuple[Constant, ...]
+    parts: Callable[[Shapes, ChipFigures, Values, str], Parts]
+    policies: tuple[str, ...] = ("",)
+    sorted_by: tuple[str, ...] = field(default=())
+
+    def defaults(self) -> dict[str, float]:
+        """Typical values of all constants, for a first look and as the start of a fit."""
+        return {constant.name: constant.typical for constant in self.constants}
+
+    def times(self, shapes: Shapes, chip: ChipFigures, values: Values, policy: str) -> Array:
+        """Seconds of each kernel."""
+        return self.parts(shapes, chip, values, policy).time
+
+
+#: Kernel models by the kind of kernel.
+KERNELS: dict[str, KernelModel] = {}
+
+
+def register(model: KernelModel) -> KernelModel:
+    """Make a kernel model known by its name."""
+    KERNELS[model.name] = model
+    return model
+
+
+def warm_share(working_set: Array, share: float, cache: float) -> Array:
+    """Share of the bytes that a repeated call finds in cache: ``1 / (1 + (working set / (share · cache))²)``."""
+    return 1 / (1 + (working_set / (share * cache)) ** 2)
+
+
+def together(first: Array, second: Array, exponent: float) -> Array:
+    """Time of two things that overlap in part: ``(a^p + b^p)^(1/p)``, the larger for a large exponent, the sum for 1."""
+    import numpy as np
+
+    larger = np.maximum(first, second)
+    smaller = np.minimum(first, second)
+    return larger * (1 + (smaller / larger) ** exponent) ** (1 / exponent)
+
+
+def slowed(time: Array, throttle: float) -> Array:
+    """Time with the clock lowered in long kernels: ``T · (1 + throttle · T / (T + 600 µs))``."""
+    return time * (1 + throttle * time / (time + 600e-6))
+
+
+def load_all() -> dict[str, KernelModel]:
+    """Load every kernel model and return them by name."""
+    from roofline.estimates import attention, communication, contraction, experts, vector
+
+    del attention, communication, contraction, experts, vector
+    return KERNELS
