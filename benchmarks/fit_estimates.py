@@ -163,7 +163,7 @@ def experts_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     experts = column(rows, "el")
     one = experts * 0 + 1
     return {
-        "tokens": column(rows, "T"), "top_k": column(rows, "a"), "share": one, "experts": experts,
+        "tokens": column(rows, "T"), "top_k": column(rows, "a") / column(rows, "T"), "share": one, "experts": experts,
         "hidden": column(rows, "H"), "inter": column(rows, "I"), "products": 3 * one, "weight_bytes": b * one,
         "a_bytes": a * one,
     }  # fmt: skip
