@@ -88,7 +88,8 @@ def group_of(row: Mapping[str, str]) -> Group | None:
     chip, library, op = CHIPS[row["gpu"]][0], row["backend"], row["op"]
     if op == "gemm" and row["sub"] in NAMES:
         dtype, path = NAMES[row["sub"]]
-        return Group(chip, "contraction", dtype, library, path)
+        quantised = dtype in ("fp8", "nvfp4")
+        return Group(chip, "quantised_contraction" if quantised else "contraction", dtype, library, path)
     if op in ("attn_prefill", "attn_decode"):
         return attention_group(row, chip, library)
     if row["dataset"] == "vidur" and op in ("eltwise", "norm"):
@@ -160,17 +161,18 @@ def collective_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 def experts_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Tokens and widths of one chip's experts."""
     a, b = FORMATS.get(rows[0]["sub"], {"bf16": (2, 2), "fp8": (1, 1), "fp4": (0.5625, 0.5625)}[rows[0]["dtype"]])
-    experts = column(rows, "el")
+    # the column named after top-k holds the choices that fall to this rank's experts
+    experts, picks = column(rows, "el"), column(rows, "a")
+    touched = np.where(experts > 1, experts * -np.expm1(picks * np.log1p(-1 / np.maximum(experts, 2))), 1.0)
     one = experts * 0 + 1
     return {
-        "tokens": column(rows, "T"), "top_k": column(rows, "a") / column(rows, "T"), "share": one, "experts": experts,
-        "hidden": column(rows, "H"), "inter": column(rows, "I"), "products": 3 * one, "weight_bytes": b * one,
-        "a_bytes": a * one,
+        "picks": picks, "touched": np.minimum(touched, np.maximum(picks, 1)), "hidden": column(rows, "H"),
+        "inter": column(rows, "I"), "products": 3 * one, "weight_bytes": b * one, "a_bytes": a * one,
     }  # fmt: skip
 
 
 SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {
-    "contraction": contraction_shapes, "prefill_attention": attention_shapes, "decode_attention": attention_shapes,
+    "contraction": contraction_shapes, "quantised_contraction": contraction_shapes, "prefill_attention": attention_shapes, "decode_attention": attention_shapes,
     "elementwise": vector_shapes, "norm": vector_shapes, "collective": collective_shapes, "experts": experts_shapes,
 }  # fmt: skip
 
@@ -236,6 +238,7 @@ def outcome(group: Group, rows: Rows, fitted: Fitted, train: Any, parts: tuple[A
         error={"mdape": errors.mdape, "mape": errors.mape, "p90": errors.p90, "bias": errors.bias,
                "n_fit": len(train), "n_test": errors.count},
         state="CUDA graph, buffers used again: caches warm" if group.dtype != "fp16" else "kernel alone, eager",
+        figures=rows.chip._asdict(),
         source="ai-dynamo/aiconfigurator (Apache-2.0)" if group.dtype != "fp16" else "microsoft/vidur (MIT)",
     )  # fmt: skip
     low, high = constants.limits(estimated)
@@ -246,7 +249,7 @@ def outcome(group: Group, rows: Rows, fitted: Fitted, train: Any, parts: tuple[A
 def floor(group: Group, rows: Rows) -> Any:
     """The data-sheet bound of the rows, for the baseline: the larger of arithmetic and bytes."""
     s, chip = rows.shapes, rows.chip
-    if group.kernel == "contraction":
+    if "contraction" in group.kernel:
         flops = 2 * s["m"] * s["n"] * s["k"]
         moved = s["m"] * s["k"] * s["a_bytes"] + s["k"] * s["n"] * s["b_bytes"] + s["m"] * s["n"] * s["out_bytes"]
         return np.maximum(flops / chip.matrix_peak, moved / chip.bandwidth)
@@ -259,8 +262,7 @@ def floor(group: Group, rows: Rows) -> Any:
     if group.kernel == "collective":
         return s["sent"] / s["link"]
     if group.kernel == "experts":
-        picks = s["tokens"] * s["top_k"]
-        touched = s["experts"] * (1 - (1 - 1 / np.maximum(s["experts"], 2)) ** picks)
+        picks, touched = s["picks"], s["touched"]
         each = s["hidden"] * s["inter"] * s["products"]
         return np.maximum(2 * picks * each / chip.matrix_peak, touched * each * s["weight_bytes"] / chip.bandwidth)
     return s["bytes"] / chip.bandwidth
@@ -292,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)
     for group, rows in read(options.data, lint).items():
         if not options.only or group.kernel in options.only:
-            key = (group.kernel, group.library, group.dtype, str(group.core))
+            key = (group.kernel, group.library, group.dtype, group.path if "contraction" in group.kernel else "", str(group.core))
             families[key][group] = rows_of(group, rows)
     done: list[Outcome] = []
     for key, groups in families.items():

@@ -8,6 +8,7 @@ A record belongs to one chip, kind of kernel, format, library and path of the li
     edges, interval       by predicted time (short, middle, long): the quantiles of measured ÷ estimate, 80 %
     valid                 range of each shape that was measured
     source, state         who measured it, and how (graph or eager, warm or cold)
+    figures               cores, peak, bandwidth and cache of the chip that the values go with
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class KernelConstants:
     state: str = ""
     source: str = ""
     transferred_from: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
@@ -88,6 +90,7 @@ class KernelConstants:
             "edges": [_short(edge) for edge in self.edges],
             "interval": [[_short(end) for end in ends] for ends in self.interval],
             "valid": ranges,
+            "figures": {name: _short(value) for name, value in self.figures.items()},
         }
 
 
@@ -150,9 +153,11 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     error = {name: value for name, value in entry.get("error", {}).items() if isinstance(value, int | float)}
     words = ("chip", "kernel", "dtype", "library", "version", "path", "state", "source", "transferred_from")
     plain = {name: str(entry[name]) for name in words if name in entry}
+    figures = {name: float(value) for name, value in entry.get("figures", {}).items()}
     return KernelConstants(
-        **plain, values=dict(values), policy=policy, error=error, edges=edges, interval=interval, valid=valid
-    )
+        **plain, values=dict(values), policy=policy, error=error, edges=edges, interval=interval, valid=valid,
+        figures=figures,
+    )  # fmt: skip
 
 
 def _pairs(value: Any, where: str, what: str) -> tuple[tuple[float, float], ...]:
@@ -179,17 +184,22 @@ def overlaid(records: Iterable[KernelConstants], own: Iterable[KernelConstants])
 def write_constants(records: Sequence[KernelConstants], path: str | Path, heading: str = "") -> None:
     """Write records to a file: complete or not at all."""
     import os
-    import tempfile
 
     lines = [f'schema = "{SCHEMA}"', *(f"# {line}" for line in heading.splitlines())]
     for record in records:
         held = record.to_dict()
         lines += ["", "[[constants]]", *(f"{name} = {_toml(value)}" for name, value in held.items())]
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, text=True)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-    os.replace(temporary, target)
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
 
 
 def _toml(value: Any) -> str:
@@ -197,7 +207,7 @@ def _toml(value: Any) -> str:
     import json
 
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(name)} = {_toml(item)}" for name, item in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

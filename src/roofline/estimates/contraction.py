@@ -158,3 +158,26 @@ def quantise_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "
 
 
 register(KernelModel("quantise", ("m", "k", "a_bytes"), QUANTISE, quantise_parts, sorted_by=("m", "k")))
+
+#: Prefix of the quantiser's constants where it is fitted together with the product behind it.
+WITH_QUANTISER = "quantise."
+
+
+def quantised_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "search") -> Parts:
+    """Parts of the time of a product together with the kernel that quantises its activations, as they are measured."""
+    own = {name.removeprefix(WITH_QUANTISER): value for name, value in c.items() if name.startswith(WITH_QUANTISER)}
+    before = quantise_parts(shapes, chip, own).seconds
+    product = contraction_parts(shapes, chip, c, policy).seconds
+    return Parts({**product, "quantise": sum(before.values())})
+
+
+register(
+    KernelModel(
+        "quantised_contraction",
+        ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
+        (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE)),
+        quantised_parts,
+        POLICIES,
+        ("m", "n", "k"),
+    )
+)

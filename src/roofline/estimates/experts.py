@@ -2,12 +2,13 @@
 
 ::
 
-    touched = experts · (1 − (1 − 1/experts)^picks)            rows = picks / touched         picks = tokens · k
-    compute = touched · ⌈rows/tile⌉ · tile · 2 · hidden · inter · products / (peak · compute_efficiency)
-    memory  = touched · hidden · inter · products · bytes / (memory_efficiency · B/s) + picks · hidden · ...
-    T       = (compute^p + memory^p)^(1/p) + picks · token_time + touched · expert_time + launch
+    rows    = picks / touched, and half a tile more, one tile at least
+    reached = compute_efficiency · rows/(rows + fill) · inter/(inter + width_fill)
+    compute = touched · rows · 2 · hidden · inter · products / (peak · reached)
+    memory  = (touched · hidden · inter · products · bytes + picks · (2 hidden + products · inter) · bytes_A) / stream
+    T       = (compute^p + memory^p)^(1/p), slowed, + picks · hidden · token_time + touched · expert_time + launch
 
-Source: the expected number of experts touched as in ``ops``; the rest a model of our own.
+Source: a model of our own; how many experts are touched comes from ``ops``.
 """
 
 from __future__ import annotations
@@ -41,39 +42,36 @@ EXPERTS = (
 def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of routed experts on one chip.
 
-    ``tokens`` choose ``top_k`` each, of which ``share`` fall to this chip's ``experts``; ``hidden`` and ``inter`` are
-    the widths, ``products`` is 3 with a gate and 2 without, ``weight_bytes`` and ``a_bytes`` are bytes of an element.
+    ``picks`` are the tokens that fall to this chip's experts, a token once for each expert it chose, and ``touched`` the
+    experts that get any; ``hidden`` and ``inter`` are the widths, ``products`` is 3 with a gate and 2 without,
+    ``weight_bytes`` and ``a_bytes`` are bytes of an element.
     """
     import numpy as np
 
-    names = ("tokens", "top_k", "share", "experts", "hidden", "inter", "products", "weight_bytes", "a_bytes")
-    tokens, top_k, share, experts, hidden, inter, products, weight_bytes, a_bytes = np.broadcast_arrays(
+    names = ("picks", "touched", "hidden", "inter", "products", "weight_bytes", "a_bytes")
+    picks, touched, hidden, inter, products, weight_bytes, a_bytes = np.broadcast_arrays(
         *(np.asarray(shapes[name], float) for name in names)
     )
-    picks = tokens * top_k * share
-    touched = np.maximum(experts * -np.expm1(picks * np.log1p(-1 / np.maximum(experts, 1.0000001))), np.minimum(picks, 1))
     rows = picks / touched
     tile = c["tile"]
     padded = np.where(rows > tile, rows + tile / 2, tile)
     reached = c["compute_efficiency"] * (rows / (rows + c["fill"])) * (inter / (inter + c["width_fill"]))
-    compute = touched * np.minimum(padded, rows + tile) * 2 * hidden * inter * products / (chip.matrix_peak * reached)
-    stream = c["memory_efficiency"] * chip.bandwidth
-    moved = touched * hidden * inter * products * weight_bytes
-    moved = moved + picks * (2 * hidden * a_bytes + products * inter * a_bytes)
-    memory = moved / stream
+    compute = touched * padded * 2 * hidden * inter * products / (chip.matrix_peak * reached)
+    moved = touched * hidden * inter * products * weight_bytes + picks * (2 * hidden + products * inter) * a_bytes
+    memory = moved / (c["memory_efficiency"] * chip.bandwidth)
     time = slowed(together(compute, memory, c["overlap_exponent"]), c["throttle"])
-    hidden_memory = np.minimum(memory, time)
+    streamed = np.minimum(memory, time)
     routing = picks * hidden * c["token_time"] + touched * c["expert_time"]
-    parts = {"memory": hidden_memory, "waves": time - hidden_memory, "routing": routing}
+    parts = {"memory": streamed, "waves": time - streamed, "routing": routing}
     return Parts({**parts, "launch": np.full_like(time, c["launch_time"])})
 
 
 register(
     KernelModel(
         "experts",
-        ("tokens", "top_k", "share", "experts", "hidden", "inter", "products", "weight_bytes", "a_bytes"),
+        ("picks", "touched", "hidden", "inter", "products", "weight_bytes", "a_bytes"),
         EXPERTS,
         experts_parts,
-        sorted_by=("tokens", "experts"),
+        sorted_by=("picks", "touched"),
     )
 )

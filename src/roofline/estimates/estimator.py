@@ -1,0 +1,357 @@
+"""What to expect of operations on a chip: kernels as a library runs them, their times, and an interval.
+
+A bound's operations become kernels: products that read one activation run as one (q, k, v; gate and up), a product in 8
+or 4 bits has a quantiser in front, an addition joins the norm behind it, the experts of a layer are one kernel. Each
+kernel's time comes from the constants of its chip, library and format; where there are none, from those of the nearest
+chip, which is said, or from the bound, which is said too. No kernel is expected below its own bound.
+
+>>> from roofline import bound
+>>> line = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h100")
+>>> found = Estimator("vllm").expect(line)
+>>> line.lower < found.low < found.value < found.high
+True
+>>> found.kernels[0].run.kernel, found.kernels[0].basis
+('contraction', 'h100 vllm')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from roofline import dtypes
+from roofline.bounds.bound import Bound, OpBound
+from roofline.errors import InputError, suggest
+from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
+from roofline.estimates.kernels import KERNELS, ChipFigures, load_all
+from roofline.hardware import chip
+from roofline.hardware.machine import Machine
+from roofline.hardware.rate import data_level, rate
+from roofline.sizes import Size
+from roofline.statements import Assumption
+from roofline.work import Key, Op
+
+#: Interval of constants that come from another chip: of its generation, and of another one.
+TRANSFERRED = {"generation": (0.75, 1.4), "other": (0.6, 1.8)}
+#: Formats of constants by the format of a product's activations; half precision runs on the same units.
+PRODUCT_FORMATS = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "fp8_e5m2": "fp8", "nvfp4": "nvfp4", "fp4": "nvfp4"}
+#: Kernels that a library runs for operations of elements.
+ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelRun:
+    """One kernel: its kind, format and path, the shapes of its model, the operations in it, their bound."""
+
+    kernel: str
+    dtype: str
+    path: str
+    shapes: Mapping[str, Size]
+    parts: tuple[OpBound, ...]
+
+    @property
+    def name(self) -> str:
+        """The operations it runs."""
+        return " + ".join(dict.fromkeys(part.op.name for part in self.parts))
+
+    @property
+    def repeat(self) -> Size:
+        """How often it runs."""
+        return self.parts[0].op.repeat
+
+    @property
+    def floor(self) -> Size:
+        """The bound of all its runs, seconds."""
+        return sum(part.lower for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelEstimate:
+    """Expected seconds of all runs of a kernel, their interval, the parts of one run, and what they are based on.
+
+    ``source`` is None where no constants are known: then the bound stands for the expectation, and ``basis`` says so.
+    """
+
+    run: KernelRun
+    value: Size
+    low: Size
+    high: Size
+    parts: Mapping[str, Size] = field(default_factory=dict)
+    basis: str = ""
+    source: KernelConstants | None = None
+    extrapolated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation:
+    """Expected seconds of a whole answer with an interval of 80 %, kernel by kernel."""
+
+    value: Size
+    low: Size
+    high: Size
+    kernels: tuple[KernelEstimate, ...]
+    library: str
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What the expectation rests on, in sentences."""
+        said: dict[str, None] = {}
+        for one in self.kernels:
+            if one.source is None:
+                said[f"expected: no constants for {one.run.kernel.replace('_', ' ')}: its bound is taken"] = None
+            elif one.source.transferred_from:
+                said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {one.basis}"] = None
+            if one.extrapolated:
+                said[f"expected: {one.run.name} extrapolated, measured at other {', '.join(one.extrapolated)}"] = None
+        return tuple(Assumption("estimate", text) for text in said)
+
+    @property
+    def share_with_constants(self) -> float:
+        """Share of the expected time that comes from constants rather than from bounds."""
+        known = sum(float(one.value) for one in self.kernels if one.source is not None)
+        return known / float(self.value) if float(self.value) else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The expectation in SI units, kernel by kernel (schema ``roofline/expectation/1``)."""
+        kernels = [
+            {
+                "kernel": one.run.kernel, "operations": one.run.name, "repeat": one.run.repeat,
+                "time": float(one.value), "low": float(one.low), "high": float(one.high),
+                "floor": float(one.run.floor), "parts": {name: float(value) for name, value in one.parts.items()},
+                "basis": one.basis,
+            }
+            for one in self.kernels
+        ]  # fmt: skip
+        return {
+            "schema": "roofline/expectation/1", "time": float(self.value), "low": float(self.low),
+            "high": float(self.high), "coverage": 0.8, "library": self.library, "kernels": kernels,
+            "assumptions": list(self.assumptions),
+        }  # fmt: skip
+
+
+@cache
+def _shipped() -> tuple[KernelConstants, ...]:
+    return shipped()
+
+
+def libraries(records: Iterable[KernelConstants]) -> tuple[str, ...]:
+    """Names of the libraries that products have constants of."""
+    return tuple(dict.fromkeys(one.library for one in records if one.kernel == "contraction"))
+
+
+class Estimator:
+    """Constants of one library, from the shipped records and a user's own files, and what follows for operations."""
+
+    def __init__(self, library: str = "vllm", files: Sequence[str] = ()) -> None:
+        load_all()
+        own = [record for path in files for record in read_constants(path)]
+        self.records = overlaid(_shipped(), own)
+        known = libraries(self.records)
+        if library not in known:
+            raise InputError(f"no constants of a library {library!r}", hint=suggest(library, known, what="libraries"))
+        self.library = library
+
+    def expect(self, answer: Bound) -> Expectation:
+        """What to expect of an answer's operations, one after the other."""
+        found = tuple(self.kernel(run, answer.machine) for run in kernels_of(answer))
+        value, low, high = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
+        return Expectation(value, low, high, found, self.library)
+
+    def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
+        """What to expect of one kernel; never less than its bound."""
+        import numpy as np
+
+        record = self.record(run, machine)
+        if record is None:
+            return KernelEstimate(run, run.floor, run.floor, run.floor, basis="its bound")
+        model = KERNELS[record.kernel]
+        figures = chip_figures(machine, record, run)
+        parts = model.parts(run.shapes, figures, record.values, record.policy)
+        low, high = record.limits(parts.time)
+        value, low, high = (np.maximum(time * run.repeat, run.floor) for time in (parts.time, low, high))
+        plain = {name: _plain(seconds) for name, seconds in parts.seconds.items()}
+        basis = f"{record.chip} {record.library}"
+        return KernelEstimate(run, _plain(value), _plain(low), _plain(high), plain, basis, record, record.outside(run.shapes))
+
+    def record(self, run: KernelRun, machine: Machine) -> KernelConstants | None:
+        """The constants for a kernel: of this chip and library, else of the nearest that has them; None where none do."""
+        same = [one for one in self.records if one.kernel == run.kernel and one.dtype in (run.dtype, "any")]
+        same = [one for one in same if one.path == run.path] or [one for one in same if not run.path and not one.path]
+        here = [one for one in same if one.chip == machine.key]
+        found = next((one for one in here if one.library == self.library), here[0] if here else None)
+        if found is not None or not same:
+            return found
+        family = machine.family
+        near = [one for one in same if _family(one.chip) == family]
+        ranked = sorted(near or same, key=lambda one: one.library != self.library)
+        low, high = TRANSFERRED["generation" if near else "other"]
+        which = "its generation" if near else "another generation"
+        interval = tuple((min(ends[0], low), max(ends[1], high)) for ends in ranked[0].interval)
+        return replace(ranked[0], interval=interval, transferred_from=which)
+
+
+@cache
+def _family(key: str) -> str:
+    return chip(key).family
+
+
+def _plain(value: Any) -> Any:
+    """A zero-dimensional array as a number."""
+    return float(value) if getattr(value, "ndim", 1) == 0 or getattr(value, "size", 0) == 1 else value
+
+
+def chip_figures(machine: Machine, record: KernelConstants, run: KernelRun) -> ChipFigures:
+    """Figures of the machine; cores and cache of the chip that was measured where the machine's are not known."""
+    key = Key("flops", "matrix", dtypes.get(_unit_format(run.dtype)).arithmetic)
+    found = rate(machine, key)
+    peak = float(found.value) if found is not None else record.figures.get("matrix_peak", 0.0)
+    main = data_level(machine)
+    inner = [m for m in machine.memories if not m.link and m.capacity is not None and m is not main]
+    cache_bytes = float(inner[0].capacity.value) if inner and inner[0].capacity else record.figures.get("cache", 5e7)
+    cores = float(machine.cores or record.figures.get("cores", 100.0))
+    bandwidth = float(main.bandwidth.value) if main.bandwidth else record.figures.get("bandwidth", 1e12)
+    return ChipFigures(cores, peak, bandwidth, cache_bytes)
+
+
+def _unit_format(dtype: str) -> str:
+    return {"int8": "bf16", "int4": "bf16", "any": "bf16"}.get(dtype, dtype)
+
+
+def kernels_of(answer: Bound) -> list[KernelRun]:
+    """The kernels that a library runs for an answer's operations."""
+    runs: list[KernelRun] = []
+    for group in _groups([part for part in answer.ops if part.times]):
+        op = group[0].op
+        make = _RUNS.get(_kind(op))
+        runs.append(_element_run(group) if make is None else make(group))
+    return runs
+
+
+def _kind(op: Op) -> str:
+    if "groups" in op.dims:
+        return "experts"
+    return op.kind
+
+
+def _groups(parts: Sequence[OpBound]) -> list[tuple[OpBound, ...]]:
+    """Operations that run as one kernel, in order."""
+    found: list[list[OpBound]] = []
+    for part in parts:
+        if found and _joins(found[-1][-1].op, part.op):
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return [tuple(group) for group in found]
+
+
+def _joins(before: Op, op: Op) -> bool:
+    """Whether an operation runs in the kernel of the one before it."""
+    if before.repeat is not op.repeat and before.repeat != op.repeat:
+        return False
+    if _in_experts(before) and _in_experts(op):
+        return True
+    if before.kind == op.kind == "contraction" and "groups" not in op.dims:
+        same = before.reads and op.reads and before.reads[0].ident == op.reads[0].ident
+        return bool(same) and all(before.dims[name] == op.dims[name] for name in ("m", "k", "batch"))
+    both = before.kind in ELEMENT_KINDS and op.kind in (*ELEMENT_KINDS, "norm") and before.kind != "embedding"
+    made = {tensor.ident for tensor in before.writes}
+    return both and (any(tensor.ident in made for tensor in op.reads) or _siblings(before, op))
+
+
+def _in_experts(op: Op) -> bool:
+    return "groups" in op.dims or ".experts." in f".{op.where}."
+
+
+def _siblings(before: Op, op: Op) -> bool:
+    """Whether both are elementwise operations of one module, as the rotations of queries and of keys."""
+    return before.kind == op.kind == "elementwise" and before.where.rpartition(".")[0] == op.where.rpartition(".")[0] != ""
+
+
+def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
+    op = group[0].op
+    a, b = op.reads[0].dtype, op.reads[1].dtype if len(op.reads) > 1 else op.reads[0].dtype
+    dtype, path = PRODUCT_FORMATS.get(a, a), ""
+    if dtype == "bf16" and b in ("int8", "int4"):
+        dtype, path = b, "weights only"
+    kernel = "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction"
+    shapes = {
+        "m": op.dims["m"], "n": sum(part.op.dims["n"] for part in group), "k": op.dims["k"], "batch": op.dims["batch"],
+        "a_bytes": dtypes.get(a).bits / 8, "b_bytes": dtypes.get(b).bits / 8,
+        "out_bytes": dtypes.get(op.writes[0].dtype).bits / 8 if op.writes else 2.0,
+    }  # fmt: skip
+    return KernelRun(kernel, dtype, path, shapes, group)
+
+
+def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
+    op = group[0].op
+    dims = op.dims
+    held = next((tensor for tensor in op.reads if tensor.role == "kv"), op.reads[-1])
+    kv_bytes = dtypes.get(held.dtype).bits / 8
+    dtype = PRODUCT_FORMATS.get(op.reads[0].dtype, op.reads[0].dtype)
+    words = ["fp8 cache"] if kv_bytes == 1 and dtype != "fp8" else []
+    shapes = {"batch": dims["batch"], "heads": dims["heads"], "kv_heads": dims["kv_heads"], "head_size": dims["head_size"], "kv_bytes": kv_bytes}  # fmt: skip
+    one = isinstance(dims["q_length"], int) and dims["q_length"] <= 1
+    if one:
+        own = isinstance(dims["heads"], int) and dims["heads"] == dims["kv_heads"]
+        words.append("a key head for each head" if own else "shared key heads")
+        return KernelRun("decode_attention", dtype, ", ".join(words), {**shapes, "length": dims["kv_length"]}, group)
+    past = dims["kv_length"] - dims["q_length"]
+    shapes = {**shapes, "length": dims["q_length"], "past": past}
+    return KernelRun("prefill_attention", dtype, " ".join(words), shapes, group)
+
+
+def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
+    products = [part.op for part in group if "groups" in part.op.dims]
+    op = products[0]
+    a, b = op.reads[0].dtype, op.reads[1].dtype
+    wide = [one for one in products if one.dims["k"] == op.dims["k"]]
+    down = products[-1]
+    dtype = PRODUCT_FORMATS.get(a, a)
+    shapes = {
+        "picks": op.dims["m"], "touched": op.dims["groups"], "hidden": op.dims["k"], "inter": down.dims["k"],
+        "products": len(wide) + 1 if down is not op else 1, "weight_bytes": dtypes.get(b).bits / 8,
+        "a_bytes": dtypes.get(a).bits / 8,
+    }  # fmt: skip
+    paths = {"bf16": "bfloat16", "fp8": "fp8_block", "nvfp4": "nvfp4"}
+    return KernelRun("experts", {"nvfp4": "fp4"}.get(dtype, dtype), paths.get(dtype, ""), shapes, group)
+
+
+def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
+    part = group[0]
+    op, kind = part.op, str(part.op.options.get("collective", ""))
+    chips, size = op.dims.get("chips", 2), op.dims.get("bytes", 0)
+    wire = next((use for use in part.uses if use.quantity == "wire"), None)
+    path = {"AllReduce": "all-reduce", "AllGather": "allgather", "ReduceScatter": "reducescatter", "AllToAll": "alltoall"}
+    times = 2 if kind == "AllReduce" else 1
+    shapes = {"sent": times * (chips - 1) / chips * size, "chips": chips, "link": wire.rate.value if wire else 1e11}
+    return KernelRun("collective", "any", path.get(kind, kind), shapes, group)
+
+
+def _rows_run(group: tuple[OpBound, ...]) -> KernelRun:
+    last = group[-1].op
+    rows = last.dims.get("rows", 1)
+    columns = last.dims.get("elements", 1) / rows
+    return KernelRun("norm", "fp16", "input_layernorm", {"bytes": _moved(group), "rows": rows, "columns": columns}, group)
+
+
+def _element_run(group: tuple[OpBound, ...]) -> KernelRun:
+    if group[-1].op.kind == "norm":
+        return _rows_run(group)
+    return KernelRun("elementwise", "fp16", "add", {"bytes": _moved(group)}, group)
+
+
+def _moved(group: tuple[OpBound, ...]) -> Size:
+    """Bytes one run of a kernel reads and writes: what its operations hand to each other stays inside."""
+    made = {tensor.ident for part in group for tensor in part.op.writes}
+    reads = {t.ident: t for part in group for t in part.op.reads if t.ident not in made}
+    taken = {t.ident for part in group for t in part.op.reads}
+    writes = [t for t in group[-1].op.writes] + [t for part in group[:-1] for t in part.op.writes if t.ident not in taken]
+    return sum(t.traffic_bytes for t in (*reads.values(), *writes))
+
+
+_RUNS = {
+    "contraction": _product_run, "attention": _attention_run, "experts": _experts_run, "collective": _collective_run,
+    "norm": _rows_run,
+}  # fmt: skip
