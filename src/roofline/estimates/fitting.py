@@ -60,7 +60,7 @@ def fit(
     return _solve(model, [rows], [dict(start or model.defaults())], free, [policy], prior, most)[0]
 
 
-def chosen_policy(model: KernelModel, rows: Rows, sample: int = 150) -> str:
+def chosen_policy(model: KernelModel, rows: Rows, sample: int = 300) -> str:
     """The policy under which a model fits a sample of these rows best."""
     import numpy as np
 
@@ -68,7 +68,7 @@ def chosen_policy(model: KernelModel, rows: Rows, sample: int = 150) -> str:
         return model.policies[0]
     index = np.linspace(0, len(rows) - 1, min(sample, len(rows))).astype(int)
     few = rows.take(index)
-    return min(model.policies, key=lambda policy: fit(model, few, policy=policy, most=15).cost)
+    return min(model.policies, key=lambda policy: fit(model, few, policy=policy, most=30).cost)
 
 
 def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> list[Fitted]:
