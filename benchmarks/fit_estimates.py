@@ -2,8 +2,8 @@
 
     python benchmarks/fit_estimates.py DATA [--only KERNEL] [--catalog DIR] [--report FILE]
 
-DATA is a folder with ``kernels.csv.gz``: kernel times measured by others (ai-dynamo/aiconfigurator and microsoft/vidur and
-sitar-lab/NeuSight; columns as its README says). Every group of rows (chip, library, kernel, format) is cut into two
+DATA is a folder with ``kernels.csv.gz``: kernel times measured by others (ai-dynamo/aiconfigurator, microsoft/vidur;
+columns as its README says). Every group of rows (chip, library, kernel, format) is cut into two
 random halves by a fixed seed: constants, policies and intervals come from the first, reported errors from the second.
 Rows of all chips with one library and format share the constants that are not a chip's own.
 """
@@ -17,14 +17,14 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from roofline.estimates.constants import TAILS, KernelConstants, write_constants
-from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family
+from roofline.estimates.fitting import Errors, Fitted, Rows, fit_family
 from roofline.estimates.kernels import KERNELS, ChipFigures, load_all
 
 SEED = 20261122
@@ -32,13 +32,31 @@ SEED = 20261122
 LEAST = 40
 #: Chips by the name the data have: ours, and the generation.
 CHIPS = {
-    "a100_sxm": ("a100", "ampere"), "h100_sxm": ("h100", "hopper"), "l40s": ("l40s", "ada"),
-    "rtx_pro_6000_server": ("rtx-pro-6000", "blackwell"), "b60": ("b60", "xe2"),
-    "a100": ("a100", "ampere"), "a40": ("a40", "ampere"),
-}  # fmt: skip
+    "a100_sxm": ("a100", "ampere"),
+    "h100_sxm": ("h100", "hopper"),
+    "l40s": ("l40s", "ada"),
+    "rtx_pro_6000_server": ("rtx-pro-6000", "blackwell"),
+    "b60": ("b60", "xe2"),
+    "a100": ("a100", "ampere"),
+    "a40": ("a40", "ampere"),
+}
 #: Bytes of an element of A and B by the data's format; fp4 has a scale of one byte for 16.
-FORMATS = {"bfloat16": (2, 2), "fp8": (1, 1), "fp8_block": (1, 1), "nvfp4": (0.5625, 0.5625), "int8_wo": (2, 1), "int4_wo": (2, 0.5)}  # fmt: skip
-NAMES = {"bfloat16": ("bf16", ""), "fp8": ("fp8", ""), "fp8_block": ("fp8", "block scales"), "nvfp4": ("nvfp4", ""), "int8_wo": ("int8", "weights only"), "int4_wo": ("int4", "weights only")}  # fmt: skip
+FORMATS = {
+    "bfloat16": (2, 2),
+    "fp8": (1, 1),
+    "fp8_block": (1, 1),
+    "nvfp4": (0.5625, 0.5625),
+    "int8_wo": (2, 1),
+    "int4_wo": (2, 0.5),
+}
+NAMES = {
+    "bfloat16": ("bf16", ""),
+    "fp8": ("fp8", ""),
+    "fp8_block": ("fp8", "block scales"),
+    "nvfp4": ("nvfp4", ""),
+    "int8_wo": ("int8", "weights only"),
+    "int4_wo": ("int4", "weights only"),
+}
 
 
 class Group(NamedTuple):
@@ -123,9 +141,11 @@ def rows_of(group: Group, rows: Sequence[Mapping[str, str]]) -> Rows:
     """Shapes and seconds of a group's rows."""
     first = rows[0]
     chip = ChipFigures(
-        float(first["n_sm"]), float(first["peak_tflops"] or 0) * 1e12, float(first["bw_gbs"]) * 1e9,
+        float(first["n_sm"]),
+        float(first["peak_tflops"] or 0) * 1e12,
+        float(first["bw_gbs"]) * 1e9,
         float(first["l2_mib"]) * 2**20,
-    )  # fmt: skip
+    )
     return Rows(SHAPES[group.kernel](rows), column(rows, "measured_us") * 1e-6, chip)
 
 
@@ -141,9 +161,14 @@ def attention_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     heads, kv = column(rows, "h"), column(rows, "kv")
     length = column(rows, "s") if rows[0]["op"] == "attn_prefill" else column(rows, "st") + 1
     return {
-        "batch": column(rows, "b"), "heads": heads, "kv_heads": np.where(kv == 0, heads, kv),
-        "head_size": column(rows, "d"), "length": length, "window": column(rows, "w"), "kv_bytes": column(rows, "kb"),
-    }  # fmt: skip
+        "batch": column(rows, "b"),
+        "heads": heads,
+        "kv_heads": np.where(kv == 0, heads, kv),
+        "head_size": column(rows, "d"),
+        "length": length,
+        "window": column(rows, "w"),
+        "kv_bytes": column(rows, "kb"),
+    }
 
 
 def vector_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -166,19 +191,30 @@ def experts_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     touched = np.where(experts > 1, experts * -np.expm1(picks * np.log1p(-1 / np.maximum(experts, 2))), 1.0)
     one = experts * 0 + 1
     return {
-        "picks": picks, "touched": np.minimum(touched, np.maximum(picks, 1)), "hidden": column(rows, "H"),
-        "inter": column(rows, "I"), "products": 3 * one, "weight_bytes": b * one, "a_bytes": a * one,
-    }  # fmt: skip
+        "picks": picks,
+        "touched": np.minimum(touched, np.maximum(picks, 1)),
+        "hidden": column(rows, "H"),
+        "inter": column(rows, "I"),
+        "products": 3 * one,
+        "weight_bytes": b * one,
+        "a_bytes": a * one,
+    }
 
 
 SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {
-    "contraction": contraction_shapes, "quantised_contraction": contraction_shapes, "prefill_attention": attention_shapes, "decode_attention": attention_shapes,
-    "elementwise": vector_shapes, "norm": vector_shapes, "collective": collective_shapes, "experts": experts_shapes,
-}  # fmt: skip
+    "contraction": contraction_shapes,
+    "quantised_contraction": contraction_shapes,
+    "prefill_attention": attention_shapes,
+    "decode_attention": attention_shapes,
+    "elementwise": vector_shapes,
+    "norm": vector_shapes,
+    "collective": collective_shapes,
+    "experts": experts_shapes,
+}
 
 
 def halves(group: Group, count: int) -> tuple[Any, Any]:
-    """Two random halves of a group's rows, by the seed and the group's name: the first is fitted, the second reported."""
+    """Two random halves of a group's rows, by the seed and the group's name: one is fitted, one reported."""
     name = "/".join(map(str, group))
     shuffled = np.random.default_rng([SEED, *name.encode()]).permutation(count)
     return np.sort(shuffled[::2]), np.sort(shuffled[1::2])
@@ -233,14 +269,28 @@ def outcome(group: Group, rows: Rows, fitted: Fitted, train: Any, parts: tuple[A
     seen = rows.take(first).shapes
     valid = {name: (float(seen[name].min()), float(seen[name].max())) for name in model.sorted_by if name in seen}
     constants = KernelConstants(
-        chip=group.chip, kernel=group.kernel, dtype=group.dtype, library=group.library, path=group.path,
-        values=fitted.values, policy=fitted.policy, edges=edges, interval=interval, valid=valid,
-        error={"mdape": errors.mdape, "mape": errors.mape, "p90": errors.p90, "bias": errors.bias,
-               "n_fit": len(train), "n_test": errors.count},
+        chip=group.chip,
+        kernel=group.kernel,
+        dtype=group.dtype,
+        library=group.library,
+        path=group.path,
+        values=fitted.values,
+        policy=fitted.policy,
+        edges=edges,
+        interval=interval,
+        valid=valid,
+        error={
+            "mdape": errors.mdape,
+            "mape": errors.mape,
+            "p90": errors.p90,
+            "bias": errors.bias,
+            "n_fit": len(train),
+            "n_test": errors.count,
+        },
         state="CUDA graph, buffers used again: caches warm" if group.dtype != "fp16" else "kernel alone, eager",
         figures=rows.chip._asdict(),
         source="ai-dynamo/aiconfigurator (Apache-2.0)" if group.dtype != "fp16" else "microsoft/vidur (MIT)",
-    )  # fmt: skip
+    )
     low, high = constants.limits(estimated)
     inside = float(np.mean((test.seconds >= low) & (test.seconds <= high)))
     return Outcome(group, constants, errors, inside, Errors.of(floor(group, test), test.seconds))
@@ -270,7 +320,10 @@ def floor(group: Group, rows: Rows) -> Any:
 
 def report(outcomes: Iterable[Outcome], lint: Lint) -> str:
     """The tables of the accuracy page."""
-    lines = ["| chip | library | kernel | format | rows | MdAPE | MAPE | p90 | bias | 80 % covers | bound alone |", "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| chip | library | kernel | format | rows | MdAPE | MAPE | p90 | bias | 80 % covers | bound alone |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for one in outcomes:
         g, e = one.group, one.errors
         name = f"{g.kernel.replace('_', ' ')}{', other' if not g.core else ''}"
@@ -294,7 +347,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)
     for group, rows in read(options.data, lint).items():
         if not options.only or group.kernel in options.only:
-            key = (group.kernel, group.library, group.dtype, group.path if "contraction" in group.kernel else "", str(group.core))
+            key = (
+                group.kernel,
+                group.library,
+                group.dtype,
+                group.path if "contraction" in group.kernel else "",
+                str(group.core),
+            )
             families[key][group] = rows_of(group, rows)
     done: list[Outcome] = []
     for key, groups in families.items():
@@ -310,7 +369,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.catalog.mkdir(parents=True, exist_ok=True)
         for kernel in dict.fromkeys(one.group.kernel for one in done):
             records = [one.constants for one in done if one.group.kernel == kernel and one.group.core]
-            write_constants(records, options.catalog / f"{kernel.replace('_', '-')}.toml", "Made by benchmarks/fit_estimates.py; see docs/accuracy.md.")  # fmt: skip
+            write_constants(
+                records,
+                options.catalog / f"{kernel.replace('_', '-')}.toml",
+                "Made by benchmarks/fit_estimates.py; see docs/accuracy.md.",
+            )
     text = report(done, lint)
     if options.report:
         options.report.write_text(text, encoding="utf-8")

@@ -16,7 +16,8 @@ from roofline.models import serve_bound
 def test_a_decode_step_is_expected_above_its_bound(chip: str, library: str) -> None:
     answer = serve_bound("llama-3-8b", "decode", on=chip, batch=16, context=2048)
     found = Estimator(library).expect(answer)
-    assert answer.op_by_op <= found.value and found.low <= found.value <= found.high
+    assert answer.op_by_op <= found.value
+    assert found.low <= found.value <= found.high
     assert 1.0 < found.value / answer.lower < 4
     assert all(one.value >= one.run.floor for one in found.kernels)
 
@@ -24,9 +25,14 @@ def test_a_decode_step_is_expected_above_its_bound(chip: str, library: str) -> N
 def test_kernels_run_as_libraries_run_them() -> None:
     answer = serve_bound("llama-3-8b", "decode", on="h100", batch=16, context=2048)
     names = [run.name for run in kernels_of(answer)]
-    assert "q_proj + k_proj + v_proj" in names and "up_proj + gate_proj" in names
+    assert "q_proj + k_proj + v_proj" in names
+    assert "up_proj + gate_proj" in names
     assert "add_attention + post_attention_layernorm" in names
-    experts = [run for run in kernels_of(serve_bound("mixtral-8x7b", "decode", on="h100", batch=16, context=100)) if run.kernel == "experts"]  # fmt: skip
+    experts = [
+        run
+        for run in kernels_of(serve_bound("mixtral-8x7b", "decode", on="h100", batch=16, context=100))
+        if run.kernel == "experts"
+    ]
     assert len(experts) == 1
     shapes = experts[0].shapes
     assert (shapes["picks"], shapes["hidden"], shapes["inter"], shapes["products"]) == (32, 4096, 14336, 3)
@@ -42,7 +48,8 @@ def test_every_operation_is_in_one_kernel() -> None:
 def test_what_comes_from_another_chip_or_has_no_constants_is_said() -> None:
     answer = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h200")
     found = Estimator().expect(answer)
-    assert found.kernels[0].source is not None and found.kernels[0].source.transferred_from == "its generation"
+    assert found.kernels[0].source is not None
+    assert found.kernels[0].source.transferred_from == "its generation"
     elsewhere = Estimator().expect(bound("bf16[64, 8192] @ bf16[8192, 8192]", on="b200"))
     assert elsewhere.high / elsewhere.low > found.high / found.low
 
@@ -54,7 +61,8 @@ def test_unknown_library_lists_those_there_are() -> None:
 
 def test_accuracy_is_filtered_and_told() -> None:
     found = accuracy("h100", kernel="gemm")
-    assert {row.chip for row in found.records} == {"h100"} and "contraction" in found.records[0].kernel
+    assert {row.chip for row in found.records} == {"h100"}
+    assert "contraction" in found.records[0].kernel
     assert found.to_dict()["schema"] == "roofline/accuracy/1"
     with pytest.raises(InputError, match="no constants of 'v5e'"):
         accuracy("v5e")

@@ -146,7 +146,9 @@ class Bound(Answer):
         ``lower``       everything overlaps: the largest of ``times``
         ``op_by_op``    each operation overlaps within itself: the sum of each operation's largest time
         ``upper``       nothing overlaps: the sum of ``times``
-        ``estimate``    between them, where an overlap or overhead was stated, else None
+        ``estimate``    between them, where an overlap or overhead was stated; what to expect, where constants were
+                        asked for; else None
+        ``expectation`` what the estimate by constants rests on: its interval, kernel by kernel
         ``bound_by``    the resource that sets ``lower``; None for symbols, an array of names for arrays
         ``attainable``  ``flops`` ÷ ``lower``, FLOP/s; None where the FLOPs have no rate
         ``utilisation`` the compute unit's time ÷ ``lower``
@@ -181,6 +183,7 @@ class Bound(Answer):
     question: Any = None
     plan: str | None = None
     plans: Sequence[Any] = ()
+    expectation: Any = None
 
     @property
     def target(self) -> str:
@@ -264,6 +267,8 @@ class Bound(Answer):
         yield Sentences(bounds_in_words(self))
         if len(self.ops) > 1:
             yield from (BLANK, *_operations(self))
+        if self.expectation is not None and len(self.ops) > 1:
+            yield from (BLANK, *self.expectation.sections())
         if advice:
             yield from (BLANK, *advice)
         if len(self.plans) > 1:
@@ -331,7 +336,9 @@ def bounds_in_words(answer: Bound) -> list[str]:
         reached = "" if answer.utilisation is None else f", {format_percent(answer.utilisation)} of peak"
         line += f" · {format_amount(answer.attainable, 'FLOP/s')}{reached}"
     lines = [line]
-    if answer.estimate is not None:
+    if answer.expectation is not None:
+        lines.append(answer.expectation.in_words())
+    if answer.estimate is not None and answer.expectation is None:
         lines.append(f"estimate {format_amount(answer.estimate, 's')} with the stated overlap and overhead")
     if is_array(answer.lower):
         lines.append(f"{answer.lower.size} configurations; roofline sweep lists each")
@@ -485,6 +492,8 @@ def _record(answer: Bound) -> dict[str, Any]:
     if answer.plan is not None:
         body |= {name: value(name, getattr(answer, name)) for name in ("math", "comms", "comms_over_math")}
         body |= {"plan": answer.plan, "plans": [found.to_dict() for found in answer.plans]}
+    if answer.expectation is not None:
+        body["expectation"] = answer.expectation.to_dict()
     body |= {"assumptions": list(answer.assumptions), "incomplete": list(answer.incomplete)}
     return {**body, "formulas": formulas} if formulas else body
 

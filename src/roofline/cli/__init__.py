@@ -27,6 +27,8 @@ _COMMANDS = {
     "measure": "the ceilings of the machine you are on, written to a machine file",
     "run": "time operations here and show them under this machine's roof",
     "profile": "runs of a profiler or a CSV file under a machine's roof",
+    "accuracy": "how far estimates are from measurements, by chip, library and kind of kernel",
+    "calibrate": "constants of estimates from a few runs of your own",
     "chips": "list, filter, compare and explain the machines of the catalog",
 }
 

@@ -8,9 +8,11 @@ import click
 
 from roofline.cli.options import (
     ESTIMATE,
+    EXPECT,
     MESH,
     TARGET,
     WORK,
+    expectation_asked,
     one_expression,
     question_arguments,
     split_words,
@@ -21,7 +23,7 @@ from roofline.cli.output import show, show_json
 
 @click.command("bound")
 @click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(TARGET, MESH, WORK, ESTIMATE)
+@with_options(TARGET, MESH, WORK, ESTIMATE, EXPECT)
 @click.option("--explain", is_flag=True, help="Show the arithmetic and the source of every figure.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
@@ -35,7 +37,8 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     from roofline.bounds.api import bound
 
     expressions, sizes = split_words(words)
-    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))
+    expect = expectation_asked(options)
+    answer = expect(bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes)))
     if as_json:
         show_json(answer.to_dict())
     elif explain:

@@ -22,7 +22,16 @@ from roofline.cli.model_options import (
     sharing,
     taken,
 )
-from roofline.cli.options import ESTIMATE, TARGET, convention_arguments, parse_size, target_arguments, with_options
+from roofline.cli.options import (
+    ESTIMATE,
+    EXPECT,
+    TARGET,
+    convention_arguments,
+    expectation_asked,
+    parse_size,
+    target_arguments,
+    with_options,
+)
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
 @click.option("--images", metavar="N", help="Images in each prompt; their tokens are part of it.")
 @click.option("--image-size", metavar="HxW", help="Height and width of an image in pixels (default: the tower's own).")
 @click.option("--all-logits", is_flag=True, help="Prefill makes output for every token, not only the last.")
-@with_options(SHARING, FORMATS, ESTIMATE, WORKED_OUT, PICTURES)
+@with_options(SHARING, FORMATS, ESTIMATE, EXPECT, WORKED_OUT, PICTURES)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(model: str, as_json: bool, **options: Any) -> None:
     """The floor of serving a model on one chip, or several that split it: prefill and decode, and whether it fits.
@@ -59,6 +68,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     from roofline.models.config import load
 
     not_alone(BESIDE)
+    expect = expectation_asked(options)
     described = load(model)
     pictured = images(options, described)
     sizes = _every({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
@@ -74,7 +84,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     if wanted["tpot"] is not None and front is None:
         hint = "give several batches, contexts or numbers of chips, as in --batch 1:256:*2"
         raise InputError("--tpot chooses among steps of decoding, and this is one", hint=hint)
-    found = None if _is_only_fit(asked) else _serve(asked)
+    found = None if _is_only_fit(asked) else expect(_serve(asked))
     if picture["view"] or picture["file"]:
         if as_json:
             raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")

@@ -103,6 +103,32 @@ MESH = (*NETWORK, *_group("mesh"))
 ESTIMATE = _group("estimate")
 
 
+#: What to expect beside the bound.
+EXPECT = (
+    click.option("--estimate", is_flag=True, help="Say what to expect too, by constants of a library's kernels."),
+    click.option(
+        "--library", default="vllm", show_default=True, metavar="NAME", help="Whose kernels: vllm, trtllm, sglang."
+    ),
+    click.option("--constants", multiple=True, metavar="FILE", help="Constants of your own, from roofline calibrate."),
+)
+
+
+def expectation_asked(options: dict[str, Any]) -> Callable[[Any], Any]:
+    """What ``--estimate`` makes of an answer; ``options`` lose theirs."""
+    wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")
+    if not wanted:
+        if files or library != "vllm":
+            raise InputError("--library and --constants go with --estimate", hint="add --estimate")
+        return lambda answer: answer
+
+    def expect(answer: Any) -> Any:
+        from roofline.estimates import estimated
+
+        return estimated(answer, library, files)
+
+    return expect
+
+
 def with_options(*groups: Sequence[Callable[[Any], Any]]) -> Callable[[Function], Function]:
     """Add groups of options to a command, in order."""
 

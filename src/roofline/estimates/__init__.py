@@ -1,1 +1,55 @@
-"""Estimates: how long operations will really take, with an interval and the error of their kind."""
+"""Estimates: how long operations will really take, with an interval and the error of their kind.
+
+>>> import roofline
+>>> from roofline.estimates import estimated
+>>> answer = estimated(roofline.bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h100"), library="vllm")
+>>> answer.lower < answer.expectation.low < answer.estimate < answer.expectation.high
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from roofline.estimates.accuracy import Accuracy, accuracy
+from roofline.estimates.calibration import Calibration, calibrate
+from roofline.estimates.constants import KernelConstants, read_constants
+from roofline.estimates.estimator import Estimator, Expectation
+
+
+def estimated(answer: Any, library: str = "vllm", files: Sequence[str] = ()) -> Any:
+    """An answer with what to expect: of a bound, or of both phases of serving.
+
+    ``library`` names whose kernels run (``vllm``, ``trtllm``, ``sglang``), ``files`` hold constants of one's own.
+    """
+    from dataclasses import replace
+
+    from roofline.bounds.bound import Bound
+    from roofline.errors import InputError
+    from roofline.models.pipeline import Pipelined
+    from roofline.models.serving_answer import Serving
+
+    estimator = Estimator(library, files)
+    if isinstance(answer, Serving):
+        phases = {name: getattr(answer, name) for name in ("prefill", "decode")}
+        known = {name: estimated(phase, library, files) for name, phase in phases.items() if phase is not None}
+        return replace(answer, **known)
+    if isinstance(answer, Pipelined):
+        raise InputError("what to expect over the stages of a pipeline is not modelled", hint="tensor and data are")
+    if not isinstance(answer, Bound):
+        raise InputError(f"no expectation of {type(answer).__name__} is modelled", hint="a bound, or serving a model")
+    return estimator.estimated(answer)
+
+
+__all__ = [
+    "Accuracy",
+    "Calibration",
+    "Estimator",
+    "Expectation",
+    "KernelConstants",
+    "accuracy",
+    "calibrate",
+    "estimated",
+    "read_constants",
+]

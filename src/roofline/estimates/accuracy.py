@@ -21,9 +21,16 @@ from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Ta
 
 #: Words that users have for kernels.
 MEANT = {
-    "gemm": "contraction", "matmul": "contraction", "attention": "attention", "moe": "experts", "norm": "norm",
-    "prefill": "prefill_attention", "decode": "decode_attention", "allreduce": "collective", "softmax": "norm",
-}  # fmt: skip
+    "gemm": "contraction",
+    "matmul": "contraction",
+    "attention": "attention",
+    "moe": "experts",
+    "norm": "norm",
+    "prefill": "prefill_attention",
+    "decode": "decode_attention",
+    "allreduce": "collective",
+    "softmax": "norm",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -37,10 +44,14 @@ class Accuracy(Answer):
         """A table, a row a record, and how the errors were taken."""
         yield Headline(self.subject)
         yield BLANK
-        columns = [Column(name) for name in ("chip", "library", "kernel", "format")]
-        columns += [Column(name, align="right") for name in ("rows", "median error", "mean", "9 of 10 within", "bias")]
+        columns = [Column(name) for name in ("chip", "library")]
+        columns += [Column("kernel", wrap="words"), Column("format")]
+        columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias")]
         yield Table(columns, [_row(one) for one in self.records], name="accuracy")
         yield BLANK
+        yield Listing(
+            "errors", ["of estimates against measurements: median, mean and 90th percentile of their size; bias"]
+        )
         yield Listing("measured", _sources(self.records), "quiet")
 
     def one_line(self) -> str:
@@ -57,7 +68,7 @@ class Accuracy(Answer):
 def _row(one: KernelConstants) -> Row:
     error = one.error
     figures = [format_percent(abs(error[name])) if name in error else "" for name in ("mdape", "mape", "p90")]
-    bias = f"{100 * error['bias']:+.1f} %" if "bias" in error else ""
+    bias = f"{100 * error['bias']:+.1f}%" if "bias" in error else ""
     kind = f"{one.kernel.replace('_', ' ')}{', ' if one.path else ''}{one.path}"
     return Row((one.chip, one.library, kind, one.dtype, f"{error.get('n_test', 0):g}", *figures, bias))
 
@@ -68,7 +79,9 @@ def _sources(records: Sequence[KernelConstants]) -> list[str]:
     return said
 
 
-def accuracy(on: str | None = None, *, kernel: str | None = None, library: str | None = None, files: Sequence[str] = ()) -> Accuracy:
+def accuracy(
+    on: str | None = None, *, kernel: str | None = None, library: str | None = None, files: Sequence[str] = ()
+) -> Accuracy:
     """How far estimates are from measurements, by chip, library, kind of kernel and format.
 
     ``on`` names a chip, ``kernel`` a kind (``contraction``, ``attention``, ``experts`` …), ``library`` a library;

@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.estimates.kernels import (
-    Array,
     ChipFigures,
     Constant,
     KernelModel,
@@ -76,7 +75,7 @@ def _given(shapes: Shapes, **defaults: float) -> list[Any]:
     import numpy as np
 
     values = (shapes.get(name, default) for name, default in defaults.items())
-    return np.broadcast_arrays(*(np.asarray(value, float) for value in values))
+    return list(np.broadcast_arrays(*(np.asarray(value, float) for value in values)))
 
 
 def _tile(policy: str) -> tuple[float, float, bool]:

@@ -66,15 +66,25 @@ class Calibration(Answer):
         """A row a kind of kernel, then what was left out."""
         yield Headline(f"calibration of {self.target}", f"for {self.library}")
         yield BLANK
-        columns = [Column("kernel"), Column("format"), *(Column(name, align="right") for name in ("rows", "error before", "after", "bias before", "after"))]  # fmt: skip
+        columns = [
+            Column("kernel"),
+            Column("format"),
+            *(Column(name, align="right") for name in ("rows", "error before", "after", "bias before", "after")),
+        ]
         rows = [
-            Row((
-                one.constants.kernel.replace("_", " "), one.constants.dtype, str(one.after.count),
-                format_percent(one.before.mdape), format_percent(one.after.mdape),
-                f"{100 * one.before.bias:+.1f} %", f"{100 * one.after.bias:+.1f} %",
-            ))
+            Row(
+                (
+                    one.constants.kernel.replace("_", " "),
+                    one.constants.dtype,
+                    str(one.after.count),
+                    format_percent(one.before.mdape),
+                    format_percent(one.after.mdape),
+                    f"{100 * one.before.bias:+.1f}%",
+                    f"{100 * one.after.bias:+.1f}%",
+                )
+            )
             for one in self.fitted
-        ]  # fmt: skip
+        ]
         yield Table(columns, rows, name="calibration")
         yield BLANK
         yield Listing("started from", list(dict.fromkeys(self.started_from)), "quiet")
@@ -84,12 +94,21 @@ class Calibration(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/calibration/1``)."""
         fitted = [
-            {"constants": one.constants.to_dict(), "before": one.before.mdape, "after": one.after.mdape,
-             "rows": one.after.count}
+            {
+                "constants": one.constants.to_dict(),
+                "before": one.before.mdape,
+                "after": one.after.mdape,
+                "rows": one.after.count,
+            }
             for one in self.fitted
-        ]  # fmt: skip
-        return {"schema": "roofline/calibration/1", "chip": self.target, "library": self.library, "fitted": fitted,
-                "rejected": dict(self.rejected)}  # fmt: skip
+        ]
+        return {
+            "schema": "roofline/calibration/1",
+            "chip": self.target,
+            "library": self.library,
+            "fitted": fitted,
+            "rejected": dict(self.rejected),
+        }
 
     def save(self, path: str | Path) -> None:
         """Write the constants to a file that ``files=`` and ``--constants`` take."""
@@ -113,7 +132,9 @@ def calibrate(path: str | Path, on: str | Machine, *, library: str = "vllm", sta
         kept = _plausible(members, machine, estimator, rejected)
         record = estimator.record(kept[0][0], machine) if len(kept) >= LEAST_ROWS else None
         if record is None:
-            rejected[f"no constants to start from, or fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
+            rejected[
+                f"no constants to start from, or fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"
+            ] += len(kept)
             continue
         fitted.append(_fitted(record, kept, machine, key[3]))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
@@ -130,7 +151,11 @@ def _rows(path: str | Path) -> Iterable[dict[str, str]]:
             for number, row in enumerate(reader):
                 if number >= MOST_ROWS:
                     raise InputError(f"{path} has over {MOST_ROWS:,} rows", hint="a sample of some hundred suffices")
-                yield {(name or "").strip().lower(): (value or "").strip() for name, value in row.items() if isinstance(value, str) or value is None}
+                yield {
+                    (name or "").strip().lower(): (value or "").strip()
+                    for name, value in row.items()
+                    if isinstance(value, str) or value is None
+                }
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}", hint="a CSV file with a line of names first") from None
 
@@ -175,7 +200,12 @@ def _product(row: Mapping[str, str], where: str) -> KernelRun:
         raise InputError(f"{where}: no kernels of {dtype!r:.40} are known", hint="bf16, fp8, nvfp4, int8, int4")
     only_weights = dtype in ("int8", "int4")
     shapes = {name: _number(row, name, where) for name in _PRODUCT}
-    shapes |= {"batch": _number(row, "batch", where, 1.0), "a_bytes": 2.0 if only_weights else size, "b_bytes": size, "out_bytes": 2.0}
+    shapes |= {
+        "batch": _number(row, "batch", where, 1.0),
+        "a_bytes": 2.0 if only_weights else size,
+        "b_bytes": size,
+        "out_bytes": 2.0,
+    }
     kernel = "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction"
     return KernelRun(kernel, dtype, "weights only" if only_weights else "", shapes, ())
 
@@ -226,7 +256,9 @@ def _floor(run: KernelRun, figures: ChipFigures) -> tuple[float, float]:
     s = run.shapes
     if "contraction" in run.kernel:
         flops = 2 * s["m"] * s["n"] * s["k"] * s["batch"]
-        moved = s["batch"] * (s["m"] * s["k"] * s["a_bytes"] + s["k"] * s["n"] * s["b_bytes"] + s["m"] * s["n"] * s["out_bytes"])
+        moved = s["batch"] * (
+            s["m"] * s["k"] * s["a_bytes"] + s["k"] * s["n"] * s["b_bytes"] + s["m"] * s["n"] * s["out_bytes"]
+        )
     elif "attention" in run.kernel:
         keys = s["length"] + s.get("past", 0)
         queries = s["length"] if run.kernel == "prefill_attention" else 1
@@ -237,7 +269,9 @@ def _floor(run: KernelRun, figures: ChipFigures) -> tuple[float, float]:
     return max(flops / figures.matrix_peak, moved / figures.bandwidth), moved
 
 
-def _fitted(record: KernelConstants, kept: Sequence[tuple[KernelRun, float]], machine: Machine, library: str) -> Calibrated:
+def _fitted(
+    record: KernelConstants, kept: Sequence[tuple[KernelRun, float]], machine: Machine, library: str
+) -> Calibrated:
     """Fit one kind of kernel, with errors by leaving out a fifth of the rows at a time."""
     import numpy as np
 
@@ -260,9 +294,27 @@ def _fitted(record: KernelConstants, kept: Sequence[tuple[KernelRun, float]], ma
     ratio = np.sort(rows.seconds / after)
     interval = ((float(np.quantile(ratio, 0.1)), float(np.quantile(ratio, 0.9))),)
     constants = replace(
-        record, chip=machine.key, library=library, values=found.values, interval=interval, edges=(), transferred_from="",
-        error={"mdape": errors.mdape, "mape": errors.mape, "p90": errors.p90, "bias": errors.bias, "n_fit": len(rows), "n_test": errors.count},
-        valid={name: (float(shapes[name].min()), float(shapes[name].max())) for name in model.sorted_by if name in shapes},
-        source="calibrated from runs of one's own", state="", version="", figures=rows.chip._asdict(),
-    )  # fmt: skip
+        record,
+        chip=machine.key,
+        library=library,
+        values=found.values,
+        interval=interval,
+        edges=(),
+        transferred_from="",
+        error={
+            "mdape": errors.mdape,
+            "mape": errors.mape,
+            "p90": errors.p90,
+            "bias": errors.bias,
+            "n_fit": len(rows),
+            "n_test": errors.count,
+        },
+        valid={
+            name: (float(shapes[name].min()), float(shapes[name].max())) for name in model.sorted_by if name in shapes
+        },
+        source="calibrated from runs of one's own",
+        state="",
+        version="",
+        figures=rows.chip._asdict(),
+    )
     return Calibrated(constants, Errors.of(before, rows.seconds), errors)

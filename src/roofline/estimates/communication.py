@@ -17,7 +17,9 @@ from roofline.estimates.kernels import ChipFigures, Constant, KernelModel, Parts
 COLLECTIVE = (
     Constant("start", "s", "time of a collective of no bytes", 1e-5, 5e-7, 5e-4, own=True),
     Constant("hop", "s", "time that each further chip adds", 1e-6, 1e-9, 1e-4, own=True),
-    Constant("link_efficiency", "", "share of the data-sheet link rate that long messages reach", 0.75, 0.02, 1.5, own=True),
+    Constant(
+        "link_efficiency", "", "share of the data-sheet link rate that long messages reach", 0.75, 0.02, 1.5, own=True
+    ),
     Constant("chip_cost", "", "how much of that rate each further chip costs", 0.02, 1e-4, 1.0, own=True),
     Constant("middle", "s", "most time that medium messages add", 1e-5, 1e-8, 1e-3, own=True),
     Constant("middle_bytes", "B", "size at which medium messages begin", 1e6, 1e3, 1e9, own=True),
@@ -35,4 +37,6 @@ def collective_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str =
     return Parts({"wire": wire, "launch": start})
 
 
-register(KernelModel("collective", ("sent", "chips", "link"), COLLECTIVE, collective_parts, sorted_by=("chips", "sent")))
+register(
+    KernelModel("collective", ("sent", "chips", "link"), COLLECTIVE, collective_parts, sorted_by=("chips", "sent"))
+)

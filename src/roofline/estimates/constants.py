@@ -75,12 +75,24 @@ class KernelConstants:
         return tuple(
             name
             for name, (low, high) in self.valid.items()
-            if name in shapes and not bool(np.all((np.asarray(shapes[name]) >= low) & (np.asarray(shapes[name]) <= high)))
+            if name in shapes
+            and not bool(np.all((np.asarray(shapes[name]) >= low) & (np.asarray(shapes[name]) <= high)))
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The record as it stands in a file."""
-        names = ("chip", "kernel", "dtype", "library", "version", "path", "policy", "state", "source", "transferred_from")
+        names = (
+            "chip",
+            "kernel",
+            "dtype",
+            "library",
+            "version",
+            "path",
+            "policy",
+            "state",
+            "source",
+            "transferred_from",
+        )
         plain = {name: getattr(self, name) for name in names if getattr(self, name)}
         ranges = {name: list(ends) for name, ends in self.valid.items()}
         return {
@@ -148,16 +160,24 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     interval = _pairs(entry.get("interval", [[1.0, 1.0]]), where, "interval")
     edges = tuple(float(edge) for edge in entry.get("edges", ()))
     if len(interval) != len(edges) + 1:
-        raise InputError(f"{where}: {len(edges)} edges and {len(interval)} intervals", hint="one interval more than edges")
+        raise InputError(
+            f"{where}: {len(edges)} edges and {len(interval)} intervals", hint="one interval more than edges"
+        )
     valid = {name: _pairs([ends], where, f"valid {name}")[0] for name, ends in entry.get("valid", {}).items()}
     error = {name: value for name, value in entry.get("error", {}).items() if isinstance(value, int | float)}
     words = ("chip", "kernel", "dtype", "library", "version", "path", "state", "source", "transferred_from")
     plain = {name: str(entry[name]) for name in words if name in entry}
     figures = {name: float(value) for name, value in entry.get("figures", {}).items()}
     return KernelConstants(
-        **plain, values=dict(values), policy=policy, error=error, edges=edges, interval=interval, valid=valid,
+        **plain,
+        values=dict(values),
+        policy=policy,
+        error=error,
+        edges=edges,
+        interval=interval,
+        valid=valid,
         figures=figures,
-    )  # fmt: skip
+    )
 
 
 def _pairs(value: Any, where: str, what: str) -> tuple[tuple[float, float], ...]:

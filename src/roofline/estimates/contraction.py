@@ -38,9 +38,21 @@ from roofline.estimates.kernels import (
 
 #: Rows and columns of an output tile.
 TILES = (
-    (16, 64), (16, 128), (32, 64), (32, 128), (64, 32), (64, 64), (64, 128), (64, 256), (128, 32), (128, 64),
-    (128, 128), (128, 256), (256, 64), (256, 128),
-)  # fmt: skip
+    (16, 64),
+    (16, 128),
+    (32, 64),
+    (32, 128),
+    (64, 32),
+    (64, 64),
+    (64, 128),
+    (64, 256),
+    (128, 32),
+    (128, 64),
+    (128, 128),
+    (128, 256),
+    (256, 64),
+    (256, 128),
+)
 #: Into how many pieces the depth is cut.
 SPLITS = (1, 2, 4, 8)
 POLICIES = ("search", "nosplit", "bucket", "big")

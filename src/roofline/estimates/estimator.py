@@ -29,7 +29,9 @@ from roofline.estimates.kernels import KERNELS, ChipFigures, load_all
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
-from roofline.sizes import Size
+from roofline.quantity import format_percent, format_quantity
+from roofline.sections import Amount, Column, Row, Section, Table, figures
+from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption
 from roofline.work import Key, Op
 
@@ -113,22 +115,64 @@ class Expectation:
         known = sum(float(one.value) for one in self.kernels if one.source is not None)
         return known / float(self.value) if float(self.value) else 0.0
 
+    def in_words(self) -> str:
+        """The expected time with its interval, whose constants it comes from, and the error of its kind."""
+        times = f"expect {format_quantity(self.value, 's')}"
+        ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
+        known = [one for one in self.kernels if one.source is not None]
+        if not known:
+            return f"{times}: no constants are known for it, so this is its bound"
+        main = max(known, key=lambda one: float(one.value))
+        error = main.source.error.get("mdape") if main.source is not None else None
+        told = f"; median error of its main kernel {format_percent(error)}" if error is not None else ""
+        return f"{times} ({ends}, 80 %; constants of {main.basis}{told})"
+
+    def sections(self) -> list[Section]:
+        """A row a kernel: how often it runs, its floor, what to expect of it, what that rests on."""
+        columns = (
+            Column("kernel", wrap="anywhere"),
+            *figures("runs", "at best", "expected", "low", "high"),
+            Column("constants"),
+        )
+        rows = [
+            Row(
+                (
+                    one.run.name,
+                    Amount(one.run.repeat),
+                    *(Amount(t, "s") for t in (one.run.floor, one.value, one.low, one.high)),
+                    one.basis,
+                )
+            )
+            for one in self.kernels
+        ]
+        return [Table(columns, rows, "expected")]
+
     def to_dict(self) -> dict[str, Any]:
         """The expectation in SI units, kernel by kernel (schema ``roofline/expectation/1``)."""
         kernels = [
             {
-                "kernel": one.run.kernel, "operations": one.run.name, "repeat": one.run.repeat,
-                "time": float(one.value), "low": float(one.low), "high": float(one.high),
-                "floor": float(one.run.floor), "parts": {name: float(value) for name, value in one.parts.items()},
+                "kernel": one.run.kernel,
+                "operations": one.run.name,
+                "repeat": one.run.repeat,
+                "time": float(one.value),
+                "low": float(one.low),
+                "high": float(one.high),
+                "floor": float(one.run.floor),
+                "parts": {name: float(value) for name, value in one.parts.items()},
                 "basis": one.basis,
             }
             for one in self.kernels
-        ]  # fmt: skip
+        ]
         return {
-            "schema": "roofline/expectation/1", "time": float(self.value), "low": float(self.low),
-            "high": float(self.high), "coverage": 0.8, "library": self.library, "kernels": kernels,
+            "schema": "roofline/expectation/1",
+            "time": float(self.value),
+            "low": float(self.low),
+            "high": float(self.high),
+            "coverage": 0.8,
+            "library": self.library,
+            "kernels": kernels,
             "assumptions": list(self.assumptions),
-        }  # fmt: skip
+        }
 
 
 @cache
@@ -159,6 +203,15 @@ class Estimator:
         value, low, high = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
         return Expectation(value, low, high, found, self.library)
 
+    def estimated(self, answer: Bound) -> Bound:
+        """The answer with what to expect; a stated overlap or overhead keeps its own estimate."""
+        if is_array(answer.lower) or is_symbol(answer.lower):
+            raise InputError("what to expect is worked out for one configuration", hint="give each size one number")
+        found = self.expect(answer)
+        estimate = found.value if answer.estimate is None else answer.estimate
+        said = (*answer.assumptions, *found.assumptions)
+        return replace(answer, estimate=estimate, expectation=found, assumptions=said)
+
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         """What to expect of one kernel; never less than its bound."""
         import numpy as np
@@ -173,10 +226,12 @@ class Estimator:
         value, low, high = (np.maximum(time * run.repeat, run.floor) for time in (parts.time, low, high))
         plain = {name: _plain(seconds) for name, seconds in parts.seconds.items()}
         basis = f"{record.chip} {record.library}"
-        return KernelEstimate(run, _plain(value), _plain(low), _plain(high), plain, basis, record, record.outside(run.shapes))
+        return KernelEstimate(
+            run, _plain(value), _plain(low), _plain(high), plain, basis, record, record.outside(run.shapes)
+        )
 
     def record(self, run: KernelRun, machine: Machine) -> KernelConstants | None:
-        """The constants for a kernel: of this chip and library, else of the nearest that has them; None where none do."""
+        """The constants for a kernel: of this chip and library, else of the nearest that has them, else None."""
         same = [one for one in self.records if one.kernel == run.kernel and one.dtype in (run.dtype, "any")]
         same = [one for one in same if one.path == run.path] or [one for one in same if not run.path and not one.path]
         here = [one for one in same if one.chip == machine.key]
@@ -266,7 +321,9 @@ def _in_experts(op: Op) -> bool:
 
 def _siblings(before: Op, op: Op) -> bool:
     """Whether both are elementwise operations of one module, as the rotations of queries and of keys."""
-    return before.kind == op.kind == "elementwise" and before.where.rpartition(".")[0] == op.where.rpartition(".")[0] != ""
+    return (
+        before.kind == op.kind == "elementwise" and before.where.rpartition(".")[0] == op.where.rpartition(".")[0] != ""
+    )
 
 
 def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
@@ -277,10 +334,14 @@ def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
         dtype, path = b, "weights only"
     kernel = "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction"
     shapes = {
-        "m": op.dims["m"], "n": sum(part.op.dims["n"] for part in group), "k": op.dims["k"], "batch": op.dims["batch"],
-        "a_bytes": dtypes.get(a).bits / 8, "b_bytes": dtypes.get(b).bits / 8,
+        "m": op.dims["m"],
+        "n": sum(part.op.dims["n"] for part in group),
+        "k": op.dims["k"],
+        "batch": op.dims["batch"],
+        "a_bytes": dtypes.get(a).bits / 8,
+        "b_bytes": dtypes.get(b).bits / 8,
         "out_bytes": dtypes.get(op.writes[0].dtype).bits / 8 if op.writes else 2.0,
-    }  # fmt: skip
+    }
     return KernelRun(kernel, dtype, path, shapes, group)
 
 
@@ -291,7 +352,13 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     kv_bytes = dtypes.get(held.dtype).bits / 8
     dtype = PRODUCT_FORMATS.get(op.reads[0].dtype, op.reads[0].dtype)
     words = ["fp8 cache"] if kv_bytes == 1 and dtype != "fp8" else []
-    shapes = {"batch": dims["batch"], "heads": dims["heads"], "kv_heads": dims["kv_heads"], "head_size": dims["head_size"], "kv_bytes": kv_bytes}  # fmt: skip
+    shapes = {
+        "batch": dims["batch"],
+        "heads": dims["heads"],
+        "kv_heads": dims["kv_heads"],
+        "head_size": dims["head_size"],
+        "kv_bytes": kv_bytes,
+    }
     one = isinstance(dims["q_length"], int) and dims["q_length"] <= 1
     if one:
         own = isinstance(dims["heads"], int) and dims["heads"] == dims["kv_heads"]
@@ -310,10 +377,14 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
     down = products[-1]
     dtype = PRODUCT_FORMATS.get(a, a)
     shapes = {
-        "picks": op.dims["m"], "touched": op.dims["groups"], "hidden": op.dims["k"], "inter": down.dims["k"],
-        "products": len(wide) + 1 if down is not op else 1, "weight_bytes": dtypes.get(b).bits / 8,
+        "picks": op.dims["m"],
+        "touched": op.dims["groups"],
+        "hidden": op.dims["k"],
+        "inter": down.dims["k"],
+        "products": len(wide) + 1 if down is not op else 1,
+        "weight_bytes": dtypes.get(b).bits / 8,
         "a_bytes": dtypes.get(a).bits / 8,
-    }  # fmt: skip
+    }
     paths = {"bf16": "bfloat16", "fp8": "fp8_block", "nvfp4": "nvfp4"}
     return KernelRun("experts", {"nvfp4": "fp4"}.get(dtype, dtype), paths.get(dtype, ""), shapes, group)
 
@@ -323,7 +394,12 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
     op, kind = part.op, str(part.op.options.get("collective", ""))
     chips, size = op.dims.get("chips", 2), op.dims.get("bytes", 0)
     wire = next((use for use in part.uses if use.quantity == "wire"), None)
-    path = {"AllReduce": "all-reduce", "AllGather": "allgather", "ReduceScatter": "reducescatter", "AllToAll": "alltoall"}
+    path = {
+        "AllReduce": "all-reduce",
+        "AllGather": "allgather",
+        "ReduceScatter": "reducescatter",
+        "AllToAll": "alltoall",
+    }
     times = 2 if kind == "AllReduce" else 1
     shapes = {"sent": times * (chips - 1) / chips * size, "chips": chips, "link": wire.rate.value if wire else 1e11}
     return KernelRun("collective", "any", path.get(kind, kind), shapes, group)
@@ -333,7 +409,9 @@ def _rows_run(group: tuple[OpBound, ...]) -> KernelRun:
     last = group[-1].op
     rows = last.dims.get("rows", 1)
     columns = last.dims.get("elements", 1) / rows
-    return KernelRun("norm", "fp16", "input_layernorm", {"bytes": _moved(group), "rows": rows, "columns": columns}, group)
+    return KernelRun(
+        "norm", "fp16", "input_layernorm", {"bytes": _moved(group), "rows": rows, "columns": columns}, group
+    )
 
 
 def _element_run(group: tuple[OpBound, ...]) -> KernelRun:
@@ -347,11 +425,14 @@ def _moved(group: tuple[OpBound, ...]) -> Size:
     made = {tensor.ident for part in group for tensor in part.op.writes}
     reads = {t.ident: t for part in group for t in part.op.reads if t.ident not in made}
     taken = {t.ident for part in group for t in part.op.reads}
-    writes = [t for t in group[-1].op.writes] + [t for part in group[:-1] for t in part.op.writes if t.ident not in taken]
+    writes = list(group[-1].op.writes) + [t for part in group[:-1] for t in part.op.writes if t.ident not in taken]
     return sum(t.traffic_bytes for t in (*reads.values(), *writes))
 
 
 _RUNS = {
-    "contraction": _product_run, "attention": _attention_run, "experts": _experts_run, "collective": _collective_run,
+    "contraction": _product_run,
+    "attention": _attention_run,
+    "experts": _experts_run,
+    "collective": _collective_run,
     "norm": _rows_run,
-}  # fmt: skip
+}

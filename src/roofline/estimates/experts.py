@@ -27,7 +27,9 @@ from roofline.estimates.kernels import (
 
 EXPERTS = (
     Constant("compute_efficiency", "", "share of the peak in full tiles", 0.6, 0.03, 1.6, own=True),
-    Constant("memory_efficiency", "", "share of the data-sheet bandwidth that streams weights", 0.7, 0.05, 1.4, own=True),
+    Constant(
+        "memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.05, 1.4, own=True
+    ),
     Constant("launch_time", "s", "time of the kernels without tokens", 2e-5, 1e-6, 4e-4, own=True),
     Constant("token_time", "s", "time to route a byte of a token", 1e-12, 1e-15, 1e-9, own=True),
     Constant("expert_time", "s", "time that each expert adds", 5e-8, 1e-10, 2e-5, own=True),
@@ -42,7 +44,7 @@ EXPERTS = (
 def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of routed experts on one chip.
 
-    ``picks`` are the tokens that fall to this chip's experts, a token once for each expert it chose, and ``touched`` the
+    ``picks`` are the tokens that fall to this chip's experts, once for each expert chosen, and ``touched`` the
     experts that get any; ``hidden`` and ``inter`` are the widths, ``products`` is 3 with a gate and 2 without,
     ``weight_bytes`` and ``a_bytes`` are bytes of an element.
     """

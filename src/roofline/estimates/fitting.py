@@ -1,7 +1,7 @@
 """Fit the constants of kernel models to measured times.
 
-Residuals are logarithms of estimate over measurement, so that errors count as ratios, with a soft loss so that a few odd
-rows do not decide. Constants move on a logarithmic scale within their range, drawn to where they start by a weak prior
+Residuals are logarithms of estimate over measurement, so that errors count as ratios. A soft loss keeps a few odd rows
+from deciding. Constants move on a logarithmic scale within their range, drawn to where they start by a weak prior
 (a maximum a posteriori fit): ten rows change what ten rows can tell.
 
 A family of groups (chips and libraries of one operation and format) shares the constants that are not its own:
@@ -93,9 +93,14 @@ def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> li
 
 
 def _solve(
-    model: KernelModel, groups: Sequence[Rows], starts: Sequence[dict[str, float]], free: Sequence[str] | None,
-    policies: Sequence[str], prior: float, most: int,
-) -> list[Fitted]:  # fmt: skip
+    model: KernelModel,
+    groups: Sequence[Rows],
+    starts: Sequence[dict[str, float]],
+    free: Sequence[str] | None,
+    policies: Sequence[str],
+    prior: float,
+    most: int,
+) -> list[Fitted]:
     """Move the free constants of all groups together to where the residuals are least."""
     import numpy as np
     from scipy.optimize import least_squares

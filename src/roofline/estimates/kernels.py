@@ -2,7 +2,7 @@
 
 A bound divides amounts by data-sheet rates. A kernel also has tiles that do not fill the last wave of cores, a launch,
 a pipeline that fills, operands that are still in cache. A :class:`KernelModel` holds the formula of one kind and the
-constants in it, each with a unit, a meaning and a range; the fitted values are data (:mod:`roofline.estimates.constants`).
+constants in it, each with a unit, a meaning and a range; fitted values are data (:mod:`roofline.estimates.constants`).
 
 Every formula works on arrays: one entry a kernel. It returns its parts, which add up to the time:
 
@@ -29,7 +29,7 @@ Values: TypeAlias = "Mapping[str, float]"
 
 
 class ChipFigures(NamedTuple):
-    """What a kernel model needs of a chip, from its data sheet: cores, FLOP/s of the format, B/s, last-level cache B."""
+    """What a kernel model needs of a chip, from its data sheet: cores, FLOP/s of the format, B/s, bytes of cache."""
 
     cores: float
     matrix_peak: float
@@ -100,7 +100,7 @@ def warm_share(working_set: Array, share: float, cache: float) -> Array:
 
 
 def together(first: Array, second: Array, exponent: float) -> Array:
-    """Time of two things that overlap in part: ``(a^p + b^p)^(1/p)``, the larger for a large exponent, the sum for 1."""
+    """Time of two things that overlap in part: ``(a^p + b^p)^(1/p)``: their sum for 1, the larger beyond."""
     import numpy as np
 
     larger = np.maximum(first, second)

@@ -212,7 +212,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by})"])
     lines = [f"{within} if only each operation overlaps within itself, {nothing} if nothing does"]
     if phase.estimate is not None:
-        lines.append(f"{format_amount(phase.estimate, 's')} by the stated overlap and overhead, an estimate")
+        said = format_amount(phase.estimate, "s")
+        lines.append(f"{said} by the stated overlap and overhead, an estimate")
     tokens = sizes["batch"] * (sizes.get("prompt", 1))
     made = f"{format_number(float(tokens / phase.lower))} tokens/s"
     if name == "decode":
@@ -222,6 +223,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     flops = "" if phase.utilisation is None else f" · {float(phase.utilisation):.0%} of peak FLOP/s"
     lines += [
         f"{made}{flops}{used}",
+        *([] if phase.expectation is None else [phase.expectation.in_words()]),
         *off_matrix_unit(phase, "--activations"),
         *_over_several_chips(phase, found, name),
     ]
