@@ -211,7 +211,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
     yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by})"])
     lines = [f"{within} if only each operation overlaps within itself, {nothing} if nothing does"]
-    if phase.estimate is not None:
+    if phase.estimate is not None and (phase.expectation is None or phase.estimate != phase.expectation.value):
         said = format_amount(phase.estimate, "s")
         lines.append(f"{said} by the stated overlap and overhead, an estimate")
     tokens = sizes["batch"] * (sizes.get("prompt", 1))
