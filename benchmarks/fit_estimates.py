@@ -25,7 +25,8 @@ import numpy as np
 
 from roofline.estimates.constants import TAILS, KernelConstants, write_constants
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit_family
-from roofline.estimates.kernels import KERNELS, ChipFigures, load_all
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures
 
 SEED = 20261122
 #: Fewest rows of a group: fewer tell too little of six constants.
@@ -246,24 +247,41 @@ class Outcome:
     bound: Errors
 
 
+#: Fewest rows for an interval of a group's own: with fewer it takes those of all chips of its library and format.
+LEAST_FOR_INTERVAL = 40
+
+
 def fitted_family(kernel: str, groups: Mapping[Group, Rows]) -> list[Outcome]:
     """Fit one library's and format's groups of all chips together and test each on its other half."""
     parts = {group: halves(group, len(rows)) for group, rows in groups.items()}
     # four fifths of the first half are fitted, one fifth sets the interval: neither is reported on
     train = {group: first[np.arange(len(first)) % 5 != 0] for group, (first, _) in parts.items()}
     found = fit_family(KERNELS[kernel], [rows.take(train[group]) for group, rows in groups.items()])
+    checks = []
+    for (group, rows), fitted in zip(groups.items(), found, strict=True):
+        check = rows.take(np.setdiff1d(parts[group][0], train[group]))
+        checks.append((KERNELS[kernel].times(check.shapes, rows.chip, fitted.values, fitted.policy), check.seconds))
+    every = tuple(np.concatenate(each) for each in zip(*checks, strict=True))
     return [
-        outcome(group, rows, fitted, train[group], parts[group])
-        for (group, rows), fitted in zip(groups.items(), found, strict=True)
+        outcome(
+            group,
+            rows,
+            fitted,
+            len(train[group]),
+            parts[group],
+            check if len(check[0]) >= LEAST_FOR_INTERVAL else every,
+        )
+        for (group, rows), fitted, check in zip(groups.items(), found, checks, strict=True)
     ]
 
 
-def outcome(group: Group, rows: Rows, fitted: Fitted, train: Any, parts: tuple[Any, Any]) -> Outcome:
+def outcome(
+    group: Group, rows: Rows, fitted: Fitted, trained: int, parts: tuple[Any, Any], check: tuple[Any, Any]
+) -> Outcome:
     """The record of a group and how it does on rows that were not fitted."""
     model, (first, second) = KERNELS[group.kernel], parts
-    held = np.setdiff1d(first, train)
-    check, test = rows.take(held), rows.take(second)
-    edges, interval = quantiles(model.times(check.shapes, rows.chip, fitted.values, fitted.policy), check.seconds)
+    test = rows.take(second)
+    edges, interval = quantiles(*check)
     estimated = model.times(test.shapes, rows.chip, fitted.values, fitted.policy)
     errors = Errors.of(estimated, test.seconds)
     seen = rows.take(first).shapes
@@ -284,7 +302,7 @@ def outcome(group: Group, rows: Rows, fitted: Fitted, train: Any, parts: tuple[A
             "mape": errors.mape,
             "p90": errors.p90,
             "bias": errors.bias,
-            "n_fit": len(train),
+            "n_fit": trained,
             "n_test": errors.count,
         },
         state="CUDA graph, buffers used again: caches warm" if group.dtype != "fp16" else "kernel alone, eager",
@@ -342,7 +360,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--catalog", type=Path, help="folder to write constants to")
     parser.add_argument("--report", type=Path, help="file to write the tables to")
     options = parser.parse_args(arguments)
-    load_all()
     lint = Lint()
     families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)
     for group, rows in read(options.data, lint).items():

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from roofline.estimates.constants import shipped
 from roofline.estimates.fitting import Rows, fit
-from roofline.estimates.kernels import KERNELS, ChipFigures, load_all, slowed, together, warm_share
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures, slowed, together, warm_share
 
 CHIP = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
-load_all()
 
 #: One kernel of each kind, and the shapes that make it do more.
 SHAPES = {

@@ -27,8 +27,8 @@ def estimated(answer: Any, library: str = "vllm", files: Sequence[str] = ()) -> 
 
     from roofline.bounds.bound import Bound
     from roofline.errors import InputError
-    from roofline.models.serving.pipeline import Pipelined
     from roofline.models.serving.answer import Serving
+    from roofline.models.serving.pipeline import Pipelined
 
     estimator = Estimator(library, files)
     if isinstance(answer, Serving):

@@ -25,12 +25,11 @@ from typing import Any
 
 from roofline.estimates.kernels import (
     ChipFigures,
-    Constant,
     KernelModel,
+    ModelConstant,
     Parts,
     Shapes,
     Values,
-    register,
     slowed,
     together,
     warm_share,
@@ -41,33 +40,33 @@ PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packe
 DECODE_BLOCK, DECODE_GROUP = 64, 16
 
 PREFILL = (
-    Constant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
-    Constant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, own=True),
-    Constant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
-    Constant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 6e-5, own=True),
-    Constant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),
-    Constant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, own=True),
-    Constant("exposed", "", "share of the shorter of product and exponentials that is not hidden", 0.3, 0.01, 1.0),
-    Constant("wave_quantisation", "", "share of waves that wait for their last tile", 0.7, 0.01, 1.0),
-    Constant("overlap_exponent", "", "how well arithmetic and memory overlap", 1.4, 1.0, 10.0),
-    Constant("cache_share", "", "cache that keeps operands between calls, as a share", 0.7, 0.01, 20.0),
-    Constant("warm_time", "", "time of a warm byte against a cold one", 0.5, 0.01, 1.0),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
+    ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, own=True),
+    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 6e-5, own=True),
+    ModelConstant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),
+    ModelConstant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, own=True),
+    ModelConstant("exposed", "", "share of the shorter of product and exponentials that is not hidden", 0.3, 0.01, 1.0),
+    ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.7, 0.01, 1.0),
+    ModelConstant("overlap_exponent", "", "how well arithmetic and memory overlap", 1.4, 1.0, 10.0),
+    ModelConstant("cache_share", "", "cache that keeps operands between calls, as a share", 0.7, 0.01, 20.0),
+    ModelConstant("warm_time", "", "time of a warm byte against a cold one", 0.5, 0.01, 1.0),
 )
 
 DECODE = (
-    Constant("launch_time", "s", "time of an empty kernel", 7e-6, 5e-7, 6e-5, own=True),
-    Constant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
-    Constant("core_rate", "B/s", "rate at which one core streams keys and values", 5e10, 2e9, 2e12, own=True),
-    Constant("start_time", "s", "time to start a piece", 3e-6, 1e-8, 2e-5, own=True),
-    Constant("combine", "s", "time to combine the pieces of a sequence, for each doubling", 1e-6, 1e-8, 1e-5, own=True),
-    Constant("chunk", "", "least length of a piece", 256.0, 16.0, 4096.0, own=True),
-    Constant("block_time", "s", "time of a block of keys", 3e-8, 1e-10, 2e-6),
-    Constant("occupancy", "", "pieces that a core works on at a time", 1.2, 0.3, 8.0),
-    Constant("wave_quantisation", "", "share of waves that wait for their last piece", 0.6, 0.01, 1.0),
-    Constant("overlap_exponent", "", "how well cores and memory overlap", 2.5, 1.0, 10.0),
-    Constant("cache_share", "", "cache that keeps keys and values between calls, as a share", 0.5, 0.01, 20.0),
-    Constant("warm_time", "", "time of a warm byte against a cold one", 0.4, 0.02, 1.0),
-    Constant("throttle", "", "lower clock in long kernels", 0.04, 0.001, 1.0),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 7e-6, 5e-7, 6e-5, own=True),
+    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
+    ModelConstant("core_rate", "B/s", "rate at which one core streams keys and values", 5e10, 2e9, 2e12, own=True),
+    ModelConstant("start_time", "s", "time to start a piece", 3e-6, 1e-8, 2e-5, own=True),
+    ModelConstant("combine", "s", "time to combine pieces, for each doubling", 1e-6, 1e-8, 1e-5, own=True),
+    ModelConstant("chunk", "", "least length of a piece", 256.0, 16.0, 4096.0, own=True),
+    ModelConstant("block_time", "s", "time of a block of keys", 3e-8, 1e-10, 2e-6),
+    ModelConstant("occupancy", "", "pieces that a core works on at a time", 1.2, 0.3, 8.0),
+    ModelConstant("wave_quantisation", "", "share of waves that wait for their last piece", 0.6, 0.01, 1.0),
+    ModelConstant("overlap_exponent", "", "how well cores and memory overlap", 2.5, 1.0, 10.0),
+    ModelConstant("cache_share", "", "cache that keeps keys and values between calls, as a share", 0.5, 0.01, 20.0),
+    ModelConstant("warm_time", "", "time of a warm byte against a cold one", 0.4, 0.02, 1.0),
+    ModelConstant("throttle", "", "lower clock in long kernels", 0.04, 0.001, 1.0),
 )
 
 
@@ -146,9 +145,11 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
 
 
 _SHAPES = ("batch", "heads", "kv_heads", "head_size", "length", "window", "kv_bytes")
-register(
+
+#: The kernel models of this file.
+MODELS = (
     KernelModel(
         "prefill_attention", (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length")
-    )
+    ),
+    KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, sorted_by=("batch", "heads", "length")),
 )
-register(KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, sorted_by=("batch", "heads", "length")))

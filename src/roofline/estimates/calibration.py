@@ -28,7 +28,8 @@ from roofline.errors import InputError
 from roofline.estimates.constants import KernelConstants, write_constants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
 from roofline.estimates.fitting import Errors, Rows, fit
-from roofline.estimates.kernels import KERNELS, ChipFigures
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_percent

@@ -12,17 +12,24 @@ Source: the α–β model, R. Hockney, "The communication challenge for MPP", Pa
 
 from __future__ import annotations
 
-from roofline.estimates.kernels import ChipFigures, Constant, KernelModel, Parts, Shapes, Values, register
+from roofline.estimates.kernels import (
+    ChipFigures,
+    KernelModel,
+    ModelConstant,
+    Parts,
+    Shapes,
+    Values,
+)
 
 COLLECTIVE = (
-    Constant("start", "s", "time of a collective of no bytes", 1e-5, 5e-7, 5e-4, own=True),
-    Constant("hop", "s", "time that each further chip adds", 1e-6, 1e-9, 1e-4, own=True),
-    Constant(
+    ModelConstant("start", "s", "time of a collective of no bytes", 1e-5, 5e-7, 5e-4, own=True),
+    ModelConstant("hop", "s", "time that each further chip adds", 1e-6, 1e-9, 1e-4, own=True),
+    ModelConstant(
         "link_efficiency", "", "share of the data-sheet link rate that long messages reach", 0.75, 0.02, 1.5, own=True
     ),
-    Constant("chip_cost", "", "how much of that rate each further chip costs", 0.02, 1e-4, 1.0, own=True),
-    Constant("middle", "s", "most time that medium messages add", 1e-5, 1e-8, 1e-3, own=True),
-    Constant("middle_bytes", "B", "size at which medium messages begin", 1e6, 1e3, 1e9, own=True),
+    ModelConstant("chip_cost", "", "how much of that rate each further chip costs", 0.02, 1e-4, 1.0, own=True),
+    ModelConstant("middle", "s", "most time that medium messages add", 1e-5, 1e-8, 1e-3, own=True),
+    ModelConstant("middle_bytes", "B", "size at which medium messages begin", 1e6, 1e3, 1e9, own=True),
 )
 
 
@@ -37,6 +44,7 @@ def collective_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str =
     return Parts({"wire": wire, "launch": start})
 
 
-register(
-    KernelModel("collective", ("sent", "chips", "link"), COLLECTIVE, collective_parts, sorted_by=("chips", "sent"))
+#: The kernel models of this file.
+MODELS = (
+    KernelModel("collective", ("sent", "chips", "link"), COLLECTIVE, collective_parts, sorted_by=("chips", "sent")),
 )

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from roofline.errors import InputError, suggest
-from roofline.estimates.kernels import KernelModel, load_all
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import KernelModel
 
 #: Shares of measurements that an interval leaves out below and above: 80 % lie within.
 TAILS = (0.1, 0.9)
@@ -127,8 +128,7 @@ def read_constants(path: str | Path) -> tuple[KernelConstants, ...]:
     records = held.get("constants")
     if not isinstance(records, list):
         raise InputError(f"{path} holds no [[constants]]", hint="roofline calibrate writes them")
-    models = load_all()
-    return tuple(_record(entry, models, f"{path}, record {number}") for number, entry in enumerate(records, 1))
+    return tuple(_record(entry, KERNELS, f"{path}, record {number}") for number, entry in enumerate(records, 1))
 
 
 def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> KernelConstants:

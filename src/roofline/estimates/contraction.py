@@ -25,12 +25,11 @@ from typing import Any
 from roofline.estimates.kernels import (
     Array,
     ChipFigures,
-    Constant,
     KernelModel,
+    ModelConstant,
     Parts,
     Shapes,
     Values,
-    register,
     slowed,
     together,
     warm_share,
@@ -58,21 +57,21 @@ SPLITS = (1, 2, 4, 8)
 POLICIES = ("search", "nosplit", "bucket", "big")
 
 CONSTANTS = (
-    Constant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, own=True),
-    Constant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
-    Constant("launch_time", "s", "time of an empty kernel", 2.5e-6, 3e-7, 6e-5, own=True),
-    Constant("tile_overhead", "s", "time to start a tile: prologue and pipeline fill", 4e-7, 1e-8, 2e-5),
-    Constant("core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, own=True),
-    Constant("core_memory_rate", "B/s", "rate at which one core streams from memory", 8e10, 3e9, 2e12),
-    Constant("wave_quantisation", "", "share of waves that wait for their last tile", 0.4, 0.01, 1.0, own=True),
-    Constant("epilogue", "s/B", "time to write a byte of a tile", 2e-11, 1e-13, 1e-9),
-    Constant("activation_cache_share", "", "cache that keeps A and C between calls, as a share", 0.5, 0.01, 20.0),
-    Constant("weight_cache_share", "", "cache that keeps B between calls, as a share", 0.06, 0.003, 20.0, own=True),
-    Constant("overlap_exponent", "", "how well tiles and memory overlap", 4.0, 1.0, 12.0),
-    Constant("choice_width", "", "how sharply the best tile is chosen", 0.04, 0.001, 0.5),
-    Constant("throttle", "", "lower clock in long kernels", 0.05, 0.001, 0.6),
-    Constant("split_overhead", "s", "time to add up the pieces of a split", 2e-6, 1e-8, 2e-5),
-    Constant("shortest_depth", "", "depth below which a tile takes no less time", 40.0, 8.0, 512.0),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, own=True),
+    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 2.5e-6, 3e-7, 6e-5, own=True),
+    ModelConstant("tile_overhead", "s", "time to start a tile: prologue and pipeline fill", 4e-7, 1e-8, 2e-5),
+    ModelConstant("core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, own=True),
+    ModelConstant("core_memory_rate", "B/s", "rate at which one core streams from memory", 8e10, 3e9, 2e12),
+    ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.4, 0.01, 1.0, own=True),
+    ModelConstant("epilogue", "s/B", "time to write a byte of a tile", 2e-11, 1e-13, 1e-9),
+    ModelConstant("activation_cache_share", "", "cache that keeps A and C between calls, as a share", 0.5, 0.01, 20.0),
+    ModelConstant("weight_cache_share", "", "cache that keeps B, as a share", 0.06, 0.003, 20.0, own=True),
+    ModelConstant("overlap_exponent", "", "how well tiles and memory overlap", 4.0, 1.0, 12.0),
+    ModelConstant("choice_width", "", "how sharply the best tile is chosen", 0.04, 0.001, 0.5),
+    ModelConstant("throttle", "", "lower clock in long kernels", 0.05, 0.001, 0.6),
+    ModelConstant("split_overhead", "s", "time to add up the pieces of a split", 2e-6, 1e-8, 2e-5),
+    ModelConstant("shortest_depth", "", "depth below which a tile takes no less time", 40.0, 8.0, 512.0),
 )
 
 
@@ -141,21 +140,10 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     return Parts({name: value.reshape(shape) for name, value in parts.items()})
 
 
-register(
-    KernelModel(
-        "contraction",
-        ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
-        CONSTANTS,
-        contraction_parts,
-        POLICIES,
-        ("m", "n", "k"),
-    )
-)
-
 QUANTISE = (
-    Constant("launch_time", "s", "time of an empty kernel", 1e-6, 1e-8, 2e-5, own=True),
-    Constant("rate", "B/s", "rate at which activations are read and written again", 1.5e12, 5e10, 5e13, own=True),
-    Constant("row_time", "s", "time of a row of activations", 1e-10, 1e-13, 1e-7, own=True),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 1e-6, 1e-8, 2e-5, own=True),
+    ModelConstant("rate", "B/s", "rate at which activations are read and written again", 1.5e12, 5e10, 5e13, own=True),
+    ModelConstant("row_time", "s", "time of a row of activations", 1e-10, 1e-13, 1e-7, own=True),
 )
 
 
@@ -169,8 +157,6 @@ def quantise_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "
     return Parts({"memory": time, "launch": np.full_like(time, c["launch_time"])})
 
 
-register(KernelModel("quantise", ("m", "k", "a_bytes"), QUANTISE, quantise_parts, sorted_by=("m", "k")))
-
 #: Prefix of the quantiser's constants where it is fitted together with the product behind it.
 WITH_QUANTISER = "quantise."
 
@@ -183,7 +169,17 @@ def quantised_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = 
     return Parts({**product, "quantise": sum(before.values())})
 
 
-register(
+#: The kernel models of this file.
+MODELS = (
+    KernelModel(
+        "contraction",
+        ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
+        CONSTANTS,
+        contraction_parts,
+        POLICIES,
+        ("m", "n", "k"),
+    ),
+    KernelModel("quantise", ("m", "k", "a_bytes"), QUANTISE, quantise_parts, sorted_by=("m", "k")),
     KernelModel(
         "quantised_contraction",
         ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
@@ -191,5 +187,5 @@ register(
         quantised_parts,
         POLICIES,
         ("m", "n", "k"),
-    )
+    ),
 )

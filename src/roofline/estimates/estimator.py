@@ -25,7 +25,8 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.errors import InputError, suggest
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
-from roofline.estimates.kernels import KERNELS, ChipFigures, load_all
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
@@ -189,7 +190,6 @@ class Estimator:
     """Constants of one library, from the shipped records and a user's own files, and what follows for operations."""
 
     def __init__(self, library: str = "vllm", files: Sequence[str] = ()) -> None:
-        load_all()
         own = [record for path in files for record in read_constants(path)]
         self.records = overlaid(_shipped(), own)
         known = libraries(self.records)

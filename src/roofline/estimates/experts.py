@@ -15,29 +15,26 @@ from __future__ import annotations
 
 from roofline.estimates.kernels import (
     ChipFigures,
-    Constant,
     KernelModel,
+    ModelConstant,
     Parts,
     Shapes,
     Values,
-    register,
     slowed,
     together,
 )
 
 EXPERTS = (
-    Constant("compute_efficiency", "", "share of the peak in full tiles", 0.6, 0.03, 1.6, own=True),
-    Constant(
-        "memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.05, 1.4, own=True
-    ),
-    Constant("launch_time", "s", "time of the kernels without tokens", 2e-5, 1e-6, 4e-4, own=True),
-    Constant("token_time", "s", "time to route a byte of a token", 1e-12, 1e-15, 1e-9, own=True),
-    Constant("expert_time", "s", "time that each expert adds", 5e-8, 1e-10, 2e-5, own=True),
-    Constant("tile", "", "rows that an expert's tokens are rounded up to", 32.0, 1.0, 256.0, own=True),
-    Constant("overlap_exponent", "", "how well arithmetic and memory overlap", 2.5, 1.0, 10.0),
-    Constant("fill", "", "rows of an expert at which half the efficiency is reached", 20.0, 0.1, 1000.0),
-    Constant("width_fill", "", "columns of an expert at which half the efficiency is reached", 50.0, 0.1, 5000.0),
-    Constant("throttle", "", "lower clock in long kernels", 0.05, 0.001, 1.0),
+    ModelConstant("compute_efficiency", "", "share of the peak in full tiles", 0.6, 0.03, 1.6, own=True),
+    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.05, 1.4, own=True),
+    ModelConstant("launch_time", "s", "time of the kernels without tokens", 2e-5, 1e-6, 4e-4, own=True),
+    ModelConstant("token_time", "s", "time to route a byte of a token", 1e-12, 1e-15, 1e-9, own=True),
+    ModelConstant("expert_time", "s", "time that each expert adds", 5e-8, 1e-10, 2e-5, own=True),
+    ModelConstant("tile", "", "rows that an expert's tokens are rounded up to", 32.0, 1.0, 256.0, own=True),
+    ModelConstant("overlap_exponent", "", "how well arithmetic and memory overlap", 2.5, 1.0, 10.0),
+    ModelConstant("fill", "", "rows of an expert at which half the efficiency is reached", 20.0, 0.1, 1000.0),
+    ModelConstant("width_fill", "", "columns of an expert at which half the efficiency is reached", 50.0, 0.1, 5000.0),
+    ModelConstant("throttle", "", "lower clock in long kernels", 0.05, 0.001, 1.0),
 )
 
 
@@ -68,12 +65,13 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     return Parts({**parts, "launch": np.full_like(time, c["launch_time"])})
 
 
-register(
+#: The kernel models of this file.
+MODELS = (
     KernelModel(
         "experts",
         ("picks", "touched", "hidden", "inter", "products", "weight_bytes", "a_bytes"),
         EXPERTS,
         experts_parts,
         sorted_by=("picks", "touched"),
-    )
+    ),
 )

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.estimates.kernels import ChipFigures, Constant, KernelModel
+from roofline.estimates.kernels import ChipFigures, KernelModel, ModelConstant
 
 #: Logarithm beyond which a residual counts less than by its square.
 SOFT = 0.07
@@ -106,7 +106,7 @@ def _solve(
     from scipy.optimize import least_squares
 
     names = list(free) if free is not None else [constant.name for constant in model.constants]
-    known: dict[str, Constant] = {constant.name: constant for constant in model.constants}
+    known: dict[str, ModelConstant] = {constant.name: constant for constant in model.constants}
     low = np.log([known[name].low for name in names])
     high = np.log([known[name].high for name in names])
     first = np.clip(np.log([starts[0][name] for name in names]), low + 1e-6, high - 1e-6)

@@ -8,11 +8,12 @@ Every formula works on arrays: one entry a kernel. It returns its parts, which a
 
 >>> import numpy as np
 >>> chip = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
+>>> from roofline.estimates.kernel_table import KERNELS
 >>> model = KERNELS["contraction"]
 >>> shapes = {"m": np.array([64.0, 8192.0]), "n": 8192.0, "k": 8192.0, "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
 >>> parts = model.parts(shapes, chip, model.defaults(), "search")
 >>> [round(float(t) * 1e6) for t in parts.time]
-[58, 1393]
+[49, 1598]
 >>> sorted(parts.seconds)
 ['launch', 'memory', 'waves']
 """
@@ -37,7 +38,7 @@ class ChipFigures(NamedTuple):
     cache: float
 
 
-class Constant(NamedTuple):
+class ModelConstant(NamedTuple):
     """One constant of a kernel model: its unit, what it means, a typical value, and the range a fit may take.
 
     ``own`` tells a constant that each chip and library has from one that chips share.
@@ -70,7 +71,7 @@ class KernelModel:
 
     name: str
     shapes: tuple[str, ...]
-    constants: tuple[Constant, ...]
+    constants: tuple[ModelConstant, ...]
     parts: Callable[[Shapes, ChipFigures, Values, str], Parts]
     policies: tuple[str, ...] = ("",)
     sorted_by: tuple[str, ...] = field(default=())
@@ -82,16 +83,6 @@ class KernelModel:
     def times(self, shapes: Shapes, chip: ChipFigures, values: Values, policy: str) -> Array:
         """Seconds of each kernel."""
         return self.parts(shapes, chip, values, policy).time
-
-
-#: Kernel models by the kind of kernel.
-KERNELS: dict[str, KernelModel] = {}
-
-
-def register(model: KernelModel) -> KernelModel:
-    """Make a kernel model known by its name."""
-    KERNELS[model.name] = model
-    return model
 
 
 def warm_share(working_set: Array, share: float, cache: float) -> Array:
@@ -111,11 +102,3 @@ def together(first: Array, second: Array, exponent: float) -> Array:
 def slowed(time: Array, throttle: float) -> Array:
     """Time with the clock lowered in long kernels: ``T · (1 + throttle · T / (T + 600 µs))``."""
     return time * (1 + throttle * time / (time + 600e-6))
-
-
-def load_all() -> dict[str, KernelModel]:
-    """Load every kernel model and return them by name."""
-    from roofline.estimates import attention, communication, contraction, experts, vector
-
-    del attention, communication, contraction, experts, vector
-    return KERNELS

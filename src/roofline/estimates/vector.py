@@ -11,28 +11,27 @@ from __future__ import annotations
 
 from roofline.estimates.kernels import (
     ChipFigures,
-    Constant,
     KernelModel,
+    ModelConstant,
     Parts,
     Shapes,
     Values,
-    register,
     together,
     warm_share,
 )
 
 ELEMENTWISE = (
-    Constant("launch_time", "s", "time of an empty kernel", 5e-6, 2e-7, 1e-4, own=True),
-    Constant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.8, 0.1, 1.6, own=True),
-    Constant("cache_share", "", "cache that keeps operands between calls, as a share", 1.2, 0.02, 20.0, own=True),
-    Constant("cache_speedup", "", "rate of the cache against that of memory", 4.0, 1.0, 40.0, own=True),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 5e-6, 2e-7, 1e-4, own=True),
+    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.8, 0.1, 1.6, own=True),
+    ModelConstant("cache_share", "", "cache that keeps operands between calls, as a share", 1.2, 0.02, 20.0, own=True),
+    ModelConstant("cache_speedup", "", "rate of the cache against that of memory", 4.0, 1.0, 40.0, own=True),
 )
 
 ROWS = (
     *ELEMENTWISE,
-    Constant("row_time", "s", "time of a row on a core", 1e-8, 1e-12, 1e-4, own=True),
-    Constant("element_time", "s", "time of an element of a row on a core", 1e-11, 1e-14, 1e-8, own=True),
-    Constant("overlap_exponent", "", "how well rows and memory overlap", 3.0, 1.0, 12.0),
+    ModelConstant("row_time", "s", "time of a row on a core", 1e-8, 1e-12, 1e-4, own=True),
+    ModelConstant("element_time", "s", "time of an element of a row on a core", 1e-11, 1e-14, 1e-8, own=True),
+    ModelConstant("overlap_exponent", "", "how well rows and memory overlap", 3.0, 1.0, 12.0),
 )
 
 
@@ -58,6 +57,11 @@ def rows_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -
     return Parts({"memory": hidden, "rows": time - hidden, "launch": np.full_like(time, c["launch_time"])})
 
 
-register(KernelModel("elementwise", ("bytes",), ELEMENTWISE, elementwise_parts, sorted_by=("bytes",)))
-for _name in ("norm", "softmax"):
-    register(KernelModel(_name, ("bytes", "rows", "columns"), ROWS, rows_parts, sorted_by=("rows", "columns")))
+#: The kernel models of this file.
+MODELS = (
+    KernelModel("elementwise", ("bytes",), ELEMENTWISE, elementwise_parts, sorted_by=("bytes",)),
+    *(
+        KernelModel(name, ("bytes", "rows", "columns"), ROWS, rows_parts, sorted_by=("rows", "columns"))
+        for name in ("norm", "softmax")
+    ),
+)

@@ -1,0 +1,15 @@
+"""Every kernel model by the kind of kernel. Adding one is a file with ``MODELS`` and a word here.
+
+>>> sorted(KERNELS)[:3]
+['collective', 'contraction', 'decode_attention']
+"""
+
+from __future__ import annotations
+
+from roofline.estimates import attention, communication, contraction, experts, vector
+from roofline.estimates.kernels import KernelModel
+
+#: Kernel models by name.
+KERNELS: dict[str, KernelModel] = {
+    model.name: model for family in (contraction, attention, vector, communication, experts) for model in family.MODELS
+}
