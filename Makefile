@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OUT    := out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long pytest lint types bench fuzz docs docs-update clean
+.PHONY: help accuracy demo test test-long pytest lint types bench fuzz docs docs-update clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,10 @@ bench: $(VENV)/ready  ## measure against the budgets
 
 fuzz: $(VENV)/ready-dev  ## the long run of the bad-input tests, some ten minutes
 	ROOFLINE_FUZZ=100000 $(BIN)/python -m pytest --quiet -m fuzz
+
+accuracy: $(VENV)/ready  ## fit the constants of estimates to measured kernels: make accuracy DATA=folder
+	$(PIP) install --editable '.[estimate]'
+	$(BIN)/python benchmarks/fit_estimates.py $(DATA) --catalog $(OUT)/constants
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) $(OUT) docs/_build build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
