@@ -108,7 +108,10 @@ class Pairs(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows under columns. ``headed`` prints the columns' names in a terminal, ``gap`` is the space between columns."""
+    """Rows under columns. ``headed`` prints the columns' names in a terminal, ``gap`` is the space between columns.
+
+    A page always has the names, where there are any: a reader of screens says them with the cells.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -126,6 +129,25 @@ class CrossTable(NamedTuple):
     cells: Sequence[tuple[str, str, Cell]]
     name: str = ""
     indent: int = 4
+
+    def table(self, *, turned: bool = False) -> Table:
+        """The same as a table, its columns and rows exchanged where ``turned``.
+
+        >>> prices = CrossTable("dtype", [("bf16", "h100", "1"), ("bf16", "a100", "2"), ("fp8", "h100", "3")])
+        >>> [column.name for column in prices.table().columns], [row.cells for row in prices.table().rows]
+        (['dtype', 'h100', 'a100'], [('bf16', '1', '2'), ('fp8', '3', '')])
+        >>> [row.cells for row in prices.table(turned=True).rows]
+        [('h100', '1', '3'), ('a100', '2', '')]
+        """
+        columns: dict[str, None] = {}
+        cells_by_row: dict[str, dict[str, Cell]] = {}
+        for one, other, cell in self.cells:
+            row, column = (other, one) if turned else (one, other)
+            columns[column] = None
+            cells_by_row.setdefault(row, {})[column] = cell
+        head = Column(self.heading, least=18 - self.indent)
+        rows = [Row((row, *(cells.get(column, "") for column in columns))) for row, cells in cells_by_row.items()]
+        return Table((head, *(Column(column, "right") for column in columns)), rows, indent=self.indent)
 
 
 class Listing(NamedTuple):

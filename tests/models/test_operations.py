@@ -137,11 +137,11 @@ def test_pairs_by_loops(new: int, past: int) -> None:
     assert CAUSAL.pairs(new, past + new) == sum(p + 1 for p in positions)
     for width in (1, 3, 8, 50):
         assert sliding_window(width).pairs(new, past + new) == sum(min(p + 1, width) for p in positions)
-        assert selected_pairs(new, past, width) == sum(min(p + 1, width) for p in positions)
-        assert chunked_pairs(new, past, width) == sum(p % width + 1 for p in positions)
-        assert compressed_pairs(new, past, width) == sum((p + 1) // width for p in positions)
+        assert selected_pairs(new, past + new, width) == sum(min(p + 1, width) for p in positions)
+        assert chunked_pairs(new, past + new, width) == sum(p % width + 1 for p in positions)
+        assert compressed_pairs(new, past + new, width) == sum((p + 1) // width for p in positions)
         for most in (1, 2, 4):
-            assert compressed_pairs(new, past, width, most) == sum(min((p + 1) // width, most) for p in positions)
+            assert compressed_pairs(new, past + new, width, most) == sum(min((p + 1) // width, most) for p in positions)
 
 
 def test_experts_touched_by_simulation() -> None:

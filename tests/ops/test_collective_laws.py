@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
@@ -228,6 +229,19 @@ def test_the_usual_algorithm_names_a_faster_one():
     assert small.note.endswith("at this size direct would take 600 ns rather than 1.2 µs (algorithm auto)")
     assert "auto" not in cost("AllReduce", machine.mesh.select("X"), 2**20, algorithm=Chooser(None, machine)).note
     assert "auto" not in cost("AllReduce", machine.mesh.select("X"), 2**14, algorithm=Chooser("tree", machine)).note
+
+
+def test_one_chooser_compares_on_axes_of_one_name_and_several_sizes():
+    machine = chip("h100:8")
+    chooser = Chooser(None, machine)
+    for size in (8, 4, 2):
+        axes = [replace(axis, size=size, segments=_of_size(axis.segments, size)) for axis in machine.mesh.select("X")]
+        alone = cost("AllReduce", axes, 2**14, algorithm=Chooser(None, machine))
+        assert cost("AllReduce", axes, 2**14, algorithm=chooser).note == alone.note
+
+
+def _of_size(segments, size):
+    return tuple(replace(segment, size=size) for segment in segments)
 
 
 def test_where_one_shot_and_two_shot_cross():

@@ -94,7 +94,7 @@ POSITIONS: dict[str, tuple[Callable[..., Any], Callable[[int, int], int]]] = {
     "chunked": (masks.chunked_pairs, lambda p, w: p % w + 1),
     "compressed": (masks.compressed_pairs, lambda p, w: (p + 1) // w),
     "compressed, at most 2": (
-        lambda S, past, w: masks.compressed_pairs(S, past, w, 2),
+        lambda S, T, w: masks.compressed_pairs(S, T, w, 2),
         lambda p, w: min((p + 1) // w, 2),
     ),
 }
@@ -103,13 +103,13 @@ POSITIONS: dict[str, tuple[Callable[..., Any], Callable[[int, int], int]]] = {
 @pytest.mark.parametrize("kind", POSITIONS)
 def test_a_mask_by_position_counts_the_keys_of_each(kind: str) -> None:
     formula, keys = POSITIONS[kind]
-    names = [symbol("S"), symbol("P"), symbol("w")]
+    names = [symbol("S"), symbol("T"), symbol("w")]
     closed = formula(*names)
-    cases = [(S, past, w) for S in range(1, 7) for past in range(9) for w in range(1, 6)]
+    cases = [(S, past + S, w) for S in range(1, 7) for past in range(9) for w in range(1, 6)]
     found = formula(*(np.array(column, dtype=float) for column in zip(*cases, strict=True)))
     for number, (case, entry) in enumerate(zip(cases, found, strict=True)):
-        S, past, w = case
-        want = sum(keys(p, w) for p in range(past, past + S))
+        S, T, w = case
+        want = sum(keys(p, w) for p in range(T - S, T))
         assert formula(*case) == want == entry
         if number % 7 == 0:
             assert closed.subs(dict(zip(names, case, strict=True))) == want

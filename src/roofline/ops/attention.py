@@ -155,12 +155,11 @@ def attend(
     T, K, V = k.dims[-3], k.dims[-2], v.dims[-1]
     require_multiple(N, K, f"{show_size(N)} query heads do not share {show_size(K)} key heads evenly")
     mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
-    pairs, keys, queries = mask.pairs(S, T), T, mask.queries(S, T)
+    pairs, keys, queries = mask.pairs(S, T), mask.keys(S, T), mask.queries(S, T)
     if unfused:
-        pairs, queries = S * T, S
-    elif window is not None:
-        pairs = pairs if causal else any_window_pairs(S, T, window)
-        keys = minimum(T, S + window - 1)
+        pairs, keys, queries = S * T, T, S
+    elif window is not None and not causal:
+        pairs, keys = any_window_pairs(S, T, window), sliding_window(window).keys(S, T)
     result = out or Tensor(f"attention({q.ident})", (*q.dims[:-1], V), q.dtype)
     between: tuple[Tensor, ...] = ()
     if unfused:

@@ -7,7 +7,7 @@ function of their own. Sizes may be ints, arrays or symbols.
 (6, 5, 3)
 >>> TOP_LEFT.pairs(3, 3), TOP_LEFT.pairs(1, 5), TOP_LEFT.pairs(5, 2)       # the first query sees one key
 (6, 1, 9)
->>> sliding_window(2).pairs(4, 4), prefix_pairs(3, 5, 4), chunked_pairs(2, 3, 4), packed_pairs(CAUSAL, [3, 1], [3, 5])
+>>> sliding_window(2).pairs(4, 4), prefix_pairs(3, 5, 4), chunked_pairs(2, 5, 4), packed_pairs(CAUSAL, [3, 1], [3, 5])
 (7, 13, 5, 11)
 """
 
@@ -121,16 +121,16 @@ def packed_pairs(mask: BandMask, queries: Sequence[Size], keys: Sequence[Size]) 
     return sum(amounts[1:], amounts[0]) if amounts else 0
 
 
-def selected_pairs(S: Size, past: Size, most: Size) -> Size:
+def selected_pairs(S: Size, T: Size, most: Size) -> Size:
     """Count the pairs where a query picks ``most`` of the keys up to its own, whole blocks of them too.
 
     As many as a window of that width leaves, since only the number of keys matters.
     """
-    return sliding_window(most).pairs(S, past + S)
+    return sliding_window(most).pairs(S, T)
 
 
-def chunked_pairs(S: Size, past: Size, chunk: Size) -> Size:
-    """Count the pairs where a query sees the keys of its own chunk up to itself, after ``past`` keys.
+def chunked_pairs(S: Size, T: Size, chunk: Size) -> Size:
+    """Count the pairs where a query sees the keys of its own chunk up to itself; the queries stand at the last keys.
 
     Position p sees p mod c + 1 keys, so t positions see F(t) = ⌊t/c⌋·c·(c + 1)/2 + r·(r + 1)/2 with r = t mod c.
     """
@@ -140,16 +140,16 @@ def chunked_pairs(S: Size, past: Size, chunk: Size) -> Size:
         rest = t - full * chunk
         return full * exact_div(chunk * (chunk + 1), 2) + exact_div(rest * (rest + 1), 2)
 
-    return total(past + S) - total(past)
+    return total(T) - total(T - S)
 
 
-def compressed_pairs(S: Size, past: Size, rate: Size, most: Size | None = None) -> Size:
+def compressed_pairs(S: Size, T: Size, rate: Size, most: Size | None = None) -> Size:
     """Count the pairs of queries and compressed entries, one for ``rate`` keys: position p sees ⌊(p + 1)/m⌋ of them.
 
     With ``most``, at most that many. Σ ⌊i/m⌋ for i ≤ t is G(t) = m·q·(q − 1)/2 + q·(t − m·q + 1) with q = ⌊t/m⌋; what
     exceeds K is G(t − K·m).
 
-    >>> compressed_pairs(8, 0, 4), compressed_pairs(8, 0, 4, most=1)
+    >>> compressed_pairs(8, 8, 4), compressed_pairs(8, 8, 4, most=1)
     (6, 5)
     """
 
@@ -160,7 +160,7 @@ def compressed_pairs(S: Size, past: Size, rate: Size, most: Size | None = None) 
     def capped(t: Size) -> Size:
         return total(t) if most is None else total(t) - total(maximum(t - most * rate, 0))
 
-    return capped(past + S) - capped(past)
+    return capped(T) - capped(T - S)
 
 
 def _staircase(S: Size, T: Size, t: Size, beyond: Size | None = None) -> Size:

@@ -87,7 +87,8 @@ def _listing(section: Listing) -> str:
 def _table(section: Table) -> str:
     head = "".join(f"<th>{escape(column.name)}</th>" for column in section.columns)
     body = "".join(_row(row, section.columns) for row in section.rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    named = any(column.name for column in section.columns)
+    return f"<table>{f'<thead><tr>{head}</tr></thead>' if named else ''}<tbody>{body}</tbody></table>"
 
 
 def _row(row: Row, columns: Iterable[Column]) -> str:
@@ -115,12 +116,7 @@ def _data(cell: Cell) -> str:
 
 
 def _cross_table(section: CrossTable) -> str:
-    columns = list(dict.fromkeys(column for _, column, _ in section.cells))
-    rows: dict[str, dict[str, Cell]] = {}
-    for row, column, cell in section.cells:
-        rows.setdefault(row, {})[column] = cell
-    made = [Row((row, *(cells.get(column, "") for column in columns))) for row, cells in rows.items()]
-    return _table(Table((Column(section.heading), *(Column(name, "right") for name in columns)), made))
+    return _table(section.table())
 
 
 def _style(tone: Tone) -> str:

@@ -186,20 +186,9 @@ class _CrossTable(NamedTuple):
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich.measure import Measurement
 
-        upright = self._table([(row, column, cell) for row, column, cell in self.section.cells])
-        if Measurement.get(console, options.update(width=10_000), upright).maximum > options.max_width:
-            upright = self._table([(column, row, cell) for row, column, cell in self.section.cells])
-        yield upright
-
-    def _table(self, cells: list[tuple[str, str, Cell]]) -> Any:
-        columns = list(dict.fromkeys(column for _, column, _ in cells))
-        by_row: dict[str, dict[str, Cell]] = {}
-        for row, column, cell in cells:
-            by_row.setdefault(row, {})[column] = cell
-        head = Column(self.section.heading, least=18 - self.section.indent)
-        rows = [Row((row, *(said.get(column, "") for column in columns))) for row, said in by_row.items()]
-        table = Table((head, *(Column(column, "right") for column in columns)), rows, indent=self.section.indent)
-        return next(_table(table))
+        upright, turned = (next(_table(self.section.table(turned=turned))) for turned in (False, True))
+        fits = Measurement.get(console, options.update(width=10_000), upright).maximum <= options.max_width
+        yield upright if fits else turned
 
 
 class _DottedName(NamedTuple):

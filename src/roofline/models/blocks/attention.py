@@ -210,9 +210,9 @@ class Attention(Block):
             half = self.window // 2
             return BandMask(before=half, after=half).pairs(step.new, step.new)
         if self.indexer is not None:
-            return selected_pairs(step.new, step.past, self.indexer.block * self.indexer.top_blocks)
+            return selected_pairs(step.new, step.length, self.indexer.block * self.indexer.top_blocks)
         if self.chunk is not None:
-            return chunked_pairs(step.new, step.past, self.chunk)
+            return chunked_pairs(step.new, step.length, self.chunk)
         mask = CAUSAL if self.window is None else sliding_window(self.window)
         return mask.pairs(step.new, step.length)
 

@@ -147,7 +147,7 @@ class LatentAttention(Block):
         if step.full:
             return step.new * step.length
         if self.indexer is not None:
-            return selected_pairs(step.new, step.past, self.indexer.top_k)
+            return selected_pairs(step.new, step.length, self.indexer.top_k)
         return CAUSAL.pairs(step.new, step.length)
 
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
@@ -351,7 +351,7 @@ class CompressedAttention(Block):
         step = builder.step
         if step.full:
             return step.new * floor_div(step.length, self.rate)
-        return compressed_pairs(step.new, step.past, self.rate, most)
+        return compressed_pairs(step.new, step.length, self.rate, most)
 
     def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         step = builder.step

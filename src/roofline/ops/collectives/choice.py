@@ -98,7 +98,7 @@ class Chooser:
         """Name the fastest algorithm at this size beside the usual one, where it is another."""
         if self.machine is None or not _is_number(found.nbytes) or not _is_number(found.chips):
             return found
-        asked = (found.kind, tuple(axis.name for axis in axes), found.nbytes, density)
+        asked = (found.kind, tuple((axis.name, axis.size) for axis in axes), found.nbytes, density)
         best = self._faster.get(asked) if _is_number(density) else None
         if best is None:
             best = fastest(found.kind, axes, found.nbytes, self.machine, density=density)

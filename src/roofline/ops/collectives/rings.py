@@ -155,11 +155,12 @@ def broadcast_over_tiers(
     above: Size = 0
     for group in reversed(call.groups):
         nested = group.segments[0].nested
-        for segment in group.segments:
-            wire = (sent(group, segment) + (above if nested else 0)) * more_than_one(segment.size)
+        further = above if nested else 0
+        wires = [(sent(group, segment) + further) * more_than_one(segment.size) for segment in group.segments]
+        for segment, wire in zip(group.segments, wires, strict=True):
             times = passed(segment) + gathered(segment) * more_than_one(beyond)
             work += Work.wire(segment.place, wire) + Work.hops(segment.place, times)
-        above = wire if nested else 0
+        (above,) = wires if nested else [0]  # a nested link joins the members of all axes: one segment
         beyond = beyond * group.size
     return work
 

@@ -86,7 +86,7 @@ class Call:
     """One call of an operation.
 
     ``name`` is the operation without its namespace, overload and trailing underscore (``mm``); ``args`` are all
-    arguments in the order of its schema, defaults among them, and ``names`` what the schema calls them. A tensor is an
+    arguments in the order of its schema, defaults among them, and ``names`` what the schema calls them. A tensor is a
     :class:`TensorOperand`. ``in_place`` says that the first argument is what is written.
     """
 
@@ -180,8 +180,15 @@ _RULES: RuleTable[Rule] = RuleTable("roofline.programs.pytorch.rules")
 _SHAPES: RuleTable[ShapeRule] = RuleTable("roofline.programs.pytorch.functions")
 _FUNCTIONS: dict[Any, FunctionRule] = {}
 
-#: Import every file of rules that price calls, once; and every file of those that need torch.
-load, load_functions = _RULES.load, _SHAPES.load
+
+def load() -> None:
+    """Import every file of rules that price calls, once."""
+    _RULES.load()
+
+
+def load_functions() -> None:
+    """Import every file of rules that need torch, once: those of functions and those of shapes stand together."""
+    _SHAPES.load()
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
