@@ -79,12 +79,17 @@ class Kept(NamedTuple, Generic[Found]):
 
 
 def helpful(
-    proposals: Iterable[Proposal[Found]], before: Found, standing: Callable[[Found], Standing]
+    proposals: Iterable[Proposal[Found]],
+    before: Found,
+    standing: Callable[[Found], Standing],
+    *,
+    smaller: float | None = None,
 ) -> list[Kept[Found]]:
     """Ask each proposal; keep what helps: first what makes it fit, then by gain, then by memory.
 
-    Left out are changes that cannot be answered, that leave more untimed, that gain nothing, and those after which it
-    fits no more.
+    Left out are changes that cannot be answered, that leave more untimed, that gain nothing, those after which it fits
+    no more, and those after which what does not fit needs more memory. ``smaller`` keeps, where it does not fit, also
+    what leaves at most that share of the memory; what still does not fit is then sorted by memory.
     """
     old = standing(before)
     kept: list[Kept[Found]] = []
@@ -96,19 +101,26 @@ def helpful(
         new = standing(after)
         gain = old.time / new.time * proposal.more
         makes_it_fit = old.fits is False and new.fits is True
-        loses_fit = new.fits is False and (old.fits is not False)
-        if new.gaps > old.gaps or loses_fit or (gain < LEAST_GAIN and not makes_it_fit):
+        misfit = new.fits is False and (old.fits is not False or new.memory > old.memory)
+        saves = smaller is not None and old.fits is False and new.memory <= smaller * old.memory
+        if new.gaps > old.gaps or misfit or (gain < LEAST_GAIN and not makes_it_fit and not saves):
             continue
         then = f"then {new.kind}" if new.kind != old.kind else f"still {new.kind}"
         reason = f"{proposal.reason}: {then}" if proposal.reason else then
         kept.append(Kept(proposal, after, gain, makes_it_fit, reason, new.memory))
-    return sorted(kept, key=lambda each: (not each.makes_it_fit, -each.gain, each.memory))
+    by_memory = smaller is not None and old.fits is False
+
+    def order(each: Kept[Found]) -> tuple[bool, float, float, float]:
+        return not each.makes_it_fit, each.memory if by_memory and not each.makes_it_fit else 0, -each.gain, each.memory
+
+    return sorted(kept, key=order)
 
 
 def standing_of(answer: Any) -> Standing:
     """What a bound is compared by."""
-    fits = None if answer.footprint is None else answer.footprint.fits
-    return Standing(float(answer.lower), fits, len(answer.incomplete), answer.kind)
+    needed = answer.footprint
+    fits, memory = (None, 0.0) if needed is None else (needed.fits, float(needed.total))
+    return Standing(float(answer.lower), fits, len(answer.incomplete), answer.kind, memory)
 
 
 class Operand(NamedTuple):

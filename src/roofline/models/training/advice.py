@@ -47,6 +47,9 @@ from roofline.sizes import is_array, is_symbol, maximum, product
 #: The share of a step that a pipeline may wait for little.
 BUBBLE = 0.05
 
+#: The share of the memory that a change may leave at most, to be worth a line where a step does not fit.
+SMALLER = 0.5
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
@@ -244,25 +247,38 @@ class TrainingAdvice:
             "fits_after": self.after.memory.fits,
         }  # fmt: skip
 
-    def __str__(self) -> str:
+    @property
+    def effect(self) -> str:
+        """What the change does to the step, in words; where the step does not fit, also to its memory."""
         old, new = (format_quantity(float(each.time), "s") for each in (self.before, self.after))
         kind = self.after.bound.kind
         then = f"then {kind}" if kind != self.before.bound.kind else f"still {kind}"
-        memory = f", {format_quantity(float(self.after.memory.total), 'B')} a chip: fits" if self.fits else ""
-        return f"{self.change}: {old} → {new}, {self.gain:.3g}x, {then}{memory}"
+        memory = f", {format_quantity(float(self.after.memory.total), 'B')} a chip"
+        if self.before.memory.fits is not False:
+            memory = ""
+        elif self.fits:
+            memory += ": fits"
+        elif self.after.memory.fits is False:
+            memory += ": still does not fit"
+        return f"{old} → {new}, {self.gain:.3g}x, {then}{memory}"
+
+    def __str__(self) -> str:
+        return f"{self.change}: {self.effect}"
 
 
 def advise(found: Training) -> tuple[TrainingAdvice, ...]:
     """Try what might help: those that do, what makes the step fit first, then by gain; nothing of arrays and symbols.
 
-    A change that no longer fits is left out where the step fits now. A measured time takes no part: it is of this step.
+    A change that no longer fits is left out where the step fits now. Where it does not, what needs more memory is left
+    out, what halves the memory is kept, and what still does not fit is sorted by its memory. A measured time takes no
+    part: it is of this step.
     """
     if is_array(found.lower) or is_symbol(found.lower):
         return ()
     found = replace(found, measured=None)
     return tuple(
         TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
-        for kept in helpful(_proposals(found), found, _standing)
+        for kept in helpful(_proposals(found), found, _standing, smaller=SMALLER)
         if isinstance(kept.proposal.question, ChangedStep)
     )
 
@@ -324,9 +340,38 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         if zero != asked.zero and ways["fsdp"] > 1:
             yield f"ZeRO stage {zero}", {"zero": zero}
     yield from _pipelines(found)
+    if found.memory.fits is False:
+        yield from _microbatches(found)
     if asked.conventions.overlap is not None and asked.conventions.overlap < 1:
         yield "complete overlap", {"overlap": 1.0}
     yield from _chips(found)
+
+
+def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The fewest microbatches with which a step fits, or else as many as there are sequences; also checkpointed."""
+    copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
+    most = int(found.batch_tokens // found.sequence // copies)
+    counts = [n for n in _multiples(int(found.microbatches)) if n < most]
+    for kept in dict.fromkeys((found.checkpoint, "full")):
+        changed = {} if kept == found.checkpoint else {"checkpoint": kept}
+        for count in (*counts, most) if most > found.microbatches else ():
+            arguments = {**changed, "microbatches": count}
+            try:
+                fits = again(found, **arguments).memory.fits
+            except RooflineError:
+                continue
+            if fits or count == most:
+                yield ", ".join([*(f"checkpoint {name}" for name in changed.values()), _parts(count)]), arguments
+                break
+
+
+def _multiples(now: int) -> Iterator[int]:
+    """Twice as many, four times as many and so on."""
+    return (now << power for power in range(1, 32))
+
+
+def _parts(count: int) -> str:
+    return f"{count:,} microbatches"
 
 
 def _pipelines(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -336,7 +381,7 @@ def _pipelines(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, each in SCHEDULES.items():
         if name != found.schedule:
             yield f"schedule {name}", {"schedule": name, "chunks": 2 if each.splits else 1}
-    yield f"{2 * found.microbatches:,} microbatches", {"microbatches": 2 * found.microbatches}
+    yield _parts(2 * found.microbatches), {"microbatches": 2 * found.microbatches}
     yield "no pipeline", {"pipeline": 1, "schedule": "1f1b", "chunks": 1, "fsdp": int(found.ways["fsdp"]) * stages}
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from roofline.answers import Answer, capability, whole, with_formulas
@@ -191,7 +192,7 @@ class Training(Answer):
         mix = capability("Training.best_mix")(self)
         limits = capability("Training.limits")(self)
         yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
-        yield Listing("faster", [str(line) for line in capability("Training.advise")(self)[:MOST_ADVICE]])
+        yield Listing("faster", _folded(capability("Training.advise")(self))[:MOST_ADVICE])
         # the line about memory says what does not fit
         yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
 
@@ -227,6 +228,45 @@ class Training(Answer):
             "least_chips": self.least_chips,
         }
         return with_formulas(body) | {"step": self.bound.to_dict()}
+
+
+def _folded(advice: Sequence[Any]) -> list[str]:
+    """A line of advice for each result: changes that come to the same stand together.
+
+    >>> from collections import namedtuple
+    >>> line = namedtuple("line", "change effect")
+    >>> _folded([line("h100 chips", "2x"), line("fp8", "1.5x"), line("b200 chips", "2x"), line("zb-h1", "1.5x")])
+    ['h100 or b200 chips: 2x', 'fp8 or zb-h1: 1.5x']
+    """
+    alike: dict[str, list[str]] = {}
+    for line in advice:
+        alike.setdefault(line.effect, []).append(line.change)
+    return [f"{_one_of(changes)}: {effect}" for effect, changes in alike.items()]
+
+
+def _one_of(changes: Sequence[str]) -> str:
+    """Changes side by side; the words that all begin or end with are written once.
+
+    >>> _one_of(["checkpoint full, tensor 2", "checkpoint none, tensor 2", "checkpoint 3, tensor 2"])
+    'checkpoint full, none or 3, tensor 2'
+    >>> _one_of(["checkpoint full", "checkpoint full, tensor 2"])
+    'checkpoint full, or checkpoint full, tensor 2'
+    """
+    *others, last = words = [change.replace(", ", " , ").split() for change in changes]
+    if not others:
+        return changes[0]
+    start = _shared(words)
+    end = min(_shared([each[::-1] for each in words]), min(map(len, words)) - start)
+    parts = [" ".join(each[start : len(each) - end]) for each in words]
+    if not all(parts):
+        return ", or ".join(changes)
+    joined = f"{', '.join(parts[:-1])} or {parts[-1]}"
+    return " ".join([*last[:start], joined, *last[len(last) - end :]]).replace(" ,", ",")
+
+
+def _shared(lists: Sequence[Sequence[str]]) -> int:
+    """How many words all lists begin with."""
+    return sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*lists, strict=False)))
 
 
 def _step_in_words(found: Training) -> Iterator[Section]:
