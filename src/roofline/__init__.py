@@ -77,8 +77,8 @@ _WHERE = {
 }
 #: The rooms of the house that can be reached without an import of their own, as in ``roofline.models.load``.
 _ROOMS = (
-    "bounds", "charts", "dtypes", "errors", "hardware", "measurement", "models", "notation", "ops", "programs",
-    "quantity", "sizes", "work",
+    "bounds", "charts", "dtypes", "errors", "estimates", "hardware", "measurement", "models", "notation", "ops",
+    "programs", "quantity", "sizes", "work",
 )  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 #: Commands that have another name in Python.
