@@ -232,7 +232,7 @@ def test_the_usual_algorithm_names_a_faster_one():
 
 
 def test_one_chooser_compares_on_axes_of_one_name_and_several_sizes():
-    machine = chip("h100:8")
+    machine = chip("v5e:8")
     chooser = Chooser(None, machine)
     for size in (8, 4, 2):
         axes = [replace(axis, size=size, segments=_of_size(axis.segments, size)) for axis in machine.mesh.select("X")]

@@ -85,14 +85,14 @@ def test_at_best_is_at_most_what_a_ring_over_one_link_takes():
     ("target", "group"), [("h100:8", ("x", 3, 1)), ("h100:8", ("x", 16, 1)), ("v5e:4x4", ("x", 4, 3))]
 )
 def test_devices_that_do_not_fit_stay_a_ring_and_that_is_said(target, group):
-    op = pricing.collective("psum", X, X, does="AllReduce", nbytes=BYTES, devices=group[1], groups=(group,))
+    op = pricing.least_collective("psum", X, X, does="AllReduce", nbytes=BYTES, devices=group[1], groups=(group,))
     placed = place([op], chip(target))
     assert placed.ops == (op,)
     assert "does not fit" in placed.assumptions[0]
 
 
 def test_members_that_are_not_known_lie_next_to_each_other():
-    op = pricing.collective("psum", X, X, does="AllReduce", nbytes=BYTES, devices=4)
+    op = pricing.least_collective("psum", X, X, does="AllReduce", nbytes=BYTES, devices=4)
     placed = place([op], chip("v5e:4x4"))
     assert {key.place for key in placed.ops[0].work} == {"Y"}
     assert "which 4 devices take part in psum is not known: next to each other" in placed.assumptions
@@ -103,7 +103,7 @@ def test_members_that_are_not_known_lie_next_to_each_other():
     ("Broadcast", 1),
 ])  # fmt: skip
 def test_on_a_switch_each_sends_at_most_what_a_ring_does(does, share):
-    op = pricing.collective("c", X, X, does=does, nbytes=BYTES, devices=8, groups=(("", 8, 1),))
+    op = pricing.least_collective("c", X, X, does=does, nbytes=BYTES, devices=8, groups=(("", 8, 1),))
     assert op.work.total("wire") == pytest.approx(share * BYTES)
     (found,) = place([op], chip("h100:8")).ops
     assert found.work.total("wire") <= op.work.total("wire") * (1 + 1e-9)

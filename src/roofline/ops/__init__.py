@@ -1,7 +1,7 @@
 """The price of each operation, from the tensors it reads and writes and its shape facts → :class:`~roofline.work.Op`.
 
 A family of operations is one file: its price, with the formula and its source, and the rule that translates a step of
-the notation into the price. ``pricing`` has all prices for the other front ends, ``masks`` counts attention pairs,
+the notation into the price. ``pricing`` gathers those that programs take, ``masks`` counts attention pairs,
 ``collectives`` and ``sharding`` are rooms of their own.
 """
 

@@ -98,7 +98,7 @@ def _pair(name: str, sides: Sequence[Term], later: set[str], size: Mapping[str, 
         return product(size[letter] for letter in sorted(chosen))
 
     sizes = {"m": left - shared, "n": right - shared, "k": shared - later, "batch": shared & later}
-    return pricing.matmul(name, reads, (out,), **{key: times(chosen) for key, chosen in sizes.items()})
+    return pricing.contraction(name, reads, (out,), **{key: times(chosen) for key, chosen in sizes.items()})
 
 
 def _summed(name: str, term: Term, later: set[str], size: Mapping[str, Size], out: Tensor | None) -> list[Op]:

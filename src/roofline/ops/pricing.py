@@ -1,12 +1,13 @@
-"""The price of every operation, for the front ends: one function each, from the file of its family.
+"""The prices that traced programs and profiles take, gathered from the files of their families.
 
-A price takes the tensors that are read, those that are written, and the shape facts of its formula. A line of notation,
-a traced program, a profile and a model translate their operations into these and count nothing themselves.
+A price takes the tensors that are read, those that are written, and the shape facts of its formula. The front ends
+translate their operations into prices and count nothing themselves. Lines of notation and models take theirs from the
+families' own files; collectives over a known network are priced in :mod:`roofline.ops.collectives.cost`.
 
 >>> from roofline.work import Tensor
 >>> x, y = Tensor("x", (64, 8192), "bf16"), Tensor("y", (64, 8192), "bf16")
 >>> w = Tensor("w", (8192, 8192), "int8", "weight")
->>> matmul("linear", (x, w), (y,), m=64, n=8192, k=8192).work
+>>> contraction("linear", (x, w), (y,), m=64, n=8192, k=8192).work
 Work(flops/matrix/bf16: 8589934592)
 >>> elementwise("silu", (x,), (y,)).work
 Work(flops/vector/bf16: 2097152)
@@ -20,7 +21,7 @@ from typing import TypeAlias
 from roofline.ops.attention import attention, index_scores
 from roofline.ops.basic import UNKNOWN, arithmetic, move, unknown, vector
 from roofline.ops.collectives.algorithms import least_sent
-from roofline.ops.contraction import contraction as matmul
+from roofline.ops.contraction import contraction
 from roofline.ops.convolution import adaptive_windows, convolution, valid_taps
 from roofline.ops.elementwise import elementwise, scaled_sum
 from roofline.ops.linear_algebra import fourier
@@ -40,15 +41,15 @@ __all__ = [
     "arithmetic",
     "attention",
     "causal_convolution",
-    "collective",
+    "contraction",
     "convolution",
     "distances",
     "elementwise",
     "embedding",
     "fourier",
     "index_scores",
+    "least_collective",
     "linear_recurrence",
-    "matmul",
     "move",
     "norm",
     "norm_backward",
@@ -77,7 +78,7 @@ LEAST_SENT_NOTE = (
 )
 
 
-def collective(
+def least_collective(
     name: str,
     reads: Sequence[Tensor],
     writes: Sequence[Tensor],
@@ -94,7 +95,7 @@ def collective(
 
     >>> from roofline.work import Tensor
     >>> x = (Tensor("x", (1024, 1024), "bf16"),)
-    >>> collective("psum", x, x, does="AllReduce", nbytes=2**21, devices=4).work
+    >>> least_collective("psum", x, x, does="AllReduce", nbytes=2**21, devices=4).work
     Work(wire/link: 3145728)
     """
     sent = least_sent(does, nbytes, devices)

@@ -8,7 +8,7 @@ so sizes and strides say which axes of the target a collective goes over:
 >>> from roofline.ops import pricing
 >>> from roofline.work import Tensor
 >>> x = (Tensor("x", (1024, 1024), "bf16"),)
->>> op = pricing.collective("psum", x, x, does="AllReduce", nbytes=2**21, devices=4, groups=(("model", 4, 1),))
+>>> op = pricing.least_collective("psum", x, x, does="AllReduce", nbytes=2**21, devices=4, groups=(("model", 4, 1),))
 >>> op.work
 Work(wire/link: 3145728)
 >>> for target in ("v5p:4x4x4", "h100:64"):

@@ -24,7 +24,7 @@ from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import divided
 from roofline.models.weights import Weight
 from roofline.ops.collectives.choice import Chooser
-from roofline.ops.collectives.cost import collective_operation as priced_collective
+from roofline.ops.collectives.cost import price_collective
 from roofline.ops.collectives.routing import Density
 from roofline.sizes import Size, is_zero, product
 from roofline.work import Op, Tensor
@@ -44,7 +44,7 @@ def collective_operation(
 ) -> Op:
     """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``; without, it happens in place."""
     reads, writes = (() if tensor is None else (tensor,) for tensor in (x, out))
-    return priced_collective(
+    return price_collective(
         kind, reads, writes, kind=kind, axes=axes, nbytes=nbytes, algorithm=algorithm, density=density
     )
 

@@ -133,12 +133,12 @@ def collective(
     nbytes = x.traffic_bytes * chips if kind in ("AllGather", "AllToAll") else x.traffic_bytes
     name = name or f"{kind}_{{{','.join(axis.name for axis in axes)}}}"
     writes = (out or _result(kind, x, chips),)
-    return collective_operation(
+    return price_collective(
         name, (x,), writes, kind=kind, axes=axes, nbytes=nbytes, algorithm=algorithm, density=density
     )
 
 
-def collective_operation(
+def price_collective(
     name: str,
     reads: Sequence[Tensor],
     writes: Sequence[Tensor],

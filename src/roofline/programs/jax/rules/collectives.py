@@ -99,7 +99,7 @@ def _collective(
     """One collective over mesh axes, or over groups of so many devices."""
     groups = [] if isinstance(over, int) else [(axis, call.axes[axis], _stride(call, axis)) for axis in over]
     devices = _count(call, over)
-    return pricing.collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
+    return pricing.least_collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
 def _over(call: Call, word: str) -> Sequence[str] | int:

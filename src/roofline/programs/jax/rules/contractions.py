@@ -21,7 +21,7 @@ def dot_general(call: Call) -> Priced:
     """Contract some dimensions, batch over others: all that is left of either side is m and n."""
     (left, right), (left_batch, right_batch) = call.params["dimension_numbers"]
     a, b = call.ins[:2]
-    op = pricing.matmul(
+    op = pricing.contraction(
         call.name,
         _operands(call),
         call.writes,
@@ -43,7 +43,7 @@ def ragged_dot(call: Call) -> Priced:
     m, k = _rest(a, left, left_batch), product(a.shape[d] for d in left)
     n = _rest(b, (*right, *numbers.rhs_group_dimensions), right_batch)
     batch = product(a.shape[d] for d in left_batch)
-    op = pricing.matmul(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
+    op = pricing.contraction(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
     reads = {tensor.ident: tensor for tensor in call.reads}
     if numbers.rhs_group_dimensions:
         groups = product(b.shape[d] for d in numbers.rhs_group_dimensions)
@@ -59,7 +59,7 @@ def scaled(call: Call) -> Priced:
         return dot_general(call)
     a, b = call.ins[:2]
     sizes = {"batch": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": b.shape[1]}
-    op = pricing.matmul(call.name, call.read(0, 1), call.writes, **sizes)
+    op = pricing.contraction(call.name, call.read(0, 1), call.writes, **sizes)
     return Op(op.name, op.kind, op.work, call.reads, op.writes, op.dims, options=op.options)
 
 

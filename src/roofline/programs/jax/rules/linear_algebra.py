@@ -73,7 +73,7 @@ def sparse_product(call: Call) -> Priced:
     if len(call.ins) != (3 if call.name.startswith("bcoo") else 4) or batch or len(call.ins[0].shape) != 1:
         return pricing.unknown(call.name, call.reads, call.writes, "a sparse product in batches")
     n = exact_div(dense.size, product(dense.shape[d] for d in right))
-    op = pricing.matmul(call.name, call.read(0, len(call.ins) - 1), call.writes, m=call.ins[0].size, n=n, k=1)
+    op = pricing.contraction(call.name, call.read(0, len(call.ins) - 1), call.writes, m=call.ins[0].size, n=n, k=1)
     return replace(op, reads=call.reads)
 
 

@@ -29,7 +29,7 @@ def matmul(call: Call) -> Priced:
         m, batch = m * product(a[:-2]), 1
     else:
         batch = product(call.writes[0].dims[:-2] if len(a) > 1 else call.writes[0].dims[:-1])
-    return pricing.matmul(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
+    return pricing.contraction(call.name, call.read(0, second), call.writes, m=m, n=n, k=a[-1], batch=batch)
 
 
 def _turned(shape: tuple[Size, ...], transposed: int) -> tuple[Size, ...]:
@@ -42,7 +42,7 @@ def gemm(call: Call) -> Priced:
     a = call.shape(0)
     k = a[0] if call.get("transA") else a[1]
     m, n = call.writes[0].dims
-    return pricing.matmul(call.name, call.read(0, 1, 2), call.writes, m=m, n=n, k=k)
+    return pricing.contraction(call.name, call.read(0, 1, 2), call.writes, m=m, n=n, k=k)
 
 
 @rule("Einsum")
@@ -277,7 +277,9 @@ def projected(call: Call) -> Priced:
     parts = call.get("qkv_hidden_sizes") or [floor_div(weights[1], 3)] * 3
     made = Tensor(f"{call.writes[0].ident}.qkv", (x[0], x[1], sum(parts)), call.writes[0].dtype)
     bias = call.read(2)
-    project = pricing.matmul("projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1])
+    project = pricing.contraction(
+        "projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1]
+    )
     past, rest = (8, (8,)) if quantised else (4, (3, 4, 5))
     sizes = HeadSizes(x[0], heads, heads, x[1], x[1], exact_div(parts[0], heads), exact_div(parts[2], heads))
     if call.has(past):

@@ -98,7 +98,9 @@ def few_bits(call: Call) -> Priced:
     Every element of the matrix is brought to that precision first, 2 FLOPs each: (w − zero)·scale.
     """
     k, n = call.get("K"), call.get("N")
-    op = pricing.matmul(call.name, (*call.read(0), *call.read(0)), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k)
+    op = pricing.contraction(
+        call.name, (*call.read(0), *call.read(0)), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k
+    )
     unpacked = Work.flops("vector", pricing.arithmetic(call.read(0)), DEQUANTISE * n * k)
     return replace(op, reads=call.reads, work=op.work + unpacked)
 
@@ -107,7 +109,9 @@ def few_bits(call: Call) -> Priced:
 def to_float(call: Call) -> Priced:
     """Multiply in integers, give floating point; the dynamic one brings x to integers first."""
     a, b = call.shape(0), call.shape(1)
-    op = pricing.matmul(call.name, (*call.read(1), *call.read(1)), call.writes, m=product(a[:-1]), n=b[-1], k=a[-1])
+    op = pricing.contraction(
+        call.name, (*call.read(1), *call.read(1)), call.writes, m=product(a[:-1]), n=b[-1], k=a[-1]
+    )
     dynamic = QUANTISE * product(a) if call.name == "DynamicQuantizeMatMul" else 0
     scaled = Work.flops("vector", pricing.arithmetic(call.writes), dynamic + op.writes[0].elements)
     return replace(op, reads=call.reads, work=op.work + scaled)
@@ -118,7 +122,7 @@ def general(call: Call) -> Priced:
     """α·A·B + C in integers: A, scale, zero, B, scale, zero, C."""
     a, (m, n) = call.shape(0), call.writes[0].dims
     k = a[0] if call.get("transA") else a[1]
-    op = pricing.matmul(call.name, call.read(0, 3, 6), call.writes, m=m, n=n, k=k)
+    op = pricing.contraction(call.name, call.read(0, 3, 6), call.writes, m=m, n=n, k=k)
     return replace(op, reads=call.reads)
 
 

@@ -104,7 +104,7 @@ def grid(call: Call) -> Priced:
     """A matrix for each entry of the batch times (x, y, 1) or (x, y, z, 1) for each place."""
     batch, n, k = call.shape(0)
     places = exact_div(call.writes[0].elements, batch * n)
-    return pricing.matmul(call.name, call.read(0, 0), call.writes, m=places, n=n, k=k, batch=batch)
+    return pricing.contraction(call.name, call.read(0, 0), call.writes, m=places, n=n, k=k, batch=batch)
 
 
 @rule("RoiAlign")

@@ -48,10 +48,10 @@ def collective(call: Call) -> Priced:
     whole = max(sum(t.traffic_bytes for t in reads), sum(t.traffic_bytes for t in call.writes))
     does = KINDS[name]
     if does is None or devices == 1:
-        return pricing.collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
+        return pricing.least_collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
     nbytes = whole * devices if does == "AllToAll" else whole
     groups = _spaced(ranks) if len(ranks) == devices else []
-    return pricing.collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
+    return pricing.least_collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
 #: Names of the input of collectives that write into given tensors.

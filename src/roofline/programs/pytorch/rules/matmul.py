@@ -20,7 +20,7 @@ def mm(call: Call) -> Priced:
     if is_sparse(a, b):
         return sparse_product(call, a, b)
     reads = (*call.read(a, b), *call.read_without(a, b))
-    return pricing.matmul(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1])
+    return pricing.contraction(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1])
 
 
 @rule("bmm")
@@ -28,7 +28,7 @@ def bmm(call: Call) -> Priced:
     """Multiply [b, m, k] by [b, k, n]."""
     a, b = call.operands(0, 1)
     batch, m, k = a.shape
-    return pricing.matmul(call.name, call.read(a, b), call.writes, m=m, n=b.shape[-1], k=k, batch=batch)
+    return pricing.contraction(call.name, call.read(a, b), call.writes, m=m, n=b.shape[-1], k=k, batch=batch)
 
 
 @rule("addmm", "baddbmm", "addmv", "addbmm", "_addmm_activation")
@@ -40,7 +40,7 @@ def addmm(call: Call) -> Priced:
     reads = (*call.read(a, b), *(call.read(bias) if call.get("beta", 1) != 0 else ()))
     batch = a.shape[0] if a.rank == 3 else 1
     m, n = a.shape[-2], (b.shape[-1] if b.rank > 1 else 1)
-    return pricing.matmul(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
+    return pricing.contraction(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
 
 
 @rule("mv")
@@ -49,14 +49,14 @@ def mv(call: Call) -> Priced:
     a, b = call.operands(0, 1)
     if is_sparse(a):
         return sparse_product(call, a, b)
-    return pricing.matmul(call.name, call.read(a, b), call.writes, m=a.shape[0], n=1, k=a.shape[1])
+    return pricing.contraction(call.name, call.read(a, b), call.writes, m=a.shape[0], n=1, k=a.shape[1])
 
 
 @rule("dot", "vdot")
 def dot(call: Call) -> Priced:
     """Multiply [k] by [k]."""
     a, b = call.operands(0, 1)
-    return pricing.matmul(call.name, call.read(a, b), call.writes, m=1, n=1, k=a.shape[0])
+    return pricing.contraction(call.name, call.read(a, b), call.writes, m=1, n=1, k=a.shape[0])
 
 
 @rule("linear")
@@ -69,7 +69,7 @@ def linear(call: Call) -> Priced:
         return sparse_product(call, x, turned, bias)
     n = weight.shape[0] if weight.rank > 1 else 1
     reads = call.read(x, weight, bias)
-    return pricing.matmul(call.name, reads, call.writes, m=product(x.shape[:-1]), n=n, k=x.shape[-1])
+    return pricing.contraction(call.name, reads, call.writes, m=product(x.shape[:-1]), n=n, k=x.shape[-1])
 
 
 @rule("matmul")
@@ -82,7 +82,7 @@ def matmul(call: Call) -> Priced:
         m, batch = m * product(a.shape[:-2]), 1
     else:
         batch = exact_div(call.results[0].elements, maximum(1, m * n))
-    return pricing.matmul(call.name, call.read(a, b), call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
+    return pricing.contraction(call.name, call.read(a, b), call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
 
 
 @rule("_trilinear")
@@ -99,7 +99,7 @@ def trilinear(call: Call) -> Priced:
     n = product(size[d] for d in summed - lacking[2])
     m = product(size[d] for d in kept)
     reads = call.read(first, second, third)
-    op = pricing.matmul("bilinear", reads[:2], call.writes, m=m, n=n, k=k)
+    op = pricing.contraction("bilinear", reads[:2], call.writes, m=m, n=n, k=k)
     macs = m * n * (k + 1)
     work = Work.flops("matrix", pricing.arithmetic(reads), 2 * macs)
     return replace(op, reads=reads, work=work, options={"macs": macs})
@@ -122,7 +122,7 @@ def grouped_mm(call: Call) -> Priced:
             second = _met(second, sizes["m"], sizes["k"] * sizes["n"])
         elif a.rank == 3:
             first = _met(first, sizes["n"], sizes["m"] * sizes["k"])
-    op = pricing.matmul(call.name, (first, second), call.writes, **sizes)
+    op = pricing.contraction(call.name, (first, second), call.writes, **sizes)
     return replace(op, reads=(*op.reads, *call.read_without(a, b)))
 
 
@@ -149,7 +149,7 @@ def sparse_product(call: Call, left: TensorOperand, right: TensorOperand, *added
     bias = call.read(*added) if call.get("beta", 1) != 0 else ()
     rows, columns = _meetings(left, right)
     reads = (*call.read(left, right), *bias)
-    op = pricing.matmul(call.name.strip("_"), reads[:2], call.writes, m=rows, n=columns, k=1)
+    op = pricing.contraction(call.name.strip("_"), reads[:2], call.writes, m=rows, n=columns, k=1)
     if not bias:
         return op
     sums = Work.flops("vector", pricing.arithmetic(call.writes), call.results[0].elements)
@@ -186,7 +186,7 @@ def packed_linear(call: Call) -> Priced:
     """
     x, (weight, *bias) = call.args[:2]
     n, k = weight.shape
-    op = pricing.matmul(call.name, 2 * call.read(weight), call.writes, m=product(x.shape[:-1]), n=n, k=k)
+    op = pricing.contraction(call.name, 2 * call.read(weight), call.writes, m=product(x.shape[:-1]), n=n, k=k)
     is_integer = not weight.dtype.startswith("fp")
     each = 2 + ("relu" in call.name) if is_integer else len(bias) + ("relu" in call.name)
     around = (3 * x.elements if is_integer else 0) + each * call.results[0].elements

@@ -103,7 +103,7 @@ def distances_by_products(call: Call) -> Priced:
     x, y = call.operands(0, 1)
     m, n, k = x.shape[-2], y.shape[-2], x.shape[-1]
     batch = product(x.shape[:-2])
-    op = pricing.matmul(call.name, call.read(x, y), call.writes, m=m, n=n, k=k, batch=batch)
+    op = pricing.contraction(call.name, call.read(x, y), call.writes, m=m, n=n, k=k, batch=batch)
     rest = 2 * (x.elements + y.elements) + 4 * call.results[0].elements
     return replace(op, work=op.work + Work.flops("vector", pricing.arithmetic(call.reads), rest))
 

@@ -255,7 +255,7 @@ def affine_grid(call: Call) -> Priced:
     (theta,), out = call.operands(0), call.results[0]
     batch, n, k = theta.shape
     m = exact_div(out.elements, batch * n)
-    return pricing.matmul(call.name, 2 * call.read(theta), call.writes, m=m, n=n, k=k, batch=batch)
+    return pricing.contraction(call.name, 2 * call.read(theta), call.writes, m=m, n=n, k=k, batch=batch)
 
 
 def _pooled(call: Call, results: Size, window: Size, taps: Size | None = None) -> Op:
