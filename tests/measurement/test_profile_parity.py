@@ -12,7 +12,7 @@ from roofline.bounds.traffic import traffic
 from roofline.measurement import read_profile
 from roofline.measurement.profiles.profiled_call import ProfiledCall, price_profiled_call, priced_operations
 from roofline.programs import trace
-from roofline.programs.pytorch.price_tables import NAMES
+from roofline.programs.pytorch.price_tables import FUNCTIONS
 from roofline.programs.pytorch.result_shapes import SIGNATURES
 
 torch = pytest.importorskip("torch")
@@ -242,9 +242,9 @@ def cases():
     for name in priced_operations():
         if name in ARGUMENTS:
             yield name, ARGUMENTS[name]
-        elif name in NAMES:
+        elif name in FUNCTIONS:
             yield name, (X,)
-        if name in NAMES and hasattr(aten, f"{name}_") and name not in ("where", "isin"):
+        if name in FUNCTIONS and hasattr(aten, f"{name}_") and name not in ("where", "isin"):
             yield f"{name}_", ARGUMENTS.get(name, (X,))
     for name in ("copy_", "zero_", "normal_", "uniform_", "random_", "exponential_", "scatter_", "scatter_add_",
                  "fill_",

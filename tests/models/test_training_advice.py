@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.models.parallelism.stages import schedule
+from roofline.models.parallelism.schedules import schedule
 from roofline.models.training import train
 from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, limits
 

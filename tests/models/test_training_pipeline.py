@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from roofline.cli import main
 from roofline.models import load
-from roofline.models.parallelism.stages import SCHEDULES
+from roofline.models.parallelism.schedules import SCHEDULES
 from roofline.models.training import train
 from roofline.models.training.stage import cut
 from roofline.sizes import symbol

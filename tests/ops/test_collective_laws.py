@@ -16,9 +16,9 @@ from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.mesh import with_mesh
-from roofline.ops.collectives.algorithms import link_groups
 from roofline.ops.collectives.choice import Chooser, fastest, feasible_algorithms, regimes
 from roofline.ops.collectives.cost import KINDS, algorithms, cost, default_algorithm, limit_reason
+from roofline.ops.collectives.registry import link_groups
 from roofline.sizes import symbol
 from roofline.work import Key, Op, Work
 

@@ -32,8 +32,8 @@ from tests.strategies import LONG
 from roofline.errors import HardwareError
 from roofline.hardware import catalog, chip
 from roofline.hardware.axes import MeshAxis
-from roofline.ops.collectives.algorithms import ALGORITHMS, link_groups, register
 from roofline.ops.collectives.cost import KINDS, algorithms, cost, limit_reason
+from roofline.ops.collectives.registry import ALGORITHMS, link_groups, register
 from roofline.work import Key, Work
 
 V = prod(range(1, 13)) ** 6

@@ -31,9 +31,9 @@ from roofline.bounds.question import Question
 from roofline.errors import InputError
 from roofline.hardware.rate import rate
 from roofline.notation import program
-from roofline.ops.collectives.algorithms import KINDS, bus_share
 from roofline.ops.collectives.choice import Regime, regimes
 from roofline.ops.collectives.cost import algorithms, describe_algorithm, latency_crossover, limit_reason
+from roofline.ops.collectives.registry import KINDS, bus_share
 from roofline.quantity import format_amount
 from roofline.sections import (
     BLANK,

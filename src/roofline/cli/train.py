@@ -83,7 +83,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     roofline train llama-3-8b --on h100:8 --batch-tokens 65536
     roofline train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --tensor 8 --checkpoint full --tokens 15e12
     """
-    from roofline.models.parallelism.stages import schedule
+    from roofline.models.parallelism.schedules import schedule
     from roofline.models.training import train
 
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from roofline.ops.attention import attention, index_scores
 from roofline.ops.basic import UNKNOWN, arithmetic, move, unknown, vector
-from roofline.ops.collectives.algorithms import least_sent
+from roofline.ops.collectives.registry import least_sent
 from roofline.ops.contraction import contraction
 from roofline.ops.convolution import adaptive_windows, convolution, valid_taps
 from roofline.ops.elementwise import elementwise, scaled_sum
@@ -90,7 +90,7 @@ def least_collective(
 ) -> Op:
     """A collective over ``devices`` whose network is not known: each sends the least that it has to, over one link.
 
-    ``does`` and ``nbytes`` are the kind and V of :func:`roofline.ops.collectives.algorithms.least_sent`; ``groups`` say
+    ``does`` and ``nbytes`` are the kind and V of :func:`roofline.ops.collectives.registry.least_sent`; ``groups`` say
     which devices take part, where that is known (:mod:`roofline.programs.network`).
 
     >>> from roofline.work import Tensor

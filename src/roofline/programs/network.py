@@ -30,7 +30,7 @@ from roofline.errors import HardwareError
 from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_mesh
-from roofline.ops.collectives.algorithms import KINDS
+from roofline.ops.collectives.registry import KINDS
 from roofline.ops.pricing import DeviceGroup
 from roofline.sizes import Size, product
 from roofline.work import Op

@@ -20,8 +20,8 @@ from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.step import ForwardPass, divided
 from roofline.models.weights import Weight, join_path
-from roofline.ops.collectives.algorithms import link_groups
 from roofline.ops.collectives.choice import AUTO, Chooser
+from roofline.ops.collectives.registry import link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT

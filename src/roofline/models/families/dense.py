@@ -8,7 +8,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.models.blocks.residual import Linear, Norm, PositionEmbedding
 from roofline.models.description import Block
-from roofline.models.families.decoders import (
+from roofline.models.families.decoder_table import (
     Decoder,
     add,
     all_sliding,

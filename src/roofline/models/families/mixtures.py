@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.models.blocks.attention import BlockIndexer
-from roofline.models.families.decoders import (
+from roofline.models.families.decoder_table import (
     Decoder,
     Routing,
     add,

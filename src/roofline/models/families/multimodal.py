@@ -8,8 +8,8 @@ from roofline.errors import InputError
 from roofline.models.blocks.residual import IdleBlocks, Norm, PositionEmbedding
 from roofline.models.description import Layer, Model
 from roofline.models.families import family, reader_of, with_defaults
-from roofline.models.families.decoders import Decoder
-from roofline.models.families.decoders import read as read_decoder
+from roofline.models.families.decoder_table import Decoder
+from roofline.models.families.decoder_table import read as read_decoder
 from roofline.models.families.vision_towers import vision
 from roofline.models.fields import Fields
 

@@ -38,7 +38,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.errors import RooflineError
 from roofline.hardware.rate import choose_unit
-from roofline.models.parallelism.stages import SCHEDULES, schedule
+from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import POLICIES
 from roofline.quantity import format_quantity

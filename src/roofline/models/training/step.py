@@ -35,8 +35,8 @@ from roofline.models.description import Model
 from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, name_axes
-from roofline.models.parallelism.stages import Schedule, schedule
-from roofline.models.parallelism.stages import check_schedule as check_schedule
+from roofline.models.parallelism.schedules import Schedule, schedule
+from roofline.models.parallelism.schedules import check_schedule as check_schedule
 from roofline.models.step import ForwardPass, divided
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import forward, policy

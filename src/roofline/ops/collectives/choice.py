@@ -33,8 +33,8 @@ from roofline.errors import InputError, suggest
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.ops.collectives.algorithms import KINDS, find_algorithm
 from roofline.ops.collectives.cost import CollectiveCost, algorithms, cost, default_algorithm, limit_reason
+from roofline.ops.collectives.registry import KINDS, find_algorithm
 from roofline.ops.collectives.routing import Density
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_array, is_symbol, maximum

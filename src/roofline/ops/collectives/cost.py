@@ -34,7 +34,7 @@ from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.ops.collectives import rings, switches  # noqa: F401  (each registers its algorithms)
-from roofline.ops.collectives.algorithms import ALGORITHMS, KINDS, CollectiveCall, find_algorithm, link_groups
+from roofline.ops.collectives.registry import ALGORITHMS, KINDS, CollectiveCall, find_algorithm, link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work

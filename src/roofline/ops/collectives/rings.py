@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline.hardware.axes import AxisSegment
-from roofline.ops.collectives.algorithms import (
+from roofline.ops.collectives.registry import (
     GATHERING,
     CollectiveCall,
     LinkGroup,

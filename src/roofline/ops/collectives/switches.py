@@ -41,7 +41,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.hardware.axes import AxisSegment
-from roofline.ops.collectives.algorithms import (
+from roofline.ops.collectives.registry import (
     GATHERING,
     CollectiveCall,
     LinkGroup,

@@ -1,6 +1,6 @@
 """What PyTorch's operations cost, as plain data by their names: the tables of every reader of them, PyTorch or not.
 
->>> NAMES["clamp_min"], OTHERS["tanh_backward"]
+>>> FUNCTIONS["clamp_min"], STATED_FORMULAS["tanh_backward"]
 ('maximum', (3, 0, 'g·(1 − y²)'))
 >>> TAPS["bicubic"]
 4
@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by PyTorch's name.
-NAMES = {
+FUNCTIONS = {
     "add": "add", "sub": "subtract", "rsub": "subtract", "mul": "multiply", "div": "divide", "maximum": "maximum",
     "minimum": "minimum", "where": "where", "masked_fill": "where", "pow": "power", "relu": "relu",
     "leaky_relu": "leaky_relu", "hardtanh": "clip", "gelu": "gelu", "sigmoid": "sigmoid", "silu": "silu",
@@ -27,7 +27,7 @@ NAMES = {
 }  # fmt: skip
 
 #: FLOPs and transcendentals an element of what has no forward function of its own; the formula is stated.
-OTHERS: dict[str, tuple[int, int, str]] = {
+STATED_FORMULAS: dict[str, tuple[int, int, str]] = {
     "addcmul": (3, 0, "a + v·b·c"),
     "addcdiv": (3, 0, "a + v·b/c"),
     "lerp": (3, 0, "a + w·(b − a)"),

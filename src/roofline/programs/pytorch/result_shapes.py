@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from roofline import dtypes
 from roofline.errors import InputError
 from roofline.ops.convolution import Window
-from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, REDUCTIONS
+from roofline.programs.pytorch.price_tables import FUNCTIONS, OPTIMIZERS, REDUCTIONS
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.recurrent import MODES, Recurrence, recurrence_of
 from roofline.sizes import ceil_div
@@ -201,10 +201,10 @@ def _together(operands: Sequence[TensorOperand], dtype: str | None = None) -> Re
 
 #: Functions of two operands.
 _OF_TWO = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum", "compare", "power"))
-_TWO = [name for name, function in NAMES.items() if function in _OF_TWO or name in ("atan2", "copysign")]
+_TWO = [name for name, function in FUNCTIONS.items() if function in _OF_TWO or name in ("atan2", "copysign")]
 
 
-@_results(*(name for name in NAMES if name not in _TWO and name != "where"), "contiguous", "clone", tensors=1)
+@_results(*(name for name in FUNCTIONS if name not in _TWO and name != "where"), "contiguous", "clone", tensors=1)
 def _of_one(call: Call) -> Result:
     return _like(call.operands(0)[0])
 
@@ -212,7 +212,9 @@ def _of_one(call: Call) -> Result:
 @_results(*_TWO, "_add_relu", "xlogy", "logaddexp", "hypot", tensors=2)
 def _of_two(call: Call) -> Result:
     operands = _given(call, 0, 1)
-    dtype = "bool" if NAMES.get(call.name) == "compare" and call.name != "heaviside" else _real(call, _widest(operands))
+    dtype = (
+        "bool" if FUNCTIONS.get(call.name) == "compare" and call.name != "heaviside" else _real(call, _widest(operands))
+    )
     return (call.args[0].shape, "bool") if call.name == "isin" else _together(operands, dtype)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.ops.elementwise import PER_ELEMENT
-from roofline.programs.pytorch.price_tables import NAMES, OPTIMIZERS, OTHERS
+from roofline.programs.pytorch.price_tables import FUNCTIONS, OPTIMIZERS, STATED_FORMULAS
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, pricing, rule
 from roofline.sizes import Size
 from roofline.work import Op
@@ -16,10 +16,10 @@ _RANDOM_NOTE = "the arithmetic of random numbers is not counted"
 _POWERS: dict[Any, str] = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
-@rule(*NAMES)
+@rule(*FUNCTIONS)
 def known(call: Call) -> Priced:
     """A function that the notation has too; a scaled sum (add with alpha) has one multiply more."""
-    function = NAMES[call.name]
+    function = FUNCTIONS[call.name]
     second = call.args[1] if len(call.args) > 1 else None
     is_number = isinstance(second, int | float)
     if call.name == "gelu" and call.get("approximate") == "tanh":
@@ -33,10 +33,10 @@ def known(call: Call) -> Priced:
     return pricing.elementwise(function, call.reads, call.writes, name=call.name)
 
 
-@rule(*OTHERS)
+@rule(*STATED_FORMULAS)
 def other(call: Call) -> Priced:
-    """A function that stands in :data:`~roofline.programs.pytorch.price_tables.OTHERS` with its formula."""
-    plain, special, _ = OTHERS[call.name]
+    """A function that stands in :data:`~roofline.programs.pytorch.price_tables.STATED_FORMULAS` with its formula."""
+    plain, special, _ = STATED_FORMULAS[call.name]
     return counted(call, plain, special, _RANDOM_NOTE if call.name in ("native_dropout", "_fused_dropout") else "")
 
 
@@ -83,10 +83,10 @@ _REDUCING = {"norm": 2, "powsum": 2, "max": 1}
 def foreach(call: Call) -> Priced:
     """One elementwise function over many tensors at once; a scaled sum has one multiply more."""
     name = call.name.removeprefix("_foreach_")
-    cost = PER_ELEMENT.get(NAMES.get(name, ""))
+    cost = PER_ELEMENT.get(FUNCTIONS.get(name, ""))
     each = 1 if cost is None else cost.arithmetic + cost.transcendentals
-    if name in OTHERS:
-        each = sum(OTHERS[name][:2])
+    if name in STATED_FORMULAS:
+        each = sum(STATED_FORMULAS[name][:2])
     elif name in ("add", "sub") and call.get("alpha", 1) != 1:
         each = 2
     return _vector(call, each, _elements(call.results))

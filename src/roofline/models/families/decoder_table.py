@@ -74,7 +74,8 @@ def listed(every: int = 0, *names: str, last: bool = True) -> Kinds:
         if "layer_types" in fields:
             return found
         n = fields.size(*names, default=every) if names else every
-        return ["sliding" if n and (number + last) % n else "full" for number in range(layers)]
+        place = 1 if last else 0
+        return ["sliding" if n and (number + place) % n else "full" for number in range(layers)]
 
     return kinds
 
@@ -169,13 +170,16 @@ class Routing:
     """The experts of a type: fields of the configuration, and facts that stand in no field.
 
     Attributes
+        ``module``        name of the module; ``names``: of its router, its experts and its shared experts
         ``experts``       fields of the number of experts; ``top_k``: of the experts of a token
         ``hidden``        fields of an expert's width
         ``shared_count``  how many shared experts there are: a number, or a field and its default
         ``shared_width``  fields of a shared expert's width; none: as wide as a routed one
+        ``shared_gate``   whether a gate scales what shared experts give
         ``scored``        the router's function; or a field and its default
         ``limited``       whether a token's experts are of few groups (``n_group``, ``topk_group``)
         ``score_bias``    name of a trained vector that is added to the scores
+        ``router_bias``   whether the router has a bias; ``expert_bias``: whether the experts have biases
         ``layers``        which layers have experts; ``when``: whether any do
     """
 
@@ -231,6 +235,8 @@ class Decoder:
         ``attention``    name of its module; ``projections``: names of its matrices
         ``bias``         whether queries, keys and values have biases; ``out_bias``: the output, None: as these
         ``kv_heads``     number of heads of keys, where it is not in ``num_key_value_heads``
+        ``causal``       whether a token sees only those up to itself; ``sinks``: whether each head has a trained sink
+        ``out_norm``     whether what attention gives is normalised before its output matrix
         ``qk_norm``      norm of queries and keys (see :class:`~roofline.models.blocks.attention.Attention`) where
                          ``qk_switch`` is on; ``qk_function`` and ``qk_shift`` say which
         ``rotary``       how much of a head is rotated, ``rotates`` in which layers
@@ -241,12 +247,16 @@ class Decoder:
         ``mixer``        replaces attention, by kind and number of the layer
         ``mlp``          name of the MLP's module, ``mlp_names`` of its matrices; ``gated``, ``mlp_norm`` as in
                          :class:`~roofline.models.blocks.mlp.Mlp`
+        ``mlp_bias``     whether its matrices have biases
         ``hidden``       fields of its width, by default ``hidden_times`` the model's
         ``act_fields``   fields of the activation, ``act`` where there is none
         ``routing``      its experts
         ``predicts``     fields that count layers which predict further tokens; ``predicted``: they are like the last
                          layer, or of that kind, with experts where there are any
         ``first_norm``   whether the first layer's first norm is there
+        ``tied``         whether embedding and head share a table where the configuration says nothing
+        ``last_norm``    name of the norm before the head; ``embedding``, ``head``: names of their tables;
+                         ``head_bias``: whether the head has a bias; ``prefix``: start of module paths
         ``ends``         further fields of the :class:`~roofline.models.description.Model`
     """
 
