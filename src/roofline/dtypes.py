@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-from roofline.errors import DTypeError, suggest
+from roofline.errors import DTypeError, did_you_mean, suggest
 
 
 class DType(NamedTuple):
@@ -223,7 +223,6 @@ def looks_like_dtype(name: str) -> str | None:
 
     if is_dtype(name) or not re.fullmatch(r"(bf|b?float|fp|f|u?int|i|u|s|mxfp|nvfp|tf|complex)_?\d\w*", name, re.I):
         return None
-    from roofline.errors import did_you_mean
 
     return did_you_mean(name, [*DTYPES, *ALIASES])
 

@@ -18,7 +18,7 @@ from roofline.bounds.question import (
     without_helpers,
 )
 from roofline.errors import InputError, SizeError, did_you_mean, suggest
-from roofline.hardware import chip
+from roofline.hardware import chip, override, with_choices
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.structure import Program
@@ -253,7 +253,6 @@ def target(
         raise InputError(f"set is {set!r}", hint="give figures by name, as in set={'hbm': '8.1e11 B/s'}")
     if isinstance(on, str):
         return chip(on, unit=unit, over=over, files=files, achievable=achievable, **dict(set or {}))
-    from roofline.hardware import override, with_choices
 
     changed = override(on, dict(set)) if set else on
     return with_choices(changed, unit=unit, over=over, achievable=achievable or None)

@@ -22,7 +22,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
-from roofline.bounds.evaluate import evaluate, price_op
+from roofline.bounds.evaluate import evaluate, price_op, symbolic_rate
 from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.traffic import traffic
 from roofline.hardware.machine import Machine
@@ -61,8 +61,6 @@ class Case:
         """Price the operations. Rates are symbols (``P_bf16``, ``W_hbm``) where amounts are, or where ``symbolic``."""
         rate_of: Any = rate
         if symbolic or (symbolic is None and has_symbols(self.ops)):
-            from roofline.bounds.evaluate import symbolic_rate
-
             rate_of = symbolic_rate
         needed = self.footprint()
         return evaluate(

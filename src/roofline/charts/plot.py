@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from roofline.bounds.api import ARGUMENTS, question
+from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import resolve_sizes
 from roofline.bounds.ridges import Zones, zones
@@ -24,7 +24,11 @@ from roofline.charts.drawing import THEMES
 from roofline.charts.series import MOST_CURVES, Series, series
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
+from roofline.hardware.overrides import override
+from roofline.hardware.rate import data_level
 from roofline.measurement.runs import read_measured
+from roofline.notation import program
+from roofline.ops import formula_names
 
 Targets = str | Machine | Sequence[str | Machine] | None
 
@@ -133,7 +137,6 @@ class _PlotRequest:
         """The sizes a line has: all of them, unless other lines are drawn beside it."""
         if line is None or len(self.lines) == 1:
             return self.sizes
-        from roofline.notation import program
 
         labels = program(line, self.choices.get("compute")).labels
         found = {name: self.sizes[name] for name in self.sizes if name in labels}
@@ -145,8 +148,6 @@ class _PlotRequest:
 
     def needed_by(self, formula: Any) -> list[str]:
         """The sizes a formula stands on, directly or through others."""
-        from roofline.ops import formula_names
-
         needed = list(formula_names(formula)) if isinstance(formula, str) else []
         for name in needed:
             further = self.sizes.get(name)
@@ -194,8 +195,6 @@ class _PlotRequest:
 
     def machines(self) -> list[Machine]:
         """The targets, or where the expressions close with one, that."""
-        from roofline.bounds.api import target
-
         own = {k: v for k, v in self.choices.items() if k in _OF_MACHINES}
         if any(t is not None for t in self.targets) or not self.lines:
             return [target(t, **own) for t in self.targets]
@@ -311,9 +310,6 @@ def _roofline(
 
 def _zones(machine: Machine, bandwidths: Sequence[float | str], ceiling: str) -> tuple[Zones, list[Machine]]:
     """The regions that are coloured under a ceiling (``bf16``, ``vector/fp32``), and the machine at each bandwidth."""
-    from roofline.hardware.overrides import override
-    from roofline.hardware.rate import data_level
-
     name = data_level(machine).name
     unit, _, dtype = ceiling.rpartition("/")
     found = zones(machine, bandwidths, dtype=dtype, unit=unit or None)

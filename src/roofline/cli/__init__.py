@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from roofline import __version__
-from roofline.errors import RooflineError
+from roofline.errors import RooflineError, suggest
 
 _COMMANDS = {
     "bound": "how fast can this run at best, and what limits it",
@@ -51,8 +51,6 @@ class _Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS:
-            from roofline.errors import suggest
-
             hint = suggest(args[0], _COMMANDS, what="commands")
             hint = "help is roofline --help, or roofline COMMAND --help" if args[0] == "help" else hint
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)

@@ -32,8 +32,10 @@ from roofline.cli.options import (
     target_arguments,
     with_options,
 )
-from roofline.cli.output import show, show_json
+from roofline.cli.output import show, show_chart, show_json
 from roofline.errors import InputError
+from roofline.models.parallelism.layout import pool
+from roofline.sizes import check
 
 if TYPE_CHECKING:
     from roofline.models.serving.pareto import ParetoFront
@@ -115,7 +117,6 @@ def _target(options: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"a pool of chips is not split by {next(iter(ways))} too", hint="give one of the two")
     if pooled > 1:
         from roofline.bounds.api import target
-        from roofline.models.parallelism.layout import pool
 
         chosen = {name: found.pop(name) for name in ("set", "files", "unit", "over", "achievable")}
         found["on"] = pool(target(found["on"], **chosen), pooled)
@@ -163,7 +164,6 @@ def _front(asked: ServingQuestion) -> ParetoFront:
 def _draw(found: Any, front: ParetoFront | None, picture: dict[str, Any]) -> None:
     """Draw the view asked for: into a file, or the terminal."""
     from roofline.charts.chart import charts_of
-    from roofline.cli.output import show_chart
 
     view = picture["view"] or ("front" if front is not None else "roofline")
     if view == "front" and front is None:
@@ -181,7 +181,6 @@ def _size(name: str, text: str | None) -> Any:
     value = parse_size(name, text)
     if isinstance(value, str):
         raise InputError(f"--{name} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
-    from roofline.sizes import check
 
     return check(name, value) if isinstance(value, list) else value
 

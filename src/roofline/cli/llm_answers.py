@@ -11,6 +11,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.models.parallelism.layout import OPTIONS
 from roofline.models.step import PREFILL_ONLY
+from roofline.quantity import parse
 from roofline.sections import Section
 
 
@@ -166,7 +167,6 @@ _WHERE = ("on", "set", *OPTIONS)
 def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.cost import chip_power, cost_section, token_cost
     from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
-    from roofline.quantity import parse
 
     if found is None:
         raise InputError("--price and --power need a step to price", hint="give --prompt or --context")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from roofline.cli.options import BYTES
+from roofline.cli.options import BYTES, parse_size
 from roofline.cli.output import ChartKind
 from roofline.cli.values import FRACTION, PRICE
 from roofline.errors import InputError
@@ -68,7 +68,6 @@ def sharing(options: dict[str, Any]) -> dict[str, Any]:
 def _number(name: str, text: str | None) -> Any:
     if text is None:
         return None
-    from roofline.cli.options import parse_size
 
     value = parse_size(name, text)
     if isinstance(value, str):

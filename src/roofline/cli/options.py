@@ -13,6 +13,8 @@ from roofline.cli.values import FRACTION
 from roofline.errors import InputError, SizeError
 from roofline.hardware.catalog import user_file
 from roofline.letters import plain
+from roofline.notation.functions import longest_match
+from roofline.ops.formula import FUNCTIONS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -174,8 +176,6 @@ def _is_call(text: str) -> bool:
     match = re.match(r"\s*([^\W\d]\w*)\s*\(", text)
     if match is None:
         return False
-    from roofline.notation.functions import longest_match
-    from roofline.ops.formula import FUNCTIONS
 
     return match.group(1) not in FUNCTIONS and longest_match(match.group(1)) is not None
 
@@ -425,8 +425,6 @@ def one_expression(expressions: Sequence[str]) -> str | None:
         shown = ", ".join(repr(e) for e in expressions)
         hint = _meant_by(expressions) or "quote an expression as one word"
         if any(_SIZE.fullmatch(e) for e in expressions):
-            from roofline.ops.formula import FUNCTIONS
-
             hint += f"; a formula of sizes is made with {', '.join(FUNCTIONS)}"
         raise InputError(f"one expression at a time, not {len(expressions)}: {shown}", hint=hint)
     return expressions[0] if expressions else None

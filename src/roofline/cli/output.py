@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from roofline.errors import InputError
+
 #: The columns that an answer has at least, where it needs them.
 NARROW = 80
 
@@ -42,8 +44,6 @@ def show_json(data: Any) -> None:
 def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ()) -> None:
     """Refuse files that cannot be written before any work is done for them."""
     import os
-
-    from roofline.errors import InputError
 
     if any(charts):
         from roofline.charts.chart import chart_path

@@ -12,6 +12,7 @@ from roofline.cli.options import BYTES, ESTIMATE, TARGET, convention_arguments, 
 from roofline.cli.output import show, show_json
 from roofline.cli.values import FRACTION, POWER, PRICE
 from roofline.errors import InputError, QuantityError
+from roofline.quantity import parse
 
 #: Options that say nothing without another.
 _BESIDE = {
@@ -113,7 +114,6 @@ def _count(name: str, text: str | None) -> int | None:
     """Read a whole number, which may be written as 4e6."""
     if text is None:
         return None
-    from roofline.quantity import parse
 
     try:
         value = parse(text, "")

@@ -25,6 +25,7 @@ from typing import Any
 from roofline.errors import HardwareError, suggest
 from roofline.hardware import catalog
 from roofline.hardware.machine import Machine
+from roofline.hardware.rate import with_choices
 from roofline.letters import plain
 
 _SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
@@ -71,8 +72,6 @@ def chip(
 
         machine = override(machine, overrides)
     if unit is not None or over is not None or achievable:
-        from roofline.hardware.rate import with_choices
-
         machine = with_choices(machine, unit=unit, over=over, achievable=achievable)
     if shape and machine.links:
         from roofline.hardware.mesh import with_mesh

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, TextIO
 
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip
-from roofline.hardware.catalog import user_file
+from roofline.hardware.catalog import chip_of_device, shipped_chip, user_file
 from roofline.hardware.machine import Machine
+from roofline.hardware.rate import choose_unit, main_level
 from roofline.measurement.levels import Level
 from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement, ShapeTable
 from roofline.measurement.samples import SampleSummary
@@ -88,8 +89,6 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
 
 def device_chip(measured: Measurement) -> Iterator[str]:
     """Write the chip of an accelerator: fractions of its data sheet where the catalog has one, else plain figures."""
-    from roofline.hardware.catalog import chip_of_device, shipped_chip
-
     told = measured.conditions
     known = chip_of_device(told.processor)
     yield f"[chip.{DEVICE}]"
@@ -106,8 +105,6 @@ def device_chip(measured: Measurement) -> Iterator[str]:
 
 def _fractions(measured: Measurement, sheet: Machine) -> Iterator[str]:
     """Put what was reached beside the data sheet: achievable fractions of the peaks and of the main bandwidth."""
-    from roofline.hardware.rate import choose_unit, main_level
-
     date = measured.conditions.date
     for ceiling in measured.ceilings:
         choice = choose_unit(sheet, "matrix", ceiling.dtype) if ceiling.name == "library" else None

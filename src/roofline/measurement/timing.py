@@ -12,12 +12,13 @@ from roofline.bounds.api import question
 from roofline.bounds.case import Case
 from roofline.bounds.question import names_in
 from roofline.errors import InputError, SizeError
+from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, with_choices
 from roofline.measurement.effects import RunSetting, effects, has_roof, threads_used
 from roofline.measurement.executors import Library, any_library, executor, result_format
 from roofline.measurement.machine_file import MeasuredMachine, this_machine
-from roofline.measurement.points import MeasuredPoint
+from roofline.measurement.points import MeasuredPoint, points_of
 from roofline.measurement.probes import Probe, sample, timed
 from roofline.measurement.processor import raised_priority
 from roofline.measurement.result import Measurement
@@ -139,9 +140,6 @@ def run_function(
     Amounts may carry units, and ``on`` may be a chip's name. Wrong ones are an error before anything is timed. Unless
     ``cold``, the data is in whichever memory level holds so many bytes, as in :func:`run`.
     """
-    from roofline.hardware import chip
-    from roofline.measurement.points import points_of
-
     machine = on if isinstance(on, Machine) else chip(on)
     machine = machine if cold or machine.over is not None else with_choices(machine, over=WARM)
     named = name or getattr(call, "__name__", "function")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from roofline.errors import InputError
+from roofline.errors import InputError, suggest
 
 _WORDS = """
 residual_dropout logit_scale dropout layerdrop activation_dropout init_std original_max_position_embeddings
@@ -155,8 +155,6 @@ class Fields:
 
     def choice(self, field: str, known: Iterable[str], default: str | None = None) -> str:
         """One of a few words."""
-        from roofline.errors import suggest
-
         value, words = self.get(field, default), list(known)
         if value not in words:
             raise InputError(

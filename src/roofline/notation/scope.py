@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roofline import dtypes
-from roofline.errors import DTypeError, NotationError
+from roofline.errors import DTypeError, NotationError, did_you_mean
 from roofline.frozen import Frozen
 from roofline.notation.structure import Dim, Shape, Span, Step, TensorDim, TensorNode
 
@@ -141,8 +141,6 @@ class Scope:
     def _referred(self, node: TensorNode) -> Shape:
         name = node.name or ""
         if name not in self.names:
-            from roofline.errors import did_you_mean
-
             near = did_you_mean(name, self.names)
             hint = f"did you mean '{near}'?" if near else f"an input is written with its dims, as in {name}[B, D]"
             raise self.fail(f"'{name}' is not defined", node.span, hint)

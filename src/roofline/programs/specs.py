@@ -19,7 +19,7 @@ from roofline import dtypes
 from roofline.errors import NotationError, RooflineError, SizeError
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
-from roofline.sizes import Size, check, is_array
+from roofline.sizes import Size, check, is_array, symbol
 
 #: What to do about a call that Python itself refuses.
 CALL_HINT = "give one input for each argument, in order, as in 'bf16[8, 512]' (--input, once for each)"
@@ -78,8 +78,6 @@ def spec(text: str, sizes: Mapping[str, Size] | None = None, *, symbolic: bool =
         elif label in known:
             dims.append(one_size(label, known[label]))
         elif symbolic:
-            from roofline.sizes import symbol
-
             dims.append(symbol(label))
         else:
             raise SizeError(

@@ -21,12 +21,13 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import OTHER_CHIPS, Proposal, helpful, standing_of
 from roofline.errors import InputError
+from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import figure_value
 from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
-from roofline.models.parallelism.layout import Parallelism, take_layout_options
+from roofline.models.parallelism.layout import Parallelism, pool, take_layout_options
 from roofline.models.serving.bound import serve_bound
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, paragraph
@@ -298,9 +299,6 @@ def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
 
 def _others(asked: StepQuestion, names: Sequence[str]) -> Iterator[Proposal[Bound]]:
     """The same on another chip, or a pool of as many."""
-    from roofline.hardware import chip
-    from roofline.models.parallelism.layout import pool
-
     on = asked.arguments.get("on")
     key, _, shape = on.partition(":") if isinstance(on, str) else (on.key if isinstance(on, Machine) else "", "", "")
     if (shape and not shape.isdigit()) or (isinstance(on, Machine) and on.shape) or asked.arguments.get("set"):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline import dtypes
+from roofline.bounds.api import target
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import taken_from
 from roofline.errors import InputError, suggest
@@ -60,8 +61,6 @@ def serve_bound(
     times those of all (:class:`roofline.models.serving.pipeline.Pipelined`). The footprint holds weights, keys and
     values and the activations alive at once.
     """
-    from roofline.bounds.api import target
-
     if has_several_layouts(options):
         chosen = {"set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}
         return stack_layouts(serve_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)

@@ -34,7 +34,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import BALANCES, Parallelism
+from roofline.models.parallelism.layout import BALANCES, Parallelism, name_axes
 from roofline.models.parallelism.splitting import Costs, local_stages
 from roofline.models.parallelism.stacking import stack_parts
 from roofline.models.serving.step import step_bound
@@ -168,7 +168,6 @@ def _without_head(part: Model) -> Model:
 def _costs(model: Model, machine: Machine, ways: Parallelism, priced: Callable[..., Bound]) -> Costs:
     """What each layer takes, what comes before the first and after the last, each operation by itself."""
     from roofline.models.parallelism.block_splitting import split_by_layout
-    from roofline.models.parallelism.layout import name_axes
 
     named = name_axes(machine, {name: size for name, size in ways.axes.items() if size > 1})
     local = split_by_layout(model, replace(ways, pipeline=1), named)

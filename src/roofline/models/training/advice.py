@@ -37,6 +37,8 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.errors import RooflineError
+from roofline.hardware import chip
+from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import choose_unit
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.training.answer import Training
@@ -387,9 +389,6 @@ def _pipelines(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _chips(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     """Other chips, as many of them; those of a torus in the same shape."""
-    from roofline.hardware import chip
-    from roofline.hardware.network import links_inside_out
-
     machine = found.bound.machine
     if machine.given:
         return

@@ -15,7 +15,7 @@ from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
-from roofline.sizes import Size, ceil_div, is_array, is_symbol
+from roofline.sizes import Size, ceil_div, is_array, is_symbol, maximum
 from roofline.statements import without
 
 SCHEMA = "roofline/train/1"
@@ -95,7 +95,6 @@ class Training(Answer):
     def exposed(self) -> Size:
         """Seconds of collectives that remain with complete overlap: the network's time beyond computing and memory."""
         busy = [time for name, time in self.bound.times.items() if name not in network(self.bound)]
-        from roofline.sizes import maximum
 
         return self.bound.lower - (maximum(*busy) if len(busy) > 1 else busy[0])
 

@@ -33,7 +33,7 @@ from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import forward_pass
-from roofline.models.parallelism.block_splitting import split_by_layout
+from roofline.models.parallelism.block_splitting import has_experts, split_by_layout
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, name_axes
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
@@ -88,8 +88,6 @@ def laid_out(
     model: Model, tensor: int, sequence: bool, context: int, expert: int, exchange: str | None = None
 ) -> Parallelism:
     """How one copy of the model is laid on chips, with the copies that share its experts."""
-    from roofline.models.parallelism.block_splitting import has_experts
-
     numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
     several = next((name for name, ways in numbers.items() if not isinstance(ways, int)), None)
     if several is not None:

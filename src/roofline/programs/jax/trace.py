@@ -45,6 +45,7 @@ from roofline.programs.jax.walker import (
 )
 from roofline.programs.specs import CALL_HINT, is_call, own_error, spec
 from roofline.programs.traced import Traced
+from roofline.quantity import format_amount as show
 from roofline.sizes import Size
 
 
@@ -124,8 +125,6 @@ def trace(
 
 def masked(jaxpr: Any, held: Sequence[Any]) -> str:
     """Say how much of the matmuls of attention a mask hides, since all of it is counted; nothing where none is."""
-    from roofline.quantity import format_amount as show
-
     masks = MaskFinder(open_jaxpr, called_program, source_line)
     masks.walk(jaxpr, [*map(constant, held), *(None for _ in jaxpr.invars)])
     lines = masks.lines()

@@ -33,6 +33,7 @@ from roofline.programs.onnx.sizes import put, solved
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.parts import given_back, named_apart
 from roofline.programs.traced import Traced
+from roofline.quantity import format_amount as show
 from roofline.sizes import Size
 from roofline.work import Op, Tensor
 
@@ -109,8 +110,6 @@ class GraphWalker:
 
     def _whole(self, softmaxes: Sequence[str], ops: Sequence[Op]) -> None:
         """Say that scores which may be masked are counted whole."""
-        from roofline.quantity import format_amount as show
-
         more = f" and {len(softmaxes) - 1} more" if len(softmaxes) > 1 else ""
         note = (
             f"what is added to or chosen in scores before {softmaxes[0]}{more} may be a mask: they are counted whole, "

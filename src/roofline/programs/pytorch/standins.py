@@ -13,7 +13,7 @@ import torch
 
 from roofline.errors import InputError
 from roofline.programs.pytorch.open_sizes import OpenSizes
-from roofline.programs.pytorch.tensors import LARGEST_CONSTANT
+from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name
 from roofline.programs.specs import Spec
 from roofline.programs.specs import spec as read_spec
 from roofline.sizes import Size, is_symbol
@@ -280,8 +280,6 @@ def _from_spec(wanted: Spec, declare: Callable[[Any, str, str], None], label: st
 
 def written(value: Any, opened: OpenSizes) -> str:
     """An input as the notation writes it."""
-    from roofline.programs.pytorch.tensors import dtype_name
-
     if isinstance(value, torch.Tensor):
         return f"{dtype_name(value.dtype)}[{', '.join(str(opened.plain(size)) for size in value.shape)}]"
     return (
