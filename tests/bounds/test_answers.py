@@ -17,6 +17,7 @@ from rich.console import Console
 import roofline
 from roofline import bound, chip, sweep
 from roofline.errors import HardwareError, InputError, SizeError, UntimedError
+from roofline.rendering.terminal import as_text
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 SIZES: dict[str, Any] = {"B": 64, "D": 8192, "F": 8192}
@@ -47,6 +48,7 @@ def test_what_does_not_fit_is_said() -> None:
     answer = bound(MATMUL, on="v5e", over="vmem", **SIZES)
     assert answer.footprint is not None
     assert answer.footprint.fits is False
+    assert as_text(answer.sections()).splitlines()[2] == "  DOES NOT FIT: needs 136 MB, vmem has 134 MB"
     assert "does not fit: it needs 136 MB, 2.1 MB more than the 134 MB of vmem" in answer.assumptions
 
 

@@ -351,6 +351,7 @@ def test_messages(words: list[str], message: str, capsys: pytest.CaptureFixture[
 def test_what_never_fits_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "llama-2-70b", "--on", "h100:8", "--batch-tokens", "32768", "--zero", "1"]) == 0
     text = " ".join(capsys.readouterr().out.split())
+    assert text.index("DOES NOT FIT: needs ") < text.index("step of 32,768 tokens")
     assert "does not fit" in text
     assert "no number of chips is enough" in text
 

@@ -262,6 +262,7 @@ class Bound(Answer):
     def sections(self, advice: Sequence[Section] = ()) -> Iterator[Section]:
         """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""
         yield from (Headline(self.expression, f"on {self.target}"), BLANK)
+        yield from () if self.footprint is None else self.footprint.misfit()
         if not self.is_rate_only:
             yield from (_resources(self), BLANK)
         yield Sentences(bounds_in_words(self))

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.quantity import format_amount
+from roofline.sections import BLANK, Section, Sentences
 from roofline.sizes import Size, is_array, is_symbol, maximum
 from roofline.work import Op, Tensor
 
@@ -45,6 +47,18 @@ class Footprint:
         if self.capacity is None or not isinstance(total, int | float):
             return None
         return bool(total <= self.capacity)
+
+    def misfit(self, instead: str = "") -> list[Section]:
+        """The first line of an answer whose data do not fit, with what would; nothing where they do.
+
+        >>> Footprint({"weight": 144e9}, "hbm", 84.9e9).misfit("fp8 weights")[0].lines
+        ['DOES NOT FIT: needs 144 GB, hbm has 84.9 GB · would fit: fp8 weights']
+        """
+        if self.fits is not False:
+            return []
+        needs, has = format_amount(self.total, "B"), format_amount(self.capacity, "B")
+        line = f"DOES NOT FIT: needs {needs}, {self.level} has {has}"
+        return [Sentences([f"{line} · would fit: {instead}" if instead else line], "alert"), BLANK]
 
     def to_dict(self) -> dict[str, Any]:
         """What is needed, part by part, and what there is, under the keys that every answer has it under."""

@@ -77,12 +77,14 @@ class Serving(Answer):
             return
         chips = f"{self.ways.chips} x " if self.ways.chips > 1 else ""
         yield from (Headline(self.model.name, f"on {chips}{phases[-1].target}"), BLANK)
+        near = self.nearest()
+        yield from self.memory.misfit(near.said[0] if near and near.said else "")
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self)
         else:
             for name, phase in self._phases.items():
                 yield from (*_phase_in_words(name, phase, self), longest_operations(phase), BLANK)
-        yield from _memory_in_words(self)
+        yield from _memory_in_words(self, near)
         # what does not fit is said beside the memory
         said = without([item for phase in phases for item in phase.assumptions], ("fit",))
         missing = dict.fromkeys(item for phase in phases for item in phase.incomplete)
@@ -155,7 +157,7 @@ class Serving(Answer):
     def fitting(self) -> str | None:
         """What would fit where this does not, in one sentence."""
         found = self.nearest()
-        return None if found is None else "; or ".join(found.said) or "nothing near"
+        return None if found is None else _choices(found)
 
     @property
     def chips(self) -> Size:
@@ -250,7 +252,11 @@ def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
     return lines if limit is None else [*lines, limit.says]
 
 
-def _memory_in_words(found: Serving) -> Iterator[Section]:
+def _choices(near: NearestFit) -> str:
+    return "; or ".join(near.said) or "nothing near"
+
+
+def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Section]:
     """The memory of the larger step by part, whether it fits, and what would fit."""
     needed = found.memory
     parts = ", ".join(f"{name} {format_amount(value, 'B')}" for name, value in needed.parts.items())
@@ -268,12 +274,11 @@ def _memory_in_words(found: Serving) -> Iterator[Section]:
     else:
         over = format_amount(needed.total - needed.capacity, "B")
         yield Sentences([f"{line}; does not fit: {over} more than {needed.level} holds"])
-        instead = found.fitting()
         if found.ways.pipeline > 1:
             say = "the nearest that fits is not worked out over stages: fewer sequences, more chips, another format"
             yield Sentences([say], indent=4)
-        elif instead:
-            yield Sentences([f"instead: {instead}"], indent=4)
+        elif near is not None:
+            yield Sentences([f"instead: {_choices(near)}"], indent=4)
 
 
 def _configurations(found: Serving) -> Table:

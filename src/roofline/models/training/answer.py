@@ -185,14 +185,16 @@ class Training(Answer):
         chips = f"{self.chips:,} x " if self.chips > 1 else ""
         ways = ", ".join(f"{name} {size}" for name, size in self.ways.items() if size > 1)
         yield Headline(self.model.name, f"on {chips}{bound.target}" + (f"  ({ways})" if ways else ""))
-        yield from (BLANK, *_step_in_words(self), Sentences([_flops_in_words(self), _rate_in_words(self)]))
+        least = self.least_chips
+        yield from (BLANK, *self.memory.misfit("" if least is None else f"{least:,} such chips"))
+        yield from (*_step_in_words(self), Sentences([_flops_in_words(self), _rate_in_words(self)]))
         yield from (*_against_bounds(self), *_budget_in_words(self), *_memory_in_words(self))
         yield from (BLANK, longest_operations(bound), BLANK)
         mix = capability("Training.best_mix")(self)
         limits = capability("Training.limits")(self)
         yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
         yield Listing("faster", _folded(capability("Training.advise")(self))[:MOST_ADVICE])
-        # the line about memory says what does not fit
+        # the lines about memory say what does not fit
         yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
 
     def to_dict(self) -> dict[str, Any]:
