@@ -85,11 +85,11 @@ def helpful(
     *,
     smaller: float | None = None,
 ) -> list[Kept[Found]]:
-    """Ask each proposal; keep what helps: first what makes it fit, then by gain, then by memory.
+    """Ask each proposal; keep what helps: first what makes it fit, then by gain.
 
     Left out are changes that cannot be answered, that leave more untimed, that gain nothing, those after which it fits
     no more, and those after which what does not fit needs more memory. ``smaller`` keeps, where it does not fit, also
-    what leaves at most that share of the memory; what still does not fit is then sorted by memory.
+    what leaves at most that share of the memory; what still does not fit is then sorted by memory, and so are equals.
     """
     old = standing(before)
     kept: list[Kept[Found]] = []
@@ -108,10 +108,11 @@ def helpful(
         then = f"then {new.kind}" if new.kind != old.kind else f"still {new.kind}"
         reason = f"{proposal.reason}: {then}" if proposal.reason else then
         kept.append(Kept(proposal, after, gain, makes_it_fit, reason, new.memory))
-    by_memory = smaller is not None and old.fits is False
 
     def order(each: Kept[Found]) -> tuple[bool, float, float, float]:
-        return not each.makes_it_fit, each.memory if by_memory and not each.makes_it_fit else 0, -each.gain, each.memory
+        memory = 0.0 if smaller is None else each.memory
+        first = memory if old.fits is False and not each.makes_it_fit else 0.0
+        return not each.makes_it_fit, first, -each.gain, memory
 
     return sorted(kept, key=order)
 
