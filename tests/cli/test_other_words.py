@@ -64,7 +64,9 @@ def test_the_answer_names_our_word(words: list[str], message: str, capsys: pytes
 
 def test_an_option_nobody_knows_keeps_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bound", MATMUL, "--onn", "h100"]) == 2
-    assert "No such option '--onn'. (Did you mean one of: '--json', '--on'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "No such option '--onn'. (Did you mean one of:" in said
+    assert "'--on'" in said
 
 
 @pytest.mark.parametrize("value", ["[1, 2,4]", "(1,2,4)", "1,2,4"])
