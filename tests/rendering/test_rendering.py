@@ -8,7 +8,7 @@ from rich.console import Console
 
 from roofline.answers import Answer
 from roofline.rendering.html import html
-from roofline.rendering.terminal import terminal
+from roofline.rendering.terminal import as_text, terminal
 from roofline.sections import (
     BLANK,
     Amount,
@@ -94,3 +94,14 @@ def test_html_escapes_and_keeps_values() -> None:
     assert 'data-value="8.45e-05" data-unit="s">84.5 µs</td>' in page
     assert page.startswith('<div class="roofline"><p><b>A * B</b> on TPU v5e</p>')
     assert html([incomplete([])]) == '<div class="roofline"></div>'
+
+
+def test_a_number_and_its_unit_stay_in_one_line_and_no_line_ends_with_a_blank() -> None:
+    said = "busy for 10.9 ms and moves 12.5 GB over 3.2 TB/s in 4 steps of 2 sequences"
+    sections: list[Section] = [Sentences([said]), Pairs([("why", said)]), assumes([said]), RESOURCES]
+    for width in range(30, 80):
+        lines = as_text(sections, width).splitlines()
+        assert all(line == line.rstrip() for line in lines)
+        assert not any(line.endswith(("10.9", "12.5", "3.2")) for line in lines)
+        assert "\ue000" not in "".join(lines)
+    assert as_text([Sentences([said])]) == f"  {said}\n"

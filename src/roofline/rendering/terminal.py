@@ -51,9 +51,42 @@ STYLES: dict[Tone, str] = {
 _BAR_COLORS: dict[Tone, str] = {"": "bright_black", "alert": "red"}
 
 
-def terminal(sections: Iterable[Section]) -> Group:
+#: Stands for the space between a number and its unit until lines are broken: rich breaks lines at a no-break space too.
+_JOINT = "\ue000"
+
+_UNIT = r"(?:[kMGTPEZYmunpfµ]i?)?(?:B|FLOPs?|s|Hz|W|Wh)(?:/(?:s|B))?|min|h|days|tokens(?:/s)?"
+
+
+def terminal(sections: Iterable[Section]) -> _Page:
     """Render sections one below the other."""
-    return Group(*(part for section in sections for part in _RENDERERS[type(section)](section)))
+    return _Page(Group(*(part for section in sections for part in _RENDERERS[type(section)](section))))
+
+
+class _Page(NamedTuple):
+    """What was rendered, its numbers joined with their units and its lines without blanks at the end."""
+
+    whole: Group
+
+    def __rich_measure__(self, console: Any, options: Any) -> Any:
+        from rich.measure import Measurement
+
+        return Measurement.get(console, options, self.whole)
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.segment import Segment
+
+        for line in Segment.split_lines(console.render(self.whole, options)):
+            parts = [part._replace(text=part.text.replace(_JOINT, " ")) for part in line]
+            while parts and not parts[-1].text.strip():
+                parts.pop()
+            if parts:
+                parts[-1] = parts[-1]._replace(text=parts[-1].text.rstrip())
+            yield from (*parts, Segment.line())
+
+
+def _joined(text: str) -> str:
+    """A sentence that is broken into lines nowhere between a number and the unit behind it."""
+    return re.sub(rf"(?<=\d) (?=(?:{_UNIT})(?![\w/]))", _JOINT, text)
 
 
 def as_text(sections: Iterable[Section], width: int = 100) -> str:
@@ -79,7 +112,7 @@ def _headline(section: Headline) -> Iterator[Any]:
 
 def _sentences(section: Sentences) -> Iterator[Any]:
     for line in section.lines:
-        yield _indented(Text(line, STYLES[section.tone]), section.indent)
+        yield _indented(Text(_joined(line), STYLES[section.tone]), section.indent)
 
 
 def _pairs(section: Pairs) -> Iterator[Any]:
@@ -88,7 +121,7 @@ def _pairs(section: Pairs) -> Iterator[Any]:
         rows.add_column(no_wrap=True, style="dim")
         rows.add_column(overflow="fold")
         for name, text in section.pairs:
-            rows.add_row(Text(name), Text(text))
+            rows.add_row(Text(name), Text(_joined(text)))
         yield _indented(rows, section.indent)
 
 
@@ -99,7 +132,7 @@ def _listing(section: Listing) -> Iterator[Any]:
         rows.add_column(no_wrap=True, style=style)
         rows.add_column(style=style, overflow="fold")
         for index, item in enumerate(section.items):
-            rows.add_row(Text(section.name if index == 0 else ""), Text(item))
+            rows.add_row(Text(section.name if index == 0 else ""), Text(_joined(item)))
         yield _indented(rows, section.indent)
 
 
@@ -152,7 +185,9 @@ def _cell(cell: Cell, column: Column) -> Any:
         return Bar(1.0, 0, cell.share, color=_BAR_COLORS[cell.tone])
     if isinstance(cell, Words):
         return Text(cell.text, STYLES[cell.tone])
-    return _DottedName(str(cell)) if column.wrap == "dots" else Text(str(cell))
+    if column.wrap == "dots":
+        return _DottedName(str(cell))
+    return Text(_joined(str(cell)) if column.wrap == "words" else str(cell))
 
 
 def _cross_table(section: CrossTable) -> Iterator[Any]:
