@@ -145,6 +145,21 @@ def test_a_stated_utilisation_above_the_floor_is_said() -> None:
     assert "it cannot be" not in drawn(low, 200)
 
 
+def test_advice_at_a_stated_utilisation_above_the_floor_stays_above_the_floor() -> None:
+    """The network sets the floor of 5.95 s, whatever the MFU says: other chips on the same network gain nothing."""
+    step = {"on": "h100:64", "batch_tokens": 10**6, "sequence": 4096, "context_parallel": 2, "tensor": 2}
+    found = train("minimax-m2.7-nvfp4", mfu=0.4, checkpoint="full", **step)
+    assert found.time < found.lower
+    lines = {line.change: line for line in advise(found)}
+    for line in lines.values():
+        said = line.to_dict()
+        assert said["time_before"] == found.lower
+        assert said["time_after"] >= line.after.lower
+        assert said["gain"] <= found.lower / line.after.lower * (1 + 1e-12)
+    assert lines["b200 chips"].gain == pytest.approx(1)
+    assert "5.95 s → 5.95 s, 1x" in str(lines["b200 chips"])
+
+
 def test_a_measured_step_says_what_it_reached_and_how_far_it_is_from_the_floor() -> None:
     from tests.models.test_answers_in_full import drawn
 

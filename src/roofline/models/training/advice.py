@@ -234,7 +234,7 @@ class TrainingAdvice:
     def gain(self) -> float:
         """Tokens of a chip and second, after over before."""
         old, new = self.before, self.after
-        return float((new.batch_tokens / new.time / new.chips) / (old.batch_tokens / old.time / old.chips))
+        return float((new.batch_tokens / _taken(new) / new.chips) / (old.batch_tokens / _taken(old) / old.chips))
 
     @property
     def fits(self) -> bool:
@@ -244,7 +244,8 @@ class TrainingAdvice:
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
         return {
-            "change": self.change, "gain": self.gain, "time_before": self.before.time, "time_after": self.after.time,
+            "change": self.change, "gain": self.gain,
+            "time_before": _taken(self.before), "time_after": _taken(self.after),
             "bound_by_after": self.after.bound.bound_by, "memory_after": self.after.memory.total,
             "fits_after": self.after.memory.fits,
         }  # fmt: skip
@@ -252,7 +253,7 @@ class TrainingAdvice:
     @property
     def effect(self) -> str:
         """What the change does to the step, in words; where the step does not fit, also to its memory."""
-        old, new = (format_quantity(float(each.time), "s") for each in (self.before, self.after))
+        old, new = (format_quantity(float(_taken(each)), "s") for each in (self.before, self.after))
         kind = self.after.bound.kind
         then = f"then {kind}" if kind != self.before.bound.kind else f"still {kind}"
         memory = f", {format_quantity(float(self.after.memory.total), 'B')} a chip"
@@ -302,9 +303,14 @@ def _proposals(found: Training) -> Iterator[Proposal[Training]]:
         yield Proposal(change, "", ChangedStep(found, changes))
 
 
+def _taken(found: Training) -> Any:
+    """The time that a step takes: by the MFU that was stated, but never below its floor."""
+    return maximum(found.time, found.lower)
+
+
 def _standing(found: Training) -> Standing:
     """A step is compared by its time for a token and chip, which is never below its floor."""
-    time = maximum(found.time, found.lower) * found.chips / found.batch_tokens
+    time = _taken(found) * found.chips / found.batch_tokens
     memory = float(found.memory.total)
     return Standing(float(time), found.memory.fits, len(found.bound.incomplete), found.bound.kind, memory)
 
