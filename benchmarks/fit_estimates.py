@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import TAILS, KernelConstants, write_constants
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit_family
 from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.kernels import ChipFigures, data_sheet_bound
 
 SEED = 20261122
 #: Fewest rows of a group: fewer tell too little of six constants.
@@ -124,13 +125,11 @@ def group_of(row: Mapping[str, str]) -> Group | None:
 def attention_group(row: Mapping[str, str], chip: str, library: str) -> Group:
     """Attention by the format of its cache and whether heads share keys; windows and large heads stand apart."""
     heads, kv = float(row["h"]), float(row["kv"] or 0) or float(row["h"])
-    words = [] if row["kb"] == "2.0" else ["fp8 cache"]
     core = not float(row["w"] or 0) and float(row["d"]) <= 128 and heads / kv <= 16
-    if row["op"] == "attn_prefill":
+    kernel = "prefill_attention" if row["op"] == "attn_prefill" else "decode_attention"
+    if kernel == "prefill_attention":
         core = core and float(row["s"]) > 1
-        return Group(chip, "prefill_attention", row["dtype"], library, " ".join(words), core)
-    words.append("a key head for each head" if heads == kv else "shared key heads")
-    return Group(chip, "decode_attention", row["dtype"], library, ", ".join(words), core)
+    return Group(chip, kernel, row["dtype"], library, attention_path(kernel, float(row["kb"]), heads, kv), core)
 
 
 def column(rows: Sequence[Mapping[str, str]], name: str, default: float = 0.0) -> Any:
@@ -311,29 +310,13 @@ def outcome(
     )
     low, high = constants.limits(estimated)
     inside = float(np.mean((test.seconds >= low) & (test.seconds <= high)))
-    return Outcome(group, constants, errors, inside, Errors.of(floor(group, test), test.seconds))
-
-
-def floor(group: Group, rows: Rows) -> Any:
-    """The data-sheet bound of the rows, for the baseline: the larger of arithmetic and bytes."""
-    s, chip = rows.shapes, rows.chip
-    if "contraction" in group.kernel:
-        flops = 2 * s["m"] * s["n"] * s["k"]
-        moved = s["m"] * s["k"] * s["a_bytes"] + s["k"] * s["n"] * s["b_bytes"] + s["m"] * s["n"] * s["out_bytes"]
-        return np.maximum(flops / chip.matrix_peak, moved / chip.bandwidth)
-    if "attention" in group.kernel:
-        keys, new = s["length"], s["length"] if group.kernel.startswith("prefill") else 1
-        pairs = keys * (keys + 1) / 2 if group.kernel.startswith("prefill") else keys
-        flops = 4 * s["batch"] * s["heads"] * s["head_size"] * pairs
-        moved = s["batch"] * s["head_size"] * (4 * s["heads"] * new + 2 * s["kv_heads"] * keys * s["kv_bytes"])
-        return np.maximum(flops / chip.matrix_peak, moved / chip.bandwidth)
-    if group.kernel == "collective":
-        return s["sent"] / s["link"]
-    if group.kernel == "experts":
-        picks, touched = s["picks"], s["touched"]
-        each = s["hidden"] * s["inter"] * s["products"]
-        return np.maximum(2 * picks * each / chip.matrix_peak, touched * each * s["weight_bytes"] / chip.bandwidth)
-    return s["bytes"] / chip.bandwidth
+    return Outcome(
+        group,
+        constants,
+        errors,
+        inside,
+        Errors.of(data_sheet_bound(group.kernel, test.shapes, rows.chip)[0], test.seconds),
+    )
 
 
 def report(outcomes: Iterable[Outcome], lint: Lint) -> str:

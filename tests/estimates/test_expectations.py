@@ -66,3 +66,10 @@ def test_accuracy_is_filtered_and_told() -> None:
     assert found.to_dict()["schema"] == "roofline/accuracy/1"
     with pytest.raises(InputError, match="no constants of 'v5e'"):
         accuracy("v5e")
+
+
+def test_attention_in_fp8_finds_the_constants_of_its_format() -> None:
+    """Fits and estimates name the kernels of attention by one rule."""
+    line = "attention(fp8[4, 32, 1024, 128], fp8[4, 8, 1024, 128], fp8[4, 8, 1024, 128], causal)"
+    found = Estimator("trtllm").expect(bound(line, on="h100"))
+    assert [one.basis for one in found.kernels] == ["h100 trtllm"]

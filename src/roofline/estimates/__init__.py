@@ -25,16 +25,22 @@ def estimated(answer: Any, library: str = "vllm", files: Sequence[str] = ()) -> 
     """
     from dataclasses import replace
 
-    from roofline.bounds.bound import Bound
-    from roofline.errors import InputError
     from roofline.models.serving.answer import Serving
-    from roofline.models.serving.pipeline import Pipelined
 
     estimator = Estimator(library, files)
     if isinstance(answer, Serving):
         phases = {name: getattr(answer, name) for name in ("prefill", "decode")}
-        known = {name: estimated(phase, library, files) for name, phase in phases.items() if phase is not None}
-        return replace(answer, **known)
+        return replace(
+            answer, **{name: _of_bound(phase, estimator) for name, phase in phases.items() if phase is not None}
+        )
+    return _of_bound(answer, estimator)
+
+
+def _of_bound(answer: Any, estimator: Estimator) -> Any:
+    from roofline.bounds.bound import Bound
+    from roofline.errors import InputError
+    from roofline.models.serving.pipeline import Pipelined
+
     if isinstance(answer, Pipelined):
         raise InputError("what to expect over the stages of a pipeline is not modelled", hint="tensor and data are")
     if not isinstance(answer, Bound):

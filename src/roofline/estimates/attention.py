@@ -70,6 +70,18 @@ DECODE = (
 )
 
 
+def attention_path(kernel: str, kv_bytes: float, heads: float, kv_heads: float) -> str:
+    """What tells kernels of attention apart beside their format: the cache's format, and whether heads share keys.
+
+    >>> attention_path("decode_attention", 1, 32, 8), attention_path("prefill_attention", 2, 32, 8)
+    ('fp8 cache, shared key heads', '')
+    """
+    words = ["fp8 cache"] if kv_bytes == 1 else []
+    if kernel == "decode_attention":
+        words.append("a key head for each head" if heads == kv_heads else "shared key heads")
+    return ", ".join(words)
+
+
 def _given(shapes: Shapes, **defaults: float) -> list[Any]:
     import numpy as np
 

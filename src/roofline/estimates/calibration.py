@@ -25,11 +25,12 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError
+from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KernelConstants, write_constants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.kernels import data_sheet_bound
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_percent
@@ -216,13 +217,12 @@ def _attention(row: Mapping[str, str], where: str) -> KernelRun:
     shapes["kv_heads"] = _number(row, "kv_heads", where, shapes["heads"])
     dtype = PRODUCT_FORMATS.get(row.get("dtype", "bf16"), "bf16")
     shapes["kv_bytes"] = 1.0 if row.get("kv", dtype) == "fp8" else 2.0
-    words = ["fp8 cache"] if shapes["kv_bytes"] == 1 and dtype != "fp8" else []
     queries = _number(row, "q_length", where, 1.0)
+    kernel = "prefill_attention" if queries > 1 else "decode_attention"
+    path = attention_path(kernel, shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"])
     if queries > 1:
         shapes |= {"past": shapes["length"] - queries, "length": queries}
-        return KernelRun("prefill_attention", dtype, " ".join(words), shapes, ())
-    words.append("a key head for each head" if shapes["heads"] == shapes["kv_heads"] else "shared key heads")
-    return KernelRun("decode_attention", dtype, ", ".join(words), shapes, ())
+    return KernelRun(kernel, dtype, path, shapes, ())
 
 
 def _plausible(
@@ -238,7 +238,7 @@ def _plausible(
     for run, seconds in members:
         key = tuple(sorted(run.shapes.items()))
         every = times[key]
-        floor, working_set = _floor(run, figures) if figures is not None else (0.0, 0.0)
+        floor, working_set = data_sheet_bound(run.kernel, run.shapes, figures) if figures is not None else (0.0, 0.0)
         if max(every) > 1.25 * min(every):
             rejected["one shape has times that differ by over a quarter"] += 1
         elif figures is not None and seconds < 0.98 * floor and working_set > 2 * figures.cache:
@@ -250,24 +250,6 @@ def _plausible(
         else:
             kept[key] = (run, seconds)
     return list(kept.values())
-
-
-def _floor(run: KernelRun, figures: ChipFigures) -> tuple[float, float]:
-    """The data-sheet bound of a kernel given by shapes, and its working set in bytes."""
-    s = run.shapes
-    if "contraction" in run.kernel:
-        flops = 2 * s["m"] * s["n"] * s["k"] * s["batch"]
-        moved = s["batch"] * (
-            s["m"] * s["k"] * s["a_bytes"] + s["k"] * s["n"] * s["b_bytes"] + s["m"] * s["n"] * s["out_bytes"]
-        )
-    elif "attention" in run.kernel:
-        keys = s["length"] + s.get("past", 0)
-        queries = s["length"] if run.kernel == "prefill_attention" else 1
-        flops = 4 * s["batch"] * s["heads"] * s["head_size"] * queries * (keys - (queries - 1) / 2)
-        moved = s["batch"] * s["head_size"] * (4 * s["heads"] * queries + 2 * s["kv_heads"] * keys * s["kv_bytes"])
-    else:
-        flops, moved = 0.0, float(s.get("bytes", 0.0))
-    return max(flops / figures.matrix_peak, moved / figures.bandwidth), moved
 
 
 def _fitted(

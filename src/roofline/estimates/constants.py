@@ -14,7 +14,8 @@ A record belongs to one chip, kind of kernel, format, library and path of the li
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,7 @@ def _pairs(value: Any, where: str, what: str) -> tuple[tuple[float, float], ...]
     return tuple((float(low), float(high)) for low, high in good)
 
 
+@cache
 def shipped() -> tuple[KernelConstants, ...]:
     """All constants that the package ships."""
     folder = Path(__file__).with_name("catalog")
@@ -233,4 +235,4 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-__all__ = ["KernelConstants", "overlaid", "read_constants", "replace", "shipped", "write_constants"]
+__all__ = ["KernelConstants", "overlaid", "read_constants", "shipped", "write_constants"]

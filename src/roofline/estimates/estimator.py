@@ -24,6 +24,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.errors import InputError, suggest
+from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures
@@ -110,12 +111,6 @@ class Expectation:
                 said[f"expected: {one.run.name} extrapolated, measured at other {', '.join(one.extrapolated)}"] = None
         return tuple(Assumption("estimate", text) for text in said)
 
-    @property
-    def share_with_constants(self) -> float:
-        """Share of the expected time that comes from constants rather than from bounds."""
-        known = sum(float(one.value) for one in self.kernels if one.source is not None)
-        return known / float(self.value) if float(self.value) else 0.0
-
     def in_words(self) -> str:
         """The expected time with its interval, whose constants it comes from, and the error of its kind."""
         times = f"expect {format_quantity(self.value, 's')}"
@@ -176,11 +171,6 @@ class Expectation:
         }
 
 
-@cache
-def _shipped() -> tuple[KernelConstants, ...]:
-    return shipped()
-
-
 def libraries(records: Iterable[KernelConstants]) -> tuple[str, ...]:
     """Names of the libraries that products have constants of."""
     return tuple(dict.fromkeys(one.library for one in records if one.kernel == "contraction"))
@@ -191,7 +181,7 @@ class Estimator:
 
     def __init__(self, library: str = "vllm", files: Sequence[str] = ()) -> None:
         own = [record for path in files for record in read_constants(path)]
-        self.records = overlaid(_shipped(), own)
+        self.records = overlaid(shipped(), own)
         known = libraries(self.records)
         if library not in known:
             raise InputError(f"no constants of a library {library!r}", hint=suggest(library, known, what="libraries"))
@@ -351,7 +341,6 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     held = next((tensor for tensor in op.reads if tensor.role == "kv"), op.reads[-1])
     kv_bytes = dtypes.get(held.dtype).bits / 8
     dtype = PRODUCT_FORMATS.get(op.reads[0].dtype, op.reads[0].dtype)
-    words = ["fp8 cache"] if kv_bytes == 1 and dtype != "fp8" else []
     shapes = {
         "batch": dims["batch"],
         "heads": dims["heads"],
@@ -360,13 +349,12 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
         "kv_bytes": kv_bytes,
     }
     one = isinstance(dims["q_length"], int) and dims["q_length"] <= 1
+    kernel = "decode_attention" if one else "prefill_attention"
+    path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"])
     if one:
-        own = isinstance(dims["heads"], int) and dims["heads"] == dims["kv_heads"]
-        words.append("a key head for each head" if own else "shared key heads")
-        return KernelRun("decode_attention", dtype, ", ".join(words), {**shapes, "length": dims["kv_length"]}, group)
+        return KernelRun(kernel, dtype, path, {**shapes, "length": dims["kv_length"]}, group)
     past = dims["kv_length"] - dims["q_length"]
-    shapes = {**shapes, "length": dims["q_length"], "past": past}
-    return KernelRun("prefill_attention", dtype, " ".join(words), shapes, group)
+    return KernelRun(kernel, dtype, path, {**shapes, "length": dims["q_length"], "past": past}, group)
 
 
 def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:

@@ -85,6 +85,30 @@ class KernelModel:
         return self.parts(shapes, chip, values, policy).time
 
 
+def data_sheet_bound(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array]:
+    """Seconds that a kernel of these shapes takes at data-sheet rates at least, and the bytes it works on."""
+    import numpy as np
+
+    flops: Array = 0.0
+    if "contraction" in kernel:
+        m, n, k, batch = s["m"], s["n"], s["k"], s.get("batch", 1.0)
+        flops = 2 * batch * m * n * k
+        moved = batch * (m * k * s["a_bytes"] + k * n * s["b_bytes"] + m * n * s["out_bytes"])
+    elif "attention" in kernel:
+        keys = s["length"] + s.get("past", 0.0)
+        queries = s["length"] if kernel == "prefill_attention" else 1.0
+        flops = 4 * s["batch"] * s["heads"] * s["head_size"] * queries * (keys - (queries - 1) / 2)
+        moved = s["batch"] * s["head_size"] * (4 * s["heads"] * queries + 2 * s["kv_heads"] * keys * s["kv_bytes"])
+    elif kernel == "experts":
+        each = s["hidden"] * s["inter"] * s["products"]
+        flops, moved = 2 * s["picks"] * each, s["touched"] * each * s["weight_bytes"]
+    elif kernel == "collective":
+        return s["sent"] / s["link"], s["sent"]
+    else:
+        moved = s["bytes"]
+    return np.maximum(flops / chip.matrix_peak if np.any(flops) else 0.0, moved / chip.bandwidth), moved
+
+
 def warm_share(working_set: Array, share: float, cache: float) -> Array:
     """Share of the bytes that a repeated call finds in cache: ``1 / (1 + (working set / (share · cache))²)``."""
     return 1 / (1 + (working_set / (share * cache)) ** 2)
