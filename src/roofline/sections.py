@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from roofline.quantity import format_amount, format_percent
+from roofline.statements import HEADLINE_GAPS, kind_of
 
 #: How much attention a piece of text asks for.
 Tone = Literal["", "strong", "quiet", "warning", "gap", "alert"]
@@ -176,6 +177,12 @@ def assumes(items: Iterable[str]) -> Listing:
 def incomplete(items: Iterable[str]) -> Listing:
     """What could not be counted or timed."""
     return Listing("incomplete", tuple(items), "gap")
+
+
+def caveats(gaps: Iterable[str]) -> list[Section]:
+    """The first lines of an answer whose figures a gap changes; nothing where none does."""
+    lines = [gap for gap in dict.fromkeys(gaps) if kind_of(gap) in HEADLINE_GAPS]
+    return [Sentences(lines, "alert"), BLANK] if lines else []
 
 
 def figures(*names: str, wrap: Wrap = "never") -> tuple[Column, ...]:

@@ -46,9 +46,14 @@ GAP_KINDS: Mapping[str, str] = MappingProxyType(
         "rate": "an amount of work that the machine has no rate for",
         "operation": "an operation of a program without a rule",
         "field": "a field of a model's configuration without a rule",
+        "format": "a number format that a model's name promises and its configuration does not describe",
         "model": "a part of a model, or of how it runs, that is not modelled",
     }
 )
+
+
+#: Kinds of gaps that change an answer's first figures, and so stand beside them.
+HEADLINE_GAPS = ("format",)
 
 
 class Statement(str):
@@ -96,6 +101,15 @@ def assume(kind: str, lines: Iterable[str]) -> list[Assumption]:
     ['model', 'formats']
     """
     return [line if isinstance(line, Assumption) else Assumption(kind, line) for line in lines]
+
+
+def missing(kind: str, lines: Iterable[str]) -> list[Gap]:
+    """Make gaps of one kind; lines that are gaps already keep their own.
+
+    >>> [line.kind for line in missing("field", ["new_trick is not understood", Gap("format", "the name says fp8")])]
+    ['field', 'format']
+    """
+    return [line if isinstance(line, Gap) else Gap(kind, line) for line in lines]
 
 
 def kind_of(line: str) -> str:

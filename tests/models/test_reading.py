@@ -11,6 +11,7 @@ import pytest
 from roofline.errors import InputError, RooflineError
 from roofline.models import load, names
 from roofline.models.families import known_types
+from roofline.statements import kind_of
 from tests.models.tiny import TINY
 from tests.strategies import LONG
 
@@ -60,9 +61,76 @@ def test_quantisation_beside_the_configuration(tmp_path: Path) -> None:
             {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
         )
     )
-    plain, narrow = load(tmp_path / "config.json"), load(tmp_path)
+    plain, narrow = load(LLAMA), load(tmp_path)
     assert narrow.quantisation is not None
     assert narrow.weight_bytes() < plain.weight_bytes()
+
+
+BESIDE = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+
+
+@pytest.mark.parametrize(
+    ("config", "beside", "found"),
+    [
+        ("config.json", "hf_quant_config.json", True),
+        ("toy.json", "toy_hf_quant_config.json", True),
+        ("toy.json", "hf_quant_config.json", False),
+        ("toy.json", "other_hf_quant_config.json", False),
+    ],
+)
+def test_a_file_names_the_section_beside_it(tmp_path: Path, config: str, beside: str, found: bool) -> None:
+    (tmp_path / config).write_text(json.dumps(LLAMA))
+    (tmp_path / beside).write_text(json.dumps(BESIDE))
+    assert (load(tmp_path / config).quantisation is not None) is found
+
+
+def test_the_section_beside_adds_what_the_configuration_leaves_out(tmp_path: Path) -> None:
+    own = {"quant_method": "modelopt", "quant_algo": "FP8"}
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "quantization_config": own}))
+    quantization = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": quantization}))
+    found = load(tmp_path).quantisation
+    assert found is not None
+    assert found.kv == "fp8_e4m3"
+    assert found.default is not None
+    assert found.default.dtype == "fp8_e4m3"
+
+
+def test_sections_that_number_experts(tmp_path: Path) -> None:
+    sizes = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "model_type": "qwen3_moe"}
+    for listed in (
+        {f"model.layers.0.mlp.experts.{n}.up_proj": {"quant_algo": "NVFP4"} for n in range(4)},
+        {"model.layers.0.mlp.experts.*.up_proj": {"quant_algo": "NVFP4"}},
+        {r"re:.*layers\.0\.mlp\.experts\.\d+\.up_proj": {"quant_algo": "NVFP4"}},
+    ):
+        section = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": listed}
+        model = load(changed(**sizes, quantization_config=section))
+        held = {
+            (number, weight.name): model.storages()(f"layers.{number}")(f"mlp.{weight.name}", weight).dtype
+            for number, layer in enumerate(model.layers) for weight in layer.blocks[4].weights()
+        }  # fmt: skip
+        assert {key for key, dtype in held.items() if dtype == "nvfp4"} == {(0, "experts.up_proj")}
+
+
+FACTS: dict[str, dict[str, int]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "checkpoint_facts.json").read_text(encoding="utf-8")
+)["models"]
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_parameters_and_bytes_of_published_checkpoints(name: str) -> None:
+    model = load(name)
+    beside = 0 if model.vision is None else model.vision.weight_bytes()
+    found = {"parameters": model.parameters, "prediction": model.mtp_parameters, "bytes": model.weight_bytes() - beside}
+    assert found == FACTS[name]
+    assert not model.gaps
+
+
+def test_no_shipped_name_promises_a_format_it_does_not_have() -> None:
+    for name in names():
+        model = load(name)
+        if any(word in name for word in ("fp8", "nvfp4")):
+            assert model.quantisation is not None, name
 
 
 def test_a_field_nobody_understands_is_listed() -> None:
@@ -74,6 +142,7 @@ def test_a_field_nobody_understands_is_listed() -> None:
 def test_a_name_that_promises_a_format_is_listed() -> None:
     gaps = load(LLAMA, name="Llama-FP8").gaps
     assert gaps == ("the name says FP8, the configuration has no quantization_config: weights as bf16",)
+    assert kind_of(gaps[0]) == "format"
 
 
 MESSAGES: list[tuple[dict[str, Any], str]] = [

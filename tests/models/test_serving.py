@@ -19,6 +19,7 @@ from roofline.models.serving.answer import serve
 from roofline.models.serving.fit import largest_batch, longest_context
 from roofline.models.serving.limits import compute_bound_batch
 from roofline.models.serving.step import needs
+from roofline.sections import Sentences
 from tests.models.tiny import TINY
 from tests.strategies import few
 
@@ -261,9 +262,20 @@ def test_decode_of_many_keys_never_flips() -> None:
 
 
 def test_gaps_make_an_answer_incomplete() -> None:
-    found = serve_bound("nvidia--qwen3-235b-a22b-nvfp4", "decode", on="h100", context=100)
-    assert len(found.incomplete) == 1
-    assert "the name says nvfp4" in found.incomplete[0]
+    fields: dict[str, Any] = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    fields |= {"intermediate_size": 128, "vocab_size": 100, "new_trick": 3}
+    found = serve(load(fields, name="toy-nvfp4"), on="h100", context=100)
+    decode = found.decode
+    assert decode is not None
+    assert len(decode.incomplete) == 2
+    first, head, *_ = [part for part in found.sections() if isinstance(part, Sentences)]
+    assert first.lines[0].startswith("the name says nvfp4")
+    assert head.lines[0].endswith("for what is modelled: see incomplete below")
     assert not serve_bound("qwen3-0.6b", "decode", on="h100", context=100).incomplete
 
 

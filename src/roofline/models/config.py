@@ -21,8 +21,10 @@ from roofline.errors import InputError, did_you_mean
 from roofline.models.description import Model
 from roofline.models.families import reader_of, with_defaults
 from roofline.models.fields import Fields
+from roofline.statements import Gap
 
 _CATALOG = os.path.join(os.path.dirname(__file__), "catalog")
+_BESIDE = "_hf_quant_config.json"
 _NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
 
 
@@ -37,6 +39,9 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
 
     A file that is no configuration, a missing field, sizes that contradict each other and an unknown ``model_type``
     are errors. Fields that might change a cost and are not understood are listed in ``gaps``.
+
+    ModelOpt writes how it quantised a checkpoint into an ``hf_quant_config.json`` beside the ``config.json``, or with
+    the configuration's own name before it (``x.json``, ``x_hf_quant_config.json``). It is read wherever it lies there.
     """
     if isinstance(source, Model):
         return source
@@ -47,22 +52,17 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     text = os.fspath(source)
     path = _shipped(text) if not _is_path(text) else None
     if path is not None:
-        return from_fields(_read(path), name or text)
+        return from_fields(_with_quantisation_beside(_read(path), path), name or text)
     if not os.path.exists(text):
         raise _missing(text)
-    beside: Mapping[str, Any] | None = None
     if os.path.isdir(text):
-        beside = _quantisation_beside(text)
         inside = os.path.join(text, "config.json")
         if not os.path.isfile(inside):
             raise InputError(f"the folder {text} holds no config.json", hint="name the file itself")
         shown, text = os.path.basename(os.path.normpath(text)), inside
     else:
         shown = os.path.basename(text).removesuffix(".json")
-    data = _read(text)
-    if beside is not None and "quantization_config" not in data:
-        data = {**data, "quantization_config": beside}
-    return from_fields(data, name or shown)
+    return from_fields(_with_quantisation_beside(_read(text), text), name or shown)
 
 
 def from_fields(data: Mapping[str, Any], name: str) -> Model:
@@ -82,12 +82,12 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
 
         quantisation = read_quantisation(section, expert)
     written = data.get("torch_dtype") or data.get("dtype") or text.get("torch_dtype") or text.get("dtype")
-    gaps = [*model.gaps, *(f"{field} is not understood and not modelled" for field in fields.unread())]
+    gaps = [*model.gaps]
+    gaps += [Gap("field", f"{field} is not understood and not modelled") for field in fields.unread()]
     narrow = _NARROW.search(name)
     if narrow and quantisation is None:
-        gaps.append(
-            f"the name says {narrow[0]}, the configuration has no quantization_config: weights as {written or 'bf16'}"
-        )
+        said = "the configuration has no quantization_config"
+        gaps.append(Gap("format", f"the name says {narrow[0]}, {said}: weights as {written or 'bf16'}"))
     notes = [*model.notes, *left]
     if model.extra:
         notes.append(f"{len(model.extra)} multi-token-prediction layers are counted apart (mtp_parameters) and not run")
@@ -170,10 +170,23 @@ def _read(path: str) -> dict[str, Any]:
     return data
 
 
-def _quantisation_beside(folder: str) -> Mapping[str, Any] | None:
-    """ModelOpt writes its section into a file of its own beside the configuration."""
-    path = os.path.join(folder, "hf_quant_config.json")
-    if not os.path.isfile(path):
-        return None
-    found = _read(path).get("quantization")
-    return {**found, "quant_method": "modelopt"} if isinstance(found, dict) else None
+def _with_quantisation_beside(data: dict[str, Any], path: str) -> dict[str, Any]:
+    """A configuration with the section that lies in a file beside it; its own section goes first.
+
+    Where both are there, the file beside it adds what the configuration leaves out, as the format of keys and values.
+    """
+    own = data.get("quantization_config")
+    inner = data.get("text_config")
+    if own is None and isinstance(inner, Mapping) and inner.get("quantization_config"):
+        return data
+    stem = path.removesuffix(".json")
+    names = [f"{stem}{_BESIDE}", *([stem.removesuffix("config") + _BESIDE[1:]] if _is_config(path) else [])]
+    found = next((_read(name).get("quantization") for name in names if os.path.isfile(name)), None)
+    if not isinstance(found, Mapping):
+        return data
+    own = own if isinstance(own, Mapping) else {}
+    return {**data, "quantization_config": {"quant_method": "modelopt", **found, **own}}
+
+
+def _is_config(path: str) -> bool:
+    return os.path.basename(path) == "config.json"

@@ -27,6 +27,9 @@ from roofline.models.weights import Storage
 Section = Mapping[str, Any]
 
 _LAYER = re.compile(r"(?<=layers\.)(\d+|\{[\d,-]+\})(?=\.|$)")
+#: The number of one expert in a module path, and the place where a path of all experts has none.
+_EXPERT = re.compile(r"(?<=\bexperts\.)\d+(?=\.)")
+_EXPERTS = re.compile(r"(?<![a-z_])experts\.(?=[a-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,12 @@ class Quantisation:
         """Storage of a module's weight, None where it stays in the model's own format."""
         if kind not in ("linear", "expert", "head", "embedding"):
             return None
+        # sections name each expert, or all of a layer together
+        paths = (path, _EXPERTS.sub("experts.0.", path)) if kind == "expert" else (path,)
         for named, storage in self.listed:
-            if named.hold(path):
+            if any(map(named.hold, paths)):
                 return storage
-        if kind in ("head", "embedding") or self.kept.hold(path):
+        if kind in ("head", "embedding") or any(map(self.kept.hold, paths)):
             return None
         return self.experts if kind == "expert" and self.experts else self.default
 
@@ -253,6 +258,7 @@ def modules(patterns: Iterable[str]) -> Modules:
     wild: dict[str, set[int] | None] = {}
     for pattern in patterns:
         expression = pattern.startswith("re:")
+        pattern = pattern if expression else _EXPERT.sub("0", pattern)
         number = None if expression else _LAYER.search(pattern)
         generic = _LAYER.sub("#", pattern) if number else pattern
         table = wild if expression or "*" in generic else exact

@@ -30,10 +30,12 @@ from roofline.sections import (
     Section,
     Table,
     assumes,
+    caveats,
     figures,
     incomplete,
 )
 from roofline.sizes import Size
+from roofline.statements import Gap, kind_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +78,11 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
     # a model with a short context is asked for a prompt of its own length
     prompts = any(each.prompt != first.prompt for each in found)
     yield Headline(f"prefill of {first.batch} x {'prompt' if prompts else first.prompt} tokens")
+    gaps = dict.fromkeys(
+        Gap(kind_of(gap) or "field", f"{each.model.name}: {gap}") for each in found for gap in each.model.gaps
+    )
     yield BLANK
+    yield from caveats(gaps)
     names = ("parameters", *(["active"] if some_active else []), *(["prompt"] if prompts else []))
     columns = figures(*names, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken")
     rows = [Row(tuple(_row(each, some_active, prompts))) for each in found]
@@ -88,7 +94,6 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
         *(f"{each.model.name}: {each.model.vision.parameters_sentence()}" for each in found if each.model.vision),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
-    gaps = dict.fromkeys(f"{each.model.name}: {gap}" for each in found for gap in each.model.gaps)
     yield from (BLANK, assumes(said), incomplete(gaps))
 
 

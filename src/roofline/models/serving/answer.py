@@ -37,11 +37,12 @@ from roofline.sections import (
     Sentences,
     Table,
     assumes,
+    caveats,
     incomplete,
     spread,
 )
 from roofline.sizes import Size, is_array, is_symbol, maximum, product
-from roofline.statements import Assumption, without
+from roofline.statements import HEADLINE_GAPS, Assumption, without
 
 #: Configurations that are shown.
 MOST_ROWS = 40
@@ -79,6 +80,7 @@ class Serving(Answer):
         yield from (Headline(self.model.name, f"on {chips}{phases[-1].target}"), BLANK)
         near = self.nearest()
         yield from self.memory.misfit(near.said[0] if near and near.said else "")
+        yield from caveats(item for phase in phases for item in phase.incomplete)
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self)
         else:
@@ -211,7 +213,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     sizes = {key: value for key, value in phase.sizes.items() if value is not None}
     asked = ", ".join(f"{key} {value}" for key, value in sizes.items())
     lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
-    yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by})"])
+    partly = ", for what is modelled: see incomplete below" if without(phase.incomplete, HEADLINE_GAPS) else ""
+    yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by}){partly}"])
     lines = [f"{within} if only each operation overlaps within itself, {nothing} if nothing does"]
     if phase.estimate is not None and (phase.expectation is None or phase.estimate != phase.expectation.value):
         said = format_amount(phase.estimate, "s")

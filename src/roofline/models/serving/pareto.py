@@ -36,6 +36,7 @@ from roofline.sections import (
     Sentences,
     Table,
     assumes,
+    caveats,
     figures,
     incomplete,
     spread,
@@ -142,6 +143,7 @@ class ParetoFront(Answer):
         number = f"{min(chips):,} x " if len(chips) == 1 and min(chips) > 1 else ""
         number = "" if self.machine.name.startswith(number) else number
         yield from (Headline(self.model.name, f"on {number}{self.machine.name}"), BLANK)
+        yield from caveats(self.incomplete)
         contexts = {choice.context for choice in self.choices}
         after = f" after {contexts.pop():,} tokens" if len(contexts) == 1 else ""
         head = [f"decode{after}, {FORM_TEXT[self.form]}: tokens a second of each user and of each chip"]

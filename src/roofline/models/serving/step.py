@@ -16,7 +16,7 @@ from roofline.models.operations import activation_bytes, decode, prefill
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.serving.mixed_step import mixed
 from roofline.sizes import Size
-from roofline.statements import Assumption, Gap, assume
+from roofline.statements import Assumption, assume, missing
 from roofline.work import Op
 
 
@@ -88,7 +88,7 @@ def step_bound(
         sizes={"batch": batch, **{name: options[name] for name in kind.sizes if name in options}, **ways.sizes()},
         memory=needs(described, ops, kind.length(options), batch, options, kind.kept_beside(options)).parts,
         assumptions=[*assumptions, *([] if uneven is None else [Assumption("layout", uneven)])],
-        gaps=[Gap("field", gap) for gap in described.gaps] + [Gap("model", gap) for gap in unseen],
+        gaps=[*missing("field", described.gaps), *missing("model", unseen)],
         request={"policy": conventions.policy, **conventions.changes(), **_formats(options, kind)},
     ).answer()
 

@@ -54,7 +54,7 @@ from roofline.models.training.stage import (
 )
 from roofline.quantity import parse
 from roofline.sizes import Size, check, common_shape, floor_div, is_array, is_one, is_symbol, maximum, product
-from roofline.statements import Assumption, Gap, assume
+from roofline.statements import Assumption, Gap, assume, missing
 from roofline.work import Key, Tensor
 
 #: Uses of chips from the outermost links to the innermost.
@@ -245,7 +245,7 @@ class _LaidOutStep(NamedTuple):
         """What all stages have in common; each adds its operations and its memory."""
         conventions, plan = self.asked.conventions, self.plan
         vision = "the vision tower is not in it: the language part is trained"
-        gaps = [Gap("field", gap) for gap in self.local.gaps] + ([Gap("model", vision)] if self.model.vision else [])
+        gaps = [*missing("field", self.local.gaps), *([Gap("model", vision)] if self.model.vision else [])]
         more = {name: size for name, size in self.ways.items() if size > 1}
         return Case(
             (),
