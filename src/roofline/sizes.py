@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from roofline.errors import SizeError
@@ -27,20 +28,24 @@ Size: TypeAlias = Any
 #: The largest scalar size; beyond it products of a few sizes leave the range of float64.
 LARGEST = int(1e30)
 
+#: Stands for a library that is not loaded: it has no names.
+_ABSENT = ModuleType("absent")
+
 #: What to do with a size that the mesh axes which shard it do not divide.
 UNEVEN = ("error", "pad")
 
 
 def is_array(value: Any) -> bool:
-    """Say whether ``value`` is a numpy array (without importing numpy)."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray)
+    """Say whether ``value`` is a numpy array (without importing numpy).
+
+    Another thread may be importing numpy: the module is there then before its names are. No value is an array yet.
+    """
+    return isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("ndarray", ()))
 
 
 def is_symbol(value: Any) -> bool:
-    """Say whether ``value`` is a sympy expression (without importing sympy)."""
-    sympy = sys.modules.get("sympy")
-    return sympy is not None and isinstance(value, sympy.Basic)
+    """Say whether ``value`` is a sympy expression (without importing sympy, which another thread may be doing)."""
+    return isinstance(value, vars(sys.modules.get("sympy", _ABSENT)).get("Basic", ()))
 
 
 def is_number(value: Any) -> bool:

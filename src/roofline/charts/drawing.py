@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from threading import RLock
 from typing import Any
 
 from roofline.charts.axes import minor_ticks
@@ -94,6 +95,9 @@ _NO_DATES: dict[str, dict[str, None]] = {
     "png": {"Software": None},
 }
 
+#: matplotlib's settings and Python's warning filters belong to the process.
+_ONE_THREAD = RLock()
+
 #: The share of a row's height that its bar takes.
 BAR_SHARE = 0.68
 
@@ -135,12 +139,12 @@ def drawn_layout(chart: Specification) -> ChartLayout:
 
 @contextmanager
 def _settled() -> Iterator[None]:
-    """Work under matplotlib's own defaults and put the user's settings back."""
+    """Work under matplotlib's own defaults and put the user's settings back; one thread at a time, as both are global."""
     import warnings
 
     import matplotlib
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    with _ONE_THREAD, matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says it better
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)  # type: ignore[arg-type]
