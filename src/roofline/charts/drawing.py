@@ -139,7 +139,7 @@ def drawn_layout(chart: Specification) -> ChartLayout:
 
 @contextmanager
 def _settled() -> Iterator[None]:
-    """Work under matplotlib's own defaults and put the user's settings back; one thread at a time, as both are global."""
+    """Work under matplotlib's own defaults and put the user's settings back. One thread at a time: both are global."""
     import warnings
 
     import matplotlib
