@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from itertools import product
 from math import prod
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
-from roofline.ops.convolution import MOST_TAPS, Window, convolve, convolve_transposed, windows
+from roofline.ops.convolution import MOST_TAPS, Window, convolve, convolve_transposed, valid_taps, windows
+from roofline.sizes import symbol
 from roofline.work import Op, Tensor
 
 one_dim = st.tuples(
@@ -177,8 +179,27 @@ def test_uncounted_padding_needs_a_plain_kernel() -> None:
         == build_one("conv(bf16[1, 32, 3], bf16[K, 3, 8])").work
     )
     wide = Tensor("w", (MOST_TAPS + 1, 1, 1), "bf16")
-    with pytest.raises(SizeError, match="taps of a window of 10001 are not told apart"):
-        convolve(Tensor("x", (1, 10**6, 1), "bf16"), wide, pad=1, count_padding=False)
+    with pytest.raises(SizeError, match="taps of a window of 1001 are not told apart"):
+        convolve(Tensor("x", (1, symbol("L"), 1), "bf16"), wide, pad=1, count_padding=False)
+
+
+def test_taps_that_meet_an_element_are_counted_in_no_time() -> None:
+    rng = random.Random(3)
+    for _ in range(300):
+        length, results, taps, stride, low, dilation, base = (rng.randint(1, 7) for _ in range(7))
+        low -= 3
+        places = (o * stride - low + t * dilation for o in range(results) for t in range(taps))
+        met = sum(place in range(0, length * base, base) for place in places)
+        assert valid_taps(length, results, taps, stride=stride, low=low, dilation=dilation, base=base) == met
+    wide = Tensor("w", (10**9 + 1, 1, 1), "bf16")
+    op = convolve(Tensor("x", (1, 10**9, 1), "bf16"), wide, pad=10**9, dilation=2, count_padding=False)
+    assert op.work.total("flops") == 2 * (10**9 + 2 * sum_of_even_gaps(10**9))
+
+
+def sum_of_even_gaps(length: int) -> int:
+    """Σ (length − 2·j) for 1 ≤ j ≤ length/2: the elements that a tap 2·j away from the middle meets."""
+    half = length // 2
+    return half * length - half * (half + 1)
 
 
 def x_of(*dims: int) -> Tensor:

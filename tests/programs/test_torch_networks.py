@@ -81,3 +81,21 @@ def test_mixtral(layers, flops, parameters):
     traced = trace(model, "int32[1, 1024]")
     assert traced.flops("unmasked") == flops
     assert traced.complete
+
+
+#: What fvcore 0.1.5.post20221221 counts of the same networks (FlopCountAnalysis(model, x).total(), torch 2.13).
+FVCORE = [
+    ("vgg16", networks.vgg16, IMAGE, 15_470_264_320),
+    ("mobilenet v1", networks.mobilenet_v1, IMAGE, 578_875_904),
+    ("mobilenet v2", networks.mobilenet_v2, IMAGE, 314_193_216),
+    ("resnet-50", networks.resnet50, IMAGE, 4_111_512_576),
+    ("resnet-18's first layers", networks.resnet18_start, IMAGE, 583_647_232),
+    ("vit-b/16", networks.ViT, IMAGE, 16_867_412_736),
+    ("bert-base", networks.Bert, "int64[1, 128]", 10_884_513_792),
+    ("gpt-2", networks.GPT2, "int64[1, 128]", 15_824_388_096),
+]
+
+
+@pytest.mark.parametrize(("build", "given", "counted"), [c[1:] for c in FVCORE], ids=[c[0] for c in FVCORE])
+def test_the_convention_of_fvcore_counts_what_fvcore_does(build, given, counted):
+    assert trace(on_shapes(build).eval(), given).flops("fvcore") == counted

@@ -22,7 +22,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, SizeError, suggest
 from roofline.ops.rules import show_size
-from roofline.sizes import Size, is_array, is_symbol, is_zero
+from roofline.sizes import Size, is_array, is_number, is_symbol, is_zero
 from roofline.work import Op, Tensor, Work
 
 #: The kind of an operation without a rule: its tensors are known, its arithmetic is not.
@@ -63,7 +63,12 @@ def vector(
     compute: str | None = None,
     note: str = "",
 ) -> Op:
-    """Anything on the vector unit: stated FLOPs over the tensors that move."""
+    """Anything on the vector unit: stated FLOPs over the tensors that move.
+
+    A formula in n − 1 gives less than nothing for an empty axis, where nothing is done.
+    """
+    flops = 0 if is_number(flops) and flops < 0 else flops
+    one_each = 0 if one_each is not None and is_number(one_each) and one_each < 0 else one_each
     dtype = compute or arithmetic([*reads, *writes])
     work = Work() if is_zero(flops) else Work.flops("vector", dtype, flops)
     options: dict[str, Any] = {} if one_each is None else {"one_each": one_each}

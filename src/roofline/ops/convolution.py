@@ -17,7 +17,7 @@ element when it is in 0 … L − 1 and padding otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import gcd
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -227,8 +227,8 @@ Padding: TypeAlias = int | Literal["same"]
 
 _SAME: Padding = "same"
 
-#: Counting taps goes through them one by one.
-MOST_TAPS = 10_000
+#: With open sizes, counting taps goes through them one by one.
+MOST_TAPS = 1_000
 
 
 class Window(NamedTuple):
@@ -279,7 +279,7 @@ class Window(NamedTuple):
                 f"which taps of a window of {show_size(self.k)} meet padding is counted for a number only",
                 hint="give the size of the kernel, or count padded positions",
             )
-        if self.k > MOST_TAPS:
+        if self.k > MOST_TAPS and not isinstance(L, int):
             raise SizeError(f"taps of a window of {self.k} are not told apart", hint="count padded positions")
         return valid_taps(L, R, self.k, stride=self.stride, low=self._low(L, R), dilation=self.dilation)
 
@@ -323,22 +323,92 @@ def valid_taps(
     """Count the taps of ``results`` windows that meet one of ``length`` elements.
 
     Tap t of result o lies at o·stride − low + t·dilation; elements lie at 0, base, 2·base … (``base`` > 1: a
-    transposed convolution seen as a plain one).
+    transposed convolution seen as a plain one). Of numbers the count is a formula, so it takes no time at any size.
 
     >>> valid_taps(3, 3, 3, low=1), valid_taps(1, 524288, 524288, low=524287)
     (7, 524288)
+    >>> valid_taps(10**9, 10**9, 10**6 + 1, low=10**6, dilation=2)
+    999500999000000
     """
-    end = (length - 1) * base
+    if all(isinstance(size, int) for size in (length, results, taps, low)):
+        return _taps_of_numbers(int(length), int(results), taps, stride, int(low), dilation, base)
     total: Size = 0
     for t in range(taps):
         shift = t * dilation - low
         first = maximum(0, ceil_div(-shift, stride))
-        last = minimum(results - 1, floor_div(end - shift, stride))
-        if base == 1:
-            total = total + maximum(0, last - first + 1)
-        else:
-            total = total + sum((o * stride + shift) % base == 0 for o in range(first, last + 1))
+        last = minimum(results - 1, floor_div(length - 1 - shift, stride))
+        total = total + maximum(0, last - first + 1)
     return total
+
+
+def _taps_of_numbers(length: int, results: int, taps: int, stride: int, low: int, dilation: int, base: int) -> int:
+    """Σ over the taps t = r + base·j and results o = first + step·q that meet an element, for each remainder r."""
+    end, shared = (length - 1) * base + low, gcd(stride, base)
+    step = base // shared
+    total = 0
+    for r in range(min(base, taps)):
+        away = (low - r * dilation) % base  # o·stride has to leave this remainder
+        if away % shared:
+            continue
+        first = away // shared * pow(stride // shared, -1, step) % step if step > 1 else 0
+        shift = r * dilation + first * stride
+        sizes = (-(-(results - first) // step), -(-(taps - r) // base), stride * step, dilation * base)
+        total += _pairs_below(end - shift, *sizes) - _pairs_below(low - 1 - shift, *sizes)
+    return total
+
+
+def _pairs_below(limit: int, results: int, taps: int, stride: int, dilation: int) -> int:
+    """Count pairs of a result o and a tap t with o·stride + t·dilation ≤ limit."""
+    if limit < 0 or results <= 0 or taps <= 0:
+        return 0
+    last = min(taps - 1, limit // dilation)
+    whole = min(last + 1, max(0, (limit - (results - 1) * stride) // dilation + 1))  # taps of all results
+    rest = last + 1 - whole
+    return results * whole + rest + _floor_sum(rest, stride, dilation, limit - last * dilation)
+
+
+def _floor_sum(n: int, m: int, a: int, b: int) -> int:
+    """Σ ⌊(a·i + b)/m⌋ for i = 0 … n − 1, by Euclid's steps.
+
+    >>> _floor_sum(5, 3, 2, 1), sum((2 * i + 1) // 3 for i in range(5))
+    (7, 7)
+    """
+    total = 0
+    while n > 0:
+        total += (a // m) * (n * (n - 1) // 2) + (b // m) * n
+        a, b = a % m, b % m
+        above = a * n + b
+        if above < m:
+            break
+        n, b, m, a = above // m, above % m, a, m
+    return total
+
+
+class Reach(NamedTuple):
+    """One dimension of a convolution as :func:`valid_taps` takes it."""
+
+    length: Size
+    results: Size
+    taps: Size
+    stride: int = 1
+    low: Size = 0
+    dilation: int = 1
+    base: int = 1
+
+
+def valid_taps_of(places: Iterable[Reach]) -> Size | None:
+    """The same over all dimensions; None where a kernel is open, or too large to go through with open sizes.
+
+    >>> valid_taps_of([Reach(3, 3, 3, low=1), Reach(4, 4, 1)])
+    28
+    """
+    found: Size = 1
+    for length, results, taps, stride, low, dilation, base in places:
+        is_open = not all(isinstance(size, int) for size in (length, results, low))
+        if not isinstance(taps, int) or (is_open and (taps > MOST_TAPS or base > 1)):
+            return None
+        found = found * valid_taps(length, results, taps, stride=stride, low=low, dilation=dilation, base=base)
+    return found
 
 
 def adaptive_windows(length: Size, results: Size) -> Size:

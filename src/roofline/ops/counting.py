@@ -68,14 +68,21 @@ def one_each(op: Op) -> Size:
 
 
 def as_fvcore(op: Op) -> Size:
-    """fvcore: 1 per multiply-add; norms 4 an element (1 with stored statistics) and 1 more if scaled; pooling 1.
+    """fvcore: 1 per multiply-add; 4 an element of a norm (1 with stored statistics) and 1 more if it is scaled.
 
-    Source: facebookresearch/fvcore, fvcore/nn/jit_handles.py.
+    Adaptive mean pooling is 1 for each element that goes in, resampling 1 (nearest) or 4 (bilinear) for each that
+    comes out. Attention in one call, other pooling, RMS norms and recurrent layers have no rule there and are 0.
+
+    Source: facebookresearch/fvcore, fvcore/nn/jit_handles.py and flop_count.py (``_DEFAULT_SUPPORTED_OPS``).
     """
     if op.kind == "norm":
         each = (4 if op.dims.get("statistics", 1) else 1) + (1 if op.dims.get("affine", 0) else 0)
-        return each * op.dims["elements"]
-    return one_each(op) if op.kind in ("pooling", "resample") else macs(op)
+        return each * op.dims["elements"] if op.options.get("function") != "rms_norm" else 0
+    if op.kind == "pooling":
+        return one_each(op) if op.options.get("is_adaptive_mean") else 0
+    if op.kind == "resample":
+        return one_each(op) * {1: 1, 4: 4}.get(op.options.get("taps", 4), 0)
+    return 0 if op.kind == "attention" or op.options.get("is_recurrent") else macs(op)
 
 
 def as_ptflops(op: Op) -> Size:

@@ -12,6 +12,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from roofline.errors import InputError, suggest
@@ -77,7 +78,7 @@ def norm(
         raise InputError(f"unknown norm {function!r}", hint=suggest(function, COSTS, what="norms"))
     cost = COSTS[function]
     stored = function == "batch_norm"
-    return vector(
+    op = vector(
         name or function,
         "norm",
         reads,
@@ -89,6 +90,7 @@ def norm(
         dims={"rows": rows, "affine": affine, "statistics": int(not stored)},
         compute=compute,
     )
+    return replace(op, options={**op.options, "function": function})
 
 
 def norm_backward(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size) -> Op:

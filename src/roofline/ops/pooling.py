@@ -10,6 +10,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
@@ -28,6 +29,7 @@ def pool(
     window: Size,
     taps: Size | None = None,
     reached: Size | None = None,
+    is_adaptive_mean: bool = False,
     compute: str | None = None,
 ) -> Op:
     """Pool windows of ``window`` elements into ``results``, over all channels of the batch.
@@ -39,10 +41,11 @@ def pool(
 
     ``taps`` are given where not all of a window counts (padding left out), or where windows differ (adaptive pooling).
     Averaging divides once more for each result, which is not counted: one operation for each window element but the
-    first serves both. An index beside each maximum costs bytes, no FLOPs.
+    first serves both. An index beside each maximum costs bytes, no FLOPs. ``is_adaptive_mean`` says that the size of
+    the result was asked for, which some counters tell apart.
     """
     taken = results * window if taps is None else taps
-    return vector(
+    op = vector(
         name,
         "pooling",
         reads,
@@ -53,6 +56,7 @@ def pool(
         one_each=reads[0].elements,
         compute=compute,
     )
+    return replace(op, options={**op.options, "is_adaptive_mean": True}) if is_adaptive_mean else op
 
 
 def pool_backward(
@@ -80,7 +84,8 @@ def resample(
               = 0                      nearest; its gradient adds once an element
     """
     flops = 2 * taps * elements if taps > 1 else elements if backward else 0
-    return vector(name, "resample", reads, writes, flops=flops, elements=elements, one_each=elements)
+    op = vector(name, "resample", reads, writes, flops=flops, elements=elements, one_each=elements)
+    return replace(op, options={**op.options, "taps": taps})
 
 
 @register("pooling")

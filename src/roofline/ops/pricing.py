@@ -22,7 +22,7 @@ from roofline.ops.attention import attention, index_scores
 from roofline.ops.basic import UNKNOWN, arithmetic, move, unknown, vector
 from roofline.ops.collectives.registry import least_sent
 from roofline.ops.contraction import contraction
-from roofline.ops.convolution import adaptive_windows, convolution, valid_taps
+from roofline.ops.convolution import Reach, adaptive_windows, convolution, valid_taps_of
 from roofline.ops.elementwise import elementwise, scaled_sum
 from roofline.ops.linear_algebra import fourier
 from roofline.ops.movement import embedding
@@ -37,6 +37,7 @@ __all__ = [
     "LEAST_SENT_NOTE",
     "UNKNOWN",
     "DeviceGroup",
+    "Reach",
     "adaptive_windows",
     "arithmetic",
     "attention",
@@ -64,7 +65,7 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "unknown",
-    "valid_taps",
+    "valid_taps_of",
     "vector",
 ]
 

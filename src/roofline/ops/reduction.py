@@ -19,7 +19,7 @@ from roofline import dtypes
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.rules import Context, register
-from roofline.sizes import Size, exact_div
+from roofline.sizes import Size, exact_div, is_zero
 from roofline.work import Op, Tensor
 
 #: FLOPs of one result over n elements; :func:`reduction` has the list of steps.
@@ -67,9 +67,13 @@ def reduction(
         logsumexp   max + log Σ exp(x − max)  4n         2·(n − 1) for max and sum, n subtracts, n exps, 1 log, 1 add
 
     These are exact counts; there is no rounder form. A complex sum is two real ones. What :data:`PER_RESULT` does not
-    list counts as a sum.
+    list counts as a sum. An empty axis takes nothing.
+
+    >>> x, y = Tensor("x", (2, 0), "fp32"), Tensor("y", (2,), "fp32")
+    >>> reduction("sum", [x], [y], elements=0, results=2).work.total("flops")
+    0
     """
-    n = exact_div(elements, results)
+    n = elements if is_zero(results) else exact_div(elements, results)
     special = TRANSCENDENTALS.get(function)
     parts = 2 if any(dtypes.get(tensor.dtype).family == "complex" for tensor in reads) else 1
     return vector(
@@ -79,7 +83,7 @@ def reduction(
         writes,
         flops=parts * results * PER_RESULT.get(function, PER_RESULT["sum"])(n),
         elements=elements,
-        transcendentals=0 if special is None else results * special(n),
+        transcendentals=0 if special is None or is_zero(elements) else results * special(n),
         dims={"results": results},
         one_each=elements - results,
         compute=compute,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 from typing import Any
 from unittest import mock
 
 from roofline.ops.masks import FULL, TOP_LEFT, BandMask
-from roofline.ops.pricing import valid_taps
+from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule
 from roofline.programs.jax.rules.collectives import reduced_over
 from roofline.sizes import Size, exact_div, product
@@ -90,12 +89,10 @@ def convolution(call: Call) -> Priced:
     places = zip(
         seen, made, taps, params["window_strides"], params["padding"], params["rhs_dilation"], base, strict=True
     )
-    valid = None
-    if all(isinstance(size, int) for size in (*seen, *made, *taps)):
-        valid = prod(
-            valid_taps(length, results, many, stride=stride, low=pad[0], dilation=dilation, base=inner)
-            for length, results, many, stride, pad, dilation, inner in places
-        )
+    valid = valid_taps_of(
+        Reach(length, results, many, stride, pad[0], dilation, inner)
+        for length, results, many, stride, pad, dilation, inner in places
+    )
     groups = params["feature_group_count"] * params["batch_group_count"]
     padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)
     return pricing.convolution(

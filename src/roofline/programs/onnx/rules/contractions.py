@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any, NamedTuple
 
 from roofline.ops.einsum import einsum_operations
 from roofline.ops.masks import FULL, BandMask
-from roofline.ops.pricing import valid_taps
+from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, is_zero, product
 from roofline.work import Op, Tensor, Work
@@ -68,12 +67,7 @@ def _convolved(call: Call) -> Op:
     slid, seen = (x[2:], out[2:]) if transposed else (out[2:], x[2:])
     stride, dilation = (list(call.get(word) or [1] * spatial) for word in ("strides", "dilations"))
     low = _low(call, seen, slid, weight[2:], stride, dilation)
-    taps = None
-    if all(isinstance(size, int) for size in (*slid, *seen)):
-        taps = prod(
-            valid_taps(seen[d], slid[d], weight[2 + d], stride=stride[d], low=low[d], dilation=dilation[d])
-            for d in range(spatial)
-        )
+    taps = valid_taps_of(Reach(seen[d], slid[d], weight[2 + d], stride[d], low[d], dilation[d]) for d in range(spatial))
     added = 8 if call.name == "QLinearConv" else 2
     bias = call.name != "ConvInteger" and call.has(added)
     first, second = weight[:2]
@@ -128,7 +122,7 @@ def pool(call: Call) -> Priced:
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(call: Call) -> Priced:
     """One window for each channel."""
-    return _pooled(call, product(call.shape(0)[2:]))
+    return _pooled(call, product(call.shape(0)[2:]), is_adaptive_mean=call.name == "GlobalAveragePool")
 
 
 @rule("Resize", "Upsample")
@@ -142,9 +136,9 @@ def resized(call: Call) -> Priced:
     return pricing.resample(call.name, call.read(0), call.writes, taps=taps, elements=size)
 
 
-def _pooled(call: Call, window: Any) -> Priced:
-    results = call.writes[0].elements
-    return pricing.pool(call.name, call.reads, call.writes, results=results, window=window)
+def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False) -> Priced:
+    facts = {"results": call.writes[0].elements, "window": window, "is_adaptive_mean": is_adaptive_mean}
+    return pricing.pool(call.name, call.reads, call.writes, **facts)
 
 
 class HeadSizes(NamedTuple):

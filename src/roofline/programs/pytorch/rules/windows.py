@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.ops.pricing import adaptive_windows, valid_taps
+from roofline.ops.pricing import Reach, adaptive_windows, valid_taps_of
 from roofline.programs.pytorch.price_tables import TAPS
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, product
@@ -86,9 +86,8 @@ def _convolution(
     stride, pad, dilation = (_each(call.stated(word, default), spatial) for word, default in _WINDOW)
     inner, outer = x.shape[-spatial:], out.shape[-spatial:]
     slid, seen = (inner, outer) if transposed else (outer, inner)
-    taps = product(
-        valid_taps(seen[d], slid[d], weight.shape[2 + d], stride=stride[d], low=pad[d], dilation=dilation[d])
-        for d in range(spatial)
+    taps = valid_taps_of(
+        Reach(seen[d], slid[d], weight.shape[2 + d], stride[d], pad[d], dilation[d]) for d in range(spatial)
     )
     first, second = weight.shape[:2]
     return pricing.convolution(
@@ -193,7 +192,7 @@ def adaptive_pool(call: Call) -> Priced:
     (x,), out = call.operands(0), call.results[0]
     results = out.elements
     window = maximum(1, floor_div(x.elements, maximum(1, results)))
-    return _pooled(call, results, window, window_elements(x, out))
+    return _pooled(call, results, window, window_elements(x, out), is_adaptive_mean="avg" in call.name)
 
 
 @rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
@@ -258,6 +257,7 @@ def affine_grid(call: Call) -> Priced:
     return pricing.contraction(call.name, 2 * call.read(theta), call.writes, m=m, n=n, k=k, batch=batch)
 
 
-def _pooled(call: Call, results: Size, window: Size, taps: Size | None = None) -> Op:
+def _pooled(call: Call, results: Size, window: Size, taps: Size | None = None, is_adaptive_mean: bool = False) -> Op:
     name = call.name.removesuffix("_with_indices").strip("_")
-    return pricing.pool(name, call.reads, call.writes, results=results, window=window, taps=taps)
+    facts = {"results": results, "window": window, "taps": taps, "is_adaptive_mean": is_adaptive_mean}
+    return pricing.pool(name, call.reads, call.writes, **facts)
