@@ -49,7 +49,7 @@ def steps(model: Model) -> list[tuple[Any, dict[str, int]]]:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_tensor(name: str) -> None:
     """Each matrix is halved, or is one of those that every chip runs; weights and cache likewise."""
-    model = load(name)
+    model = local_model(load(name), chip("h200"))[0]
     local, _ = local_model(model, chip("h200:2"), tensor=2)
     for build, sizes in steps(model):
         whole, part = (matrices(build(each, **sizes)) for each in (model, local))
@@ -74,7 +74,7 @@ def test_tensor(name: str) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_copies(name: str) -> None:
     """Two copies with half of the batch each do what one does with all of it; each holds all weights."""
-    model = load(name)
+    model = local_model(load(name), chip("h200"))[0]
     local, _ = local_model(model, chip("h200:2"))
     assert local.parameters == model.parameters
     for build, sizes in steps(model):
@@ -91,7 +91,7 @@ def test_copies(name: str) -> None:
 @pytest.mark.parametrize(("tensor", "shared"), [(1, "replicated"), (2, "replicated"), (2, "split")])
 def test_experts_of_copies(name: str, tensor: int, shared: str) -> None:
     """Four chips share the experts of two or four copies: they do one model's routed work and hold one set of them."""
-    model = load(name)
+    model = local_model(load(name), chip("h200"))[0]
     local, _ = local_model(model, chip("h200:4"), tensor=tensor, expert=4, shared=shared)
     mark = "experts"
 
@@ -121,7 +121,7 @@ def test_experts_of_copies(name: str, tensor: int, shared: str) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shared_sequences(name: str) -> None:
     """Prefill is halved, but for keys and values made from passed latents; in decode attention and cache alone are."""
-    model = load(name)
+    model = local_model(load(name), chip("h200"))[0]
     if blocks(model, (GatedDeltaNet, Mamba2)):
         with pytest.raises(InputError, match="pass a state from token to token"):
             local_model(model, chip("h200:2"), context=2)
@@ -149,7 +149,7 @@ LAYOUTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("name", ["llama-3-70b", "deepseek-v3", "gpt-oss-120b", "gemma-4-26b-a4b-nvfp4", "kimi-k2"])
 def test_never_below_physics(name: str, layout: dict[str, Any]) -> None:
     """All chips together take no less than one model's FLOPs and least bytes would at their peaks together."""
-    model = load(name)
+    model = local_model(load(name), chip("h200"))[0]
     for phase, sizes in (("prefill", {"batch": 6, "prompt": 500}), ("decode", {"batch": 24, "context": 700})):
         try:
             found = serve_bound(model, phase, on="h200:8", **sizes, **layout)
@@ -177,7 +177,7 @@ def test_never_below_physics(name: str, layout: dict[str, Any]) -> None:
 )
 def test_keys_and_values_dealt_out(name: str, tensor: int, kv: int) -> None:
     """As many FLOPs and weights as without, 1/kv of the cache: queries are gathered and results put together."""
-    model = load(name)
+    model = local_model(load(name), chip("h200"))[0]
     plain, _ = local_model(model, chip(f"h200:{tensor}"), tensor=tensor)
     dealt, machine = local_model(model, chip(f"h200:{tensor}"), tensor=tensor, kv=kv)
     assert machine.mesh is not None

@@ -31,7 +31,7 @@ def sent(ops: Any, kind: str, part: str = "") -> list[Op]:
 @few(20)
 def test_two_all_reduces_of_the_tokens_a_layer(ways: int, batch: int, name: str) -> None:
     """Megatron: forward, 2 AllReduce of tokens x width in each layer, and one after the vocabulary's table."""
-    model = load(name)
+    model = local_model(load(name), chip("h200"))[0]
     local, _ = local_model(model, chip(f"h200:{ways}"), tensor=ways)
     found = sent(decode(local, batch=batch, context=100), "AllReduce")
     assert sum(op.repeat for op in found) == 2 * len(model.layers) + 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Cached(NamedTuple):
     """A tensor that one sequence keeps between steps: its elements, and its role (kv: keys and values; state).
 
-    ``dtype`` fixes the format of a state; keys and values take the one asked for.
+    ``dtype`` fixes the format of a state. Keys and values take the format asked for, else their own, else the model's.
     """
 
     name: str
@@ -56,6 +56,10 @@ class Block:
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full."""
         return 0
+
+    def index_keys(self) -> tuple[Cached, ...]:
+        """Keys that one more token adds for the choice of keys, in formats of their own."""
+        return ()
 
     def active(self) -> int:
         """Parameters that one token uses."""
@@ -313,7 +317,8 @@ class Model:
         for layer in self.layers:
             for block in layer.blocks:
                 for part in block.cache(length):
-                    format_ = kv if part.role == "kv" else dtypes.get(part.dtype or self.dtype)
+                    is_kv = part.role == "kv" and (dtype or not part.dtype)
+                    format_ = kv if is_kv else dtypes.get(part.dtype or self.dtype)
                     total = total + format_.nbytes(part.elements)
         sequences = self.share.local(self.share.group(batch))
         return total * (sequences if self.share.context == 1 else divided(sequences, self.share.context))
@@ -327,8 +332,12 @@ class Model:
         >>> load("llama-2-7b").kv_bytes_per_token("bf16")
         524288
         """
-        elements = sum(block.kv_per_token() for layer in self.layers for block in layer.blocks)
-        found = elements * self._cache_format(dtype).bits_per_element / 8
+        kv, blocks = self._cache_format(dtype), [block for layer in self.layers for block in layer.blocks]
+        bits = sum(block.kv_per_token() for block in blocks) * kv.bits_per_element
+        for part in (part for block in blocks for part in block.index_keys()):
+            format_ = kv if dtype or not part.dtype else dtypes.get(part.dtype)
+            bits += part.elements * format_.bits_per_element
+        found = bits / 8
         return int(found) if found == int(found) else found
 
     def in_format(self, activations: str) -> Model:

@@ -157,14 +157,17 @@ class OperationBuilder:
         """Say of the last operation that it depends on how tokens are divided into sequences."""
         self.ops[-1] = replace(self.ops[-1], by_sequence=True)
 
-    def write_to_cache(self, tensor: Tensor) -> Tensor:
-        """Make a tensor part of the cache: the operation that wrote it last writes the format of keys and values."""
-        cached = replace(tensor, role="kv", dtype=self.step.kv)
+    def write_to_cache(self, tensor: Tensor, dtype: str = "") -> Tensor:
+        """Make a tensor part of the cache: the operation that wrote it last writes the format of keys and values.
+
+        ``dtype`` is another format that it is kept in.
+        """
+        cached = replace(tensor, role="kv", dtype=dtype or self.step.kv)
         for index in range(len(self.ops) - 1, -1, -1):
             op = self.ops[index]
             if any(written.ident == tensor.ident for written in op.writes):
                 writes = tuple(
-                    replace(w, role="kv", dtype=self.step.kv) if w.ident == tensor.ident else w for w in op.writes
+                    replace(w, role="kv", dtype=cached.dtype) if w.ident == tensor.ident else w for w in op.writes
                 )
                 self.ops[index] = replace(op, writes=writes)
                 break

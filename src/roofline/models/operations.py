@@ -145,6 +145,8 @@ def forward_pass(
 ) -> tuple[Op, ...]:
     """Operations of one step through the whole model."""
     model = model.in_format(step.activations)
+    if compute is not None:
+        step = replace(step, asked_compute=dtypes.arithmetic_name(compute))
     storage_of = model.storages(weights, compute)
     stream = Tensor("embedding", (step.tokens, model.receives or model.width), step.activations)
     # a later stage of a pipeline has the hidden state from the one before
@@ -228,6 +230,7 @@ def _step(
         skew=None if skew is None else tuple(skew),
         group=model.share.turn(group),
         context=model.share.context,
+        asked_kv=dtypes.get(kv).name if kv else "",
     )
     length = step.length
     if model.context is not None and isinstance(length, int) and length > model.context:

@@ -21,7 +21,8 @@ class ForwardPass:
 
     Over several chips ``batch`` is what one copy of the model has; ``group`` that of all copies that share experts.
     ``context`` chips share each sequence: all run its new tokens, or where ``ring`` each a part of them. ``decoding``
-    tells a step of few new tokens from a prompt's.
+    tells a step of few new tokens from a prompt's. ``asked_kv`` and ``asked_compute`` are formats that the caller
+    chose: they replace those of an indexer's keys and scores.
     """
 
     batch: Size
@@ -38,6 +39,8 @@ class ForwardPass:
     context: int = 1
     ring: bool = False
     decoding: bool = False
+    asked_kv: str = ""
+    asked_compute: str = ""
 
     @property
     def attended(self) -> Size:
@@ -53,6 +56,10 @@ class ForwardPass:
     def tokens(self) -> Size:
         """Tokens that pass through the layers of one chip."""
         return self.own * self.new
+
+    def index_format(self, dtype: str) -> str:
+        """Format of an indexer's keys whose own is ``dtype``."""
+        return self.asked_kv or dtype or self.kv
 
     @property
     def length(self) -> Size:

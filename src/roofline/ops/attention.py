@@ -114,6 +114,7 @@ def index_scores(
     each: int,
     dims: Mapping[str, Size],
     compute: str | None = None,
+    vector_compute: str | None = None,
 ) -> Op:
     """Score keys for a selection, as the lightning indexer of DeepSeek-V3.2 does.
 
@@ -125,7 +126,8 @@ def index_scores(
     ``pairs`` are those of all heads and sequences; ``dims`` are the facts that are kept of them.
     """
     dtype = compute or arithmetic(reads[:2])
-    work = Work.flops("matrix", dtype, 2 * pairs * head_size) + Work.flops("vector", dtype, each * pairs)
+    work = Work.flops("matrix", dtype, 2 * pairs * head_size)
+    work = work + Work.flops("vector", vector_compute or dtype, each * pairs)
     return Op(name, "attention", work, tuple(reads), tuple(writes), dims={**dims, "head_size": head_size})
 
 

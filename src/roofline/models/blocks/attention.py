@@ -11,26 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from roofline import dtypes
+from roofline.models.blocks.key_selection import BlockIndexer, cached_index_keys, index_keys, score_keys
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.attention import attention, index_scores
-from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, selected_pairs, sliding_window
-from roofline.sizes import Size, ceil_div, floor_div, is_zero, minimum
+from roofline.ops.attention import attention
+from roofline.ops.masks import CAUSAL, BandMask, chunked_pairs, selected_pairs, sliding_window
+from roofline.sizes import Size, floor_div, is_zero, minimum
 from roofline.work import Tensor, Work
-
-
-@dataclass(frozen=True, slots=True)
-class BlockIndexer:
-    """Picks for every query the blocks of keys it attends to, by a small attention of its own (MiniMax-M3)."""
-
-    heads: int
-    width: int
-    block: int
-    top_blocks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +105,11 @@ class Attention(Block):
         """Elements of keys and values that one more token adds while no window is full; an encoder keeps none."""
         if not self.causal or self.reads_kv_of:
             return 0
-        return self.kv_heads * (self.key + self.value) + (self.indexer.width if self.indexer else 0)
+        return self.kv_heads * (self.key + self.value)
+
+    def index_keys(self) -> tuple[Cached, ...]:
+        """Keys that one more token adds for the choice of keys."""
+        return index_keys(self.indexer)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
@@ -124,9 +118,7 @@ class Attention(Block):
         limit = self.window or self.chunk
         kept = length if limit is None else minimum(length, limit)
         parts = [Cached("keys", kept * self.kv_heads * self.key), Cached("values", kept * self.kv_heads * self.value)]
-        if self.indexer is not None:
-            parts.append(Cached("index keys", length * self.indexer.width))
-        return tuple(parts)
+        return *parts, *index_keys(self.indexer, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return their result."""
@@ -233,16 +225,9 @@ class Attention(Block):
         q = builder.linear("indexer.q_proj", x, tokens)
         q = builder.norm("rms_norm", q, "indexer.q_norm", tokens * indexer.heads, indexer.width)
         k = builder.linear("indexer.k_proj", x, tokens)
-        k = builder.write_to_cache(builder.norm("rms_norm", k, "indexer.k_norm", tokens, indexer.width))
-        read = [q, k]
-        if not is_zero(step.past):
-            read.append(
-                Tensor(builder.path("cache", "index keys"), (step.attended, step.past, indexer.width), step.kv, "kv")
-            )
-        pairs = step.attended * indexer.heads * (FULL if step.full else CAUSAL).pairs(step.new, step.length)
-        best = builder.output("indexer.scores", tokens, indexer.heads, ceil_div(step.length, indexer.block))
-        facts: dict[str, Any] = {"pairs": pairs, "head_size": indexer.width, "each": 1, "dims": {"pairs": pairs}}
-        builder.add(index_scores("", read, [best], **facts, compute=step.activations), "indexer.scores")
+        k = builder.norm("rms_norm", k, "indexer.k_norm", tokens, indexer.width)
+        k = builder.write_to_cache(k, step.index_format(indexer.dtype))
+        score_keys(builder, [q, k, *cached_index_keys(builder, indexer, step.past)], indexer)
 
 
 def rotate(builder: OperationBuilder, x: Tensor, part: str, rows: Size, heads: int, width: int) -> Tensor:

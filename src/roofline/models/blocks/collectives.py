@@ -135,6 +135,11 @@ class ContextParallelAttention(Block):
         """Elements of keys and values that one more token adds while no window is full."""
         return float(self.inner.kv_per_token())
 
+    def index_keys(self) -> tuple[Cached, ...]:
+        """Keys that one more token adds for the choice of keys."""
+        found: tuple[Cached, ...] = self.inner.index_keys()
+        return found
+
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add attention, the keys passed around before it, or the parts combined after it."""
         start = len(builder.ops)
@@ -154,13 +159,12 @@ class ContextParallelAttention(Block):
 
     def _passed(self, builder: OperationBuilder) -> tuple[Tensor, Op]:
         step = builder.step
-        kept = [part.elements for part in self.inner.cache(step.length)]
         # an encoder keeps nothing between steps, and passes all keys and values
-        elements: Size = sum(kept[1:], kept[0]) if kept else self.inner.kv_per_token() * step.length
+        kept = self.inner.cache(step.length) or (Cached("keys", self.inner.kv_per_token() * step.length),)
+        sizes = [dtypes.get(step.index_format(part.dtype)).nbytes(step.batch * part.elements) for part in kept]
+        nbytes: Size = sum(sizes[1:], sizes[0])
         ways = product(axis.size for axis in self.axes)
-        nbytes = dtypes.get(step.kv).nbytes(step.batch * elements)
-        others = divided(step.batch * elements * (ways - 1), ways)
-        out = builder.output("ring", others, dtype=step.kv)
+        out = builder.output("ring", divided(nbytes * (ways - 1), ways), dtype="int8")
         builder.add(collective_operation("AllGather", self.axes, nbytes, out=out, algorithm=self.algorithm), "ring")
         return out, builder.ops.pop()
 

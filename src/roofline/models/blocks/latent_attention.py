@@ -9,32 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from roofline.models.blocks.attention import attention_core, rotate
+from roofline.models.blocks.key_selection import Indexer, cached_index_keys, index_keys, score_keys
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.attention import index_scores
 from roofline.ops.contraction import contraction
-from roofline.ops.masks import CAUSAL, FULL, compressed_pairs, selected_pairs, sliding_window
+from roofline.ops.masks import CAUSAL, compressed_pairs, selected_pairs, sliding_window
 from roofline.sizes import Size, floor_div, is_zero, minimum
 from roofline.work import Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Indexer:
-    """Picks the ``top_k`` keys each query attends to, by a small attention of its own ("lightning indexer").
-
-    Where ``shared``, an earlier layer's choice is taken over and the layer has no weights for it.
-    """
-
-    heads: int
-    width: int
-    top_k: int
-    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +81,15 @@ class LatentAttention(Block):
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full."""
-        index = self.indexer.width if self.indexer and not self.indexer.shared else 0
-        return self.rank + self.rotary + index
+        return self.rank + self.rotary
+
+    def index_keys(self) -> tuple[Cached, ...]:
+        """Keys that one more token adds for the choice of keys."""
+        return index_keys(self.indexer)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
-        parts = [Cached("latents", length * (self.rank + self.rotary))]
-        if self.indexer is not None and not self.indexer.shared:
-            parts.append(Cached("index keys", length * self.indexer.width))
-        return tuple(parts)
+        return Cached("latents", length * (self.rank + self.rotary)), *index_keys(self.indexer, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return their result."""
@@ -191,24 +176,10 @@ class LatentAttention(Block):
         tokens = step.tokens
         q = builder.linear("indexer.wq_b", narrow, tokens)
         k = builder.linear("indexer.wk", x, tokens)
-        k = builder.write_to_cache(builder.norm("layer_norm", k, "indexer.k_norm", tokens, indexer.width))
+        k = builder.norm("layer_norm", k, "indexer.k_norm", tokens, indexer.width)
+        k = builder.write_to_cache(k, step.index_format(indexer.dtype))
         w = builder.linear("indexer.weights_proj", x, tokens)
-        read = [q, k, w]
-        if not is_zero(step.past):
-            dims = (step.attended, step.past, indexer.width)
-            read.append(Tensor(builder.path("cache", "index keys"), dims, step.kv, "kv"))
-        pairs = (FULL if step.full else CAUSAL).pairs(step.new, step.length)
-        score_keys(builder, read, pairs, indexer)
-
-
-def score_keys(builder: OperationBuilder, read: Sequence[Tensor], pairs: Size, indexer: Indexer) -> None:
-    """Add the lightning indexer's scores of ``pairs`` of one sequence and head: relu, weight and sum over heads."""
-    step = builder.step
-    best = builder.output("indexer.choice", step.tokens, indexer.top_k, dtype="int32")
-    facts: dict[str, Any] = {"pairs": step.attended * indexer.heads * pairs, "head_size": indexer.width, "each": 3}
-    dims = {"pairs": pairs, "heads": indexer.heads}
-    op = index_scores("", read, [best], **facts, dims=dims, compute=step.activations)
-    builder.add(op, "indexer.scores")
+        score_keys(builder, [q, k, w, *cached_index_keys(builder, indexer, step.past)], indexer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +242,11 @@ class CompressedAttention(Block):
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full."""
-        entry = self.width + (self.indexer.width if self.indexer else 0)
-        return self.width + (entry / self.rate if self.rate else 0)
+        return self.width + (self.width / self.rate if self.rate else 0)
+
+    def index_keys(self) -> tuple[Cached, ...]:
+        """Keys that one more token adds for the choice of entries."""
+        return tuple(part._replace(elements=part.elements / self.rate) for part in index_keys(self.indexer))
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
@@ -280,8 +254,7 @@ class CompressedAttention(Block):
         if self.rate:
             entries = floor_div(length, self.rate)
             parts.append(Cached("entries", entries * self.width))
-            if self.indexer is not None:
-                parts.append(Cached("index entries", entries * self.indexer.width))
+            parts += index_keys(self.indexer, entries, "index entries")
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -320,7 +293,7 @@ class CompressedAttention(Block):
         return builder.linear(o_b, out, tokens)
 
     def _compress(
-        self, builder: OperationBuilder, x: Tensor, module: str, width: int, most: int | None
+        self, builder: OperationBuilder, x: Tensor, module: str, width: int, most: int | None, dtype: str = ""
     ) -> list[Tensor]:
         """Weigh each window's tokens by a softmax of gates, add them up, normalise: one entry a window."""
         step = builder.step
@@ -335,14 +308,14 @@ class CompressedAttention(Block):
         builder.mark_by_sequence()
         normed = builder.norm("rms_norm", made, f"{module}.kv_norm", step.own * closed, width)
         builder.mark_by_sequence()
-        entries = builder.write_to_cache(normed)
+        entries = builder.write_to_cache(normed, dtype)
         if is_zero(step.past):
             return [entries]
         before = floor_div(step.past, self.rate)
         seen = before if most is None else minimum(before, step.new * most)
         dims = (step.attended, before, width)
         cached = Tensor(
-            builder.path("cache", f"{module} entries"), dims, step.kv, "kv", touched=step.attended * seen * width
+            builder.path("cache", f"{module} entries"), dims, entries.dtype, "kv", touched=step.attended * seen * width
         )
         return [entries, cached]
 
@@ -355,8 +328,8 @@ class CompressedAttention(Block):
 
     def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         step = builder.step
-        entries = self._compress(builder, x, "indexer", indexer.width, None)
+        kept = step.index_format(indexer.dtype)
+        entries = self._compress(builder, x, "indexer", indexer.width, None, kept)
         q = builder.linear("indexer.q_b_proj", narrow, step.tokens)
         w = builder.linear("indexer.weights_proj", x, step.tokens)
-        pairs = self._entries(builder, None)
-        score_keys(builder, (q, w, *entries), pairs, indexer)
+        score_keys(builder, (q, w, *entries), indexer, self._entries(builder, None))

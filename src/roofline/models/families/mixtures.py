@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.models.blocks.attention import BlockIndexer
+from roofline.models.blocks.key_selection import BlockIndexer
 from roofline.models.families.decoder_table import (
     Decoder,
     Routing,
@@ -283,8 +283,9 @@ def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> 
     sparse = fields.section("sparse_attention_config")
     if sparse is not None and sparse.flag("use_sparse_attention", True):
         frequency = sparse.listed("sparse_attention_freq", shape.layers) or [1] * shape.layers
-        sizes = ("sparse_num_index_heads", "sparse_index_dim", "sparse_block_size", "sparse_topk_blocks")
-        found["indexer"] = BlockIndexer(*map(sparse.size, sizes)) if frequency[number] else None
+        names = ("sparse_num_index_heads", "sparse_index_dim", "sparse_block_size", "sparse_topk_blocks")
+        heads, width, block, blocks = map(sparse.size, names)
+        found["indexer"] = BlockIndexer(heads, width, block, blocks) if frequency[number] else None
     return found
 
 

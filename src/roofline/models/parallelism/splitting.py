@@ -16,6 +16,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
+from roofline.models.blocks.key_selection import with_index_formats
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import Parallelism, name_axes
 from roofline.models.parallelism.stages import split_into_stages
@@ -47,6 +48,7 @@ def local_stages(
     ``costs`` of each layer, of the blocks before them and of those after balance the stages.
     ``compares`` is as in :func:`roofline.models.parallelism.block_splitting.split_by_layout`.
     """
+    model = with_index_formats(model, machine)
     if ways.chips == 1:
         return (model,), machine
     from roofline.models.parallelism.block_splitting import has_experts, split_by_layout

@@ -179,7 +179,7 @@ class Serving(Answer):
     def _local(self) -> Model:
         """What one chip runs."""
         phase = self.decode or self.prefill
-        if phase is None or self.ways.chips == 1:
+        if phase is None:
             return self.model
         return local_stages(self.model, phase.machine, self.ways, compares=False)[0][getattr(phase, "slowest", 0)]
 

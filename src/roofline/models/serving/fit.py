@@ -40,6 +40,7 @@ from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice, with_chips
 from roofline.hardware.rate import data_level
+from roofline.models.blocks.key_selection import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options, decode
@@ -147,6 +148,7 @@ def nearest(
     """
     model, machine = load(model), chip(machine)
     ways = ways or Parallelism.on(machine)
+    model = with_index_formats(model, machine)
     local, capacity, tokens = local_model(model, machine, ways)[0], memory_capacity(machine), context + 1
     most = largest_batch(local, capacity, context=context, **options)
     longest = None if most else longest_context(local, capacity, batch=batch, **options)
@@ -281,7 +283,7 @@ def fewest(
     if batch and not context:
         raise InputError("a batch takes memory by its context", hint="give context=, the tokens each sequence comes to")
     machine = single_chip(target(on, **chosen))
-    capacity = memory_capacity(machine)
+    described, capacity = with_index_formats(described, machine), memory_capacity(machine)
     needed = decode_footprint(described, batch, context, options)
     ratio = float(needed.total) / capacity
     least = smallest_slice(machine, max(1, math.ceil(ratio)))

@@ -11,6 +11,7 @@ from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import POLICIES
 from roofline.hardware.machine import Machine
+from roofline.models.blocks.key_selection import selection_said
 from roofline.models.description import Model
 from roofline.models.operations import activation_bytes, decode, prefill
 from roofline.models.parallelism.layout import Parallelism
@@ -160,6 +161,7 @@ def _assumptions(
     if any("groups" in op.dims for op in ops):
         even, skewed = "experts touched: E·(1 − (1 − k/E)^tokens)", "experts touched by the skew given"
         said.append(Assumption("model", skewed if options.get("skew") else even))
+    said += assume("formats", selection_said(ops))
     if any(op.role == "absorb" for op in ops):
         said.append(Assumption("model", "latent attention is absorbed: it works on the cached latents"))
     if model.vision is not None:

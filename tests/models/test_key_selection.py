@@ -1,0 +1,89 @@
+"""Formats of indexers: the narrowest that public kernels use on a chip; ``kv`` and ``compute`` reach them."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from roofline import dtypes
+from roofline.bounds.bound import Bound
+from roofline.hardware import chip
+from roofline.models import load, serve_bound
+from roofline.models.blocks.key_selection import with_index_formats
+from roofline.models.description import Model
+from roofline.models.serving.fit import fewest
+
+GLM = "glm-5-fp8"
+FAMILIES = (GLM, "glm-5.2", "deepseek-v4-flash", "minimax-m3")
+
+
+def scores(found: Bound) -> tuple[set[str], set[str]]:
+    """Arithmetic of the scores, and formats of the cached keys they read."""
+    ops = [part.op for part in found.ops if part.op.role == "selection"]
+    assert ops
+    compute = {key.dtype for op in ops for key in op.work if key.place == "matrix"}
+    return compute, {t.dtype for op in ops for t in op.reads if t.role == "kv"}
+
+
+def priced(model: str | Model, on: str, **options: Any) -> Bound:
+    return serve_bound(model, "prefill", on=on, tensor=8, prompt=512, past=4096, **options)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    ("on", "arithmetic", "bits"), [("a100:8", "bf16", 16), ("h200:8", "fp8", 8), ("b200:8", "fp4", 4)]
+)
+def test_the_narrowest_format_of_public_kernels(name: str, on: str, arithmetic: str, bits: int) -> None:
+    found = priced(name, on)
+    compute, kept = scores(found)
+    assert compute == {arithmetic}
+    assert {dtypes.get(each).bits for each in kept} == {bits}
+    assert [line.kind for line in found.assumptions if "indexer scores in" in line] == ["formats"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_caller_chooses_the_formats(name: str) -> None:
+    assert scores(priced(name, "h200:8", kv="bf16")) == ({"bf16"}, {"bf16"})
+    assert scores(priced(name, "h200:8", compute="bf16")) == ({"bf16"}, {"fp8_e4m3"})
+    assert scores(priced(name, "b200:8", kv="fp8")) == ({"fp8"}, {"fp8"})
+    said = [line for line in priced(name, "h200:8", kv="bf16").assumptions if "indexer scores" in line]
+    assert said == ["the indexer scores in bf16 and keeps its keys in bf16"]
+
+
+def test_narrower_keys_take_less_memory() -> None:
+    """GLM-5: 78 layers keep a key of 128 numbers beside latents of 576 in bf16."""
+    plain, narrow = load(GLM), with_index_formats(load(GLM), chip("h200"))
+    assert plain.kv_bytes_per_token() == 78 * 2 * (576 + 128)
+    assert narrow.kv_bytes_per_token() == 78 * (2 * 576 + 128)
+    assert narrow.kv_bytes_per_token("bf16") == plain.kv_bytes_per_token()
+    assert narrow.cache_bytes(1000) == 1000 * narrow.kv_bytes_per_token()
+    found = serve_bound(GLM, "decode", on="h200:8", tensor=8, batch=1, context=999)
+    assert found.footprint is not None
+    assert found.footprint.parts["kv"] == narrow.cache_bytes(1000)
+    assert fewest(GLM, on="h200", batch=1, context=1000).needed.parts["kv"] == narrow.cache_bytes(1000)
+
+
+def test_a_ring_passes_keys_in_their_formats() -> None:
+    options: dict[str, Any] = {"on": "h200:8", "context_parallel": 8, "prompt": 8192}
+    wide, narrow = (serve_bound(GLM, "prefill", **options, **more) for more in ({"kv": "bf16"}, {}))
+    sent = [sum(part.op.dims["bytes"] * part.op.repeat for part in found.ops if part.op.where.endswith(".ring"))
+            for found in (wide, narrow)]  # fmt: skip
+    assert sent == [8192 * 78 * 2 * 704, 8192 * 78 * (2 * 576 + 128)]
+
+
+def test_long_prompts_of_deepseek_v32() -> None:
+    """Scores of all pairs: 61 layers, 64 heads of 128; fp8 on Hopper has twice the rate of bf16."""
+    sizes = {"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048}
+    path = files("roofline.models") / "catalog" / "deepseek-ai--deepseek-v3.json"
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    model = load({**fields, "model_type": "deepseek_v32", **sizes}, name="deepseek-v3.2")
+    length = 131072
+    flops = 61 * 2 * 64 * 128 * length * (length + 1) // 2
+    found = serve_bound(model, "prefill", on="h200:8", tensor=8, prompt=length)
+    ops = [part.op for part in found.ops if part.op.role == "selection"]
+    assert sum(op.work.total("flops", "matrix") * op.repeat for op in ops) == flops
+    assert found.lower == pytest.approx(5.4, rel=0.02)
+    assert serve_bound(model, "prefill", on="h200:8", tensor=8, prompt=length, kv="bf16").lower > 9.6
