@@ -130,6 +130,11 @@ MESSAGES = [
     (["boun"], "no command 'boun'; did you mean 'bound'?"),
     (["bound", MATMUL, "--on", "h100", "--on", "a100", *SIZES], "--on is given 2 times: h100, a100; one machine at a"),
     (["bound", MATMUL, "--on", "h100", "B=1,024", "D=1", "F=1"], "size B lists '024'; numbers without separators"),
+    (
+        ["bound", MATMUL, "--on", "h100", "B=1", "D=8,192", "F=1"],
+        "size D is several sizes, 8 and 192; one is written without separators, D=8192; roofline sweep takes several",
+    ),
+    (["solve", MATMUL, "--for", "B", "--on", "h100", "D=1,234,567"], "size D is several sizes, 1, 234 and 567; one is"),
     (["bound", MATMUL, "--on", "h100", "B=64,", "D=1", "F=1"], "size B lists ''; no comma stands at an end; each size"),
     (["bound", "--flops", "1,000,000", "--on", "h100"], "is a list: 1, 000, 000; numbers without separators, as in"),
     (["bound", "--flops", "2BDF", "--on", "h100", "B=8"], "write 2*BDF, or 2*B*D*F if each letter is a size"),

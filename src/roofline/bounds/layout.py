@@ -15,9 +15,8 @@ Partial sums ``{U_X}`` are held whole by every chip along X: that is no copy, bu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
@@ -28,12 +27,12 @@ from roofline.bounds.question import axis_size, resolve_sizes
 from roofline.errors import InputError, NotationError, SizeError, suggest
 from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
-from roofline.notation.structure import TensorNode
+from roofline.notation.structure import MemoryLayout, TensorNode
 from roofline.ops import formula_names
 from roofline.ops.sharding.layout import Layout, check_uneven, local_size
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
-from roofline.sizes import Size, check, is_array, is_one, product, symbol
+from roofline.sizes import Size, ceil_div, check, is_array, is_one, product, symbol
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -42,6 +41,7 @@ class TensorLayout(Answer):
 
     Attributes
         ``dims``, ``local``   sizes of the whole tensor and of one chip's part
+        ``elements``          of one chip's part; ``global_elements`` of the tensor, ``tiled_elements`` in memory
         ``bytes``             bytes that one chip holds, padding included
         ``global_bytes``      bytes of the tensor itself; ``total_bytes`` of what all chips hold together
         ``copies``            how many chips hold the same part
@@ -57,16 +57,32 @@ class TensorLayout(Answer):
     local: tuple[Size, ...]
     mesh: Mapping[str, Size]
     assumptions: tuple[str, ...] = ()
+    memory: MemoryLayout | None = None
+
+    @property
+    def elements(self) -> Size:
+        """Elements of one chip's part, without the padding of tiles."""
+        return product(self.local)
+
+    @property
+    def global_elements(self) -> Size:
+        """Elements of the whole tensor, once and without padding."""
+        return product(self.dims)
+
+    @property
+    def tiled_elements(self) -> Size:
+        """Elements that one chip's part takes in memory, with the padding of XLA's tiles."""
+        return tiled_elements(self.local, self.memory)
 
     @property
     def bytes(self) -> Size:
-        """Bytes one chip holds."""
-        return dtypes.get(self.dtype).nbytes(product(self.local))
+        """Bytes one chip holds, with the padding of XLA's tiles."""
+        return dtypes.get(self.dtype).nbytes(self.tiled_elements)
 
     @property
     def global_bytes(self) -> Size:
         """Bytes of the whole tensor, once and without padding."""
-        return dtypes.get(self.dtype).nbytes(product(self.dims))
+        return dtypes.get(self.dtype).nbytes(self.global_elements)
 
     @property
     def chips(self) -> Size:
@@ -104,6 +120,7 @@ class TensorLayout(Answer):
             "tensor": self.text,
             "dtype": self.dtype,
             **attributes(self, "mesh", "dims", "local", "chips", "bytes", "global_bytes", "total_bytes"),
+            **attributes(self, "elements", "global_elements", "tiled_elements"),
             **attributes(self, "copies", "partial", "padding"),
             "assumptions": list(self.assumptions),
         }
@@ -111,11 +128,16 @@ class TensorLayout(Answer):
     def sections(self) -> tuple[Section, ...]:
         """What each chip holds, the tensor, all chips together."""
         local = ", ".join(map(_count, self.local))
+        here = f"{self.dtype}[{local}], {format_amount(self.bytes, 'B')}, {_amount(self.elements)} elements"
+        whole = f"{format_amount(self.global_bytes, 'B')}, {_amount(self.global_elements)} elements"
         lines = [
-            ("each chip", f"{self.dtype}[{local}], {format_amount(self.bytes, 'B')}"),
-            ("the tensor", f"{format_amount(self.global_bytes, 'B')} over {_count(self.chips)} chips"),
+            ("each chip", here),
+            ("the tensor", f"{whole}, over {_count(self.chips)} {'chip' if is_one(self.chips) else 'chips'}"),
             ("in all", f"{format_amount(self.total_bytes, 'B')}: {_times(self.copies)}"),
         ]
+        if self.memory is not None and self.memory.tiles:
+            said = f"{_amount(self.tiled_elements)} elements on each chip with the padding of tiles"
+            lines.insert(1, ("in memory", f"{said}, {_share(self.elements / self.tiled_elements)} of them used"))
         if self.layout.unreduced:
             over = ", ".join(self.layout.unreduced)
             lines.append(("partial sums", f"{_count(self.partial)} of every element, over {over}"))
@@ -128,17 +150,43 @@ class TensorLayout(Answer):
         return f"Layout: {self.text} is {here}; {format_amount(self.global_bytes, 'B')} in all, {_times(self.copies)}"
 
 
-#: The memory space that XLA writes into a layout: ``S(1)``.
-_SPACE = re.compile(r"\{[^{}]*S\((\d+)\)[^{}]*\}")
-
-
-def _space(text: str) -> tuple[str, ...]:
-    """Say which memory a line of XLA puts the tensor in."""
-    found = _SPACE.search(text)
-    if found is None:
+def _memory(node: TensorNode) -> tuple[str, ...]:
+    """Say which memory a layout of XLA puts the tensor in."""
+    if node.layout is None or node.layout.space is None:
         return ()
-    where = {"0": "HBM", "1": "VMEM"}.get(found[1], "a memory that is not known here")
-    return (f"lies in {where} (S({found[1]})); S(0) or none is HBM",)
+    where = {0: "HBM", 1: "VMEM"}.get(node.layout.space, "a memory that is not known here")
+    return (f"lies in {where} (S({node.layout.space})); S(0) or none is HBM",)
+
+
+def tiled_elements(dims: Sequence[Size], layout: MemoryLayout | None) -> Size:
+    """Elements that an array takes in memory with the padding of its tiles.
+
+    The first tile covers the minor dimensions, which are rounded up to multiples of it; the next tile covers the
+    minor dimensions of the one before. Source: XLA, "Tiled layout" (openxla.org/xla/tiled_layout).
+
+    >>> tiled_elements((3, 5), MemoryLayout((1, 0), ((2, 2),)))          # 4 x 6
+    24
+    >>> tiled_elements((3, 5), MemoryLayout((0, 1), ((2, 4),)))          # the first dimension is the minor one: 6 x 4
+    24
+    >>> tiled_elements((100,), MemoryLayout((0,), ((8, 128), (2, 1))))
+    1024
+    >>> tiled_elements((3, 50), MemoryLayout((1, 0), ((None, 128),)))    # a dimension joined to the next: 150
+    256
+    """
+    if layout is None or not layout.tiles:
+        return product(dims)
+    sizes = [dims[i] for i in reversed(layout.minor_to_major)] if layout.minor_to_major else [*dims]
+    tiles: Size = 1
+    for tile in layout.tiles:
+        sizes = [1] * (len(tile) - len(sizes)) + sizes
+        tiles = tiles * product(sizes[: len(sizes) - len(tile)])
+        joined: Size = 1
+        for size, length in zip(sizes[len(sizes) - len(tile) :], tile, strict=True):
+            joined = joined * size
+            if length is not None:
+                tiles, joined = tiles * ceil_div(joined, length), 1
+        sizes = [length for length in tile if length is not None]
+    return tiles * product(sizes)
 
 
 def layout(
@@ -192,10 +240,12 @@ def layout(
     )
     dtype = dtypes.get(node.dtype or DEFAULT_DTYPE).name
     said = [] if node.dtype else [f"default dtype {DEFAULT_DTYPE}"]
-    found = TensorLayout(tensor.strip(), dtype, where, dims, local, axes, (*said, *_space(tensor), *notes))
+    text, assumed = tensor.strip(), (*said, *_memory(node), *notes)
+    found = TensorLayout(text, dtype, where, dims, local, axes, assumed, node.layout)
     if uneven == "pad" and not is_array(found.padding) and found.padding != 0:
-        padded = f"padded to a multiple of the axes: {found.padding} more in all"
-        return TensorLayout(found.text, dtype, where, dims, local, axes, (*found.assumptions, padded))
+        return replace(
+            found, assumptions=(*assumed, f"padded to a multiple of the axes: {found.padding} more in all")
+        )
     return found
 
 
@@ -251,6 +301,15 @@ def _count(size: Size) -> str:
     if not is_array(size):
         return str(size)
     return " … ".join(dict.fromkeys(f"{end:.12g}" for end in (float(size.min()), float(size.max()))))
+
+
+def _amount(size: Size) -> str:
+    """A number with separators, an array or a formula as it stands."""
+    return f"{size:,}" if isinstance(size, int) else _count(size)
+
+
+def _share(value: Size) -> str:
+    return f"{value:.3%}" if isinstance(value, float) else _count(value)
 
 
 def _mesh_text(mesh: Mapping[str, Size]) -> str:

@@ -27,7 +27,7 @@ def command(
     """
     from roofline.bounds.layout import layout
 
-    expressions, sizes = split_words(words)
+    expressions, sizes = split_words(words, lists=True)
     tensor = one_expression(expressions)
     if tensor is None:
         raise InputError("the tensor is missing", hint="for instance 'bf16[B_X, D]'")

@@ -21,6 +21,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
 #: A list as Python writes it, ``B=[1, 2, 4]``: its brackets go.
 _LIST = re.compile(r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*")
+#: What reads as one number with separators of thousands, and as a list.
+_SEPARATED = re.compile(r"\d{1,3}(?:,[1-9]\d{2})+")
 _WHOLE = r"\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?"
 _RANGE = re.compile(rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?", re.IGNORECASE)
 
@@ -142,8 +144,10 @@ def with_options(*groups: Sequence[Callable[[Any], Any]]) -> Callable[[Function]
     return add
 
 
-def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+def split_words(words: Sequence[str], lists: bool = False) -> tuple[list[str], dict[str, Any]]:
     """Tell expressions from sizes among the words of a command line.
+
+    ``lists`` says that a comma separates sizes. Elsewhere ``D=8,192`` may be one number with a separator: an error.
 
     >>> split_words(["bf16[B, D] * bf16[D, F]", "B=1:4", "D=1024,4096", "F=4*D", "x = relu(bf16[N])"])
     (['bf16[B, D] * bf16[D, F]', 'x = relu(bf16[N])'], {'B': [1, 2, 3, 4], 'D': [1024, 4096], 'F': '4*D'})
@@ -153,11 +157,17 @@ def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     expressions: list[str] = []
     sizes: dict[str, Any] = {}
     for word in words:
-        match = _SIZE.fullmatch(_LIST.sub(r"\1\2", plain(word)))
+        word = plain(word)
+        match = _SIZE.fullmatch(_LIST.sub(r"\1\2", word))
         if match is None or _is_call(match.group(2)):
             expressions.append(word)
             continue
-        _add_size(sizes, *match.groups())
+        name, text = match.groups()
+        if not lists and _SEPARATED.fullmatch(text.strip()) and _LIST.fullmatch(word) is None:
+            *others, last = text.strip().split(",")
+            hint = f"one is written without separators, {name}={''.join((*others, last))}; roofline sweep takes several"
+            raise SizeError(f"size {name} is several sizes, {', '.join(others)} and {last}", hint=hint)
+        _add_size(sizes, name, text)
     return expressions, sizes
 
 

@@ -47,7 +47,7 @@ def command(
     """
     from roofline.charts.plot import plot
 
-    expressions, sizes = split_words(words)
+    expressions, sizes = split_words(words, lists=True)
     over = _vary(vary, sizes)
     drawing = {
         name: options.pop(name) for name in ("names", "dtypes", "levels", "bandwidths", "measured", "title", "kind")
@@ -77,7 +77,7 @@ def _vary(texts: tuple[str, ...], sizes: dict[str, Any]) -> str | None:
         hint = "one size goes along the axis; several values of another, as in D=1024,4096, are curves"
         raise InputError(f"--vary is given {len(texts)} times", hint=hint)
     text = texts[0]
-    _, given = split_words([text]) if "=" in text else ([], {text: None})
+    _, given = split_words([text], lists=True) if "=" in text else ([], {text: None})
     if not given:
         raise InputError(f"--vary {text!r} is not a size", hint="for instance --vary B=1:511")
     name = next(iter(given))

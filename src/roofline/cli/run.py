@@ -44,7 +44,7 @@ def command(
     from roofline.measurement.machine_file import this_machine
     from roofline.measurement.points import point_sections
 
-    expressions, sizes = split_words(words)
+    expressions, sizes = split_words(words, lists=True)
     if not expressions:
         raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
     check_files((chart, split), (csv_file,))

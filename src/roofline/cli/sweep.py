@@ -39,7 +39,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     """
     from roofline.bounds.sweep import sweep
 
-    expressions, sizes = split_words(words)
+    expressions, sizes = split_words(words, lists=True)
     found = sweep(one_expression(expressions), columns=columns, sizes=sizes, **question_arguments(options, sizes))
     if output is not None:
         found.save(output)

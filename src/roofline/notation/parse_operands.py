@@ -16,7 +16,7 @@ from roofline import dtypes
 from roofline.errors import NotationError, did_you_mean, suggest
 from roofline.frozen import Frozen
 from roofline.notation.functions import FUNCTIONS, Function, longest_match, misspelt_flag
-from roofline.notation.structure import CallNode, Dim, Node, Span, TensorNode
+from roofline.notation.structure import CallNode, Dim, MemoryLayout, Node, Span, TensorNode
 from roofline.notation.tokens import Cursor, Token, describe
 from roofline.sizes import LARGEST
 
@@ -93,13 +93,19 @@ def read_unreduced(cursor: Cursor) -> tuple[str, ...]:
 
 
 def read_axis_list(cursor: Cursor) -> tuple[str, ...]:
-    """Read ``{data,model}``."""
+    """Read ``{data,model}``, or ``{XY}`` as LaTeX has it."""
     cursor.expect("{", "'{'")
-    axes = [cursor.expect("name", "the name of a mesh axis").text]
+    axes = [*_axes(cursor)]
     while cursor.accept(","):
-        axes.append(cursor.expect("name", "the name of a mesh axis").text)
+        axes += _axes(cursor)
     cursor.expect("}", "',' or '}' in a list of mesh axes")
     return tuple(axes)
+
+
+def _axes(cursor: Cursor) -> tuple[str, ...]:
+    """Read the name of one mesh axis in braces, or the letters of several: LaTeX writes X and Y as ``{XY}``."""
+    word = cursor.expect("name", "the name of a mesh axis").text
+    return tuple(word) if set(word) <= set("XYZ") else (word,)
 
 
 def _dtype_or_name(cursor: Cursor, word: Token) -> TensorNode:
@@ -135,9 +141,9 @@ def _with_dims(cursor: Cursor, name: str | None, dtype: str | None, start: int) 
     if cursor.token.kind != "]":
         raise _after_dim(cursor, dims)
     cursor.advance()
-    _skip_layout(cursor)
+    layout = _read_layout(cursor, len(dims))
     partial = read_unreduced(cursor)
-    node = TensorNode(name, dtype, tuple(dims), partial, cursor.span_from(start))
+    node = TensorNode(name, dtype, tuple(dims), partial, cursor.span_from(start), layout)
     _check_axes_once(cursor, node)
     return node
 
@@ -233,16 +239,47 @@ def _after_dim(cursor: Cursor, dims: list[Dim]) -> NotationError:
     return cursor.expected("',' or ']'")
 
 
-def _skip_layout(cursor: Cursor) -> None:
-    """Pass over the memory layout of a line of XLA: ``{2,1,0:T(8,128)(2,1)S(1)}``."""
+def _read_layout(cursor: Cursor, rank: int) -> MemoryLayout | None:
+    """Read the memory layout of a line of XLA: ``{2,1,0:T(8,128)(2,1)S(1)}``."""
     if cursor.token.kind != "{" or cursor.peek().kind not in ("number", "}"):
-        return
-    start = cursor.token.start
-    while cursor.token.kind != "}":
-        if cursor.token.kind in ("end", "newline", ";"):
-            raise cursor.fail("expected '}' at the end of a layout", at=start)
-        cursor.advance()
+        return None
+    start = cursor.advance().start
+    order: list[int] = []
+    while cursor.token.kind == "number":
+        order.append(read_whole_number(cursor, cursor.advance(), "a layout lists dimensions by number"))
+        if cursor.accept(",") is None:
+            break
+    if order and sorted(order) != list(range(rank)):
+        every = ", ".join(map(str, reversed(range(rank))))
+        hint = f"of {rank} dimensions each stands once, the minor one first, as in {{{every}}}"
+        raise cursor.fail(f"a layout of dimensions {', '.join(map(str, order))}", at=start, hint=hint)
+    tiles: list[tuple[int | None, ...]] = []
+    space = None
+    if cursor.accept(":"):
+        while cursor.token.kind in ("name", "("):
+            letter = cursor.advance().text if cursor.token.kind == "name" else "T"
+            numbers = _in_parentheses(cursor, start)
+            if letter == "T":
+                tiles.append(numbers)
+            elif letter == "S":
+                space = numbers[0]
+    if cursor.token.kind != "}":
+        raise cursor.fail("expected '}' at the end of a layout", at=start, hint="as in {1,0:T(8,128)}")
     cursor.advance()
+    return MemoryLayout(tuple(order), tuple(tiles), space)
+
+
+def _in_parentheses(cursor: Cursor, start: int) -> tuple[int | None, ...]:
+    """Read ``(8,128)`` of a layout; ``*`` is None."""
+    numbers: list[int | None] = []
+    while cursor.token.kind in ("(", ",") and cursor.peek().kind in ("number", "contract"):
+        cursor.advance()
+        token = cursor.advance()
+        joined = token.kind == "contract"
+        numbers.append(None if joined else read_whole_number(cursor, token, "a tile is of whole numbers"))
+    if cursor.accept(")") is None or not numbers or numbers[-1] is None:
+        raise cursor.fail("expected a tile of a layout, as in T(8,128)", at=start)
+    return tuple(numbers)
 
 
 def _check_axes_once(cursor: Cursor, node: TensorNode) -> None:
@@ -316,7 +353,7 @@ def _function(cursor: Cursor, word: Token) -> tuple[Function, tuple[str, ...]]:
     function = FUNCTIONS[found[0]]
     over: tuple[str, ...]
     if braces:
-        over = _braced(cursor)
+        over = _braced(cursor, function.suffix == "axes")
     elif function.suffix == "axes" and re.fullmatch(r"[A-Z]+", found[1]):
         over = tuple(found[1])
     else:
@@ -365,12 +402,14 @@ def _unknown(cursor: Cursor, word: Token) -> NotationError:
     return cursor.fail(f"unknown function '{name}'", at=word.start, hint=hint)
 
 
-def _braced(cursor: Cursor) -> tuple[str, ...]:
+def _braced(cursor: Cursor, axes: bool) -> tuple[str, ...]:
+    """Read what a function goes over: ``{S,T}``; of a collective ``{X,Y}``, ``{XY}``, ``{X,J}`` or ``{I->J}``."""
     cursor.expect("{", "'{'")
-    found = [cursor.expect("name", "the name of a dimension or axis").text]
-    while cursor.token.kind in (",", "->"):
-        cursor.advance()
-        found.append(cursor.expect("name", "the name of a dimension or axis").text)
+    found: list[str] = []
+    while not found or cursor.token.kind in (",", "->"):
+        if found:
+            cursor.advance()
+        found += _axes(cursor) if axes else [cursor.expect("name", "the name of a dimension or axis").text]
     cursor.expect("}", "',' or '}'")
     return tuple(found)
 

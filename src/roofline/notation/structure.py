@@ -34,14 +34,31 @@ class Dim(NamedTuple):
     span: Span = _NO_SPAN
 
 
+class MemoryLayout(NamedTuple):
+    """How XLA lays an array out in memory: ``{2,1,0:T(8,128)(2,1)S(1)}``.
+
+    ``minor_to_major`` lists the dimensions, the one whose neighbours lie next to each other first. ``tiles`` are
+    nested tiles, the outermost first; None in a tile joins a dimension to the next one (``T(*,128)``). ``space`` is
+    the memory it lies in.
+    """
+
+    minor_to_major: tuple[int, ...] = ()
+    tiles: tuple[tuple[int | None, ...], ...] = ()
+    space: int | None = None
+
+
 class TensorNode(NamedTuple):
-    """``dtype[dims]``, ``name[dims]``, ``name:dtype[dims] {U_X}`` or a bare name; ``dims`` is None when bare."""
+    """``dtype[dims]``, ``name[dims]``, ``name:dtype[dims] {U_X}`` or a bare name; ``dims`` is None when bare.
+
+    ``layout`` is XLA's, None where the line has none.
+    """
 
     name: str | None
     dtype: str | None
     dims: tuple[Dim, ...] | None
     unreduced: tuple[str, ...] = ()
     span: Span = _NO_SPAN
+    layout: MemoryLayout | None = None
 
 
 class BinaryNode(NamedTuple):
