@@ -243,9 +243,7 @@ def layout(
     text, assumed = tensor.strip(), (*said, *_memory(node), *notes)
     found = TensorLayout(text, dtype, where, dims, local, axes, assumed, node.layout)
     if uneven == "pad" and not is_array(found.padding) and found.padding != 0:
-        return replace(
-            found, assumptions=(*assumed, f"padded to a multiple of the axes: {found.padding} more in all")
-        )
+        return replace(found, assumptions=(*assumed, f"padded to a multiple of the axes: {found.padding} more in all"))
     return found
 
 
@@ -309,7 +307,7 @@ def _amount(size: Size) -> str:
 
 
 def _share(value: Size) -> str:
-    return f"{value:.3%}" if isinstance(value, float) else _count(value)
+    return f"{100 * value:.4g}%" if isinstance(value, float) else _count(value)
 
 
 def _mesh_text(mesh: Mapping[str, Size]) -> str:
