@@ -63,7 +63,8 @@ def prefill(
         ``compute``      arithmetic of matrix products, where the operands' wider one is not meant
         ``count``        ``causal``: S(S+1)/2 pairs; ``full``: every pair, as most counters do
         ``unfused``      attention writes its scores and probabilities to memory
-        ``absorbed``     latent attention works on the latents; by default keys and values are made from them
+        ``absorbed``     latent attention works on the latents; by default keys and values are made from them (on a
+                         machine, :func:`roofline.models.serve_bound` takes the faster of the two unless told)
         ``skew``         share of the routed tokens each expert gets; by default all the same
         ``images``       images in each prompt, of ``image_size`` (height, width) pixels; their tokens are part of it
 

@@ -141,7 +141,8 @@ class LatentAttention(Block):
         rows = (step.batch if step.ring else step.attended) * step.length
         made = builder.linear(kv_b, read[0], rows)
         op = builder.ops[-1]
-        builder.ops[-1] = replace(op, reads=(*op.reads, *read[1:]), by_sequence=True)
+        role = "expand" if read[1:] else op.role
+        builder.ops[-1] = replace(op, reads=(*op.reads, *read[1:]), by_sequence=True, role=role)
         return attention_core(
             builder, q, (made, read[0]), pairs=self._pairs(builder), heads=self.heads, kv_heads=self.heads,
             key=self.nope + self.rotary, value=self.value, length=step.length,

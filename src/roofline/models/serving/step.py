@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from roofline.bounds.bound import Bound
@@ -12,11 +13,13 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import POLICIES
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.key_selection import selection_said
+from roofline.models.blocks.latent_attention import LatentAttention
 from roofline.models.description import Model
 from roofline.models.operations import activation_bytes, decode, prefill
 from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.stacking import stack_parts
 from roofline.models.serving.mixed_step import mixed
-from roofline.sizes import Size
+from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption, assume, missing
 from roofline.work import Op
 
@@ -63,6 +66,12 @@ PHASES = {
     "mixed": Phase(mixed, "tokens", "context", ("chunk", "context"), ("chunk", "past", "prompts")),
 }
 
+#: What is said of latent attention that is expanded, and of that which is absorbed.
+LATENT = (
+    "latent attention is expanded: keys and values are made from the cached latents",
+    "latent attention is absorbed: it works on the cached latents",
+)
+_FASTER = "the faster of absorbed and expanded here"
 _LOGITS = {"last": "logits of each sequence's last token", "all": "logits of every token", "none": "no logits"}
 
 
@@ -75,7 +84,62 @@ def step_bound(
     conventions: Conventions,
     options: dict[str, Any],
 ) -> Bound:
-    """Price one step of what a chip runs, ``described``, on a machine whose mesh is that of ``ways``."""
+    """Price one step of what a chip runs, ``described``, on a machine whose mesh is that of ``ways``.
+
+    Where latent attention may run absorbed or expanded, the step takes the way that is faster on this machine.
+    """
+
+    def priced(**chosen: Any) -> Bound:
+        return _priced(described, phase, machine, ways, batch, conventions, {**options, **chosen})
+
+    found = [priced(**chosen) for chosen in latent_attention_ways(described, phase, options)]
+    usual = found[0]
+    if len(found) == 1:
+        return usual
+    if is_symbol(usual.lower):
+        return _said_of_latents(usual, "sizes that are given decide whether the other way is faster")
+    if not is_array(usual.lower):
+        return _said_of_latents(min(found, key=lambda bound: bound.lower), _FASTER)
+    import numpy as np
+
+    fastest = np.argmin(np.stack([bound.lower for bound in found]), axis=0)
+    alike = fastest == fastest.flat[0]
+    if alike.all():
+        return _said_of_latents(found[fastest.flat[0]], _FASTER)
+
+    def ask(batch: Size, **sizes: Size) -> Bound:
+        return step_bound(described, phase, machine, ways, batch, conventions, {**options, **sizes})
+
+    kind = PHASES[phase]
+    return stack_parts(ask, {"batch": batch, **{n: options[n] for n in kind.sizes if n in options}}, alike)
+
+
+def latent_attention_ways(model: Model, phase: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Options that run latent attention in each way that may be the fastest, the usual one first.
+
+    Without tokens in the cache expanding is never slower, and with one new token absorbing is never slower.
+    """
+    usual, size, unless = {"decode": (True, "tokens", 1)}.get(phase, (False, "past", 0))
+    given = options.get(size, unless)
+    if "absorbed" in options or (phase != "mixed" and isinstance(given, int) and given == unless):
+        return [{}]
+    blocks = (getattr(block, "inner", block) for layer in dict.fromkeys(model.layers) for block in layer.blocks)
+    if not any(isinstance(block, LatentAttention) for block in blocks):
+        return [{}]
+    # by default a mixed step expands for its chunks and absorbs for the sequences that decode
+    return [{}, *({"absorbed": way} for way in (True, False) if phase == "mixed" or way is not usual)]
+
+
+def _said_of_latents(found: Bound, more: str) -> Bound:
+    """The answer, which says more about the way of its latent attention."""
+    said = [Assumption("model", f"{line}; {more}") if line in LATENT else line for line in found.assumptions]
+    return replace(found, assumptions=tuple(said))
+
+
+def _priced(
+    described: Model, phase: str, machine: Machine, ways: Parallelism, batch: Size, conventions: Conventions,
+    options: dict[str, Any],
+) -> Bound:  # fmt: skip
     kind = PHASES[phase]
     ops = kind.build(described, batch=batch, **options)
     uneven = ways.uneven(batch)
@@ -162,8 +226,11 @@ def _assumptions(
         even, skewed = "experts touched: E·(1 − (1 − k/E)^tokens)", "experts touched by the skew given"
         said.append(Assumption("model", skewed if options.get("skew") else even))
     said += assume("formats", selection_said(ops))
-    if any(op.role == "absorb" for op in ops):
-        said.append(Assumption("model", "latent attention is absorbed: it works on the cached latents"))
+    said += [
+        Assumption("model", LATENT[is_absorbed])
+        for is_absorbed in (False, True)
+        if any(op.role == ("absorb" if is_absorbed else "expand") for op in ops)
+    ]
     if model.vision is not None:
         seen = model.vision.describe(options.get("images", 0), options.get("image_size"), not alone)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from roofline.bounds.api import target
 from roofline.bounds.bound import Codes
-from roofline.bounds.conventions import taken_from
+from roofline.bounds.conventions import Conventions, taken_from
 from roofline.bounds.evaluate import untimed
 from roofline.bounds.sweep import Columns
 from roofline.bounds.traffic import traffic
@@ -29,7 +30,7 @@ from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_model
-from roofline.models.serving.step import PHASES, needs
+from roofline.models.serving.step import PHASES, Phase, latent_attention_ways, needs
 from roofline.sizes import Size, check, common_shape, is_array, symbol
 from roofline.work import Key, Op, Work
 
@@ -113,19 +114,48 @@ def serve_table(
     shape = common_shape(varying)
     letters = {name: symbol(name) for name in varying}
     sizes = {**given, **letters}
-    ops = kind.build(described, **sizes, **options)
+    flat = [np.broadcast_to(values, shape).reshape(-1) for values in varying.values()]
+    missing: dict[Key, None] = {}
+    found = [
+        _rows(described, kind, machine, conventions, {**options, **changed}, sizes, letters, flat, columns, missing)
+        for changed in latent_attention_ways(described, phase, {**options, **sizes})
+    ]
+    table = dict(zip(varying, flat, strict=True)) | reduce(_faster, found)
+    table = {name: values for name, values in table.items() if name in varying or name in columns}
+    return ServingTable(described, phase, machine, table, tuple(untimed(machine, key) for key in missing))
+
+
+def _rows(
+    model: Model, kind: Phase, machine: Machine, conventions: Conventions, options: dict[str, Any],
+    sizes: dict[str, Any], letters: dict[str, Any], flat: list[Any], columns: Sequence[str], missing: dict[Key, None],
+) -> dict[str, Any]:  # fmt: skip
+    """The columns of a step's totals, ``lower`` among them; amounts without a rate go to ``missing``."""
+    ops = kind.build(model, **sizes, **options)
     moved = traffic(ops, conventions.policy, conventions.tile)
     kept = (kind.length(sizes), sizes["batch"], options, kind.kept_beside(sizes))
-    needed = needs(described, ops, *kept).total if "memory" in columns else 0
-    missing: dict[Key, None] = {}
+    needed = needs(model, ops, *kept).total if "memory" in columns else 0
     each = [_times(op, (op.work + load) * op.repeat, machine, missing) for op, load in zip(ops, moved, strict=True)]
     if not any(each):
         raise UntimedError("; ".join(untimed(machine, key) for key in missing))
+    columns = tuple(dict.fromkeys((*columns, "lower")))
     names, evaluated = _compiled(ops, moved, each, needed, list(letters.values()), columns)
-    flat = [np.broadcast_to(values, shape).reshape(-1) for values in varying.values()]
-    table = dict(zip(varying, flat, strict=True))
-    table.update(_blocks(evaluated, flat, columns, names))
-    return ServingTable(described, phase, machine, table, tuple(untimed(machine, key) for key in missing))
+    return _blocks(evaluated, flat, columns, names)
+
+
+def _faster(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Row by row the columns of the way that is faster."""
+    import numpy as np
+
+    faster = other["lower"] < one["lower"]
+    found: dict[str, Any] = {}
+    for name, values in one.items():
+        if isinstance(values, Codes):
+            names = tuple(dict.fromkeys((*values.names, *other[name].names)))
+            parts = [np.asarray([names.index(n) for n in each.names])[each.codes] for each in (values, other[name])]
+            found[name] = Codes(np.where(faster, parts[1], parts[0]).astype(np.int8), names)
+        else:
+            found[name] = np.where(faster, other[name], values)
+    return found
 
 
 def _varies(value: Any) -> bool:

@@ -1,0 +1,77 @@
+"""Latent attention takes the faster of absorbed and expanded, by the step's time on the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.models import load, serve_bound
+from roofline.models.serving.table import serve_table
+from roofline.sizes import symbol
+from tests.models.tiny import TINY
+from tests.strategies import few
+
+ON: dict[str, Any] = {"on": "h200:8", "tensor": 8}
+
+
+def said(found: Any) -> list[str]:
+    return [line for line in found.assumptions if line.startswith("latent attention is")]
+
+
+def test_a_short_prompt_after_a_long_prefix_is_absorbed() -> None:
+    options: dict[str, Any] = {**ON, "batch": 8, "prompt": 32, "past": 65536}
+    found = serve_bound("deepseek-v3", "prefill", **options)
+    expanded = serve_bound("deepseek-v3", "prefill", **options, absorbed=False)
+    assert found.lower == pytest.approx(37.5e-3, rel=0.01)
+    assert expanded.lower == pytest.approx(79.8e-3, rel=0.01)
+    assert said(found) == [
+        "latent attention is absorbed: it works on the cached latents; the faster of absorbed and expanded here"
+    ]
+    assert said(expanded) == ["latent attention is expanded: keys and values are made from the cached latents"]
+
+
+@few(10)
+@given(
+    phase=st.sampled_from(["prefill", "decode", "mixed"]),
+    new=st.integers(1, 3000),
+    past=st.integers(0, 40000),
+    on=st.sampled_from(["h200", "a100", "v5p"]),
+)
+def test_no_way_is_faster(phase: str, new: int, past: int, on: str) -> None:
+    options: dict[str, Any] = {"on": on, "batch": 4}
+    options |= {
+        "prefill": {"prompt": new, "past": past},
+        "decode": {"tokens": new, "context": past},
+        "mixed": {"chunk": new, "past": past, "context": 4000},
+    }[phase]
+    model = load(TINY["deepseek_v3"] | {"max_position_embeddings": 100_000})
+    found = serve_bound(model, phase, **options)
+    ways = [serve_bound(model, phase, **options, absorbed=absorbed) for absorbed in (False, True)]
+    assert found.lower <= min(way.lower for way in ways) * (1 + 1e-12)
+
+
+def test_arrays_tables_and_pipelines_choose_row_by_row() -> None:
+    prompts = [32, 2048, 8192]
+    each = [serve_bound("deepseek-v3", "prefill", **ON, batch=8, prompt=prompt, past=65536).lower for prompt in prompts]
+    found = serve_bound("deepseek-v3", "prefill", **ON, batch=8, prompt=np.array(prompts), past=65536)
+    assert found.lower.tolist() == pytest.approx(each)
+    assert len(said(found)) == 2
+    columns = ("lower", "bound_by", "memory")
+    table = serve_table("deepseek-v3", "prefill", **ON, batch=8, prompt=np.array(prompts), past=65536, columns=columns)
+    assert table["lower"].tolist() == pytest.approx(each)
+    assert set(table.columns) == {"prompt", *columns}
+    piped: dict[str, Any] = {"on": "h200:16", "tensor": 8, "pipeline": 2, "batch": 16, "prompt": 32, "past": 65536}
+    ways = [serve_bound("deepseek-v3", "prefill", **piped, **more).lower for more in ({}, {"absorbed": False})]
+    assert ways[0] < ways[1]
+
+
+def test_open_sizes_say_which_way_is_taken() -> None:
+    found = serve_bound("deepseek-v3", "prefill", **ON, prompt=32, past=symbol("P"))
+    assert said(found) == [
+        "latent attention is expanded: keys and values are made from the cached latents; sizes that are given decide "
+        "whether the other way is faster"
+    ]
