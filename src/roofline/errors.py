@@ -10,7 +10,7 @@
     │   ├── QuantityError            a figure with a unit, such as "3.35 TB/s"
     │   └── HardwareError            an unknown chip, level, unit or link, or a broken machine file
     ├── UntimedError                 nothing of what was asked for has a rate on this machine
-    └── MissingExtraError (ImportError)   an optional library is not installed
+    └── MissingExtraError (ImportError)   an optional library is not installed, or is broken
 
 The command line prints the message and exits with code 2; the text is part of the interface and is tested.
 
@@ -23,6 +23,7 @@ The command line prints the message and exits with code 2; the text is part of t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
 
 #: Of a longer line an error shows the part around the caret.
 _WIDEST_LINE = 96
@@ -78,15 +79,40 @@ class UntimedError(RooflineError):
 
 
 class MissingExtraError(RooflineError, ImportError):
-    """An optional library is missing; the message names the extra that brings it."""
+    """An optional library is missing, or is there and broken; the message names the extra that brings it."""
 
-    def __init__(self, library: str, extra: str) -> None:
+    def __init__(self, library: str, extra: str, broken: str = "") -> None:
         self.library = library
         self.extra = extra
-        super().__init__(f"{library} is not installed; it comes with: pip install 'roofline[{extra}]'")
+        self.broken = broken
+        bring = f"pip install {'--upgrade ' * bool(broken)}'roofline[{extra}]'"
+        said = f"{library} is installed and cannot be imported: {broken}; renew it with: {bring}"
+        super().__init__(said if broken else f"{library} is not installed; it comes with: {bring}")
 
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        return type(self), (self.library, self.extra)
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
+        return type(self), (self.library, self.extra, self.broken)
+
+
+def load_extra(library: str, extra: str) -> ModuleType:
+    """Import an optional library, or say that it is missing, or why it is broken.
+
+    >>> load_extra("nosuchlibrary", "torch")
+    Traceback (most recent call last):
+    roofline.errors.MissingExtraError: nosuchlibrary is not installed; it comes with: pip install 'roofline[torch]'
+    """
+    from importlib import import_module
+
+    top = library.partition(".")[0]
+    try:
+        return import_module(library)
+    except ModuleNotFoundError as error:
+        if error.name in (top, library):
+            raise MissingExtraError(top, extra) from None
+        raise MissingExtraError(top, extra, f"it needs {error.name}, which is not installed") from error
+    except Exception as error:  # a library of other versions than it was built for fails in any way
+        lines = str(error).strip().splitlines()
+        said = f"{type(error).__name__}: {lines[0]:.200}" if lines else type(error).__name__
+        raise MissingExtraError(top, extra, said) from error
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -101,10 +101,10 @@ def test_a_bad_file_is_refused_at_its_line(tmp_path, text, message):
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(InputError, match=r"cannot read .*none\.csv: No such file"):
+    with pytest.raises(InputError, match=r"cannot read '.*none\.csv': No such file"):
         read_measured(tmp_path / "none.csv")
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfd\xff")
-    with pytest.raises(InputError, match=r"binary\.csv is not a CSV file"):
+    with pytest.raises(InputError, match=r"binary\.csv is not UTF-8 text"):
         read_measured(tmp_path / "binary.csv")
 
 

@@ -298,7 +298,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(HardwareError, match=r"cannot read '.*none\.toml': No such file or directory; check the path"):
         chip("h100", files=[tmp_path / "none.toml"])
     (tmp_path / "latin.toml").write_bytes(b"family = '\xff'")
-    with pytest.raises(HardwareError, match=r"latin\.toml: is not UTF-8 text; save the file as UTF-8"):
+    with pytest.raises(HardwareError, match=r"latin\.toml is not UTF-8 text at byte 10; save the file as UTF-8"):
         chip("h100", files=[tmp_path])
     deep = tmp_path / "deep"
     deep.mkdir()

@@ -96,7 +96,7 @@ def test_a_profile_under_a_roof(measured, tmp_path, capsys):
 
 def test_a_missing_file_is_one_line(measured, capsys):
     assert main(["profile", "none.json", "--on", "this"]) == 2
-    assert capsys.readouterr().err == "error: cannot read none.json: No such file or directory\n"
+    assert capsys.readouterr().err == "error: cannot read 'none.json': No such file or directory; check the path\n"
 
 
 def test_measuring_without_llvmlite_names_the_extra(home, capsys, monkeypatch):

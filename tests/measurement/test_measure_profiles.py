@@ -84,7 +84,7 @@ def test_a_packed_trace_and_a_bare_list_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (json.dumps({"traceEvents": LINEAR})[:400], "is not whole JSON at character .*: the trace was cut short"),
+        (json.dumps({"traceEvents": LINEAR})[:400], "is not valid JSON at line 1, column .*; is it cut short"),
         ({"traceEvents": []}, "holds no operations of PyTorch"),
         ({"events": []}, "holds no traceEvents"),
         ({"traceEvents": [{**LINEAR[0], "dur": -3}]}, "aten::linear took -3 us; a time is a number, and not below 0"),

@@ -22,7 +22,8 @@ from roofline.answers import Answer, attributes, heading
 from roofline.bounds.api import BLOCK, question
 from roofline.bounds.bound import Bound, Codes
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
-from roofline.errors import InputError, MissingExtraError, SizeError, suggest
+from roofline.errors import InputError, SizeError, load_extra, suggest
+from roofline.files import replaced, write_text
 from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone
 from roofline.sizes import check, is_array
 
@@ -331,10 +332,8 @@ def write_table(table: Columns, path: str) -> None:
         raise InputError(f"cannot write a table to {path!r}", hint=suggest(suffix, _WRITERS, what="table formats"))
     if not Path(path).resolve().parent.is_dir():
         raise InputError(f"cannot write {path!r}", hint=f"the folder {Path(path).parent} does not exist")
-    try:
-        _WRITERS[suffix](table, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path!r}: {error.strerror}", hint="save the table somewhere else") from None
+    with replaced(path) as part:
+        _WRITERS[suffix](table, part)
 
 
 def _csv(table: Columns, path: str) -> None:
@@ -349,7 +348,7 @@ def _csv(table: Columns, path: str) -> None:
 
 
 def _json(table: Columns, path: str) -> None:
-    Path(path).write_text(json.dumps(table.to_dict()), encoding="utf-8")
+    write_text(path, json.dumps(table.to_dict(), allow_nan=False))
 
 
 def _npz(table: Columns, path: str) -> None:
@@ -359,12 +358,8 @@ def _npz(table: Columns, path: str) -> None:
 
 
 def _parquet(table: Columns, path: str) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "parquet") from None
-    pyarrow.parquet.write_table(pyarrow.table({name: table[name] for name in table.columns}), path)
+    arrow, parquet = load_extra("pyarrow", "parquet"), load_extra("pyarrow.parquet", "parquet")
+    parquet.write_table(arrow.table({name: table[name] for name in table.columns}), path)
 
 
 def _storable(column: Any) -> Any:

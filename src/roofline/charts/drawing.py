@@ -23,7 +23,7 @@ from roofline.charts.layout import ChartLayout, Frame, layout, ridge_drop
 from roofline.charts.placement import Vertex
 from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification
 from roofline.charts.text import LINE_SPACING, SWATCH, SWATCH_GAP, Text
-from roofline.errors import InputError
+from roofline.files import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +110,8 @@ def write(chart: Specification, path: str, scale: float) -> None:
     """Draw to a file whose ending is a known format."""
     ending = path.rsplit(".", 1)[1].lower()
     drawn = render(chart, ending, scale)
-    try:
-        with open(path, "wb") as file:
-            file.write(drawn)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}", hint="save the chart somewhere else") from None
+    with replaced(path) as part, open(part, "wb") as file:
+        file.write(drawn)
 
 
 def svg(chart: Specification) -> str:

@@ -19,6 +19,7 @@ from roofline.cli.options import (
 )
 from roofline.cli.output import show, show_chart, show_json
 from roofline.errors import InputError, SizeError, suggest
+from roofline.files import write_text
 
 if TYPE_CHECKING:
     from roofline.sections import Section
@@ -297,12 +298,7 @@ def _write_json(answer: dict[str, Any], output: str | None) -> None:
 
 
 def _write(output: str, text: str) -> None:
-    from pathlib import Path
-
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {output}: {error.strerror}", hint="write it somewhere else") from None
+    write_text(output, text)
     click.echo(f"wrote {output}")
 
 

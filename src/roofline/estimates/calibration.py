@@ -16,9 +16,8 @@ before and after is taken by leaving out one row in five at a time.
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,14 @@ from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, 
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import data_sheet_bound
+from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
 
 #: Fewest rows that constants are fitted to, and most that a file may have.
-LEAST_ROWS, MOST_ROWS = 5, 200_000
+LEAST_ROWS = 5
 #: Strength of the prior from constants of this chip, and from those of another one: own rows count for more there.
 PRIORS = {"chip": 0.5, "other": 0.15}
 _SECONDS = {"seconds": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "measured_us": 1e-6}
@@ -126,7 +126,7 @@ def calibrate(path: str | Path, on: str | Machine, *, library: str = "vllm", sta
     rejected: dict[str, int] = defaultdict(int)
     estimator = Estimator(start or "vllm")
     groups: dict[tuple[str, str, str, str], list[tuple[KernelRun, float]]] = defaultdict(list)
-    for number, row in enumerate(_rows(path), 2):
+    for number, row in _rows(path):
         run, seconds, named = _read(row, machine, f"{path}, line {number}")
         groups[run.kernel, run.dtype, run.path, named or library].append((run, seconds))
     fitted, starts = [], []
@@ -146,20 +146,14 @@ def calibrate(path: str | Path, on: str | Machine, *, library: str = "vllm", sta
     return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
 
 
-def _rows(path: str | Path) -> Iterable[dict[str, str]]:
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            for number, row in enumerate(reader):
-                if number >= MOST_ROWS:
-                    raise InputError(f"{path} has over {MOST_ROWS:,} rows", hint="a sample of some hundred suffices")
-                yield {
-                    (name or "").strip().lower(): (value or "").strip()
-                    for name, value in row.items()
-                    if isinstance(value, str) or value is None
-                }
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} cannot be read: {error}", hint="a CSV file with a line of names first") from None
+def _rows(path: str | Path) -> Iterator[tuple[int, dict[str, str]]]:
+    hint, name = "a CSV file with a line of names first", str(path)
+    text = as_text(read_bytes(path, "table"), name)
+    rows = table_rows(text, name, hint, most=MOST_SAMPLES)
+    _, header = next(rows, (0, []))
+    names = [word.strip().lower() for word in header]
+    for line, row in rows:
+        yield line, dict(zip(names, (value.strip() for value in row), strict=False))
 
 
 def _read(row: Mapping[str, str], machine: Machine, where: str) -> tuple[KernelRun, float, str]:

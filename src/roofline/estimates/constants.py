@@ -22,6 +22,7 @@ from typing import Any
 from roofline.errors import InputError, suggest
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import KernelModel
+from roofline.files import read_toml, write_text
 
 #: Shares of measurements that an interval leaves out below and above: 80 % lie within.
 TAILS = (0.1, 0.9)
@@ -115,15 +116,7 @@ def _short(value: float) -> float | int:
 
 def read_constants(path: str | Path) -> tuple[KernelConstants, ...]:
     """Read a file of constants; whatever it holds that is no constant of a known kernel is an error that says so."""
-    import tomllib
-
-    text = Path(path).read_bytes()
-    if len(text) > 4_000_000:
-        raise InputError(f"{path} is {len(text):,} bytes", hint="a file of constants has some hundred kilobytes")
-    try:
-        held = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is no TOML file: {error}", hint="roofline calibrate writes one") from None
+    held = read_toml(path, "file of constants", hint="roofline calibrate writes one")
     if held.get("schema") != SCHEMA:
         raise InputError(f"{path} is no file of constants", hint=f'its first line is schema = "{SCHEMA}"')
     records = held.get("constants")
@@ -205,19 +198,11 @@ def overlaid(records: Iterable[KernelConstants], own: Iterable[KernelConstants])
 
 def write_constants(records: Sequence[KernelConstants], path: str | Path, heading: str = "") -> None:
     """Write records to a file: complete or not at all."""
-    import os
-
     lines = [f'schema = "{SCHEMA}"', *(f"# {line}" for line in heading.splitlines())]
     for record in records:
         held = record.to_dict()
         lines += ["", "[[constants]]", *(f"{name} = {_toml(value)}" for name, value in held.items())]
-    target = Path(path)
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def _key(name: str) -> str:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from roofline import letters
 from roofline.errors import HardwareError, did_you_mean
+from roofline.files import read_toml
 from roofline.hardware.checks import doubtful_figures
 from roofline.hardware.machine import Machine
 from roofline.hardware.schema import build_chip, build_system, check_file, names_of
@@ -218,20 +219,8 @@ class CatalogLayer(NamedTuple):
 
 def read_layer(path: str) -> CatalogLayer:
     """Parse one file and check its head; a file that does not parse is an error naming the line."""
-    import tomllib
-
     path = os.path.expanduser(path)
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as handle:
-            data = tomllib.loads(handle.read())
-    except OSError as error:
-        raise HardwareError(f"cannot read {path!r}: {error.strerror}", hint="check the path") from None
-    except UnicodeDecodeError:
-        raise HardwareError(f"{path}: is not UTF-8 text", hint="save the file as UTF-8") from None
-    except RecursionError:
-        raise HardwareError(f"{path}: is nested too deeply", hint="a chip needs three levels of tables") from None
-    except ValueError as error:
-        raise HardwareError(f"{path}: does not read as TOML: {error}", hint="see https://toml.io") from None
+    data = read_toml(path, "machine file", error=HardwareError)
     chips, place = check_file(data, path)
     return CatalogLayer(chips, place, data.get("family", ""), data.get("system", {}))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from roofline.errors import InputError, MissingExtraError
+from roofline.errors import InputError, load_extra
 from roofline.measurement.result import Ceiling
 from roofline.measurement.samples import Sample, SampleSummary, summarise
 
@@ -40,10 +40,9 @@ def all_reduce(devices: int, backend: str = "nccl", sizes: Sequence[int] = SIZES
 
 def all_reduce_times(devices: int, backend: str, sizes: Sequence[int]) -> list[list[list[float]]]:
     """Time all-reduces among ``devices`` processes: seconds of one by size, round and sample."""
-    try:
-        from torch import distributed, multiprocessing
-    except ImportError:
-        raise MissingExtraError("torch", "torch") from None
+    load_extra("torch", "torch")
+    from torch import distributed, multiprocessing
+
     if not distributed.is_available() or (backend == "nccl" and not distributed.is_nccl_available()):
         raise InputError(f"this PyTorch is built without {backend}", hint="install one that has it")
     with tempfile.TemporaryDirectory() as folder:

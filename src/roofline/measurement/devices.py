@@ -17,7 +17,7 @@ from math import ceil
 from time import perf_counter
 from typing import Any
 
-from roofline.errors import InputError, MissingExtraError
+from roofline.errors import InputError, load_extra
 from roofline.measurement.accelerator import COLD_BYTES, Enqueue
 
 #: Formats tried, by PyTorch's names; one the device cannot multiply is left out.
@@ -75,10 +75,7 @@ class TorchDevice:
     """A device of ``torch.cuda``; fp32 products run in fp32, not in TF32, which is measured as ``tf32``."""
 
     def __init__(self, index: int = 0) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise MissingExtraError("torch", "torch") from None
+        torch = load_extra("torch", "torch")
         if not torch.cuda.is_available():
             raise InputError("PyTorch sees no accelerator here", hint="leave --device out to measure the processor")
         if index >= torch.cuda.device_count():
@@ -228,11 +225,7 @@ class JaxDevice:
     """
 
     def __init__(self, index: int = 0) -> None:
-        try:
-            import jax
-            import jax.numpy as jnp
-        except ImportError:
-            raise MissingExtraError("jax", "jax") from None
+        jax, jnp = load_extra("jax", "jax"), load_extra("jax.numpy", "jax")
         found = jax.local_devices()
         if index >= len(found):
             raise InputError(f"there is no device {index}", hint=f"JAX sees {len(found)}")

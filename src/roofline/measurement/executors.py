@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, MissingExtraError
+from roofline.errors import InputError, MissingExtraError, load_extra
 from roofline.measurement.library import thread_setter
 from roofline.measurement.processor import available_cores
 from roofline.measurement.threads import LibraryThreads, core_watch
@@ -70,10 +70,7 @@ def can_run(library: str, *families: str) -> Callable[[Maker], Maker]:
 
 def torch_library() -> Library:
     """Use PyTorch on the CPU."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtraError("torch", "torch") from None
+    torch = load_extra("torch", "torch")
 
     def make(dims: Sequence[int], dtype: str) -> Any:
         kind = getattr(torch, TORCH[dtype])

@@ -19,7 +19,7 @@ import ctypes
 import time
 from typing import Any
 
-from roofline.errors import MissingExtraError, RooflineError
+from roofline.errors import RooflineError, load_extra
 from roofline.measurement.kernels import Kernel
 from roofline.measurement.processor import Processor, this_processor
 
@@ -222,10 +222,7 @@ class Compiler:
     """Compiles kernels for this machine; keep it while they run, since it owns their code."""
 
     def __init__(self) -> None:
-        try:
-            import llvmlite.binding as llvm
-        except ImportError:
-            raise MissingExtraError("llvmlite", "measure") from None
+        llvm = load_extra("llvmlite.binding", "measure")
         if not hasattr(time, "CLOCK_THREAD_CPUTIME_ID"):
             raise RooflineError("this system does not tell a thread's CPU time; measuring needs Linux or macOS")
         llvm.initialize_native_target()

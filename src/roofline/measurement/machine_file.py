@@ -12,11 +12,10 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from roofline.errors import HardwareError, InputError
+from roofline.files import is_replaced, read_toml, replaced, write_text
 from roofline.hardware import chip
 from roofline.hardware.catalog import chip_of_device, shipped_chip, user_file
 from roofline.hardware.machine import Machine
@@ -183,42 +182,14 @@ def write_machine_file(measured: Measurement, path: str | os.PathLike[str]) -> N
 
     What is no file but a device or a pipe (``/dev/null``) is written to, and a link stays one.
     """
-    text = to_toml(measured, main_memory())
-    with _written(path) as file:
-        file.write(text)
+    write_text(path, to_toml(measured, main_memory()), error=HardwareError, folder=True)
 
 
 def check_machine_file(path: str | os.PathLike[str]) -> None:
     """Refuse a file that :func:`write_machine_file` could not write, before anything is measured for it."""
-    if os.path.isdir(path) or _is_replaced(path):
-        with _written(path, keep=False):
+    if os.path.isdir(path) or is_replaced(path):
+        with replaced(path, error=HardwareError, keep=False, folder=True) as part, open(part, "w", encoding="utf-8"):
             pass
-
-
-def _is_replaced(path: str | os.PathLike[str]) -> bool:
-    """Whether a new file replaces what is there. A device or a pipe is not replaced but written to."""
-    return os.path.isfile(path) or not os.path.exists(path)
-
-
-@contextmanager
-def _written(path: str | os.PathLike[str], *, keep: bool = True) -> Iterator[TextIO]:
-    """Open a part file that replaces the file once all is written, or the file itself where it is not replaced."""
-    own = _is_replaced(path)
-    target = os.path.realpath(path) if own else os.fspath(path)
-    part = f"{target}.part" if own else target
-    try:
-        os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-        try:
-            with open(part, "w", encoding="utf-8") as file:
-                yield file
-            if own and keep:
-                os.replace(part, target)
-        finally:
-            if own:
-                Path(part).unlink(missing_ok=True)
-    except OSError as error:
-        said = f"cannot write {os.fspath(path)!r}: {error.strerror}"
-        raise HardwareError(said, hint="name another file: -o FILE") from None
 
 
 def read_machine_file(path: str | os.PathLike[str], *, device: str | None = None) -> Measurement:
@@ -226,17 +197,9 @@ def read_machine_file(path: str | os.PathLike[str], *, device: str | None = None
 
     ``device`` is the one to measure where there is no such file, which the error says.
     """
-    import tomllib
-
     name = os.fspath(path)
-    try:
-        with open(name, encoding="utf-8-sig", newline="") as file:
-            data = tomllib.loads(file.read()).get("measurement")
-    except OSError as error:
-        made = "roofline measure" if device is None else f"roofline measure --device {device}"
-        raise HardwareError(f"cannot read {name!r}: {error.strerror}", hint=f"make it with `{made}`") from None
-    except ValueError as error:
-        raise HardwareError(f"{name}: does not read as TOML: {error}", hint="measure again") from None
+    made = "roofline measure" if device is None else f"roofline measure --device {device}"
+    data = read_toml(name, "machine file", error=HardwareError, hint=f"make it with `{made}`").get("measurement")
     if not isinstance(data, dict):
         raise HardwareError(f"{name} holds no measurement", hint="make one with `roofline measure`")
     if data.get("version") != VERSION:
@@ -245,7 +208,7 @@ def read_machine_file(path: str | os.PathLike[str], *, device: str | None = None
         )
     try:
         return _measurement(data)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise HardwareError(f"{name}: the measurement is damaged at {error}", hint="measure again") from None
 
 
@@ -390,13 +353,10 @@ CSV_COLUMNS = (
 
 def write_csv(measured: Measurement, path: str | os.PathLike[str]) -> None:
     """Write a measurement as CSV in SI units; a column that does not apply is empty."""
-    try:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, CSV_COLUMNS, restval="")
-            writer.writeheader()
-            writer.writerows(csv_rows(measured))
-    except OSError as error:
-        raise InputError(f"cannot write {os.fspath(path)}: {error.strerror}", hint="name another file") from None
+    with replaced(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, CSV_COLUMNS, restval="")
+        writer.writeheader()
+        writer.writerows(csv_rows(measured))
 
 
 def csv_rows(measured: Measurement) -> Iterator[dict[str, Any]]:

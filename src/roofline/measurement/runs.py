@@ -13,7 +13,6 @@ FLOPs; what ran within a cache moved 0 bytes::
 from __future__ import annotations
 
 import csv
-import io
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -22,6 +21,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, suggest
+from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.measurement.profiles.foreign import PLAIN, check_plain
 from roofline.quantity import parse
 
@@ -93,26 +93,18 @@ def read_measured(source: Any) -> tuple[Measured, ...]:
 
 
 def _from_file(path: str) -> tuple[Measured, ...]:
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    content = read_bytes(path, "table")
     check_plain(path, content)
-    try:
-        lines = io.StringIO(content.decode("utf-8-sig"), newline="")
-        reader = csv.reader(lines, skipinitialspace=True, strict=True)
-        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except (UnicodeDecodeError, csv.Error) as error:
-        _check_commas(content, path)
-        raise InputError(f"{path} is not a CSV file: {error}", hint=PLAIN) from None
-    if not rows:
+    _check_commas(content, path)
+    rows = table_rows(as_text(content, path), path, PLAIN)
+    line, header = next(rows, (0, []))
+    if not header:
         raise InputError(f"{path} is empty", hint=PLAIN)
-    line, header = rows[0]
     names = _header(header, f"{path}:{line}")
-    if len(rows) == 1:
+    found = tuple(_from_row(names, row, f"{path}:{line}") for line, row in rows)
+    if not found:
         raise InputError(f"{path} has a header and no runs", hint="one run a line below it")
-    return tuple(_from_row(names, row, f"{path}:{line}") for line, row in rows[1:])
+    return found
 
 
 def _header(header: list[str], where: str) -> list[str]:
@@ -152,8 +144,7 @@ def _check_apart(line: str, where: str) -> None:
 
 def _check_commas(content: bytes, path: str) -> None:
     """Raise where quoted values are separated by another sign than a comma."""
-    lines = content.decode("utf-8-sig", errors="replace").splitlines()
-    line = next((line for line in lines if line.strip()), "")
+    line = content.lstrip().partition(b"\n")[0].decode("utf-8-sig", errors="replace").strip()
     if "," not in line:
         _check_apart(line, f"{path}:1")
 
@@ -209,10 +200,7 @@ def _amount(value: Any, column: str, where: str) -> float:
 def write_runs(runs: Iterable[Measured], path: str | os.PathLike[str]) -> None:
     """Write runs as the CSV that :func:`read_measured` reads."""
     columns = ("name", "dtype", "flops", "bytes", "seconds")
-    try:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows([getattr(run, column) for column in columns] for run in runs)
-    except OSError as error:
-        raise InputError(f"cannot write {os.fspath(path)}: {error.strerror}") from None
+    with replaced(path) as part, open(part, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows([getattr(run, column) for column in columns] for run in runs)

@@ -18,6 +18,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, did_you_mean
+from roofline.files import read_json
 from roofline.models.description import Model
 from roofline.models.families import reader_of, with_defaults
 from roofline.models.fields import Fields
@@ -157,14 +158,7 @@ def _missing(text: str) -> InputError:
 
 
 def _read(path: str) -> dict[str, Any]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise InputError(f"{path} is not valid JSON{where}", hint="is it cut short?") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    data = read_json(path, "configuration")
     if not isinstance(data, dict):
         raise InputError(f"{path} is not a configuration", hint="a config.json is a set of fields in braces")
     return data

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from roofline.errors import InputError, MissingExtraError, suggest
+from roofline.errors import InputError, load_extra, suggest
 from roofline.programs.traced import Traced
 
 
@@ -48,12 +48,7 @@ def front_end(name: str) -> Any:
     if name not in FRONT_ENDS:
         raise InputError(f"unknown front end {name!r}", hint=suggest(name, FRONT_ENDS, what="front ends"))
     found = FRONT_ENDS[name]
-    try:
-        import_module(found.library)
-    except ModuleNotFoundError as error:
-        if error.name != found.library:
-            raise
-        raise MissingExtraError(found.library, found.extra) from None
+    load_extra(found.library, found.extra)
     return import_module(found.module)
 
 

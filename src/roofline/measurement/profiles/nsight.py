@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from roofline.errors import InputError
+from roofline.files import as_text, read_bytes, table_rows
 from roofline.measurement.profiles.foreign import COLLECT
 from roofline.measurement.profiles.profile import Profile
 from roofline.measurement.runs import Measured
@@ -93,21 +94,12 @@ def read_nsight(path: str | os.PathLike[str]) -> Profile:
     A kernel without FLOPs of which nothing reached the main memory has no bound: it is listed with its time.
     """
     name = os.fspath(path)
-    try:
-        with open(name, encoding="utf-8-sig", newline="") as file:
-            lines = ["\n" if line.startswith("==") else line for line in file]
-    except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name} is not a CSV file: {error}", hint=COLLECT) from None
+    text = as_text(read_bytes(name, "table"), name)
+    lines = ["\n" if line.startswith("==") else line for line in text.splitlines(keepends=True)]
     start = next((number for number, line in enumerate(lines) if _is_header(line)), None)
     if start is None:
         raise InputError(f"{name} is no report of Nsight Compute: it has no column 'Kernel Name'", hint=COLLECT)
-    reader = csv.reader(lines[start:])
-    try:
-        header, *body = [(start + reader.line_num, row) for row in reader if row]
-    except csv.Error as error:
-        raise InputError(f"{name} is not a CSV file: {error}", hint=COLLECT) from None
+    header, *body = table_rows("".join(lines[start:]), name, COLLECT, first=start + 1, strict=False)
     long = "Metric Name" in header[1]
     kernels = list(_long(header[1], body, name) if long else _wide(header[1], body, name))
     if not kernels:

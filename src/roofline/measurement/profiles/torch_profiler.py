@@ -9,12 +9,9 @@ so is what a caller without one spends beside the operations it calls, and what 
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import os
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -22,6 +19,7 @@ from typing import Any
 
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
+from roofline.files import read_json
 from roofline.measurement.profiles.foreign import not_of_torch
 from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.measurement.profiles.profiled_call import FORMATS, ProfiledCall, price_profiled_call
@@ -71,9 +69,6 @@ _OWN = re.compile(rf"{_ENGINE}.*|torch::autograd::AccumulateGrad|\w+Backward\d+"
 
 #: The type of a list of tensors.
 LIST = "TensorList"
-
-#: The first bytes of a packed file.
-_PACKED = b"\x1f\x8b"
 
 
 def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
@@ -134,19 +129,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
 
 
 def _events(name: str) -> list[dict[str, Any]]:
-    try:
-        with open(name, "rb") as file:
-            content = file.read()
-        data = json.loads(gzip.decompress(content) if content.startswith(_PACKED) else content)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{name} is packed and cut short or damaged: {error}", hint="export it again") from None
-    except OSError as error:
-        raise InputError(f"cannot read {name}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        at = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
-        raise InputError(
-            f"{name} is not whole JSON{at}: the trace was cut short or is another file", hint="export it again"
-        ) from None
+    data = read_json(name, "trace")
     found = data.get("traceEvents", data.get("points")) if isinstance(data, dict) else data
     if not isinstance(found, list):
         raise InputError(f"{name} holds no traceEvents", hint="export it with torch.profiler's export_chrome_trace")

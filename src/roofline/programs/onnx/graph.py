@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 
 from roofline import dtypes
 from roofline.errors import InputError, NotationError, SizeError, suggest
+from roofline.files import read_bytes
 from roofline.ops.formula import formula, formula_names
 from roofline.programs.onnx.standins import copies, replace_all, restored, standing_in
 from roofline.programs.specs import one_size
@@ -30,7 +31,7 @@ def read(program: Any) -> Any:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}", hint="give the path of a .onnx file")
     try:
-        model = onnx.load(path, load_external_data=False)
+        model = onnx.load_model_from_string(read_bytes(path, "ONNX file"))
     except (DecodeError, ValueError, RuntimeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not an ONNX file, or is cut short", hint="export or download it again") from error
     if not model.graph.node or not model.opset_import:

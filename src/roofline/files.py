@@ -1,0 +1,218 @@
+"""Files of other people, read within limits, and files of our own, written whole or not at all.
+
+A file may be cut short, of another kind, or made to do harm. What does not read is an error that names the file, says
+where it breaks and which limit it crosses; no file takes more memory or time than its limit allows. The limits:
+
+====================  =====================================  ==========================================
+limit                 value                                  what it stops
+====================  =====================================  ==========================================
+:data:`MOST_BYTES`    by kind of file, once it is unpacked   packed files that grow, devices without end
+:data:`MOST_MEMORY`   2 GB for the values of a JSON file     many small lists: each takes 64 bytes
+:data:`MOST_ROWS`     2,000,000 rows of a table              tables of empty rows
+:data:`MOST_DIGITS`   300 digits of a number                 numbers that no float holds
+:data:`MOST_PARTS`    32 parts of a dotted TOML key          keys whose reading takes the square of their length
+====================  =====================================  ==========================================
+
+>>> import os, tempfile
+>>> path = os.path.join(tempfile.mkdtemp(), "config.json")
+>>> with replaced(path) as part, open(part, "w") as file:
+...     _ = file.write('{"hidden_size": 64}')
+>>> read_json(path, "configuration")
+{'hidden_size': 64}
+>>> os.listdir(os.path.dirname(path))
+['config.json']
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from roofline.errors import InputError
+
+#: The most bytes of a file by its kind, unpacked. The largest published configuration has 2 MB.
+MOST_BYTES = {
+    "configuration": 16_000_000,
+    "machine file": 1_000_000,
+    "file of constants": 1_000_000,
+    "table": 512_000_000,
+    "trace": 1_000_000_000,
+    "ONNX file": 2**31,
+}
+MOST_MEMORY = 2_000_000_000
+MOST_ROWS = 2_000_000
+#: Rows of a file that constants are fitted to.
+MOST_SAMPLES = 200_000
+MOST_DIGITS = 300
+MOST_PARTS = 32
+
+#: Bytes of memory that Python takes for a value that begins or follows such a sign in JSON.
+_MEMORY = {b"{": 240, b"[": 72, b",": 40, b":": 24}
+
+_PACKED = b"\x1f\x8b"
+#: Each begins where a word begins, so that a long word is read once.
+_LONG_NUMBER = rf"(?<![0-9_])[0-9_]{{{MOST_DIGITS + 1}}}|(?<![0-9A-Za-z_])0[xX][0-9A-Fa-f_]{{250}}"
+_LONG_KEY = rf"""(?<![\w"'.-])(?:[\w"'-]+[ \t]*\.[ \t]*){{{MOST_PARTS}}}"""
+
+
+def read_bytes(
+    path: str | os.PathLike[str], kind: str, *, error: type[InputError] = InputError, hint: str = "check the path"
+) -> bytes:
+    """Read a whole file of a kind in :data:`MOST_BYTES`; one that is packed by gzip is unpacked.
+
+    ``hint`` says what to do where there is no such file.
+    """
+    name, most = os.path.expanduser(os.fspath(path)), MOST_BYTES[kind]
+    try:
+        with open(name, "rb") as file:
+            content = file.read(most + 1)
+    except OSError as wrong:
+        raise error(f"cannot read {name!r}: {wrong.strerror}", hint=hint) from None
+    except ValueError as wrong:  # a path with a null character
+        raise error(f"cannot read {name!r:.80}: {wrong}", hint=hint) from None
+    if content.startswith(_PACKED) and len(content) <= most:
+        content = _unpacked(content, name, most, error)
+    if len(content) > most:
+        raise error(f"{name} is too large", hint=f"a {kind} has at most {most:,} bytes, unpacked")
+    return content
+
+
+def _unpacked(content: bytes, name: str, most: int, error: type[InputError]) -> bytes:
+    """Unpack, but no further than one byte beyond the limit."""
+    import gzip
+    import io
+    import zlib
+
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            return file.read(most + 1)
+    except (EOFError, OSError, zlib.error) as wrong:
+        raise error(f"{name} is packed and cut short or damaged: {wrong}", hint="export it again") from None
+
+
+def as_text(content: bytes, name: str, *, error: type[InputError] = InputError) -> str:
+    """Decode UTF-8 text, with or without a byte order mark."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise error(f"{name} is UTF-16 text", hint="save it as UTF-8")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as wrong:
+        raise error(f"{name} is not UTF-8 text at byte {wrong.start:,}", hint="save the file as UTF-8") from None
+
+
+def read_json(path: str | os.PathLike[str], kind: str, *, error: type[InputError] = InputError) -> Any:
+    """Read a JSON file."""
+    import json
+
+    name = os.fspath(path)
+    text = as_text(read_bytes(path, kind, error=error), name, error=error)
+    _check_numbers(text, name, error)
+    needed = len(text) + sum(count * text.count(sign.decode()) for sign, count in _MEMORY.items())
+    if needed > MOST_MEMORY:
+        raise error(
+            f"{name} would take {needed / 1e9:.1f} GB of memory", hint=f"at most {MOST_MEMORY / 1e9:.0f} GB is read"
+        )
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise error(f"{name} is nested too deeply", hint="some hundred lists within lists at most") from None
+    except ValueError as wrong:
+        at = f" at line {wrong.lineno}, column {wrong.colno}" if isinstance(wrong, json.JSONDecodeError) else ""
+        raise error(f"{name} is not valid JSON{at}", hint="is it cut short?") from None
+
+
+def read_toml(
+    path: str | os.PathLike[str], kind: str, *, error: type[InputError] = InputError, hint: str = "check the path"
+) -> dict[str, Any]:
+    """Read a TOML file."""
+    import tomllib
+
+    name = os.fspath(path)
+    text = as_text(read_bytes(path, kind, error=error, hint=hint), name, error=error)
+    _check_numbers(text, name, error)
+    if re.search(_LONG_KEY, text):
+        raise error(f"{name} has a key of over {MOST_PARTS} parts", hint="a key has at most a few, as in a.b.c")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise error(f"{name}: is nested too deeply", hint="three levels of tables are enough") from None
+    except ValueError as wrong:
+        raise error(f"{name}: does not read as TOML: {wrong}", hint="see https://toml.io") from None
+
+
+def _check_numbers(text: str, name: str, error: type[InputError]) -> None:
+    if re.search(_LONG_NUMBER, text):
+        raise error(f"{name} holds a number of over {MOST_DIGITS} digits", hint="sizes go up to 1e30")
+
+
+def table_rows(
+    text: str, name: str, hint: str, *, first: int = 1, most: int = MOST_ROWS, strict: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+    """Give the rows of a CSV table that are not empty, each with the number of its last line.
+
+    ``first`` is the number of the text's own first line; ``hint`` says how the table would be right. Without ``strict``
+    a quoted text may end with the file.
+    """
+    import csv
+    import io
+
+    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=strict, strict=strict)
+    try:
+        rows = 0
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                rows += 1
+                if rows > most:
+                    raise InputError(f"{name} has over {most:,} rows", hint="keep those that matter")
+                yield first - 1 + reader.line_num, row
+    except csv.Error as wrong:
+        line = first - 1 + reader.line_num
+        raise InputError(f"{name} is not a CSV file: line {line}: {wrong}", hint=hint) from None
+
+
+def is_replaced(path: str | os.PathLike[str]) -> bool:
+    """Whether a new file replaces what is there. A device or a pipe is not replaced but written to."""
+    return os.path.isfile(path) or not os.path.exists(path)
+
+
+@contextmanager
+def replaced(
+    path: str | os.PathLike[str], *, error: type[InputError] = InputError, keep: bool = True, folder: bool = False
+) -> Iterator[str]:
+    """Give the path of a part to write, which takes the file's place once all is written.
+
+    Until then the file stays as it was. A link stays a link, and what is no file but a device or a pipe is written to.
+    Without ``keep`` nothing is replaced: a test of whether it could be. With ``folder`` its folder is made.
+    """
+    name, own = os.fspath(path), is_replaced(path)
+    target = os.path.realpath(name) if own else name
+    stem, ending = os.path.splitext(target)
+    part = f"{stem}.{os.getpid()}.part{ending}" if own else target
+    try:
+        if folder:
+            os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+        yield part
+        if own and keep:
+            if os.path.exists(target):
+                os.chmod(part, os.stat(target).st_mode & 0o7777)
+            os.replace(part, target)
+    except OSError as wrong:
+        _cannot_write(name, wrong, error)
+    finally:
+        if own and os.path.exists(part):
+            os.unlink(part)
+
+
+def write_text(
+    path: str | os.PathLike[str], text: str, *, error: type[InputError] = InputError, folder: bool = False
+) -> None:
+    """Write a text file: complete, or not at all."""
+    with replaced(path, error=error, folder=folder) as part, open(part, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def _cannot_write(name: str, wrong: OSError, error: type[InputError]) -> NoReturn:
+    raise error(f"cannot write {name!r}: {wrong.strerror or wrong}", hint="name another file: -o FILE") from None

@@ -1,0 +1,156 @@
+"""Files of other people are read within limits, and files of our own are written whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from roofline import files
+from roofline.errors import InputError
+from roofline.files import read_bytes, read_json, read_toml, replaced, table_rows, write_text
+
+DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is not valid JSON at line 1, column 1; is it cut short?"),
+        (b'{"a": ', "is not valid JSON at line 1, column 7"),
+        (b'{"a": "\xff"}', "is not UTF-8 text at byte 7; save the file as UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+        (DEEP.encode(), "is nested too deeply; some hundred lists within lists at most"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "holds a number of over 300 digits; sizes go up to 1e30"),
+        (b'{"a": 1.' + b"9" * 5000 + b"}", "holds a number of over 300 digits"),
+        (b" " * 16_000_001, "is too large; a configuration has at most 16,000,000 bytes, unpacked"),
+        (gzip.compress(b" " * 40_000_000), "is too large; a configuration has at most 16,000,000 bytes, unpacked"),
+        (gzip.compress(b"{}")[:-4], "is packed and cut short or damaged"),
+        (gzip.compress(b"{}") + b"rest", "is packed and cut short or damaged"),
+    ],
+)
+def test_json_that_does_not_read_says_why(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_json(path, "configuration")
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_json_of_many_small_lists_would_take_too_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(f"[{','.join(['[]'] * 100_000)}]")
+    assert len(read_json(path, "trace")) == 100_000
+    monkeypatch.setattr(files, "MOST_MEMORY", 10_000_000)
+    with pytest.raises(InputError, match=r"would take 0.0 GB of memory; at most 0 GB is read"):
+        read_json(path, "trace")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a = ", "does not read as TOML: Invalid value"),
+        (f"a = {DEEP}", "nested too deeply"),
+        (f"a = {'9' * 5000}", "holds a number of over 300 digits"),
+        (f"a = 0x{'f' * 5000}", "holds a number of over 300 digits"),
+        (f"{'.'.join(['a'] * 20_000)} = 1", "has a key of over 32 parts"),
+        (f"a = {{ {' . '.join(['a'] * 20_000)} = 1 }}", "has a key of over 32 parts"),
+        (f"[{'.'.join(['a'] * 20_000)}]", "has a key of over 32 parts"),
+        ("#" * 1_000_001, "is too large; a machine file has at most 1,000,000 bytes"),
+    ],
+)
+def test_toml_that_does_not_read_says_why(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "chip.toml"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        read_toml(path, "machine file")
+    assert said in str(caught.value)
+
+
+def test_lists_of_figures_and_long_texts_are_no_long_keys(tmp_path: Path) -> None:
+    path = tmp_path / "chip.toml"
+    path.write_text(f"a = [{', '.join(['1.5'] * 500)}]\nb = '{'.' * 500}'\nc = '{'a' * 100_000}'")
+    assert len(read_toml(path, "machine file")["a"]) == 500
+
+
+@pytest.mark.parametrize("path", ["nowhere/x.json", ".", "a\0b"])
+def test_what_is_no_file_says_so(path: str) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*; check the path"):
+        read_bytes(path, "configuration")
+
+
+def test_a_device_without_end_is_too_large() -> None:
+    with pytest.raises(InputError, match="is too large"):
+        read_bytes("/dev/zero", "configuration")
+
+
+def test_rows_of_a_table_have_their_lines() -> None:
+    assert list(table_rows('a,b\n\n"x\ny",2\n', "t.csv", "")) == [(1, ["a", "b"]), (4, ["x\ny", "2"])]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('a,"b', "t.csv is not a CSV file: line 1: unexpected end of data; so"),
+        ("a\n" + "b" * 200_000, "t.csv is not a CSV file: line 2: field larger than field limit"),
+        ("a\n" * 20, "t.csv has over 10 rows; keep those that matter"),
+    ],
+)
+def test_a_table_that_does_not_read_says_where(text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        list(table_rows(text, "t.csv", "so", most=10))
+    assert said in str(caught.value)
+
+
+def test_a_file_is_replaced_when_all_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("before")
+    path.chmod(0o640)
+    with replaced(path) as part:
+        Path(part).write_text("after")
+        assert path.read_text() == "before"
+        assert part.endswith(".txt")
+    assert path.read_text() == "after"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert os.listdir(tmp_path) == ["x.txt"]
+
+
+def _stopped(part: str) -> None:
+    Path(part).write_text("half")
+    raise KeyboardInterrupt
+
+
+def _full(part: str) -> None:
+    Path(part).write_text("half")
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(("write", "raised"), [(_stopped, KeyboardInterrupt), (_full, InputError)])
+def test_a_file_stays_where_writing_stops(
+    tmp_path: Path, write: Callable[[str], None], raised: type[BaseException]
+) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("before")
+    with pytest.raises(raised), replaced(path) as part:
+        write(part)
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["x.txt"]
+
+
+def test_a_link_stays_a_link_and_a_device_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "x.txt")
+    write_text(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "x.txt").read_text() == "text"
+    write_text("/dev/null", "text")
+
+
+@pytest.mark.parametrize("path", ["nowhere/x.txt", ".", "/dev/null/x.txt"])
+def test_what_cannot_be_written_says_so(path: str) -> None:
+    with pytest.raises(InputError, match=r"cannot write '.*': .*; name another file: -o FILE"):
+        write_text(path, "text")
