@@ -18,6 +18,8 @@ from roofline.sizes import is_array, is_symbol
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
     "Bound.advise": "roofline.bounds.advise:advise",
+    "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
+    "Bound.formula": "roofline.bounds.closed_form:closed_form",
     "Training.advise": "roofline.models.training.advice:advise",
     "Training.best_mix": "roofline.models.training.advice:best_mix",
     "Training.limits": "roofline.models.training.advice:limits",

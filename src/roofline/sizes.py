@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -291,3 +292,40 @@ def product(values: Iterable[Size]) -> Size:
         if not (isinstance(value, int) and value == 1):
             result = value if isinstance(result, int) and result == 1 else result * value
     return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """Which resource binds, for arrays: small integers and the names they stand for.
+
+    >>> import numpy as np
+    >>> codes = Codes.of({"mxu": np.array([1.0, 3.0]), "hbm": np.array([2.0, 2.0])})
+    >>> codes.codes.tolist(), codes.names, codes.decode()
+    ([1, 0], ('mxu', 'hbm'), ['hbm', 'mxu'])
+    """
+
+    codes: Any
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, times: Mapping[str, Size]) -> Codes:
+        """Find the largest of the times, entry by entry; the first named wins a tie."""
+        import numpy as np
+
+        values = np.broadcast_arrays(*times.values())
+        largest, codes = values[0], np.zeros(values[0].shape, np.int8)
+        for code, value in enumerate(values[1:], 1):
+            longer = value > largest
+            codes = np.where(longer, np.int8(code), codes)
+            largest = np.maximum(largest, value)
+        return cls(codes, tuple(times))
+
+    def decode(self) -> list[str]:
+        """Names in flat order."""
+        return [self.names[code] for code in self.codes.ravel()]
+
+    def as_names(self) -> Any:
+        """An array of the names."""
+        import numpy as np
+
+        return np.asarray(self.names, dtype=object)[self.codes]

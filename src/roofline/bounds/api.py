@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.question import (
     Question,
@@ -24,7 +24,7 @@ from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.sizes import check, common_shape, is_array
+from roofline.sizes import Codes, check, common_shape, is_array
 
 On = str | Machine | None
 

@@ -29,7 +29,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Size, is_array, is_symbol, maximum
+from roofline.sizes import Codes, Size, is_array, is_symbol, maximum
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -67,37 +67,6 @@ class Use:
     amount: Size
     rate: Rate
     time: Size
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Codes:
-    """Which resource binds, for arrays: small integers and the names they stand for.
-
-    >>> import numpy as np
-    >>> codes = Codes.of({"mxu": np.array([1.0, 3.0]), "hbm": np.array([2.0, 2.0])})
-    >>> codes.codes.tolist(), codes.names, codes.decode()
-    ([1, 0], ('mxu', 'hbm'), ['hbm', 'mxu'])
-    """
-
-    codes: Any
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, times: Mapping[str, Size]) -> Codes:
-        """Find the largest of the times, entry by entry; the first named wins a tie."""
-        import numpy as np
-
-        values = np.broadcast_arrays(*times.values())
-        largest, codes = values[0], np.zeros(values[0].shape, np.int8)
-        for code, value in enumerate(values[1:], 1):
-            longer = value > largest
-            codes = np.where(longer, np.int8(code), codes)
-            largest = np.maximum(largest, value)
-        return cls(codes, tuple(times))
-
-    def decode(self) -> list[str]:
-        """Names in flat order."""
-        return [self.names[code] for code in self.codes.ravel()]
 
 
 def decoded(binding: Any) -> Any:
@@ -258,6 +227,25 @@ class Bound(Answer):
     def advise(self) -> Any:
         """What would move this bound and by how much, best first."""
         return capability("Bound.advise")(self)
+
+    def formula(self, **point: float) -> Any:
+        """The closed form of it: terms by resource, flips, elasticities; ``point`` gives sizes that are open values.
+
+        >>> from roofline import bound
+        >>> bound("bf16[B, D] * bf16[D, F]", on="h100").formula(B=64, D=8192, F=8192)
+        <Formula: bf16[B, D] * bf16[D, F] -> bf16[B, F] on NVIDIA H100 SXM5 80GB, 2 terms, hbm binds>
+        """
+        return capability("Bound.formula")(self, **point)
+
+    def compile(self) -> Any:
+        """A function of arrays of the sizes that are open, which gives columns.
+
+        >>> from roofline import bound
+        >>> f = bound("bf16[B, D] * bf16[D, F]", on="h100").compile()
+        >>> [round(t * 1e6, 1) for t in f(B=[64, 4096], D=8192, F=8192)["lower"].tolist()]
+        [40.7, 555.6]
+        """
+        return capability("Bound.compile")(self)
 
     def sections(self, advice: Sequence[Section] = ()) -> Iterator[Section]:
         """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""

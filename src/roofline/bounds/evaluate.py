@@ -24,13 +24,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from roofline.bounds.bound import Bound, Codes, OpBound, Use, headline_flops, ratio
+from roofline.bounds.bound import Bound, OpBound, Use, headline_flops, ratio
 from roofline.bounds.footprint import Footprint
 from roofline.errors import UntimedError
 from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rate
 from roofline.quantity import format_quantity
-from roofline.sizes import Size, is_array, is_symbol, maximum
+from roofline.sizes import Codes, Size, is_array, is_symbol, maximum
 from roofline.statements import Assumption, Gap
 from roofline.work import Key, Op, Work
 

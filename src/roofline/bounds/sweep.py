@@ -11,34 +11,17 @@
 
 from __future__ import annotations
 
-import json
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from roofline.answers import Answer, attributes, heading
+from roofline.answers import attributes, heading
 from roofline.bounds.api import BLOCK, question
-from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
-from roofline.errors import InputError, SizeError, load_extra, suggest
-from roofline.files import replaced, write_text
-from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone
-from roofline.sizes import check, is_array
-
-#: The unit of each column; sizes have none. ``time.hbm`` and the like are times.
-UNITS = {
-    "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
-    "op_by_op": "s", "upper": "s", "estimate": "s", "attainable": "FLOP/s", "utilisation": "", "time": "s",
-    "memory": "B",
-}  # fmt: skip
-
-#: Rows a terminal and a notebook show.
-SHOWN = 40
-
-#: How each kind of remark under a table looks.
-REMARKS: dict[str, Tone] = {"assumes": "quiet", "incomplete": "gap"}
+from roofline.errors import InputError, SizeError, suggest
+from roofline.formulas.tables import Columns
+from roofline.sizes import Codes, check, is_array
 
 #: Columns a sweep may return; ``times`` stands for one column a resource, named ``time.hbm`` and so on.
 COLUMNS = (
@@ -58,89 +41,6 @@ TIMES = ("lower", "upper", "estimate")
 
 #: A figure that is not known.
 _UNKNOWN = float("nan")
-
-
-class Columns(Answer):
-    """Rows of numpy arrays by name: ``len`` counts rows; columns are named, iterated and looked up as in a data frame.
-
-    ``pandas.DataFrame(dict(table))`` makes one.
-    """
-
-    __slots__ = ()
-
-    columns: Mapping[str, Any]
-    incomplete: tuple[str, ...]
-
-    @property
-    @abstractmethod
-    def whole(self) -> tuple[str, ...]:
-        """The columns of whole numbers."""
-
-    def remarks(self) -> list[tuple[str, str]]:
-        """What stands under the table: ``("incomplete", …)``."""
-        return [("incomplete", line) for line in self.incomplete]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def keys(self) -> Any:
-        """The columns' names, in order."""
-        return self.columns.keys()
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.columns:
-            raise InputError(f"no column {name!r}", hint=suggest(str(name), self.columns, what="columns"))
-        column = self.columns[name]
-        if isinstance(column, Codes):
-            import numpy as np
-
-            return np.asarray(column.names, dtype=object)[column.codes]
-        return column
-
-    def plain(self, name: str) -> list[Any]:
-        """One column as a list: whole sizes as ints, figures as floats or None, codes as names."""
-        values = self[name].tolist()
-        if name in self.whole:
-            return [int(value) for value in values]
-        return [None if value != value else value for value in values]
-
-    def rows(self, most: int) -> list[list[Cell]]:
-        """The first rows, figures with their units."""
-        shown = {name: self[name][:most] for name in self.columns}
-        return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
-
-    def save(self, path: str) -> None:
-        """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units."""
-        write_table(self, path)
-
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """The table under stable keys: equal-length lists."""
-
-    def sections(self) -> Iterator[Section]:
-        """The first rows, and what was assumed and not timed."""
-        columns = [Column(name, "left" if name == "bound_by" else "right") for name in self.columns]
-        yield Table(columns, [Row(cells) for cells in self.rows(SHOWN)], "rows", indent=0, gap=4)
-        rest = len(self) - SHOWN
-        if rest > 0:
-            yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], indent=0)
-        for name, line in self.remarks():
-            yield Sentences([f"{name}  {line}"], REMARKS[name], indent=0)
-
-
-def _cell(name: str, value: Any) -> Cell:
-    """One figure of a table with its unit; a size has none."""
-    if name == "bound_by":
-        return str(value)
-    unit = UNITS.get(name.partition(".")[0])
-    if value != value:
-        return ""
-    if name == "fits":
-        return "yes" if value else "no"
-    return Amount(int(value), "", str(int(value))) if unit is None else Amount(float(value), unit)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -323,47 +223,3 @@ def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
         else:
             value = getattr(answer, column)
             yield column, _UNKNOWN if value is None else value
-
-
-def write_table(table: Columns, path: str) -> None:
-    """Write ``table`` as CSV, JSON, npz or parquet; another suffix, or a file that cannot be written, is an error."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in _WRITERS:
-        raise InputError(f"cannot write a table to {path!r}", hint=suggest(suffix, _WRITERS, what="table formats"))
-    if not Path(path).resolve().parent.is_dir():
-        raise InputError(f"cannot write {path!r}", hint=f"the folder {Path(path).parent} does not exist")
-    with replaced(path) as part:
-        _WRITERS[suffix](table, part)
-
-
-def _csv(table: Columns, path: str) -> None:
-    names = list(table.columns)
-    columns = [table.plain(name) for name in names]
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        import csv
-
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows(zip(*columns, strict=True))
-
-
-def _json(table: Columns, path: str) -> None:
-    write_text(path, json.dumps(table.to_dict(), allow_nan=False))
-
-
-def _npz(table: Columns, path: str) -> None:
-    import numpy as np
-
-    np.savez_compressed(path, **{name: _storable(table[name]) for name in table.columns})
-
-
-def _parquet(table: Columns, path: str) -> None:
-    arrow, parquet = load_extra("pyarrow", "parquet"), load_extra("pyarrow.parquet", "parquet")
-    parquet.write_table(arrow.table({name: table[name] for name in table.columns}), path)
-
-
-def _storable(column: Any) -> Any:
-    return column.astype(str) if column.dtype == object else column
-
-
-_WRITERS = {".csv": _csv, ".json": _json, ".npz": _npz, ".parquet": _parquet}

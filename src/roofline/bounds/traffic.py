@@ -132,41 +132,59 @@ def _streamed(ops: Sequence[Op]) -> Keep:
     return kept
 
 
-def _kept(keep: Callable[[Sequence[Op]], Keep]) -> Callable[[Sequence[Op], Tile | None], list[Work]]:
-    """Count the bytes of the tensors that a policy keeps of each operation."""
+class Policy(NamedTuple):
+    """A byte policy: what it says of itself, the bytes that operations move under it, and which tensors these are."""
+
+    text: str
+    loads: Callable[[Sequence[Op], Tile | None], list[Work]]
+    keep: Callable[[Sequence[Op]], Keep] | None = None
+
+
+def _keeping(text: str, keep: Callable[[Sequence[Op]], Keep]) -> Policy:
+    """A policy that counts the bytes of the tensors it keeps of each operation."""
 
     def loads(ops: Sequence[Op], tile: Tile | None) -> list[Work]:
         kept = keep(ops)
         return [_moved(op, *kept(index, op)) for index, op in enumerate(ops)]
 
-    return loads
-
-
-class Policy(NamedTuple):
-    """A byte policy: what it says of itself, and the bytes that operations move under it."""
-
-    text: str
-    loads: Callable[[Sequence[Op], Tile | None], list[Work]]
+    return Policy(text, loads, keep)
 
 
 #: Byte policies by name, for every front end.
 POLICIES: dict[str, Policy] = {
-    "each-op": Policy("each operand read once and each result written once", _kept(_each_op)),
-    "fused": Policy(
+    "each-op": _keeping("each operand read once and each result written once", _each_op),
+    "fused": _keeping(
         "elementwise operations, and a batch norm with stored statistics too, run inside the kernel that made their "
         "operand; the rest read and write",
-        _kept(_fused),
+        _fused,
     ),
     "tiled": Policy("contractions load their operands again for every output tile", _tiled),
-    "minimal": Policy(
+    "minimal": _keeping(
         "weights, keys and values, states, inputs and outputs move once, intermediates nothing: the floor",
-        _kept(_minimal),
+        _minimal,
     ),
-    "streamed": Policy(
+    "streamed": _keeping(
         "only matrices' weights and keys and values move, once: no norms, activations, table rows or outputs",
-        _kept(_streamed),
+        _streamed,
     ),
 }
+
+
+def moved_tensors(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None) -> list[list[tuple[str, Size]]]:
+    """For each operation the role and bytes of every tensor it moves; of tiles, which are loaded again, nothing.
+
+    >>> from roofline.ops.contraction import matmul
+    >>> moved_tensors([matmul(8, 16, 32)])
+    [[('activation', 512), ('weight', 1024), ('activation', 256)]]
+    """
+    keep = POLICIES[policy].keep
+    if keep is None:
+        return [[] for _ in ops]
+    kept = keep(ops)
+    return [
+        [(tensor.role, tensor.traffic_bytes) for tensors in kept(index, op) for tensor in tensors]
+        for index, op in enumerate(ops)
+    ]
 
 
 def _moved(op: Op, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Work:

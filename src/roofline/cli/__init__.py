@@ -18,6 +18,7 @@ _COMMANDS = {
     "scaling": "from which batch or width on, and up to how many chips, a layer scales",
     "comm": "a collective: how long, by which algorithm, and what else would do it",
     "layout": "what each chip holds of a sharded tensor",
+    "formula": "the closed form of a bound: its terms, where they flip, what it depends on",
     "sweep": "a table over a grid of sizes",
     "plot": "roofline, throughput and time charts",
     "model": "language models side by side: parameters, FLOPs, memory, keys and values",

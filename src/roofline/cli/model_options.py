@@ -8,7 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from roofline.cli.options import BYTES, parse_size
+from roofline.bounds.conventions import OF_OPERATIONS
+from roofline.cli.options import BYTES, convention_arguments, parse_size, target_arguments
 from roofline.cli.output import ChartKind
 from roofline.cli.values import FRACTION, PRICE
 from roofline.errors import InputError
@@ -156,6 +157,112 @@ PICTURES = (
     click.option("--dark", is_flag=True, help="Light on dark."),
     click.option("--width", type=click.IntRange(320, 4000), metavar="PIXELS", help="Width of the picture."),
 )  # fmt: skip
+
+#: Options of a question about a model beside those of its conventions and its target.
+MODEL_QUESTION = (
+    click.option("--phase", type=click.Choice(["prefill", "decode", "mixed", "train"]), help="Of a model: which step."),
+    click.option("--batch", metavar="N", help="Sequences (default 1)."),
+    click.option("--prompt", metavar="TOKENS", help="Tokens to prefill of each sequence."),
+    click.option("--past", metavar="TOKENS", help="Tokens in the cache already, before the prompt's."),
+    click.option("--context", metavar="TOKENS", help="Tokens in the cache when decoding."),
+    click.option("--chunk", metavar="TOKENS", help="Of a mixed step: tokens of a prompt beside what decodes."),
+    click.option("--batch-tokens", metavar="N", help="Of training: tokens of one step over all chips."),
+    click.option("--sequence", metavar="N", help="Of training: tokens of a sequence."),
+    click.option("--fsdp", type=int, metavar="N", help="Of training: chips that share one copy (what is left)."),
+    click.option("--checkpoint", metavar="POLICY", help="Of training: none, selective, matmuls, full."),
+    *SHARING[:-1],
+    *FORMATS[:3],
+    FORMATS[-1],
+)
+
+#: Names of the options of a question about a model; those of its sizes, and those that training has alone.
+MODEL_SIZES = ("batch", "prompt", "past", "context", "chunk", "batch_tokens", "sequence")
+OF_TRAINING = ("batch_tokens", "sequence", "fsdp", "checkpoint")
+_CHOICES = (
+    *_NUMBERS, "micro_batches", "balance", "expert_exchange", "dispatch", "combine", "shared_experts",
+    "sequence_parallel", "weights", "activations", "kv", "full_attention", "fsdp", "checkpoint", "phase",
+)  # fmt: skip
+
+
+def is_model(text: str) -> bool:
+    """Whether a word names a model: shipped, a path, or a hub's id; notation has brackets.
+
+    >>> is_model("llama-3-70b"), is_model("meta-llama/Llama-3.1-8B"), is_model("bf16[B, D] * bf16[D, F]")
+    (True, True, False)
+    """
+    import os
+
+    return os.path.exists(text) or not any(letter in text for letter in "[(=*;") or text.endswith(".json")
+
+
+def targets(words: Sequence[str]) -> list[str | None]:
+    """The machines that were named, once for each or with commas between them; none is what the question says.
+
+    >>> targets(["h100:8,h200:8", "v5e:4x4"]), targets([])
+    (['h100:8', 'h200:8', 'v5e:4x4'], [None])
+    """
+    found = [each.strip() for word in words for each in word.split(",")]
+    if "" in found:
+        raise InputError("--on names no machine", hint="as in --on h100:8,h200:8")
+    return list(dict.fromkeys(found)) or [None]
+
+
+def without_model(options: dict[str, Any]) -> None:
+    """Refuse the options about a model beside a line of notation; ``options`` loses them."""
+    for name in dict.fromkeys((*MODEL_SIZES, *_CHOICES)):
+        if options.pop(name) not in (None, False):
+            raise InputError(
+                f"--{name.replace('_', '-')} is about a model, and this is a line of notation",
+                hint="give a model's name, or leave it out",
+            )
+
+
+def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dict[str, Any]]:
+    """The phase of a step of a model, and the arguments of its question; sizes are lists only where ``several`` may be.
+
+    ``options`` loses what it had.
+    """
+    phase = options.pop("phase") or _phase_meant(options)
+    sizes = {name: _model_size(name, options.pop(name)) for name in MODEL_SIZES}
+    given = {name: value for name, value in sizes.items() if value is not None}
+    training = {name: options.pop(name) for name in ("fsdp", "checkpoint")}
+    given |= {name: value for name, value in training.items() if value is not None}
+    for name in given:
+        if (name in OF_TRAINING) != (phase == "train"):
+            what = "about training" if name in OF_TRAINING else "no size of a training step"
+            hint = "add --phase train" if name in OF_TRAINING else "its sizes are --batch-tokens and --sequence"
+            raise InputError(f"--{name.replace('_', '-')} is {what}", hint=hint)
+    arguments = {**target_arguments(options), **sharing({**options, "algorithm": None}), **given}
+    for name in ("flops", "bytes_", "intensity", "dtype"):
+        if options.pop(name) is not None:
+            raise InputError(f"--{name.rstrip('_')} is about raw work, and this is a model", hint="leave it out")
+    arguments |= formats({**options, "compute": options.get("compute")})
+    conventions = convention_arguments(options)
+    for name in conventions:
+        if name not in (*OF_OPERATIONS, "algorithm", "compute"):
+            raise InputError(f"--{name} says nothing about a model", hint="leave it out")
+    lists = next((name for name, value in arguments.items() if isinstance(value, list)), None)
+    if lists is not None and not several:
+        flag = f"--{lists.replace('_', '-')}"
+        raise InputError(f"{flag} has several values", hint="a formula is of one; roofline sweep takes several")
+    return phase, {**arguments, **{name: value for name, value in conventions.items() if name != "compute"}}
+
+
+def _phase_meant(options: dict[str, Any]) -> str:
+    if any(options[name] is not None for name in OF_TRAINING):
+        return "train"
+    if options["chunk"] is not None:
+        return "mixed"
+    return "prefill" if options["prompt"] is not None and options["context"] is None else "decode"
+
+
+def _model_size(name: str, text: str | None) -> Any:
+    value = None if text is None else parse_size(name, text)
+    if isinstance(value, str):
+        flag = f"--{name.replace('_', '-')}"
+        raise InputError(f"{flag} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
+    return value
+
 
 #: Options that say nothing without another, and which: one of them is enough.
 BESIDE = {

@@ -48,6 +48,12 @@ TARGET = (
     click.option("--achievable", is_flag=True, help="Use measured fractions of the data-sheet rates where known."),
 )  # fmt: skip
 
+#: The same with several machines, ``--on h100:8,h200:8`` or once for each.
+SEVERAL = (
+    click.option("--on", multiple=True, metavar="TARGET[,TARGET…]", help="h100, v5e:4x4, a TOML file; several."),
+    *TARGET[1:],
+)
+
 #: What a convention's form is to click; any other is one word.
 _FORMS: dict[str, dict[str, Any]] = {
     "flag": {"is_flag": True},

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import SizeError
 from roofline.models.parallelism.layout import OPTIONS
-from roofline.sizes import common_shape, is_array, is_symbol
+from roofline.sizes import Codes, common_shape, is_array, is_symbol
 
 #: Options that are sequences by themselves.
 _LISTS = ("skew", "tile")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.answers import Answer, whole, with_formulas
-from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.models.config import load
@@ -41,7 +41,7 @@ from roofline.sections import (
     incomplete,
     spread,
 )
-from roofline.sizes import Size, is_array, is_symbol, maximum, product
+from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, product
 from roofline.statements import HEADLINE_GAPS, Assumption, without
 
 #: Configurations that are shown.

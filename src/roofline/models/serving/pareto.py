@@ -15,7 +15,7 @@ from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
-from roofline.bounds.bound import Bound, Codes
+from roofline.bounds.bound import Bound
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
@@ -41,7 +41,7 @@ from roofline.sections import (
     incomplete,
     spread,
 )
-from roofline.sizes import Size, check
+from roofline.sizes import Codes, Size, check
 from roofline.statements import without
 
 #: Rows of choices that are shown.

@@ -17,12 +17,11 @@ from functools import reduce
 from typing import Any
 
 from roofline.bounds.api import target
-from roofline.bounds.bound import Codes
 from roofline.bounds.conventions import Conventions, taken_from
 from roofline.bounds.evaluate import untimed
-from roofline.bounds.sweep import Columns
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError, UntimedError, suggest
+from roofline.formulas.tables import Columns
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.config import load
@@ -31,7 +30,7 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.step import PHASES, Phase, latent_attention_ways, needs
-from roofline.sizes import Size, check, common_shape, is_array, symbol
+from roofline.sizes import Codes, Size, check, common_shape, is_array, symbol
 from roofline.work import Key, Op, Work
 
 #: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.

@@ -106,7 +106,11 @@ def laid_out(
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TrainingQuestion:
-    """A training step as a question; :func:`train` says what each field is. ``target`` holds options of the target."""
+    """A training step as a question; :func:`train` says what each field is. ``target`` holds options of the target.
+
+    ``symbolic`` keeps the rates as symbols, for a closed form; else those of a form with open sizes are numbers, since
+    days, dollars and joules follow from its times.
+    """
 
     model: Model
     on: str | Machine
@@ -138,6 +142,7 @@ class TrainingQuestion:
     count: str = "causal"
     conventions: Conventions = field(default_factory=lambda: Conventions(policy="minimal"))
     target: Mapping[str, Any] = field(default_factory=dict)
+    symbolic: bool = False
 
     def vary(self, **changes: Any) -> TrainingQuestion:
         """The question with some of its fields, or of its conventions, replaced."""
@@ -155,7 +160,7 @@ class TrainingQuestion:
                 f"{laid.machine.name} has no peak for {model.dtype}", hint=f"give one: set {model.dtype}=…"
             )
         made = [
-            _stage(numbers, held, found, plan, laid.case())
+            _stage(numbers, held, found, plan, laid.case(), self.symbolic)
             for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self.pipeline)
         ]
         stages = tuple(stage for stage, _ in made)
@@ -380,11 +385,12 @@ def _kinds(
         yield tuple(numbers), len(layers), found
 
 
-def _stage(numbers: tuple[int, ...], layers: int, found: Passes, plan: StepPlan, case: Case) -> tuple[Stage, Passes]:
+def _stage(
+    numbers: tuple[int, ...], layers: int, found: Passes, plan: StepPlan, case: Case, symbolic: bool
+) -> tuple[Stage, Passes]:
     """Price what one stage does; ``case`` is that of all stages, without operations."""
     each = repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
-    # times of formulas keep the rates as numbers: those of a step go into days, dollars and joules
-    bound = replace(case, ops=[*each, *found.once], memory=found.memory).answer(symbolic=False)
+    bound = replace(case, ops=[*each, *found.once], memory=found.memory).answer(symbolic=symbolic)
     assert bound.footprint is not None
     return Stage(numbers, layers, bound, bound.footprint, found.fixed), found
 

@@ -1,0 +1,577 @@
+"""Formula: the closed form of a bound, with rates as symbols and their values beside them.
+
+Its terms are the times of the resources, each of parts that a reader knows (weights, keys and values, activations,
+network) with the operations they come from. It can be compiled, printed in other languages, and differentiated.
+
+>>> from roofline.bounds.api import bound
+>>> found = bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e").formula(B=64, D=8192, F=8192)
+>>> [(term.resource, str(term.time)) for term in found.terms]
+[('mxu', '2*B*D*F/P_bf16'), ('hbm', '2*B*(D + F)/W_hbm + D*F/W_hbm')]
+>>> found.binding, {name: round(each.at, 3) for name, each in found.elasticities()["lower"].items()}
+('hbm', {'B': 0.03, 'D': 0.985, 'F': 0.985, 'P_bf16': 0.0, 'W_hbm': -1.0})
+>>> [(size, round(value), before, after) for size, value, before, after in found.flips()][:1]
+[('B', 123, 'hbm', 'mxu')]
+>>> found.compile()(B=[1, 512], D=8192, F=8192)["bound_by"].tolist()
+['hbm', 'mxu']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from roofline.answers import Answer, heading
+from roofline.bounds.bound import UNITS, Bound, OpBound, Use
+from roofline.bounds.crossing import roots_of
+from roofline.bounds.traffic import moved_tensors
+from roofline.errors import InputError, SizeError
+from roofline.formulas.compiled import Compiled, ValidRange
+from roofline.formulas.elasticity import Elasticity, elasticities, stepped
+from roofline.formulas.printers import javascript_source, python_source, text
+from roofline.hardware.machine import Machine
+from roofline.quantity import format_amount, format_number
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    Headline,
+    Pairs,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    Words,
+    assumes,
+    figures,
+    incomplete,
+)
+from roofline.sizes import is_symbol, symbol
+
+SCHEMA = "roofline/formula/1"
+
+#: The three bounds.
+BOUNDS = ("lower", "op_by_op", "upper")
+
+#: The largest size at which flips are looked for, and how many sizes are looked at before the search closes in.
+LARGEST_SIZE, LOOKED_AT = 2**40, 3000
+
+#: Operations that are named beside a part of a term.
+MOST_NAMED = 4
+
+#: What tensors of each role are called in a term.
+_ROLES = {
+    "weight": "weights", "kv": "keys and values", "state": "states", "gradient": "gradients", "raw": "bytes",
+    "index": "activations", "activation": "activations", "moment": "optimizer", "master": "optimizer",
+}  # fmt: skip
+
+#: What arithmetic of each kind of operation is called.
+_KINDS = {"contraction": "matrices", "attention": "attention", "elementwise": "elementwise", "norm": "norms"}
+
+
+class RateSymbol(NamedTuple):
+    """A rate in a formula: its symbol, its value in ``unit``, the resource it is of, and where the figure is from."""
+
+    symbol: Any
+    value: float
+    unit: str
+    resource: str
+    source: str
+
+
+class TermPart(NamedTuple):
+    """A part of a term: an amount over a rate, and the operations it comes from."""
+
+    label: str
+    amount: Any
+    unit: str
+    rate: Any
+    operations: tuple[str, ...]
+
+
+class FormulaTerm(NamedTuple):
+    """The time of one resource as a sum of parts."""
+
+    resource: str
+    time: Any
+    parts: tuple[TermPart, ...]
+
+
+class FormulaFlip(NamedTuple):
+    """From which value of a size on, the others as they are, another resource binds; its formula where there is one."""
+
+    size: str
+    value: float
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Formula(Answer):
+    """The closed form of a bound.
+
+    ``sizes`` and ``rates`` are its symbols; ``point`` the sizes at which it is evaluated. ``terms`` are the times of
+    the resources, ``forms`` its other columns: ``lower`` (where that is more than the largest term), ``op_by_op``,
+    ``upper``, amounts, and memory. ``conditions`` say where it holds.
+    """
+
+    expression: str
+    machine: Machine
+    sizes: Mapping[str, Any]
+    point: Mapping[str, float]
+    rates: Mapping[str, RateSymbol]
+    terms: tuple[FormulaTerm, ...]
+    forms: Mapping[str, Any]
+    conditions: tuple[ValidRange, ...] = ()
+    from_zero: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    _kept: dict[str, Any] = field(default_factory=dict)
+
+    def compile(self) -> Compiled:
+        """A function of arrays of its sizes, and of its rates where they are given."""
+        if "compiled" not in self._kept:
+            times = {term.resource: term.time for term in self.terms}
+            rates = {name: rate.value for name, rate in self.rates.items()}
+            self._kept["compiled"] = Compiled(
+                self.expression, dict(self.sizes), rates, dict(self.forms), times, self.conditions, self.from_zero
+            )
+        compiled: Compiled = self._kept["compiled"]
+        return compiled
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether every size has a value at which it can be evaluated."""
+        return all(name in self.point for name in self.sizes)
+
+    def values(self) -> dict[str, float]:
+        """Every column but what binds, at the point."""
+        if "values" not in self._kept:
+            f = self.compile()
+            found = f.evaluate(self.point, tuple(n for n in f.columns if n != "bound_by"))
+            self._kept["values"] = {name: float(found[name]) for name in f.columns if name != "bound_by"}
+        values: dict[str, float] = self._kept["values"]
+        return values
+
+    @property
+    def binding(self) -> str | None:
+        """The resource that binds at the point."""
+        if not self.is_numeric:
+            return None
+        return max((term.resource for term in self.terms), key=lambda name: self.values()[f"time.{name}"])
+
+    def bound_form(self, name: str) -> Any:
+        """One of the three bounds as one expression."""
+        import sympy
+
+        if name in self.forms:
+            return self.forms[name]
+        times = [term.time for term in self.terms]
+        return sympy.Add(*times) if name == "upper" else sympy.Max(*times, evaluate=False) if times[1:] else times[0]
+
+    def elasticities(self) -> dict[str, dict[str, Elasticity]]:
+        """∂ln t/∂ln x of the three bounds at the point, by size and rate; over the rates they sum to −1."""
+        if "elasticities" not in self._kept:
+            if not self.is_numeric:
+                missing = next(name for name in self.sizes if name not in self.point)
+                raise SizeError(f"size {missing} has no value", hint="an elasticity is that at a point")
+            point = {self.sizes[name]: self.point[name] for name in self.sizes}
+            point |= {rate.symbol: rate.value for rate in self.rates.values()}
+            self._kept["elasticities"] = {
+                name: {str(x): each for x, each in elasticities(self.bound_form(name), point).items()}
+                for name in BOUNDS
+            }
+        found: dict[str, dict[str, Elasticity]] = self._kept["elasticities"]
+        return found
+
+    def steps(self) -> tuple[str, ...]:
+        """The sizes in which its times have steps."""
+        found = {str(each) for term in self.terms for each in stepped(term.time)}
+        return tuple(name for name in self.sizes if name in found)
+
+    def flips(self) -> tuple[FormulaFlip, ...]:
+        """Where another resource binds as each size grows from 1, the others as they are at the point."""
+        if "flips" not in self._kept:
+            found = [flip for name in self.sizes for flip in self._flips_of(name)] if self.is_numeric else []
+            self._kept["flips"] = tuple(found)
+        flips: tuple[FormulaFlip, ...] = self._kept["flips"]
+        return flips
+
+    def _flips_of(self, name: str) -> Iterator[FormulaFlip]:
+        import numpy as np
+
+        f, names = self.compile(), [term.resource for term in self.terms]
+        tried = np.unique(np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)))
+
+        def codes(values: Any) -> Any:
+            found = f.evaluate({**self.point, name: values}, ("bound_by", "lower"))
+            return np.where(np.isnan(found["lower"]), -1, found.whole_column("bound_by").codes)
+
+        seen = codes(tried)
+        for place in np.flatnonzero((np.diff(seen) != 0) & (seen[1:] >= 0) & (seen[:-1] >= 0)).tolist():
+            low, high = int(tried[place]), int(tried[place + 1])
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if codes(np.array([float(middle)]))[0] == seen[place] else (low, middle)
+            yield FormulaFlip(name, high, names[seen[place]], names[int(codes(np.array([float(high)]))[0])])
+
+    def crossing(self, size: str, one: str, other: str) -> Any:
+        """The value of a size at which two resources take equally long, in the other symbols; None without a form."""
+        times = {term.resource: term.time for term in self.terms}
+        roots = roots_of(times[one], times[other], self.sizes[size])
+        return roots[0] if roots else None
+
+    def printed(self, language: str) -> str:
+        """The whole formula in ``python``, ``javascript`` or ``latex``: the terms and the three bounds."""
+        columns = {f"time_{term.resource}": term.time for term in self.terms}
+        columns |= {name: self.bound_form(name) for name in BOUNDS}
+        columns |= {name: form for name, form in self.forms.items() if name.startswith("memory")}
+        rates = {rate.symbol: rate.value for rate in self.rates.values()}
+        if language == "python":
+            return python_source("roofline", list(self.sizes.values()), rates, columns)
+        if language == "javascript":
+            return javascript_source("roofline", list(self.sizes.values()), rates, columns)
+        return "\n".join(self._latex())
+
+    def _latex(self) -> Iterator[str]:
+        yield r"\begin{aligned}"
+        for term in self.terms:
+            sums = " + ".join(
+                rf"\frac{{{text(part.amount, 'latex')}}}{{{text(part.rate, 'latex')}}}" for part in term.parts
+            )
+            yield rf"T_{{\mathrm{{{_escaped(term.resource)}}}}} &= {sums} \\"
+        inside = ", ".join(rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}" for term in self.terms)
+        lower = text(self.forms["lower"], "latex") if "lower" in self.forms else rf"\max\left({inside}\right)"
+        yield rf"T_{{\mathrm{{lower}}}} &= {lower}"
+        yield r"\end{aligned}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The formula under stable keys (schema ``roofline/formula/1``): forms as Python, and their values."""
+        values = self.values() if self.is_numeric else {}
+        numeric = bool(values)
+        return {
+            **heading(SCHEMA, self.machine, self.expression),
+            "sizes": {name: _plain(self.point.get(name)) for name in self.sizes},
+            "rates": {
+                name: {"value": rate.value, "unit": rate.unit, "resource": rate.resource, "source": rate.source}
+                for name, rate in self.rates.items()
+            },
+            "terms": [self._term_record(term, values) for term in self.terms],
+            "bound_by": self.binding,
+            **{name: {"formula": text(self.bound_form(name), "python"), "value": values.get(name)} for name in BOUNDS},
+            "columns": {
+                name: {"formula": text(form, "python"), "value": _plain(values.get(name))}
+                for name, form in self.forms.items()
+                if name not in BOUNDS
+            },
+            "flips": [flip._asdict() for flip in self.flips()],
+            "elasticities": {
+                name: {x: each._asdict() for x, each in found.items()} for name, found in self.elasticities().items()
+            }
+            if numeric
+            else None,
+            "steps": list(self.steps()),
+            "valid": [{"holds": text(each.holds, "python"), "reason": each.reason} for each in self.conditions],
+            "javascript": self.printed("javascript"),
+            "assumptions": list(self.assumptions),
+            "incomplete": list(self.incomplete),
+        }
+
+    def _term_record(self, term: FormulaTerm, values: Mapping[str, float]) -> dict[str, Any]:
+        return {
+            "resource": term.resource,
+            "formula": text(term.time, "python"),
+            "value": values.get(f"time.{term.resource}"),
+            "parts": [
+                {
+                    "label": part.label, "amount": text(part.amount, "python"), "unit": part.unit,
+                    "rate": str(part.rate), "operations": list(part.operations),
+                }
+                for part in term.parts
+            ],
+        }  # fmt: skip
+
+    def one_line(self) -> str:
+        """How many terms it has, and which one binds."""
+        binds = f", {self.binding} binds" if self.binding else ""
+        return f"Formula: {self.expression} on {self.machine.name}, {len(self.terms)} terms{binds}"
+
+    def sections(self) -> Iterator[Section]:
+        """The terms with the binding one marked, the three bounds, flips, elasticities, rates, and what was assumed."""
+        yield from (Headline(self.expression, f"on {self.machine.name}"), BLANK)
+        yield Sentences([*self.said, *self._bounds_in_words()])
+        yield from (BLANK, self._terms_table(), BLANK)
+        flips = self._flips_in_words()
+        yield Pairs([("flips", line) if index == 0 else ("", line) for index, line in enumerate(flips)], name="flips")
+        if self.is_numeric:
+            yield from (BLANK, self._elasticity_table())
+        rates = [(name, self._rate_in_words(rate)) for name, rate in self.rates.items()]
+        yield from (BLANK, Pairs(rates, name="rates"))
+        yield Pairs(self._validity(), name="valid")
+        yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
+
+    def _bounds_in_words(self) -> Iterator[str]:
+        names = ", ".join(f"T_{term.resource.replace(' ', '_')}" for term in self.terms)
+        plain = "lower" not in self.forms
+        yield f"lower = max({names})" if plain and self.terms[1:] else f"lower = {self.bound_form('lower')}"
+        if self.is_numeric:
+            values, at = self.values(), ", ".join(f"{name} {format_number(v)}" for name, v in self.point.items())
+            times = {name: format_amount(values[name], "s") for name in BOUNDS}
+            rest = f"{times['op_by_op']} op by op, {times['upper']} if nothing overlaps"
+            yield f"at {at}: {times['lower']} at best, {rest}"
+
+    def _terms_table(self) -> Table:
+        """A row a part of a term; the term that binds is marked."""
+        columns = (
+            Column("T"), Column("", wrap="words"), Column("amount", wrap="words"), Column("over"), *figures("time"),
+            Column("", wrap="words"), Column("from", wrap="words"),
+        )  # fmt: skip
+        rows = []
+        values = self.values() if self.is_numeric else {}
+        for term in self.terms:
+            several = len(term.parts) > 1
+            for index, part in enumerate(term.parts):
+                time = self._time_of(part)
+                tone: Any = "alert" if term.resource == self.binding else ""
+                binds = term.resource == self.binding and index == 0
+                name = Words(term.resource, tone) if index == 0 else ""
+                form = str(part.amount).replace("**", "^").replace("*", " · ")
+                total = f"{format_amount(values[f'time.{term.resource}'], 's')} binds" if binds else ""
+                total = total if several or not binds else "binds"
+                cells = (
+                    name, part.label, form, str(part.rate), "" if time is None else Amount(time, "s"),
+                    Words(total, tone) if total else "", _few(part.operations),
+                )  # fmt: skip
+                rows.append(Row(cells))
+        return Table(columns, rows, "terms")
+
+    def _time_of(self, part: TermPart) -> float | None:
+        if not self.is_numeric:
+            return None
+        values = {self.sizes[name]: value for name, value in self.point.items()}
+        amount = part.amount.xreplace(values) if is_symbol(part.amount) else part.amount
+        return float(amount) / self.rates[str(part.rate)].value
+
+    def _flips_in_words(self) -> list[str]:
+        if not self.is_numeric:
+            return list(self._open_flips()) or ["give sizes to see where another term binds"]
+        lines = []
+        for flip in self.flips():
+            exact = self.crossing(flip.size, flip.before, flip.after)
+            form = "" if exact is None or len(str(exact)) > 60 else f"  ({flip.size} = {exact})"
+            place = f"{flip.size} {format_number(flip.value)}"
+            lines.append(f"{flip.after} binds from {place} on, {flip.before} before{form}")
+        kept = [name for name in self.sizes if not any(flip.size == name for flip in self.flips())]
+        return [*lines, *([f"{self.binding} binds at every {' and '.join(kept)}, the rest as it is"] if kept else [])]
+
+    def _open_flips(self) -> Iterator[str]:
+        names = [term.resource for term in self.terms]
+        for size in list(self.sizes)[:1]:
+            for index, one in enumerate(names):
+                for other in names[index + 1 :]:
+                    exact = self.crossing(size, one, other)
+                    if exact is not None:
+                        yield f"{one} and {other} take equally long at {size} = {exact}"
+
+    def _elasticity_table(self) -> Table:
+        """∂ln t/∂ln x by size and rate for the three bounds; two figures at a tie."""
+        found = self.elasticities()
+        rows = []
+        for x in found["lower"]:
+            cells = [found[name][x] for name in BOUNDS]
+            if any(abs(value) > 5e-4 for each in cells for value in each):
+                note = "in steps: between them" if x in self.steps() else ""
+                rows.append(Row((x, *(_both_sides(each) for each in cells), note)))
+        columns = (Column("∂ln t/∂ln x"), *figures("lower", "op by op", "upper"), Column())
+        return Table(columns, rows, "elasticities")
+
+    def _rate_in_words(self, rate: RateSymbol) -> str:
+        source = f"  [{rate.source}]" if rate.source else ""
+        return f"{format_amount(rate.value, rate.unit)}  {rate.resource}{source}"
+
+    def _validity(self) -> list[tuple[str, str]]:
+        every = ", ".join(name for name in self.sizes if name not in self.from_zero)
+        lines = [f"for whole {every} from 1 on"] if every else []
+        lines += [f"for whole {', '.join(self.from_zero)} from 0 on"] if self.from_zero else []
+        lines += [f"not where {each.reason}" for each in self.conditions]
+        return [("valid" if index == 0 else "", line) for index, line in enumerate(lines)]
+
+
+def _both_sides(found: Elasticity) -> str:
+    if not found.tied:
+        return f"{found.at:.3f}"
+    return f"{found.below:.3f} below, {found.above:.3f} above"
+
+
+def _few(names: Sequence[str]) -> str:
+    rest = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if value is not None and value == value and float(value).is_integer() else value
+
+
+def _escaped(name: str) -> str:
+    return name.replace("_", r"\_").replace(" ", r"\ ")
+
+
+def formula_of(
+    bound: Bound,
+    point: Mapping[str, float] | None = None,
+    *,
+    forms: Mapping[str, Any] | None = None,
+    conditions: Sequence[ValidRange] = (),
+    from_zero: Sequence[str] = (),
+    said: Sequence[str] = (),
+) -> Formula:
+    """Take the closed form out of a bound whose sizes and rates are symbols; ``forms`` replace its own columns."""
+    times, rates = dict(bound.times), rate_symbols(bound.uses)
+    everything = {**_columns(bound), **(forms or {})}
+    symbols = {s for form in (*times.values(), *everything.values()) if is_symbol(form) for s in form.free_symbols}
+    open_sizes = {str(s): s for s in sorted(symbols, key=str) if str(s) not in rates}
+    named = {name: size for name, size in bound.sizes.items() if is_symbol(size)}
+    order = [name for size in named.values() for name in map(str, sorted(size.free_symbols, key=str))]
+    sizes = {name: open_sizes.pop(name) for name in dict.fromkeys(order) if name in open_sizes} | open_sizes
+    return Formula(
+        expression=bound.expression,
+        machine=bound.machine,
+        sizes=sizes,
+        point={name: value for name, value in (point or {}).items() if name in sizes},
+        rates=rates,
+        terms=tuple(_terms(bound)),
+        forms=everything,
+        conditions=tuple(conditions),
+        from_zero=tuple(name for name in from_zero if name in sizes),
+        said=tuple(said),
+        assumptions=bound.assumptions,
+        incomplete=bound.incomplete,
+    )
+
+
+def rate_symbols(uses: Iterable[Use]) -> dict[str, RateSymbol]:
+    """The rates of some uses by the names of their symbols."""
+    found: dict[str, RateSymbol] = {}
+    for use in uses:
+        rate = use.rate
+        if not is_symbol(rate.value) or rate.plain is None:
+            raise InputError(f"the rate of {use.resource} is a number", hint="this answer has no closed form")
+        figure = rate.figure
+        source = "" if figure is None else ", ".join(filter(None, (figure.basis, figure.source, figure.date)))
+        name = str(rate.value)
+        one = RateSymbol(rate.value, float(rate.plain), UNITS[use.quantity][1], use.resource, source)
+        if found.setdefault(name, one).value != one.value:
+            raise InputError(f"two rates are called {name}", hint="this answer has no closed form")
+    return found
+
+
+def _columns(bound: Bound) -> dict[str, Any]:
+    """The columns of a bound beside its times."""
+    import sympy
+
+    whole: dict[str, Any] = {} if type(bound) is Bound else {"lower": bound.lower, "upper": bound.upper}
+    whole["op_by_op"] = bound.op_by_op
+    figures = ("flops", "intensity", "critical_intensity", "attainable", "utilisation", "estimate")
+    whole |= {name: getattr(bound, name) for name in figures}
+    whole["bytes"] = sum(bound.bytes.values())
+    if bound.footprint is not None:
+        parts = bound.footprint.parts
+        whole |= {"memory": bound.footprint.total, **{f"memory.{name}": size for name, size in parts.items()}}
+    return {name: sympy.sympify(form) for name, form in whole.items() if form is not None}
+
+
+def _terms(bound: Bound) -> Iterator[FormulaTerm]:
+    """Every resource with its parts: alike amounts over one rate together."""
+    parts: dict[str, dict[tuple[str, Any], list[tuple[Any, str]]]] = {name: {} for name in bound.times}
+    units: dict[Any, str] = {}
+    tensors = _tensors(bound)
+    for index, each in enumerate(bound.ops):
+        for use in each.uses:
+            units[use.rate.value] = UNITS[use.quantity][0]
+            for label, amount in _labelled(each, use, tensors[index]):
+                found = parts[use.resource].setdefault((label, use.rate.value), [])
+                found.append((amount, _short_name(each)))
+    for resource, gathered in parts.items():
+        made = tuple(
+            TermPart(
+                label, tidy(sum(a for a, _ in listed)), units[rate], rate, tuple(dict.fromkeys(n for _, n in listed))
+            )
+            for (label, rate), listed in gathered.items()
+        )
+        yield FormulaTerm(resource, _added(part.amount / part.rate for part in made), made)
+
+
+def _added(times: Iterable[Any]) -> Any:
+    import sympy
+
+    return sympy.Add(*times)
+
+
+def _short_name(part: OpBound) -> str:
+    """The last word of where an operation stands, or its own name."""
+    return (part.op.where or part.op.name).rpartition(".")[2] or part.op.name
+
+
+def _tensors(bound: Bound) -> list[list[tuple[str, Any]]]:
+    """For each operation the bytes of its tensors by role, repeats counted; nothing where they are not known."""
+    policy, tile = bound.request.get("policy", "each-op"), bound.request.get("tile")
+    found = moved_tensors([part.op for part in bound.ops], policy, tile)
+    return [
+        [(_ROLES.get(role, role), size * part.op.repeat) for role, size in each]
+        for part, each in zip(bound.ops, found, strict=True)
+    ]
+
+
+def _labelled(part: OpBound, use: Use, tensors: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The parts of a use: bytes by the role of their tensors, arithmetic and messages by the operation's kind."""
+    import sympy
+
+    if use.quantity == "bytes":
+        if tensors and sympy.expand(sum(size for _, size in tensors) - use.amount) == 0:
+            yield from tensors
+        else:
+            yield "operands", use.amount
+    elif use.quantity == "flops":
+        yield "experts" if "groups" in part.op.dims else _KINDS.get(part.op.kind, part.op.kind), use.amount
+    else:
+        kind = str(part.op.options.get("collective", "network"))
+        yield (kind if use.quantity == "wire" else f"{kind}, in turn"), use.amount
+
+
+def tidy(amount: Any) -> Any:
+    """An amount as a person would write it: multiplied out, alike terms together, common factors before a bracket.
+
+    >>> from roofline.sizes import symbol
+    >>> tidy(2 * symbol("B") * (symbol("C") + 1) + 4 * symbol("B") * symbol("C"))
+    2*B*(3*C + 1)
+    """
+    import sympy
+
+    flat = (
+        sympy.nsimplify(amount) if isinstance(amount, int) else sympy.expand(amount, power_base=False, power_exp=False)
+    )
+    flat = flat.xreplace({x: sympy.Integer(int(x)) for x in flat.atoms(sympy.Float) if float(x).is_integer()})
+    return sympy.factor_terms(flat)
+
+
+def compiled_bound(bound: Bound) -> Compiled:
+    """What :meth:`Bound.compile` gives."""
+    return closed_form(bound).compile()
+
+
+def closed_form(bound: Bound, **point: float) -> Formula:
+    """What :meth:`Bound.formula` gives: the closed form of an answer with open sizes, its values at a point."""
+    if bound.question is not None and not is_symbol(bound.lower):
+        return question_formula(bound.question)
+    if not is_symbol(bound.lower):
+        raise SizeError("every size has a value", hint="leave a size out: what is open stands in the formula")
+    return formula_of(bound, point)
+
+
+def question_formula(asked: Any, **more: float) -> Formula:
+    """The closed form of a question in all its sizes; those that are given are the point."""
+    given = {name: value for name, value in asked.sizes.items() if isinstance(value, int | float)}
+    letters = {name: symbol(name) for name in given}
+    found = asked.one_plan().vary(sizes={**asked.sizes, **letters}).answer(symbolic=True)
+    return formula_of(found, {**given, **more})

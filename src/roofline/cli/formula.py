@@ -1,0 +1,69 @@
+"""``roofline formula``: the closed form of a bound, its terms, flips and elasticities; as LaTeX, JavaScript, Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, targets, without_model
+from roofline.cli.options import MESH, SEVERAL, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.output import show, show_json
+from roofline.errors import InputError
+
+
+@click.command("formula")
+@click.argument("words", nargs=-1, metavar="EXPRESSION|MODEL [SIZE=VALUE]...")
+@with_options(SEVERAL, MODEL_QUESTION, MESH, WORK)
+@click.option("--latex", "language", flag_value="latex", help="Print it in LaTeX.")
+@click.option("--js", "language", flag_value="javascript", help="Print it as a function in JavaScript.")
+@click.option("--python", "language", flag_value="python", help="Print it as a function in Python.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
+def command(words: tuple[str, ...], language: str | None, as_json: bool, **options: Any) -> None:
+    """The closed form of a bound: terms by resource, which one binds, where that flips, and what it depends on.
+
+    A shipped model's name, a path or a hub id is read as a model, anything else as notation.
+
+    \b
+    roofline formula "bf16[B, D] * int8[D, F]" --on v5e B=64 D=8192 F=8192
+    roofline formula llama-3-70b --phase decode --on h200:8 --tensor 8 --batch 64 --context 8192
+    roofline formula llama-3-8b --phase train --on h100:8 --js
+    """
+    if language and as_json:
+        raise InputError("--json and a program are two answers", hint="leave one of them out")
+    asked, sizes = split_words(words)
+    text = one_expression(asked)
+    chips = targets(options.pop("on"))
+    found = [_formula(text, on, sizes, dict(options)) for on in chips]
+    if as_json:
+        show_json(found[0].to_dict() if len(found) == 1 else [each.to_dict() for each in found])
+        return
+    for index, each in enumerate(found):
+        if language:
+            click.echo(each.printed(language))
+        else:
+            if index:
+                click.echo()
+            show(each)
+
+
+def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: dict[str, Any]) -> Any:
+    several = next((name for name, value in sizes.items() if isinstance(value, list)), None)
+    if several is not None:
+        raise InputError(
+            f"size {several} has several values", hint="a formula is shown at one; roofline sweep takes several"
+        )
+    options["on"] = on
+    if text is not None and is_model(text):
+        from roofline.models.closed_form import model_formula
+
+        if sizes:
+            name = next(iter(sizes))
+            raise InputError(f"{name}= is no size of a model", hint="sizes are options: --batch, --context, --prompt …")
+        phase, arguments = model_arguments(options, several=False)
+        return model_formula(text, phase, **arguments)
+    from roofline.bounds.api import question
+    from roofline.bounds.closed_form import question_formula
+
+    without_model(options)
+    return question_formula(question(text, sizes=sizes, **question_arguments(options, sizes)))

@@ -1,0 +1,517 @@
+"""A closed form as a function of arrays: compiled once, evaluated in blocks that stay in cache, column by column.
+
+>>> import numpy as np, sympy
+>>> from roofline.sizes import symbol
+>>> B, W, P = symbol("B"), sympy.Symbol("W_hbm", positive=True), sympy.Symbol("P_bf16", positive=True)
+>>> times = {"hbm": 2 * B / W, "tensor": B**2 / P}
+>>> f = Compiled("demo", {"B": B}, {"W_hbm": 4.0, "P_bf16": 8.0}, {"flops": B**2}, times)
+>>> found = f(B=np.array([1, 4, 16]))
+>>> found["lower"].tolist(), found["bound_by"].tolist(), found["flops"].tolist()
+([0.5, 2.0, 32.0], ['hbm', 'hbm', 'tensor'], [1.0, 16.0, 256.0])
+>>> f(B=4, W_hbm=np.array([4.0, 1.0]))["time.hbm"].tolist()
+[2.0, 8.0]
+
+What stands for no size, or breaks a condition of the formula, is NaN, and is counted:
+
+>>> found = f(B=np.array([0.5, 4]))
+>>> found["lower"].tolist(), found.invalid
+([nan, 2.0], {'B is no whole number of at least 1': 1})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product as combinations
+from typing import Any, NamedTuple
+
+from roofline.errors import InputError, SizeError, suggest
+from roofline.formulas.printers import binary_logarithms, printer
+from roofline.formulas.tables import Columns
+from roofline.sizes import LARGEST, Codes, common_shape, is_array
+
+#: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
+BLOCK = 16_384
+
+#: Columns that follow from the times of the resources.
+SUMMARIES = ("lower", "upper", "bound_by")
+
+
+class ValidRange(NamedTuple):
+    """What must hold for a formula to: a relation of sizes, and what is said of rows where it does not."""
+
+    holds: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """A function of sizes: ``f(B=…, D=…)`` gives columns, of numbers, arrays that broadcast, or both.
+
+    ``forms`` are columns as closed forms, ``times`` those of the resources: they are the columns ``time.hbm`` and so
+    on, and ``lower`` (the largest), ``upper`` (their sum) and ``bound_by`` follow from them where ``forms`` has no
+    others. ``rates`` may be given to a call too. A size in ``from_zero`` may be 0.
+    """
+
+    name: str
+    sizes: Mapping[str, Any]
+    rates: Mapping[str, float]
+    forms: Mapping[str, Any]
+    times: Mapping[str, Any]
+    conditions: tuple[ValidRange, ...] = ()
+    from_zero: tuple[str, ...] = ()
+    _made: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns there are."""
+        times = tuple(f"time.{name}" for name in self.times)
+        summaries = tuple(name for name in SUMMARIES if self.times and name not in self.forms)
+        return (*self.forms, *summaries, *times)
+
+    def __call__(self, columns: Sequence[str] | None = None, *, cores: int = 1, **values: Any) -> Evaluated:
+        """Evaluate it; a column is worked out when it is looked up, those in ``columns`` at once."""
+        return self.evaluate(values, columns, cores)
+
+    def evaluate(self, values: Mapping[str, Any], columns: Sequence[str] | None = None, cores: int = 1) -> Evaluated:
+        """Evaluate it for sizes and rates by name."""
+        import numpy as np
+
+        for name in values:
+            if name not in self.sizes and name not in self.rates:
+                hint = suggest(name, (*self.sizes, *self.rates), what="sizes and rates")
+                raise SizeError(f"{self.name} has no size {name!r}", hint=hint)
+        missing = [name for name in self.sizes if name not in values]
+        if missing:
+            raise SizeError(f"size {missing[0]} has no value", hint=f"give it, as in {missing[0]}=1024")
+        given = {name: _values(name, value) for name, value in values.items()}
+        arrays = {name: value for name, value in given.items() if is_array(value)}
+        shape = common_shape(arrays) if arrays else ()
+        found = Evaluated(self, given, shape, int(np.prod(shape)), cores)
+        if columns is not None:
+            found.work_out(tuple(self.known(name) for name in columns))
+        return found
+
+    def known(self, name: str) -> str:
+        """Check that there is such a column."""
+        if name not in self.columns:
+            raise InputError(f"no column {name!r}", hint=suggest(str(name), self.columns, what="columns"))
+        return name
+
+    def code(self, wanted: tuple[str, ...], arrays: frozenset[str], fixed: bool) -> Code:
+        """Compile some columns for sizes and rates of which ``arrays`` are arrays; ``fixed`` rates are numbers."""
+        key = (wanted, arrays, fixed)
+        if key not in self._made:
+            self._made[key] = _compile(self, wanted, arrays, fixed)
+        code: Code = self._made[key]
+        return code
+
+
+class Evaluated(Columns):
+    """The columns of a compiled form at some sizes, each worked out once, when it is looked up first.
+
+    ``shape`` is that to which the sizes broadcast; ``invalid`` counts rows that are NaN, by the reason.
+    """
+
+    __slots__ = ("_checked", "_cores", "_done", "_given", "function", "rows_all", "shape")
+
+    def __init__(
+        self, function: Compiled, given: Mapping[str, Any], shape: tuple[int, ...], rows: int, cores: int
+    ) -> None:
+        self.function, self.shape, self.rows_all = function, shape, rows
+        self._given, self._cores = given, cores
+        self._done: dict[str, Any] = {}
+        self._checked: tuple[Any, dict[str, int]] | None = None
+
+    @property
+    def columns(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """Every column, worked out."""
+        return {name: self.whole_column(name) for name in (*self._given, *self.function.columns)}
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What could not be evaluated, in words."""
+        return tuple(
+            f"{count} of {self.rows_all} rows are left out: {reason}" for reason, count in self.invalid.items()
+        )
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The columns of sizes."""
+        return tuple(name for name in self._given if name in self.function.sizes)
+
+    @property
+    def invalid(self) -> dict[str, int]:
+        """How many rows are NaN, by the reason."""
+        return dict(self._validity()[1])
+
+    def __len__(self) -> int:
+        return self.rows_all
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def keys(self) -> Any:
+        """The names of sizes and columns."""
+        return dict.fromkeys((*self._given, *self.function.columns)).keys()
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.whole_column(name)
+        return found.as_names() if isinstance(found, Codes) else found
+
+    def whole_column(self, name: str) -> Any:
+        """A column in the shape of the sizes; what binds as codes."""
+        import numpy as np
+
+        if name in self._given:
+            return np.broadcast_to(self._given[name], self.shape)
+        if name not in self._done:
+            self.work_out((self.function.known(name),))
+        return self._done[name]
+
+    def work_out(self, wanted: tuple[str, ...]) -> None:
+        """Evaluate some columns together, block by block, on as many cores as were asked for."""
+        import numpy as np
+
+        arrays = frozenset(name for name, value in self._given.items() if is_array(value))
+        fixed = not any(name in self.function.rates for name in self._given)
+        code = self.function.code(wanted, arrays, fixed)
+        plain = {**self.function.rates, **{n: v for n, v in self._given.items() if not is_array(v)}}
+        scalars = code.scalars(*(plain[name] for name in code.takes))
+        outs = [np.empty(self.shape, np.int8 if name == "bound_by" else np.float64) for name in wanted]
+        views = [np.broadcast_to(self._given[n], self.shape) if not self.shape else self._given[n] for n in code.arrays]
+
+        def run(where: tuple[Any, ...]) -> None:
+            code.run([out[where or ...] for out in outs], *scalars, *(_part(view, where, self.shape) for view in views))
+
+        with np.errstate(all="ignore"):
+            _each(run, list(blocks(self.shape)), self._cores)
+        bad, _ = self._validity()
+        for name, out in zip(wanted, outs, strict=True):
+            if bad is not None and name != "bound_by":
+                out[bad] = np.nan  # of a single row too: then both have no dimension
+            self._done[name] = Codes(out, tuple(self.function.times)) if name == "bound_by" else out
+
+    def _validity(self) -> tuple[Any, dict[str, int]]:
+        if self._checked is None:
+            self._checked = _invalid_rows(self.function, self._given, self.shape)
+        return self._checked
+
+    def to_dict(self) -> dict[str, Any]:
+        """The columns under stable keys (schema ``roofline/columns/1``): equal-length lists."""
+        return {
+            "schema": "roofline/columns/1",
+            "expression": self.function.name,
+            "columns": {name: self.plain(name) for name in self},
+            "incomplete": list(self.incomplete),
+        }
+
+    def one_line(self) -> str:
+        """Its rows and columns."""
+        return f"Evaluated: {self.rows_all} rows of {self.function.name}: {', '.join(self.function.columns)}"
+
+
+def _values(name: str, value: Any) -> Any:
+    """Take numbers as floats and arrays as float64; integers are converted block by block."""
+    import numpy as np
+
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind not in "iuf":
+            found = found.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise SizeError(f"{name} is not an array of numbers", hint="give numbers") from None
+    return float(found) if found.ndim == 0 else found
+
+
+def blocks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
+    """Indices that cut an array of this shape into blocks of about :data:`BLOCK` entries."""
+    inner, split = 1, len(shape)
+    while split and inner * shape[split - 1] <= BLOCK:
+        split -= 1
+        inner *= shape[split]
+    if not split:
+        yield ()
+        return
+    step = max(BLOCK // inner, 1)
+    pieces = [slice(start, start + step) for start in range(0, shape[split - 1], step)]
+    for outer in combinations(*(range(n) for n in shape[: split - 1])):
+        yield from ((*outer, piece) for piece in pieces)
+
+
+def _part(values: Any, where: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """The block of an array that broadcasts to a shape, as floats."""
+    import numpy as np
+
+    if where:
+        lacking = len(shape) - values.ndim
+        own = where[lacking:] if lacking < len(where) else ()
+        fixed = [
+            0 if n == 1 and isinstance(w, int) else slice(None) if n == 1 else w
+            for n, w in zip(values.shape, own, strict=False)
+        ]
+        values = values[tuple(fixed)]
+    return values if values.dtype == np.float64 else values.astype(np.float64)
+
+
+def _each(run: Callable[[Any], None], pieces: Sequence[Any], cores: int) -> None:
+    if cores == 1 or len(pieces) < 2:
+        for piece in pieces:
+            run(piece)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(run, pieces))
+
+
+def _invalid_rows(function: Compiled, given: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[Any, dict[str, int]]:
+    """Which rows hold no sizes, or lie outside the range of the formula; how many, by the reason. None is all valid."""
+    import numpy as np
+
+    found: list[tuple[Any, str]] = []
+    for name, value in given.items():
+        least = 0 if name in function.from_zero else 1
+        if name in function.rates:
+            bad, reason = _outside(value, None), f"{name} is no rate above 0"
+        else:
+            bad = _outside(value, least)
+            reason = f"{name} is no whole number of at least {least}"
+        if bad is not None:
+            found.append((bad, reason))
+    with np.errstate(all="ignore"):
+        for condition, holds in zip(function.conditions, _condition_tests(function), strict=True):
+            each = [np.asarray(given[name], dtype=np.float64) for name in function.sizes]
+            bad = ~np.asarray(holds(*each), dtype=bool)
+            if bad.any():
+                found.append((bad, condition.reason))
+    if not found:
+        return None, {}
+    every, counts = np.zeros(shape, bool), {}
+    for bad, reason in found:
+        fresh = np.broadcast_to(bad, shape) & ~every
+        if fresh.any():
+            counts[reason] = int(fresh.sum())
+        every |= fresh
+    return every, counts
+
+
+def _outside(value: Any, least: int | None) -> Any:
+    """Which entries are no sizes of at least ``least``, or no rates; None where all are."""
+    import numpy as np
+
+    flat = np.asarray(value).reshape(-1)
+    for start in range(0, flat.size, BLOCK):
+        part = flat[start : start + BLOCK]
+        low, high = part.min(), part.max()
+        fine = low > 0 if least is None else low >= least
+        whole = least is None or part.dtype.kind in "iu" or bool((np.rint(part) == part).all())
+        if not (fine and high <= LARGEST and whole):
+            array = np.asarray(value, dtype=np.float64)
+            if least is None:
+                return ~((array > 0) & np.isfinite(array))
+            return ~((array >= least) & (array <= LARGEST) & (np.floor(array) == array))
+    return None
+
+
+def _condition_tests(function: Compiled) -> tuple[Callable[..., Any], ...]:
+    if "conditions" not in function._made:
+        arguments = ", ".join(printer("numpy").doprint(symbol) for symbol in function.sizes.values())
+        texts = [printer("numpy").doprint(condition.holds) for condition in function.conditions]
+        function._made["conditions"] = tuple(_executed(f"lambda {arguments}: {text}") for text in texts)
+    tests: tuple[Callable[..., Any], ...] = function._made["conditions"]
+    return tests
+
+
+def _executed(source: str) -> Any:
+    import numpy
+
+    return eval(source, {"numpy": numpy})
+
+
+class Code(NamedTuple):
+    """Compiled columns: ``scalars`` works out once what no array is in, from ``takes``; ``run`` fills in a block."""
+
+    scalars: Callable[..., Any]
+    takes: tuple[str, ...]
+    run: Callable[..., None]
+    arrays: tuple[str, ...]
+    source: str
+
+
+def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str], fixed: bool) -> Code:
+    """Print the columns as the source of two functions, and make them."""
+    import numpy
+    import sympy
+
+    letters = {**function.sizes, **{name: sympy.Symbol(name, positive=True) for name in function.rates}}
+    varying = {letters[name] for name in arrays}
+    values = {letters[name]: sympy.Float(value, 17) for name, value in function.rates.items()} if fixed else {}
+    results = [_Result(name, index) for index, name in enumerate(wanted)]
+    parts: list[Any] = []
+    for result in results:
+        result.take(function, parts, values)
+    constants: dict[Any, Any] = {}
+    split = [_constants_apart(binary_logarithms(part), varying, constants) for part in parts]
+    shared, reduced = sympy.cse(split, symbols=sympy.numbered_symbols("x_"), list=True)
+    show = printer("numpy")
+    order = [name for name in letters if name in arrays]
+    takes = tuple(name for name in letters if name not in arrays)
+    names = [show.doprint(letters[name]) for name in takes]
+    fixed_names = [show.doprint(symbol) for symbol in constants.values()]
+    head = "\n".join(
+        [
+            f"def scalars({', '.join(names)}):",
+            *(f"    {show.doprint(symbol)} = {show.doprint(form)}" for form, symbol in constants.items()),
+            f"    return ({''.join(f'{name}, ' for name in fixed_names)})",
+        ]
+    )
+    arguments = ["outs", *fixed_names, *(show.doprint(letters[name]) for name in order)]
+    body = [f"    {show.doprint(symbol)} = {show.doprint(form)}" for symbol, form in shared]
+    printed = [show.doprint(form) for form in reduced]
+    for result in results:
+        body += [f"    {line}" for line in result.lines(printed)]
+    source = "\n".join([head, "", f"def run({', '.join(arguments)}):", *body, "    return"])
+    space: dict[str, Any] = {"numpy": numpy}
+    exec(compile(source, f"<{function.name}>", "exec"), space)
+    return Code(space["scalars"], takes, space["run"], tuple(order), source)
+
+
+class _Result:
+    """A column in the making: which of the forms to evaluate it needs, and how it is put together from them."""
+
+    def __init__(self, name: str, index: int) -> None:
+        self.name, self.out = name, f"outs[{index}]"
+        self.indices: list[int] = []
+        self.how = "value"
+
+    def take(self, function: Compiled, parts: list[Any], values: Mapping[Any, Any]) -> None:
+        """Put the forms that are needed among the parts, each once."""
+        times = list(function.times.values())
+        if self.name in function.forms:
+            forms = [function.forms[self.name]]
+        elif self.name == "lower":
+            forms, self.how = times, "largest"
+        elif self.name == "bound_by":
+            forms, self.how = times, "which"
+        elif self.name == "upper":
+            forms, self.how = times, "sum"
+        else:
+            forms = [function.times[self.name.removeprefix("time.")]]
+        simple = [simplified(form, values) for form in forms]
+        simple = undominated(simple) if self.how == "largest" else simple
+        for form in simple:
+            if form not in parts:
+                parts.append(form)
+            self.indices.append(parts.index(form))
+
+    def lines(self, printed: Sequence[str]) -> list[str]:
+        """Statements that fill in the column."""
+        first, *rest = [printed[index] for index in self.indices]
+        if self.how == "which":
+            done = [f"most = {first} + 0.0*{self.out}", f"{self.out}[...] = 0"]
+            for code, form in enumerate(rest, 1):
+                done += [f"other = {form}", f"{self.out}[other > most] = {code}", "most = numpy.maximum(most, other)"]
+            return done
+        if not rest:
+            return [f"{self.out}[...] = {first}"]
+        name = "maximum" if self.how == "largest" else "add"
+        done = [f"numpy.{name}({first}, {rest[0]}, out={self.out})"]
+        return done + [f"numpy.{name}({self.out}, {form}, out={self.out})" for form in rest[1:]]
+
+
+def simplified(form: Any, values: Mapping[Any, Any] | None = None) -> Any:
+    """Multiply out, numbers put in for rates, and drop from each maximum what is never the largest.
+
+    >>> from roofline.sizes import symbol
+    >>> import sympy
+    >>> B, C = symbol("B"), symbol("C")
+    >>> simplified(2 * (B + 3 * C) + sympy.Max(B * C, 4 * B * C + B, 7))
+    2*B + 6*C + Max(7, 4*B*C + B)
+    """
+    import sympy
+
+    form = sympy.sympify(form)
+    form = form.xreplace(dict(values)) if values else form
+    form = _without_dominated(form) if form.has(sympy.Max) else form
+    return _flat(form)
+
+
+def _without_dominated(form: Any) -> Any:
+    import sympy
+
+    def chosen(part: Any) -> Any:
+        left = undominated([_flat(each) for each in part.args])
+        return left[0] if len(left) == 1 else sympy.Max(*left, evaluate=False)
+
+    found = {part: chosen(part) for part in form.atoms(sympy.Max) if not part.has(sympy.Piecewise)}
+    inner = {part: value for part, value in found.items() if not any(arg.has(sympy.Max) for arg in part.args)}
+    return form.xreplace(inner)
+
+
+def _flat(form: Any) -> Any:
+    import sympy
+
+    return sympy.expand(form, power_base=False, power_exp=False, log=False)
+
+
+def undominated(forms: Sequence[Any]) -> list[Any]:
+    """Of sums of positive terms, those that another does not exceed term by term: the largest is among them.
+
+    >>> from roofline.sizes import symbol
+    >>> B, C = symbol("B"), symbol("C")
+    >>> undominated([2 * B, 3 * B + C, C * B, 3 * B + C])
+    [3*B + C, B*C]
+    """
+    if len(forms) == 1:
+        return list(forms)
+    sums = [form.as_coefficients_dict() for form in forms]
+    kept: list[int] = []
+    for index, mine in enumerate(sums):
+        positive = all(amount >= 0 for amount in mine.values()) and not any(map(_may_be_negative, mine))
+        below = positive and any(
+            all(other.get(term, 0) >= amount for term, amount in mine.items())
+            and all(amount >= 0 and not _may_be_negative(term) for term, amount in other.items())
+            and (number < index or dict(other) != dict(mine))
+            for number, other in enumerate(sums)
+            if number != index
+        )
+        if not below:
+            kept.append(index)
+    return [forms[index] for index in kept]
+
+
+def _may_be_negative(term: Any) -> bool:
+    return term.is_nonnegative is not True
+
+
+def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) -> Any:
+    """Gather in a sum what no array is in: each factor becomes a symbol of its own, worked out once."""
+    import sympy
+
+    def named(part: Any) -> Any:
+        if part.is_Number:
+            return part
+        return constants.setdefault(part, sympy.Symbol(f"k_{len(constants)}", real=True))
+
+    def inside(part: Any) -> Any:
+        if not part.free_symbols & varying:
+            return named(part) if part.free_symbols else part
+        if part.is_Atom:
+            return part
+        if isinstance(part, sympy.Add):
+            gathered: dict[Any, list[Any]] = {}
+            for term in part.args:
+                fixed, free = term.as_independent(*varying, as_Add=False)
+                gathered.setdefault(free, []).append(fixed)
+            terms = [named(sympy.Add(*fixed)) * (inside(free) if free != 1 else 1) for free, fixed in gathered.items()]
+            return sympy.Add(*terms)
+        if isinstance(part, sympy.Mul):
+            fixed, free = part.as_independent(*varying, as_Add=False)
+            if fixed != 1:
+                return named(fixed) * inside(free)
+        if isinstance(part, sympy.ceiling | sympy.floor):  # one division: its factors stay together
+            return part.xreplace({symbol: named(symbol) for symbol in part.free_symbols - varying})
+        return part.func(*(inside(each) for each in part.args))
+
+    return inside(form)

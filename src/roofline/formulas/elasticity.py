@@ -1,0 +1,153 @@
+"""Elasticities ∂ln t/∂ln x of a closed form at a point, term by term: the terms are differentiated, not the maximum.
+
+A maximum has the derivative of its largest term. Where several are equally large, it has another one on each side: the
+larger of theirs above, the smaller below. Between its steps a ceiling does not change.
+
+>>> import sympy
+>>> from roofline.sizes import symbol
+>>> B, W, P = symbol("B"), sympy.Symbol("W", positive=True), sympy.Symbol("P", positive=True)
+>>> found = elasticities(sympy.Max((B + 1) / W, B**2 / P), {B: 3, W: 4.0, P: 9.0})
+>>> {str(x): (each.at, each.below, each.above) for x, each in found.items()}
+{'B': (0.75, 0.75, 2.0), 'W': (-1.0, -1.0, 0.0), 'P': (0.0, -1.0, 0.0)}
+>>> elasticities(sympy.ceiling(B / 2) * B, {B: 3})[B].at
+1.0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+#: Times that differ by less than this share are equally long.
+EQUAL = 1e-12
+
+
+class Elasticity(NamedTuple):
+    """∂ln t/∂ln x: of the terms that are taken, and on each side of the point, where they differ at a tie."""
+
+    at: float
+    below: float
+    above: float
+
+    @property
+    def tied(self) -> bool:
+        """Whether it is another one on each side."""
+        return abs(self.above - self.below) > 1e-9
+
+
+def elasticities(form: Any, point: Mapping[Any, float]) -> dict[Any, Elasticity]:
+    """Differentiate a closed form by the logarithm of each of its symbols at a point.
+
+    Directions are three for each symbol: by the terms taken, upwards, and downwards. A value and its derivatives in
+    all directions go through the form together.
+    """
+    import numpy as np
+
+    names = list(point)
+    starts: dict[Any, tuple[float, Any]] = {}
+    for index, name in enumerate(names):
+        slope = np.zeros(3 * len(names))
+        slope[index :: len(names)] = np.array([1.0, 1.0, -1.0]) * float(point[name])
+        starts[name] = (float(point[name]), slope)
+    value, slopes = _Walk(starts, len(names)).of(form)
+    if value == 0:
+        return {name: Elasticity(0.0, 0.0, 0.0) for name in names}
+    at, above, below = (slopes / value).reshape(3, -1).tolist()
+    return {name: Elasticity(at[i] + 0.0, 0.0 - below[i], above[i] + 0.0) for i, name in enumerate(names)}
+
+
+def stepped(form: Any) -> set[Any]:
+    """The symbols in which a closed form has steps."""
+    import sympy
+
+    return {symbol for part in form.atoms(sympy.ceiling, sympy.floor) for symbol in part.free_symbols}
+
+
+class _Walk:
+    """One pass through a form: each part once."""
+
+    def __init__(self, starts: Mapping[Any, tuple[float, Any]], count: int) -> None:
+        import numpy as np
+
+        self.known: dict[Any, tuple[float, Any]] = dict(starts)
+        self.count, self.zero = count, np.zeros(3 * count)
+
+    def of(self, form: Any) -> tuple[float, Any]:
+        """The value of a form, and its derivatives."""
+        if form not in self.known:
+            kind = type(form).__name__
+            if form.is_number:
+                self.known[form] = (float(form), self.zero)
+            else:
+                self.known[form] = _RULES[kind](self, form)
+        return self.known[form]
+
+    def sum(self, form: Any) -> tuple[float, Any]:
+        """Σ aᵢ."""
+        parts = [self.of(part) for part in form.args]
+        return math.fsum(value for value, _ in parts), sum((slope for _, slope in parts), self.zero)
+
+    def product(self, form: Any) -> tuple[float, Any]:
+        """Π aᵢ, whose derivative is Σ aᵢ′ · Π of the others."""
+        value, slope = 1.0, self.zero
+        for part in form.args:
+            other, by = self.of(part)
+            value, slope = value * other, slope * other + by * value
+        return value, slope
+
+    def power(self, form: Any) -> tuple[float, Any]:
+        """aᵇ, whose derivative is aᵇ · (b′ ln a + b a′/a)."""
+        (base, base_slope), (exponent, exponent_slope) = map(self.of, form.as_base_exp())
+        value = base**exponent
+        logarithm = math.log(base) if base > 0 else 0.0
+        inner = exponent * base_slope / base if base else self.zero
+        return value, value * (exponent_slope * logarithm + inner)
+
+    def logarithm(self, form: Any) -> tuple[float, Any]:
+        """ln a, whose derivative is a′/a."""
+        value, slope = self.of(form.args[0])
+        return math.log(value), slope / value
+
+    def largest(self, form: Any) -> tuple[float, Any]:
+        """The largest: of several, the first, and on each side the one that grows most."""
+        return self._extreme(form, max, 1.0)
+
+    def smallest(self, form: Any) -> tuple[float, Any]:
+        """The smallest: of several, the first, and on each side the one that grows least."""
+        return self._extreme(form, min, -1.0)
+
+    def _extreme(self, form: Any, choose: Callable[..., float], sign: float) -> tuple[float, Any]:
+        import numpy as np
+
+        parts = [self.of(part) for part in sorted(form.args, key=str)]  # sympy keeps them in no order
+        value = choose(value for value, _ in parts)
+        tied = [slope for each, slope in parts if abs(each - value) <= EQUAL * abs(value)]
+        slope = sign * np.max([sign * each for each in tied], axis=0)
+        slope[: self.count] = tied[0][: self.count]
+        return value, slope
+
+    def step(self, form: Any) -> tuple[float, Any]:
+        """A ceiling or floor, which does not change between its steps."""
+        value, _ = self.of(form.args[0])
+        nearest = round(value)
+        exact = abs(value - nearest) <= EQUAL * max(abs(value), 1.0)
+        up = type(form).__name__ == "ceiling"
+        return float(nearest if exact else math.ceil(value) if up else math.floor(value)), self.zero
+
+    def cases(self, form: Any) -> tuple[float, Any]:
+        """The case that holds."""
+        values = {symbol: self.known[symbol][0] for symbol in form.free_symbols}
+        chosen = next(case.expr for case in form.args if bool(case.cond.subs(values)))
+        return self.of(chosen)
+
+    def remainder(self, form: Any) -> tuple[float, Any]:
+        """a mod b for a whole b, which grows with a between its steps."""
+        (value, slope), (by, _) = self.of(form.args[0]), self.of(form.args[1])
+        return value % by, slope
+
+
+_RULES: dict[str, Callable[[_Walk, Any], tuple[float, Any]]] = {
+    "Add": _Walk.sum, "Mul": _Walk.product, "Pow": _Walk.power, "log": _Walk.logarithm, "Max": _Walk.largest,
+    "Min": _Walk.smallest, "ceiling": _Walk.step, "floor": _Walk.step, "Piecewise": _Walk.cases, "Mod": _Walk.remainder,
+}  # fmt: skip

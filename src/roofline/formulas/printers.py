@@ -1,0 +1,245 @@
+"""A closed form in other languages, by sympy's own printers: numpy, Python, JavaScript, LaTeX.
+
+Sympy prints ``x/49`` as ``(1/49)*x``, which rounds twice: a ceiling of it is one too large at many multiples of 49. So
+a rational factor is printed as one division, and what stands under a ceiling, a floor or a remainder as one fraction.
+Floats keep all their digits; an integer beyond 2^53 is a float wherever the language has no larger integers.
+
+>>> import sympy
+>>> x, W = sympy.Symbol("x", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
+>>> [text(sympy.ceiling((3 * x + 1) / 49), language) for language in ("python", "javascript")]
+['math.ceil((3*x + 1)/49)', 'Math.ceil((3*x + 1)/49)']
+>>> text(2**70 * x / W, "numpy"), text(sympy.Max(x / 3, 7), "numpy")
+('1.1805916207174113e+21*x/W_hbm', 'numpy.maximum(7, x/3)')
+>>> text(sympy.Float(0.97) ** x, "javascript"), text(x / W, "latex")
+('Math.pow(0.97, x)', '\\\\frac{x}{W_{\\\\mathrm{hbm}}}')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from roofline.errors import InputError, suggest
+
+#: The largest integer up to which a float holds every integer.
+EXACT = 2**53
+
+#: Languages of :func:`text`.
+LANGUAGES = ("python", "javascript", "latex", "numpy")
+
+
+def text(form: Any, language: str) -> str:
+    """Print a closed form, or a number, in one of :data:`LANGUAGES`."""
+    import sympy
+
+    if language not in LANGUAGES:
+        raise InputError(f"no language {language!r}", hint=suggest(str(language), LANGUAGES, what="languages"))
+    found: str = printer(language).doprint(binary_logarithms(sympy.sympify(form)))
+    return found
+
+
+def binary_logarithms(form: Any) -> Any:
+    """Write log(x)/log(2) as a binary logarithm, which is exact at powers of 2.
+
+    >>> import sympy
+    >>> text(sympy.log(sympy.Symbol("x"), 2), "python")
+    'math.log2(x)'
+    """
+    import sympy
+
+    if not form.has(sympy.log(2)):
+        return form
+    from sympy.codegen.rewriting import log2_opt
+
+    return log2_opt(form)
+
+
+@cache
+def printer(language: str) -> Any:
+    """Make the printer of a language."""
+    return _PRINTERS[language]()()
+
+
+@cache
+def _exact() -> Any:
+    """What the printers of three programming languages share; a class made late, since sympy is not loaded before."""
+    import sympy
+    from sympy.printing.precedence import PRECEDENCE
+
+    class Exact:
+        """What the three programming languages share."""
+
+        widest = True  # whether integers have no bound
+
+        def _print_Integer(self, form: Any) -> str:
+            return str(form) if self.widest or abs(int(form)) <= EXACT else repr(float(form))
+
+        _print_One = _print_Zero = _print_NegativeOne = _print_Integer
+
+        def _print_Float(self, form: Any) -> str:
+            value = float(form)
+            return str(int(value)) if value.is_integer() and abs(value) <= EXACT else repr(value)
+
+        def _print_Rational(self, form: Any) -> str:
+            return f"{self._print_Integer(sympy.Integer(form.p))}/{self._print_Integer(sympy.Integer(form.q))}"
+
+        _print_Half = _print_Rational
+
+        def _print_Mul(self, form: Any) -> str:
+            factor, rest = form.as_coeff_Mul()
+            if isinstance(factor, sympy.Rational) and factor.q != 1 and not rest.is_number:
+                top = self.parenthesize(factor.p * rest, PRECEDENCE["Mul"])  # type: ignore[attr-defined]
+                return f"{top}/{self._print_Integer(sympy.Integer(factor.q))}"
+            return str(super()._print_Mul(form))  # type: ignore[misc]
+
+        def _one_fraction(self, form: Any) -> str:
+            top, bottom = form.as_numer_denom()
+            if bottom == 1:
+                return str(self._print(form))  # type: ignore[attr-defined]
+            above, below = (self.parenthesize(part, PRECEDENCE["Pow"]) for part in (top, bottom))  # type: ignore[attr-defined]
+            return f"{above}/{below}"
+
+        def _print_ceiling(self, form: Any) -> str:
+            return f"{self.module}.ceil({self._one_fraction(form.args[0])})"  # type: ignore[attr-defined]
+
+        def _print_floor(self, form: Any) -> str:
+            return f"{self.module}.floor({self._one_fraction(form.args[0])})"  # type: ignore[attr-defined]
+
+        def _print_log2(self, form: Any) -> str:
+            return f"{self.module}.log2({self._print(form.args[0])})"  # type: ignore[attr-defined]
+
+    return Exact
+
+
+def _python() -> Any:
+    from sympy.printing.pycode import PythonCodePrinter
+
+    class Python(_exact(), PythonCodePrinter):  # type: ignore[misc]
+        module = "math"
+
+    return Python
+
+
+def _javascript() -> Any:
+    import sympy
+    from sympy.printing.jscode import JavascriptCodePrinter
+
+    class JavaScript(_exact(), JavascriptCodePrinter):  # type: ignore[misc]
+        module, widest = "Math", False
+
+        def _print_Piecewise(self, form: Any) -> str:
+            *cases, last = form.args
+            chosen = "".join(f"({self._print(case.cond)}) ? ({self._print(case.expr)}) : " for case in cases)
+            otherwise = "NaN" if last.cond != sympy.true else self._print(last.expr)
+            if last.cond != sympy.true:
+                chosen += f"({self._print(last.cond)}) ? ({self._print(last.expr)}) : "
+            return f"({chosen}({otherwise}))"
+
+    return JavaScript
+
+
+def _numpy() -> Any:
+    from sympy.printing.numpy import NumPyPrinter
+    from sympy.printing.precedence import PRECEDENCE
+
+    class NumPy(_exact(), NumPyPrinter):  # type: ignore[misc]
+        module, widest = "numpy", False
+
+        def _pairwise(self, name: str, parts: Sequence[Any]) -> str:
+            first, *rest = parts
+            return (
+                self._print(first) if not rest else f"numpy.{name}({self._print(first)}, {self._pairwise(name, rest)})"
+            )
+
+        def _print_Max(self, form: Any) -> str:
+            return self._pairwise("maximum", form.args)
+
+        def _print_Min(self, form: Any) -> str:
+            return self._pairwise("minimum", form.args)
+
+        def _print_Pow(self, form: Any, **options: Any) -> str:
+            base, exponent = form.as_base_exp()
+            inside = self.parenthesize(base, PRECEDENCE["Pow"])
+            if exponent == -1:
+                return f"1/{inside}"
+            if exponent.is_Integer and 2 <= int(exponent) <= 4:
+                return f"({'*'.join([inside] * int(exponent))})"
+            if exponent.is_Integer and int(exponent) < 0:
+                return f"1/{self.parenthesize(base**-exponent, PRECEDENCE['Pow'])}"
+            return str(super()._print_Pow(form, **options))
+
+    return NumPy
+
+
+def _latex() -> Any:
+    from sympy.printing.latex import LatexPrinter
+
+    class Latex(LatexPrinter):  # type: ignore[misc]
+        def _print_Symbol(self, form: Any, style: str = "plain") -> str:
+            name, _, index = form.name.partition("_")
+            if not index:
+                return name if len(name) == 1 else rf"\mathrm{{{name}}}"
+            words = index.replace("_", r"\ ")
+            return rf"{name}_{{\mathrm{{{words}}}}}" if len(name) == 1 else rf"\mathrm{{{name}\_{words}}}"
+
+        def _print_Float(self, form: Any) -> str:
+            value = float(form)
+            return str(int(value)) if value.is_integer() and abs(value) < 1e15 else str(super()._print_Float(form))
+
+    return Latex
+
+
+_PRINTERS = {"python": _python, "javascript": _javascript, "latex": _latex, "numpy": _numpy}
+
+
+def python_source(name: str, sizes: Sequence[Any], rates: Mapping[Any, float], forms: Mapping[str, Any]) -> str:
+    """A function in Python that returns a dictionary; rates are arguments with their values as defaults.
+
+    >>> import sympy
+    >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
+    >>> print(python_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W}))
+    import math
+    <BLANKLINE>
+    <BLANKLINE>
+    def time(B, W_hbm=819000000000.0):
+        hbm = 4*B/W_hbm
+        return {"hbm": hbm}
+    """
+    show = printer("python")
+    arguments = [*(show.doprint(size) for size in sizes), *(f"{show.doprint(r)}={v!r}" for r, v in rates.items())]
+    names = _identifiers(forms, {argument.partition("=")[0] for argument in arguments})
+    lines = [f"    {names[key]} = {text(form, 'python')}" for key, form in forms.items()]
+    found = ", ".join(f'"{key}": {name}' for key, name in names.items())
+    return "\n".join(["import math", "", "", f"def {name}({', '.join(arguments)}):", *lines, f"    return {{{found}}}"])
+
+
+def javascript_source(name: str, sizes: Sequence[Any], rates: Mapping[Any, float], forms: Mapping[str, Any]) -> str:
+    """A function in JavaScript of one object of sizes and rates; rates have their values as defaults.
+
+    >>> import sympy
+    >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
+    >>> print(javascript_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W}))
+    function time({B, W_hbm = 819000000000}) {
+      const hbm = 4*B/W_hbm;
+      return {"hbm": hbm};
+    }
+    """
+    show = printer("javascript")
+    arguments = [*(show.doprint(size) for size in sizes)]
+    arguments += [f"{show.doprint(rate)} = {text(value, 'javascript')}" for rate, value in rates.items()]
+    names = _identifiers(forms, {argument.partition(" =")[0] for argument in arguments})
+    lines = [f"  const {names[key]} = {text(form, 'javascript')};" for key, form in forms.items()]
+    found = ", ".join(f'"{key}": {name}' for key, name in names.items())
+    return "\n".join([f"function {name}({{{', '.join(arguments)}}}) {{", *lines, f"  return {{{found}}};", "}"])
+
+
+def _identifiers(keys: Mapping[str, Any], taken: set[str]) -> dict[str, str]:
+    """A name of a variable for each key: letters, digits and underscores, none that is taken."""
+    found: dict[str, str] = {}
+    for key in keys:
+        name = "".join(letter if letter.isalnum() else "_" for letter in key)
+        while name in taken or name in found.values():
+            name += "_"
+        found[key] = name
+    return found

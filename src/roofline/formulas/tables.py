@@ -1,0 +1,213 @@
+"""Tables of columns: rows of numpy arrays by name, as an answer, a data frame, a stream of Arrow, or a file."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from roofline.answers import Answer
+from roofline.errors import InputError, load_extra, suggest
+from roofline.files import replaced, write_text
+from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone
+from roofline.sizes import Codes
+
+#: The unit of each column; sizes have none. ``time.hbm`` and the like are times.
+UNITS = {
+    "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
+    "op_by_op": "s", "upper": "s", "estimate": "s", "attainable": "FLOP/s", "utilisation": "", "time": "s",
+    "memory": "B",
+}  # fmt: skip
+
+#: Rows a terminal and a notebook show.
+SHOWN = 40
+
+#: How each kind of remark under a table looks.
+REMARKS: dict[str, Tone] = {"assumes": "quiet", "incomplete": "gap"}
+
+
+class Columns(Answer):
+    """Rows of numpy arrays by name: ``len`` counts rows; columns are named, iterated and looked up as in a data frame.
+
+    ``pandas.DataFrame(table)``, ``to_pandas()`` and ``to_polars()`` make one; so does whatever reads Arrow's stream.
+    """
+
+    __slots__ = ()
+
+    columns: Mapping[str, Any]
+    incomplete: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def whole(self) -> tuple[str, ...]:
+        """The columns of whole numbers."""
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """What stands under the table: ``("incomplete", …)``."""
+        return [("incomplete", line) for line in self.incomplete]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def keys(self) -> Any:
+        """The columns' names, in order."""
+        return self.columns.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.columns:
+            raise InputError(f"no column {name!r}", hint=suggest(str(name), self.columns, what="columns"))
+        column = self.columns[name]
+        return column.as_names() if isinstance(column, Codes) else column
+
+    def flat(self, name: str) -> Any:
+        """One column in one dimension, the columns of whole numbers as integers."""
+        values = self[name].reshape(-1)
+        return integers(values) if name in self.whole else values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """The rows as a structured array, as ``pandas.DataFrame(table)`` reads them."""
+        import numpy as np
+
+        flat = {name: self.flat(name) for name in self}
+        found = np.empty(len(self), dtype=[(name, values.dtype) for name, values in flat.items()])
+        for name, values in flat.items():
+            found[name] = values
+        return found if dtype is None else found.astype(dtype)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The table as a stream of Arrow, which pyarrow, polars, duckdb and others read without a copy."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> Any:
+        """The table as one of pyarrow; names are a dictionary column."""
+        pyarrow = load_extra("pyarrow", "parquet")
+
+        def column(name: str) -> Any:
+            codes = self.columns[name]
+            if not isinstance(codes, Codes):
+                return pyarrow.array(self.flat(name))
+            return pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes.codes.reshape(-1)), list(codes.names))
+
+        return pyarrow.table({name: column(name) for name in self})
+
+    def to_pandas(self) -> Any:
+        """The table as a data frame of pandas."""
+        return _library("pandas").DataFrame({name: self.flat(name) for name in self})
+
+    def to_polars(self) -> Any:
+        """The table as a data frame of polars."""
+        return _library("polars").DataFrame({name: self.flat(name) for name in self})
+
+    def plain(self, name: str) -> list[Any]:
+        """One column as a list: whole sizes as ints, figures as floats or None, codes as names."""
+        values = self.flat(name).tolist()
+        if name in self.whole:
+            return [int(value) for value in values]
+        return [None if value != value else value for value in values]
+
+    def rows(self, most: int) -> list[list[Cell]]:
+        """The first rows, figures with their units."""
+        shown = {name: self.flat(name)[:most] for name in self.columns}
+        return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
+
+    def save(self, path: str) -> None:
+        """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units."""
+        write_table(self, path)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The table under stable keys: equal-length lists."""
+
+    def sections(self) -> Iterator[Section]:
+        """The first rows, and what was assumed and not timed."""
+        columns = [Column(name, "left" if name == "bound_by" else "right") for name in self.columns]
+        yield Table(columns, [Row(cells) for cells in self.rows(SHOWN)], "rows", indent=0, gap=4)
+        rest = len(self) - SHOWN
+        if rest > 0:
+            yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], indent=0)
+        for name, line in self.remarks():
+            yield Sentences([f"{name}  {line}"], REMARKS[name], indent=0)
+
+
+def _cell(name: str, value: Any) -> Cell:
+    """One figure of a table with its unit; a size has none."""
+    if name == "bound_by":
+        return str(value)
+    unit = UNITS.get(name.partition(".")[0])
+    if value != value:
+        return ""
+    if name == "fits":
+        return "yes" if value else "no"
+    return Amount(int(value), "", str(int(value))) if unit is None else Amount(float(value), unit)
+
+
+def write_table(table: Columns, path: str) -> None:
+    """Write ``table`` as CSV, JSON, npz or parquet; another suffix, or a file that cannot be written, is an error."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _WRITERS:
+        raise InputError(f"cannot write a table to {path!r}", hint=suggest(suffix, _WRITERS, what="table formats"))
+    if not Path(path).resolve().parent.is_dir():
+        raise InputError(f"cannot write {path!r}", hint=f"the folder {Path(path).parent} does not exist")
+    with replaced(path) as part:
+        _WRITERS[suffix](table, part)
+
+
+def _csv(table: Columns, path: str) -> None:
+    import csv
+
+    names = list(table.columns)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows(zip(*(table.plain(name) for name in names), strict=True))
+
+
+def _json(table: Columns, path: str) -> None:
+    write_text(path, json.dumps(table.to_dict(), allow_nan=False))
+
+
+def _npz(table: Columns, path: str) -> None:
+    import numpy as np
+
+    np.savez_compressed(path, **{name: _storable(table.flat(name)) for name in table.columns})
+
+
+def _parquet(table: Columns, path: str) -> None:
+    load_extra("pyarrow.parquet", "parquet").write_table(table.to_arrow(), path)
+
+
+def integers(values: Any) -> Any:
+    """Whole numbers as integers, where they and nothing else are among the values; larger ones than 2^63 stay floats.
+
+    >>> import numpy as np
+    >>> integers(np.array([1.0, 64.0])).tolist(), integers(np.array([1.0, 1e30])).tolist()
+    ([1, 64], [1.0, 1e+30])
+    """
+    import numpy as np
+
+    if values.dtype.kind != "f":
+        return values
+    fits = bool((np.abs(values) < 2.0**63).all()) and bool((np.rint(values) == values).all())
+    return values.astype(np.int64) if fits else values
+
+
+def _library(name: str) -> Any:
+    """Load a library that a caller has who asks for its kind of table."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(f"{name} is not installed", hint=f"pip install {name}, or save the table as .csv") from None
+
+
+def _storable(column: Any) -> Any:
+    return column.astype(str) if column.dtype == object else column
+
+
+_WRITERS = {".csv": _csv, ".json": _json, ".npz": _npz, ".parquet": _parquet}

@@ -1,0 +1,110 @@
+"""The closed form of a step of a model: prefill, decode, mixed, training; and compiled functions of its sizes.
+
+>>> found = model_formula("llama-2-7b", "decode", on="h100", batch=8, context=1024)
+>>> found.binding, list(found.sizes), [part.label for part in found.terms[0].parts]
+('hbm', ['batch', 'context'], ['weights', 'activations', 'keys and values'])
+>>> step_function("llama-2-7b", "decode", on="h100")(batch=[1, 8, 64], context=1024)["bound_by"].tolist()
+['hbm', 'hbm', 'hbm']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from roofline.bounds.closed_form import Formula, formula_of
+from roofline.errors import InputError, suggest
+from roofline.formulas.compiled import Compiled, ValidRange
+from roofline.hardware.machine import Machine
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.serving.bound import serve_bound
+from roofline.models.serving.step import PHASES
+from roofline.models.training.step import train
+from roofline.sizes import symbol
+
+#: A number of tokens to show a formula at, where none is given.
+EXAMPLE = 8192
+
+#: The phases that have a formula.
+ALL_PHASES = (*PHASES, "train")
+
+#: The sizes of a training step, each with what it is where none is given.
+_OF_TRAINING = {"batch_tokens": 2**20, "sequence": 4096}
+
+
+def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Formula:
+    """The closed form of one step, in its sizes: ``batch`` and ``context``, ``prompt``, or ``batch_tokens``.
+
+    Sizes that are given are the point at which it is shown; one that is needed and not given is an example, which the
+    answer says. ``options`` are those of :func:`roofline.models.serve_bound` or :func:`roofline.models.train`.
+    """
+    if phase not in ALL_PHASES:
+        raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
+    described = load(model)
+    return _training(described, on, options) if phase == "train" else _serving(described, phase, on, options)
+
+
+def step_function(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Compiled:
+    """A step as a function of arrays of its sizes; asked for again with the same choices, it is there at once.
+
+    Its columns are ``lower``, ``op_by_op``, ``upper``, ``bound_by``, ``time.<resource>``, ``memory`` and its parts.
+    """
+    try:
+        return _function(model, phase, on, tuple(sorted(options.items())))
+    except TypeError:  # something that cannot be looked up, such as a list
+        return model_formula(model, phase, on=on, **options).compile()
+
+
+@lru_cache(2048)
+def _function(model: Any, phase: str, on: Any, options: tuple[tuple[str, Any], ...]) -> Compiled:
+    return model_formula(model, phase, on=on, **dict(options)).compile()
+
+
+def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> Formula:
+    kind = PHASES[phase]
+    rest = dict(options)
+    wanted = {"batch", *kind.required, *(name for name in kind.sizes if name in rest)}
+    given = {name: rest.pop(name) for name in ("batch", *kind.sizes) if rest.get(name) is not None}
+    most = EXAMPLE if model.context is None else min(EXAMPLE, model.context - given.get("past", 0) - 1)
+    usual = {"batch": 1, "tokens": 1, "prompts": 1, "chunk": 512, "prompt": most, "context": most}
+    sizes = {name: symbol(name) for name in ("batch", *kind.sizes) if name in wanted}
+    bound = serve_bound(model, phase, on=on, **{**rest, **sizes})
+    length = kind.length(sizes)
+    point = {name: given.get(name, usual.get(name, 1)) for name in sizes}
+    return formula_of(
+        bound,
+        point,
+        conditions=() if model.context is None else (_within(length, model),),
+        from_zero=("past", "context"),
+        said=_examples(point, given),
+    )
+
+
+def _within(length: Any, model: Model) -> ValidRange:
+    """A model takes sequences up to a length; numbers beyond it are an error."""
+    return ValidRange(
+        length <= model.context, f"sequences are longer than the {model.context} tokens {model.name} takes"
+    )
+
+
+def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Say which sizes were not given."""
+    taken = [f"{name} {value:,}" for name, value in point.items() if name not in given]
+    return [f"shown at {' and '.join(taken)}: give others to see theirs"] if taken else []
+
+
+def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Formula:
+    rest = dict(options)
+    given = {name: rest.pop(name) for name in _OF_TRAINING if rest.get(name) is not None}
+    point = {name: given.get(name, usual) for name, usual in _OF_TRAINING.items()}
+    point["sequence"] = given.get("sequence", min(point["sequence"], model.context or point["sequence"]))
+    sizes = {name: symbol(name) for name in _OF_TRAINING}
+    found = train(model, on=on, symbolic=True, **{**rest, **sizes})
+    forms = {f"memory.{name}": size for name, size in found.memory.parts.items()} | {"memory": found.memory.total}
+    forms |= {"model_flops": found.model_flops}
+    if len(found.stages) > 1 or found.ways["pipeline"] > 1:
+        forms |= {name: getattr(found, name) for name in ("lower", "op_by_op", "upper")}
+    conditions = () if model.context is None else (_within(sizes["sequence"], model),)
+    return formula_of(found.bound, point, forms=forms, conditions=conditions, said=_examples(point, given))

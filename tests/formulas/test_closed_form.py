@@ -1,0 +1,133 @@
+"""The closed form of a bound: number = compiled = Python = JavaScript; elasticities, flips, terms."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from roofline.bounds.api import bound, question
+from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
+from roofline.errors import UntimedError
+from roofline.hardware import Machine
+from roofline.models import load, serve_bound, train
+from roofline.models.closed_form import model_formula, step_function
+from tests.strategies import expressions, few, machines
+
+NODE = shutil.which("node")
+EQUAL = {"rel": 1e-12, "abs": 0}
+
+
+def in_python(found: Formula, point: dict[str, float]) -> dict[str, float]:
+    space: dict[str, Any] = {}
+    exec(found.printed("python"), space)
+    values: dict[str, float] = space["roofline"](**point)
+    return values
+
+
+def in_node(sources: list[tuple[str, dict[str, float]]]) -> list[dict[str, float]]:
+    lines = [
+        f"console.log(JSON.stringify((() => {{ {code}; return roofline({json.dumps(at)}) }})()));"
+        for code, at in sources
+    ]
+    done = subprocess.run([str(NODE), "-"], input="\n".join(lines), capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@given(expressions(), machines)
+@few(60)
+def test_number_equals_compiled_equals_python(asked: tuple[str, dict[str, int]], machine: Machine) -> None:
+    line, sizes = asked
+    try:
+        number = bound(line, on=machine, sizes=sizes)
+    except UntimedError:
+        return
+    found = question_formula(question(line, on=machine, sizes=sizes))
+    point = {name: sizes[name] for name in found.sizes}
+    values, printed = found.values(), in_python(found, point)
+    for name in BOUNDS:
+        assert values[name] == pytest.approx(getattr(number, name), **EQUAL), name
+        assert printed[name] == pytest.approx(getattr(number, name), **EQUAL), name
+    for name, time in number.times.items():
+        assert values[f"time.{name}"] == pytest.approx(time, **EQUAL)
+
+
+STEPS: list[tuple[str, str, dict[str, Any], dict[str, int]]] = [
+    ("llama-3-70b", "decode", {"on": "h200:8", "tensor": 8}, {"batch": 64, "context": 8191}),
+    ("llama-2-7b", "prefill", {"on": "a100"}, {"batch": 3, "prompt": 777}),
+    ("deepseek-v3", "decode", {"on": "h200:32", "expert": 32}, {"batch": 100, "context": 4001}),
+    ("llama-3-70b", "decode", {"on": "h100:8", "tensor": 2, "pipeline": 4}, {"batch": 7, "context": 4096}),
+    ("mixtral-8x7b", "mixed", {"on": "h100:2", "tensor": 2}, {"batch": 9, "context": 2000, "chunk": 512}),
+]
+
+
+@pytest.mark.parametrize(("model", "phase", "where", "sizes"), STEPS)
+def test_a_step_of_a_model_equals_its_formula(model: str, phase: str, where: Any, sizes: Any) -> None:
+    number = serve_bound(model, phase, **where, **sizes)
+    found = model_formula(model, phase, **where, **sizes)
+    values, printed = found.values(), in_python(found, sizes)
+    for name in BOUNDS:
+        assert values[name] == pytest.approx(getattr(number, name), **EQUAL), name
+        assert printed[name] == pytest.approx(getattr(number, name), **EQUAL), name
+    assert number.footprint is not None
+    assert values["memory"] == pytest.approx(number.footprint.total, **EQUAL)
+    over_rates = found.elasticities()
+    for name in BOUNDS:
+        assert sum(each.at for x, each in over_rates[name].items() if x in found.rates) == pytest.approx(-1, abs=1e-9)
+
+
+def test_a_training_step_has_rates_as_symbols_and_equals_its_number() -> None:
+    number = train("llama-3-8b", on="h100:8", batch_tokens=2**19, sequence=4096)
+    found = model_formula("llama-3-8b", "train", on="h100:8", batch_tokens=2**19, sequence=4096)
+    assert {"P_bf16", "W_hbm"} <= set(found.rates)
+    for name in BOUNDS:
+        assert found.values()[name] == pytest.approx(getattr(number, name), **EQUAL)
+    assert found.values()["memory"] == pytest.approx(number.memory.total, **EQUAL)
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not here: JavaScript was not run")
+def test_javascript_in_node_equals_the_number() -> None:
+    lines = [
+        ("bf16[B, D] * int8[D, F]", {"B": 7, "D": 513, "F": 1025}),
+        ("conv(bf16[N, H, W, 64], bf16[3, 3, 64, 128], stride=2, pad=1)", {"N": 3, "H": 57, "W": 113}),
+    ]
+    asked = [question_formula(question(line, on="h100", sizes=sizes)) for line, sizes in lines]
+    asked += [model_formula(model, phase, **where, **sizes) for model, phase, where, sizes in STEPS]
+    points = [*(sizes for _, sizes in lines), *(sizes for *_, sizes in STEPS)]
+    found = in_node([(each.printed("javascript"), at) for each, at in zip(asked, points, strict=True)])
+    for each, got in zip(asked, found, strict=True):
+        for name in BOUNDS:
+            assert got[name] == pytest.approx(each.values()[name], **EQUAL)
+
+
+def test_rows_out_of_range_are_left_out_and_counted() -> None:
+    most = load("llama-2-7b").context
+    found = step_function("llama-2-7b", "decode", on="h100")(batch=[1, 1.5, 8, 8], context=[1, 1, most, most - 1])
+    assert np.isnan(found["lower"]).tolist() == [False, True, True, False]
+    assert list(found.invalid.values()) == [1, 1]
+    assert "batch is no whole number of at least 1" in found.invalid
+
+
+def test_terms_are_called_what_a_reader_knows() -> None:
+    found = model_formula("llama-3-70b", "decode", on="h200:8", tensor=8)
+    labels = {term.resource: [part.label for part in term.parts] for term in found.terms}
+    assert labels["hbm"] == ["weights", "activations", "keys and values"]
+    assert labels["nvlink"] == ["AllReduce"]
+    assert "attention" in labels["tensor"]
+
+
+def test_an_elasticity_is_the_slope_of_what_is_evaluated() -> None:
+    found = question_formula(
+        question("h = bf16[B, D] * bf16[D, F]; gelu(h)", on="h100", sizes={"B": 99, "D": 512, "F": 700})
+    )
+    f, step = found.compile(), 1e-6
+    for name in BOUNDS:
+        for rate, figure in found.rates.items():
+            up, down = (float(f(**found.point, **{rate: figure.value * by})[name]) for by in (1 + step, 1 - step))
+            slope = (up - down) / (2 * step) / found.values()[name]
+            assert found.elasticities()[name][rate].at == pytest.approx(slope, abs=1e-6)
