@@ -16,7 +16,7 @@ V5P = {"bf16": 4.59e14}
 
 def waits(name: str, mesh: dict[str, int], **sizes: int) -> bool:
     """Whether sending a condition's line takes longer than its arithmetic, on so many v5p chips."""
-    text = CONDITIONS[name].text.format("bf16")
+    text = CONDITIONS[name].text.format("bf16", "bf16")
     answer = bound(text, on="v5p", mesh=mesh, set=V5P, algorithm="book", plan="fewest", sizes=sizes)
     links = max(time for name, time in answer.times.items() if name in answer.wire)
     return bool(links > answer.math)
@@ -67,8 +67,10 @@ def test_every_condition_is_worked_out_and_listed() -> None:
         found = scaling(name, **target)
         assert found.form.free_symbols, name
         pairs = next(each.pairs for each in found.sections() if isinstance(each, Pairs))
-        assert ("plan", found.question.conventions.plan) in pairs
-        assert any("book" in said for said in found.assumptions)
+        plan = ("plan", found.question.conventions.plan)
+        sent = name not in ("batch", "moe-batch")
+        assert (plan in pairs) == sent
+        assert any("book" in said for said in found.assumptions) == sent
 
 
 @pytest.mark.parametrize(
@@ -208,3 +210,74 @@ def test_a_limit_says_which_axis_does_not_reach_it() -> None:
         notes = [said for said in scaling("fsdp", on=on).assumptions if "limiting form" in said]
         assert notes
         assert all(said.endswith("V/W (a limit)") for said in notes)
+
+
+# ---- tokens of all chips, experts, two dimensions
+
+
+def test_a_batch_that_is_given_is_held_against_the_condition() -> None:
+    """Chapter 6: 1024 sequences of 4096 on 8960 v5p are 468 tokens a chip, and fully sharded training needs 850."""
+    batch = scaling("fsdp", on="v5p:16x20x28", set={"bf16": 4.59e14}, sizes={"B": "1024*4096"}).batch
+    assert batch is not None
+    assert (batch.chips, batch.tokens, batch.holds) == (8960, 4_194_304, False)
+    assert (batch.per, batch.least) == (pytest.approx(468.114285714), pytest.approx(850 * 8960))
+    assert batch.ratio == pytest.approx(bound_ratio(468) * batch.per / 468)
+
+
+def bound_ratio(per: int) -> float:
+    """Arithmetic over communication of the line itself, at that many tokens a chip over three axes of a torus."""
+    line = "In[B_{X,Y,Z}, D] * Wi[D_{X,Y,Z}, F] * Wo[F, D_{X,Y,Z}] -> Out[B_{X,Y,Z}, D]"
+    plan = "AllGather_{X,Y,Z}(Wi[D_XYZ, F]); AllGather_{X,Y,Z}(Wo[F, D_XYZ])"
+    options = {"on": "v5p:16x20x28", "set": {"bf16": 4.59e14}, "algorithm": "book", "plan": plan}
+    answer = bound(line, B=per * 8960, D=8960, F=35840, **options)
+    return float(answer.math / answer.comms)
+
+
+def test_the_most_chips_of_a_batch_and_pods() -> None:
+    """Chapter 5: 16 million tokens scale over 18,824 v5p, 2.1 pods."""
+    batch = scaling("fsdp", on="v5p", set={"bf16": 4.59e14}, torus_axes={"X": 3}, B=16_000_000).batch
+    assert batch is not None
+    assert (batch.most, batch.pods) == (pytest.approx(18823.529411765), pytest.approx(2.1008403361345))
+    assert (batch.per, batch.holds, batch.least) == (None, None, None)
+
+
+def test_experts_raise_the_critical_batch() -> None:
+    dense = scaling("batch", on="v5e", weights="int8").value
+    routed = scaling("moe-batch", on="v5e", weights="int8", E=256, k=8, B=8192)
+    assert routed.value == pytest.approx(dense * 256 / 8)
+    assert routed.what == "tokens"
+    assert routed.batch is not None
+    assert routed.batch.holds
+    assert str(routed.form) == "E*P_bf16/(2*W_hbm*k)"
+
+
+def test_a_token_goes_to_a_node_once() -> None:
+    """Chapter 12: T_comms counts min(8·k/Z, 1) of a dense AllToAll over Z GPUs."""
+    alpha = scaling("ep", on="dgx-h100:1024", k=8).value
+    assert scaling("ep", on="dgx-h100:1024").value == alpha
+    few = {k: scaling("ep", on="dgx-h100:32", k=k).value for k in (2, 4, 8, 16)}
+    assert few == {2: alpha, 4: alpha, 8: pytest.approx(alpha / 2), 16: pytest.approx(alpha / 4)}
+    assert scaling("ep", on="h100:4", k=8).value == pytest.approx(scaling("ep", on="h100:4").value / 2)
+
+
+def test_two_dimensions_over_any_axes() -> None:
+    """T = 4·B·D/(X·W·M_Y) + 4·B·F/(Y·W·M_X): the X where both are alike, the N from which it is less than in one."""
+    for along_x, along_y in ((1, 1), (1, 2), (2, 1)):
+        found = scaling("2d", on="v5p", torus_axes={"X": along_x, "Y": along_y}, D=8192, F=32768, N=4096)
+        assert found.best["X"] == pytest.approx((8192 / 32768 * along_x / along_y * 4096) ** 0.5)
+        assert found.best["X"] * found.best["Y"] == pytest.approx(4096)
+        assert found.value == pytest.approx(4 * (along_x + along_y) ** 2 / (along_x * along_y) * 32768 / 8192)
+
+        def time(x: int, along_x: int = along_x, along_y: int = along_y) -> float:
+            return 8192 / (x * along_y) + 32768 / (4096 // x * along_x)
+
+        assert found.take["X"] == min((2**i for i in range(13)), key=time)
+
+
+def test_a_mixed_split_in_whole_chips() -> None:
+    found = scaling("mixed", on="v5p", torus_axes={"X": 2}, F=32768, B=2_000_000, N=4096, set={"bf16": 4.59e14})
+    assert found.take == {"X": 512, "Y": 8}
+    assert found.shares == {"tokens": 3906.25, "columns": 4096}
+    assert found.batch is not None
+    assert found.batch.least == pytest.approx(406406.25)
+    assert found.batch.ratio == pytest.approx((2_000_000 / 406406.25) ** 0.5)

@@ -44,7 +44,8 @@ def test_ways_and_the_best_split(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_several_conditions_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(run(capsys, "dp", "tp", "--on", "h100", "--json"))
-    assert [each["form"] for each in found] == ["P_bf16/W_nvlink", "P_bf16*Y/W_nvlink"]
+    assert found["schema"] == "roofline/scalings/1"
+    assert [each["form"] for each in found["conditions"]] == ["P_bf16/W_nvlink", "P_bf16*Y/W_nvlink"]
     assert run(capsys, "dp", "tp", "--on", "h100").count("closed form") == 2
 
 

@@ -22,8 +22,9 @@ and 12 (GPUs, experts).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.api import question
@@ -34,9 +35,11 @@ from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, names_in
 from roofline.bounds.scaling_conditions import (
     SPLITS,
+    Batch,
     Condition,
     Scaling,
     best_split_limit,
+    best_whole_split,
     check_experts_per_token,
     condition_named,
     evaluate_form,
@@ -45,6 +48,8 @@ from roofline.bounds.scaling_conditions import (
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.axes import SLICE_AXIS
+from roofline.hardware.machine import TORUS_DIMENSIONS
+from roofline.hardware.network import domain_of, links_inside_out
 from roofline.notation import program
 from roofline.sizes import check, is_array, product, symbol
 from roofline.statements import without
@@ -54,9 +59,9 @@ if TYPE_CHECKING:
 
 #: Lines of two matmuls. MIXED shards weights over X and Y and the batch over X; ONE and TWO shard weights in one
 #: dimension and in two.
-_MIXED = "In:{0}[B_X, D_Y] * Wi:{0}[D_X, F_Y] * Wo:{0}[F_Y, D_X] -> Out:{0}[B_X, D_Y]"
-_ONE = "In:{0}[B, D_Y] * Wi:{0}[D, F_Y] * Wo:{0}[F_Y, D] -> Out:{0}[B, D_Y]"
-_TWO = "In:{0}[B, D_XY] * Wi:{0}[D_X, F_Y] * Wo:{0}[F_Y, D_X] -> Out:{0}[B, D_XY]"
+_MIXED = "In:{0}[B_X, D_Y] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B_X, D_Y]"
+_ONE = "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]"
+_TWO = "In:{0}[B, D_XY] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B, D_XY]"
 
 
 def scaling(
@@ -64,6 +69,7 @@ def scaling(
     *,
     on: Any,
     dtype: str = "bf16",
+    weights: str | None = None,
     unknown: str | None = None,
     algorithm: str = "book",
     mesh: Mapping[str, Any] | None = None,
@@ -75,6 +81,9 @@ def scaling(
 
     Without a shape in ``on`` or a ``mesh``, each axis has a symbolic size of its own name. Where a condition has one
     axis, that axis takes all chips of a slice. ``unknown`` solves for another size, or for the size of an axis.
+    ``weights`` is their dtype where it is not ``dtype``, that of activations and gradients. Where the answer is a
+    number of tokens, a batch ``B`` may be given: the answer says whether it is enough, and on how many chips at the
+    most. ``N`` is the number of chips where the target has no shape.
     ``torus_axes`` lays a symbolic mesh axis over several axes of a torus (the book's M_X). ``network`` counts one link
     only (``nvlink``, ``ib``). ``2d`` gives the number of chips from which weights sharded in two dimensions send less
     than in one. Sizes may be arrays. The rest is as in :func:`roofline.bound`.
@@ -96,22 +105,21 @@ def scaling(
     several = _several(torus_axes or {})
     if not isinstance(name, str):
         raise InputError(f"a condition is text, not {name!r:.60}", hint="one at a time, such as 'fsdp'")
+    formats = (dtype, weights or dtype)
     whole = {"mixed": _mixed, "2d": _two_dimensions}.get(name)
     if whole is not None:
         if mesh or network:
             hint = "give their number and what links have, as in N=4096, torus_axes={'X': 2}"
             raise InputError(f"{name} splits N chips over X and Y itself", hint=hint)
-        return whole(on, dtype, algorithm, several, unknown, arguments)
+        return whole(on, formats, algorithm, several, unknown, arguments)
     condition = condition_named(name)
     _known_axes(several, condition.mesh)
-    asked = question(_spread(condition.text.format(dtype), several), on=on, algorithm=algorithm, **arguments)
+    asked = question(_spread(condition.text.format(*formats), several), on=on, algorithm=algorithm, **arguments)
     if mesh is None and asked.machine.mesh is not None and any(len(names) > 1 for names in several.values()):
         hint = "leave them out: an axis takes all of a shape, or those that a mesh gives it"
         raise InputError(f"torus_axes are of open axes, and {asked.machine.target} has a shape", hint=hint)
     wanted = unknown or condition.unknown
-    picks = asked.sizes.get("k") if condition.routed and wanted == condition.unknown else None
-    if picks is not None:
-        asked = asked.vary(sizes={name: size for name, size in asked.sizes.items() if name != "k"})
+    asked, beside = _beside(asked, condition, wanted)
     _has_slices(asked.machine, condition, mesh is not None)
     axes = named_axes(mesh) if mesh is not None else _axes(asked.machine, _all(condition.mesh, several))
     if isinstance(axes.get(wanted), int):
@@ -132,23 +140,109 @@ def scaling(
     held, links = _sides(symbolic, condition, network)
     form = _together(_crossing(held, links, x, known), several)
     most = _at_most(held, links, x)
+    ways = _ways(asked, condition.per)
     if wanted == condition.unknown and condition.per:
-        form = form / _ways(asked, condition.per)
-    what = condition.what if wanted == condition.unknown else wanted
-    if picks is not None:
-        known[symbol("k")], what = check_experts_per_token(picks, sizes.get("E")), "tokens per chip"
-        form = form * symbol("E") / symbol("k")
+        form = form / ways
+    routed = _routed(form, condition, wanted, beside, ways, asked)
     found = evaluate_form(
-        form, known, symbolic, {},
-        name=name, says=condition.says, what=what, question=asked, algorithm=algorithm, at_most=most,
-        assumptions=(*_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network)),
+        routed.form, {**known, **routed.known}, symbolic, {},
+        name=name, says=condition.says, what=routed.what, question=asked, algorithm=algorithm, at_most=most,
+        assumptions=(
+            *routed.said, *_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network),
+        ),
     )  # fmt: skip
     beyond = inner_link_limit(wanted, found.value, asked.machine) if wanted in opened else ()
-    return replace(found, assumptions=(*beyond, *found.assumptions))
+    return replace(found, assumptions=(*beyond, *found.assumptions), batch=routed.batch(found.value, asked.machine))
+
+
+def _beside(asked: Question, condition: Condition, wanted: str) -> tuple[Question, dict[str, Any]]:
+    """Take what stands beside the condition from the sizes: k of E experts; N chips and a batch of B tokens.
+
+    N and B are taken where the answer is a number of tokens.
+    """
+    names = []
+    if condition.routed and wanted == condition.unknown:
+        names.append("k")
+    if condition.per == ("X",) and wanted == condition.unknown:
+        names += ["N", "B"]
+    elif condition.experts:
+        names += ["N", "k"]
+    elif condition.hides == "weights" or (condition.per and wanted == condition.unknown):
+        names.append("B")
+    beside = {name: asked.sizes[name] for name in names if name in asked.sizes}
+    return asked.vary(sizes={name: size for name, size in asked.sizes.items() if name not in beside}), beside
+
+
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    """A closed form with what k of E experts do to it, and the batch that was given."""
+
+    form: Any
+    what: str
+    known: Mapping[Any, Any]
+    said: tuple[str, ...]
+    chips: Any
+    tokens: Any
+    alone: bool
+
+    def batch(self, value: Any, machine: Machine) -> Batch | None:
+        """Tokens of all chips beside those that are needed on each."""
+        if self.chips is _NO_BATCH:
+            return None
+        return Batch.of(value, self.chips, self.tokens, machine, alone=self.alone)
+
+
+_NO_BATCH = object()
+
+
+def _routed(
+    form: Any, condition: Condition, wanted: str, beside: Mapping[str, Any], ways: Any, asked: Question
+) -> _Routed:
+    """Let k of E experts count: the batch is one of all tokens, and a chip (or node) of several is sent to once."""
+    what = condition.what if wanted == condition.unknown else wanted
+    known, said = {}, ()
+    picks = beside.get("k")
+    chips = beside.get("N", ways if isinstance(ways, int) and condition.per else None)
+    counted = wanted == condition.unknown and (condition.per or condition.hides == "weights")
+    if picks is not None:
+        known[symbol("k")] = check_experts_per_token(picks, asked.sizes.get("E"))
+    if picks is not None and condition.routed:
+        form, what = form * symbol("E") / symbol("k"), "tokens per chip" if condition.per else "tokens"
+    elif picks is not None:
+        mesh = asked.on_mesh().mesh
+        chips = chips or (mesh["X"].size if mesh is not None else None)
+        form, said = _sent_once(form, picks, chips, asked.machine)
+    if counted and condition.routed and picks is None:
+        counted = False
+    tokens = check("B", beside["B"]) if "B" in beside else None
+    alone = condition.hides == "weights"
+    return _Routed(form, what, known, said, chips if counted else _NO_BATCH, tokens, alone)
+
+
+def _sent_once(form: Any, picks: int, chips: Any, machine: Machine) -> tuple[Any, tuple[str, ...]]:
+    """The width that k of the experts need: of several on one chip, or in one node, a token is sent to once.
+
+    Source: "How To Scale Your Model", chapter 12: T_comms counts min(k / nodes, 1) of a dense AllToAll.
+    """
+    if not isinstance(chips, int):
+        return form, ("each token goes to k chips: what is sent and what is computed grow alike, and k cancels",)
+    inner = links_inside_out(machine)[0]
+    joined = domain_of(inner)
+    inside = inner.topology in TORUS_DIMENSIONS or joined is None or chips <= joined
+    groups, word = (chips, "chip") if inside else (chips // (joined or 1), "node")
+    if picks <= groups:
+        return form, (f"each token goes to {picks} of {groups:,} {word}s: k cancels",)
+    said = f"a token goes to each of {groups:,} {word}s once, for all of its {picks} experts there"
+    return form * groups / symbol("k"), (said,)
 
 
 def _mixed(
-    on: Any, dtype: str, algorithm: str, several: Mapping[str, tuple[str, ...]], unknown: str | None, given: Any
+    on: Any,
+    formats: tuple[str, str],
+    algorithm: str,
+    several: Mapping[str, tuple[str, ...]],
+    unknown: str | None,
+    given: Any,
 ) -> Scaling:
     """FSDP over X and tensor parallelism over Y of N = X·Y chips: the X at which both take as long, then the B."""
     import sympy
@@ -156,7 +250,7 @@ def _mixed(
     _known_axes(several, ("X", "Y"))
     wanted = unknown or "B"
     batch_wanted = wanted == "B"
-    asked = question(_spread(_MIXED.format(dtype), several), on=on, algorithm=algorithm, **given)
+    asked = question(_spread(_MIXED.format(*formats), several), on=on, algorithm=algorithm, **given)
     asked = asked.vary(mesh={axis: axis for axis in _all(("X", "Y"), several)})
     sizes = {**_chips(asked.machine, asked.sizes.get("N")), **_sizes(asked, None, ["B", "D", "F", "N"])}
     symbolic = asked.vary(sizes={}).answer(symbolic=True)
@@ -170,34 +264,46 @@ def _mixed(
     form = _root(equation, wanted, sizes)
     says, what = SPLITS["mixed"]
     there = best.subs(symbol("B"), form) if batch_wanted and "B" not in sizes else best
-    return evaluate_form(
-        form / n if batch_wanted else form, known, symbolic, {"X": sympy.simplify(best)},
+    found = evaluate_form(
+        form / n if batch_wanted else form, known, symbolic, {"X": sympy.simplify(best), "Y": sympy.simplify(n / best)},
         name="mixed", says=says, what=what if batch_wanted else wanted,
         question=asked.vary(plan=symbolic.plan), algorithm=algorithm, at_most=_falls(equation, symbol(wanted)),
+        take=best_whole_split(sympy.Max(*over.values()), known), sizes=sizes,
         assumptions=(*best_split_limit(there, known, asked.machine), *_assumed(symbolic, several, None)),
     )  # fmt: skip
+    batch = Batch.of(found.value, sizes.get("N"), sizes.get("B"), asked.machine, 0.5) if batch_wanted else None
+    return replace(found, batch=batch)
 
 
 def _two_dimensions(
-    on: Any, dtype: str, algorithm: str, several: Mapping[str, tuple[str, ...]], unknown: str | None, given: Any
+    on: Any,
+    formats: tuple[str, str],
+    algorithm: str,
+    several: Mapping[str, tuple[str, ...]],
+    unknown: str | None,
+    given: Any,
 ) -> Scaling:
     """Weights over X and Y of N = X·Y chips against all N in one dimension: the best X, then the N of equal times.
 
-    The collectives follow one another, so that their times add; ``torus_axes`` lays the one dimension over several.
+    The collectives follow one another, so that their times add. ``torus_axes`` of Y alone lays the one dimension over
+    several; of X and Y those of the two dimensions, and the one dimension over all of them.
     """
     import sympy
 
-    _known_axes(several, ("Y",))
+    _known_axes(several, ("X", "Y"))
     x, n, wanted = symbol("X"), symbol("N"), unknown or "N"
+    apart = "X" in several
+    of_one = _several({"Y": sum(map(len, several.values()))}) if apart else several
+    of_two = several if apart else {}
     sent = []
-    lines = ((_spread(_ONE.format(dtype), several), _all(("Y",), several)), (_TWO.format(dtype), ("X", "Y")))
-    for line, axes in lines:
-        asked = question(line, on=on, algorithm=algorithm, **given)
-        asked = asked.vary(mesh={axis: axis for axis in axes})
+    lines = ((_ONE, of_one, ("Y",)), (_TWO, of_two, ("X", "Y")))
+    for line, spread, axes in lines:
+        asked = question(_spread(line.format(*formats), spread), on=on, algorithm=algorithm, **given)
+        asked = asked.vary(mesh={axis: axis for axis in _all(axes, spread)})
         symbolic = asked.vary(sizes={}).answer(symbolic=True)
         busiest = {u.place.partition(".")[0]: u.time for u in symbolic.uses if u.quantity == "wire"}
         times = [busiest[axis] for axis in dict.fromkeys(("X", "Y")) if axis in busiest]
-        sent.append(_together(sum(times[1:], times[0]), several).subs(symbol("Y"), n / x))
+        sent.append(_together(sum(times[1:], times[0]), spread).subs(symbol("Y"), n / x))
     sizes = {**_chips(asked.machine, asked.sizes.get("N")), **_sizes(asked, None, ["B", "D", "F", "N"])}
     rates = _numbers(symbolic)
     links = {u.place: u.rate.value for u in symbolic.uses if u.quantity == "wire"}
@@ -209,9 +315,10 @@ def _two_dimensions(
     known = {**rates, **{symbol(key): size for key, size in sizes.items()}}
     return evaluate_form(
         _root(equation, wanted, {name: size for name, size in sizes.items() if name != "N"}), known, symbolic,
-        {"X": sympy.simplify(best)}, name="2d", says=says,
+        {"X": sympy.simplify(best), "Y": sympy.simplify(n / best)}, name="2d", says=says,
         what=what if wanted == "N" else wanted, question=asked.vary(plan=symbolic.plan), algorithm=algorithm,
-        at_most=_falls(equation, symbol(wanted)),
+        at_most=_falls(equation, symbol(wanted)), take=best_whole_split(sent[1], known),
+        sizes={name: size for name, size in sizes.items() if name == "F"},
         assumptions=(*best_split_limit(best, known, asked.machine), *_assumed(symbolic, several, None)),
     )  # fmt: skip
 
@@ -308,9 +415,13 @@ def _several(torus_axes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
 
 def _spread(text: str, several: Mapping[str, tuple[str, ...]]) -> str:
     """Shard over several axes of a torus where a line shards over one mesh axis."""
-    for axis, names in several.items():
-        text = text.replace(f"_{axis}", f"_{{{','.join(names)}}}")
-    return text
+    if not any(len(names) > 1 for names in several.values()):
+        return text
+
+    def spread(found: re.Match[str]) -> str:
+        return f"_{{{','.join(_all(tuple(found[1]), several))}}}"
+
+    return re.sub(r"_([A-Z]+)", spread, text)
 
 
 def _axes(machine: Machine, names: tuple[str, ...]) -> dict[str, Any]:
@@ -320,7 +431,7 @@ def _axes(machine: Machine, names: tuple[str, ...]) -> dict[str, Any]:
     >>> [_axes(chip(on), ("Y",)) for on in ("v5e", "h100:8", "v5e:4x4", "v5e:16x16:2")]
     [{'Y': None}, {'Y': 8}, {'Y': 16}, {'Y': 256, 'S': 2}]
     """
-    if machine.mesh is None:
+    if machine.mesh is None or not names:
         return dict.fromkeys(names)
     if names[1:] not in ((), (SLICE_AXIS,)) or machine.mesh.sizes.keys() == {*names}:
         return {}
@@ -355,6 +466,8 @@ def _numbers(symbolic: Bound) -> dict[Any, float]:
 def _sides(symbolic: Bound, condition: Condition, network: str | None) -> tuple[Any, list[Any]]:
     """The time that communication has to stay below, and the times of the links that count."""
     held = _weights(symbolic) if condition.against == "bytes" else _time(symbolic, condition.against)
+    if condition.hides == "weights":
+        return held, [_weights(symbolic, named="W")]
     links = [u for u in symbolic.uses if u.quantity == "wire"]
     if network is not None:
         names = list(dict.fromkeys(u.resource.partition(" ")[0] for u in links))
@@ -383,9 +496,10 @@ def _time(symbolic: Bound, quantity: str) -> Any:
     return sum(times[1:], times[0])
 
 
-def _weights(symbolic: Bound) -> Any:
-    """Time to load the weights alone, as in decoding of a small batch."""
-    loaded = sum(t.traffic_bytes for part in symbolic.ops for t in part.op.reads if t.role == "weight")
+def _weights(symbolic: Bound, named: str = "") -> Any:
+    """Time to load the weights alone, as in decoding of a small batch; those of experts go by their name."""
+    reads = [t for part in symbolic.ops for t in part.op.reads if t.role == "weight" or (named and t.ident == named)]
+    loaded = sum(t.traffic_bytes for t in reads)
     return loaded / next(use.rate.value for use in symbolic.uses if use.quantity == "bytes")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.answers import Answer, plain_data
+from roofline.answers import Answer, attributes, plain_data
 from roofline.bounds.bound import UNITS, Bound
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
 from roofline.bounds.question import Question
@@ -34,6 +34,8 @@ class Condition:
     Communication has to take no longer than the time of ``against``: ``flops``, or ``bytes`` where decoding is bound
     by loading weights. ``per`` lists the mesh axes whose chips share the unknown. ``link`` names the one axis whose
     links count; empty: all. ``routed`` says that k of E experts get each token: given k, the answer is for all tokens.
+    ``experts`` says that tokens go to k experts of other chips.
+    ``hides`` is what the time of ``against`` has to cover: ``wire``, or ``weights`` that are loaded.
     """
 
     says: str
@@ -45,36 +47,38 @@ class Condition:
     link: str = ""
     against: str = "flops"
     routed: bool = False
+    hides: str = "wire"
+    experts: bool = False
 
 
-#: The conditions by name; ``{0}`` in a line is the dtype.
+#: The conditions by name; ``{0}`` in a line is the dtype of activations and gradients, ``{1}`` of weights.
 CONDITIONS: dict[str, Condition] = {
     "dp": Condition(
         "data parallelism: gradients of a layer are summed behind its backward pass",
-        "dWo = h:{0}[B_X, F] * dOut:{0}[B_X, D] -> {0}[F, D]; dh = dOut * Wo:{0}[F, D] -> {0}[B_X, F]; "
-        "dWi = x:{0}[B_X, D] * dh -> {0}[D, F]; dh * Wi:{0}[D, F] -> {0}[B_X, D]",
+        "dWo = h:{0}[B_X, F] * dOut:{0}[B_X, D] -> {0}[F, D]; dh = dOut * Wo:{1}[F, D] -> {0}[B_X, F]; "
+        "dWi = x:{0}[B_X, D] * dh -> {0}[D, F]; dh * Wi:{1}[D, F] -> {0}[B_X, D]",
         "B",
         "tokens per chip",
         per=("X",),
     ),
     "fsdp": Condition(
         "fully sharded data parallelism: weights are gathered behind the forward pass",
-        "In:{0}[B_X, D] * Wi:{0}[D_X, F] * Wo:{0}[F, D_X] -> Out:{0}[B_X, D]",
+        "In:{0}[B_X, D] * Wi:{1}[D_X, F] * Wo:{1}[F, D_X] -> Out:{0}[B_X, D]",
         "B",
         "tokens per chip",
         per=("X",),
     ),
     "tp": Condition(
         "tensor parallelism: activations are gathered and scattered around the layer",
-        "In:{0}[B, D_Y] * Wi:{0}[D, F_Y] * Wo:{0}[F_Y, D] -> Out:{0}[B, D_Y]",
+        "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]",
         "F",
         "F",
         mesh=("Y",),
     ),
     "dcn": Condition(
         "data parallelism between slices: gradients cross the data-centre network",
-        "dWo = h:{0}[B_SX, F] * dOut:{0}[B_SX, D] -> {0}[F, D_X]; dh = dOut * Wo:{0}[F, D] -> {0}[B_SX, F]; "
-        "dWi = x:{0}[B_SX, D] * dh -> {0}[D_X, F]; dh * Wi:{0}[D, F] -> {0}[B_SX, D]",
+        "dWo = h:{0}[B_SX, F] * dOut:{0}[B_SX, D] -> {0}[F, D_X]; dh = dOut * Wo:{1}[F, D] -> {0}[B_SX, F]; "
+        "dWi = x:{0}[B_SX, D] * dh -> {0}[D_X, F]; dh * Wi:{1}[D, F] -> {0}[B_SX, D]",
         "B",
         "tokens per slice",
         per=("S",),
@@ -83,8 +87,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "moe-dp": Condition(
         "data parallelism of E experts, k of them for each token: T tokens reach each expert",
-        "dWo = h:{0}[E, T_X, F] * dOut:{0}[E, T_X, D] -> {0}[E, F, D]; dh = dOut * Wo:{0}[E, F, D] -> {0}[E, T_X, F]; "
-        "dWi = x:{0}[E, T_X, D] * dh -> {0}[E, D, F]; dh * Wi:{0}[E, D, F] -> {0}[E, T_X, D]",
+        "dWo = h:{0}[E, T_X, F] * dOut:{0}[E, T_X, D] -> {0}[E, F, D]; dh = dOut * Wo:{1}[E, F, D] -> {0}[E, T_X, F]; "
+        "dWi = x:{0}[E, T_X, D] * dh -> {0}[E, D, F]; dh * Wi:{1}[E, D, F] -> {0}[E, T_X, D]",
         "T",
         "tokens per expert and chip",
         per=("X",),
@@ -92,17 +96,35 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "ep": Condition(
         "expert parallelism: tokens go to the chips of their experts and back",
-        "In:{0}[E, T_X, D] *_D Wi:{0}[E_X, D, F] *_F Wo:{0}[E_X, F, D] -> Out:{0}[E, T_X, D]",
+        "In:{0}[E, T_X, D] *_D Wi:{1}[E_X, D, F] *_F Wo:{1}[E_X, F, D] -> Out:{0}[E, T_X, D]",
         "F",
         "F",
+        experts=True,
     ),
     "decode-tp": Condition(
         "tensor parallelism of decoding: activations move while weights are loaded",
-        "In:{0}[B, D_Y] * Wi:{0}[D, F_Y] * Wo:{0}[F_Y, D] -> Out:{0}[B, D_Y]",
+        "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]",
         "Y",
         "ways",
         mesh=("Y",),
         against="bytes",
+    ),
+    "batch": Condition(
+        "one chip: loading weights is behind the arithmetic, of a layer as wide as wanted",
+        "In:{0}[B, D] * W:{1}[D, F] -> Out:{0}[B, F]",
+        "B",
+        "tokens",
+        mesh=(),
+        hides="weights",
+    ),
+    "moe-batch": Condition(
+        "one chip: loading the weights of E experts is behind the arithmetic, k of them for each token",
+        "In:{0}[E, T, D] * W:{1}[E, D, F] -> Out:{0}[E, T, F]",
+        "T",
+        "tokens per expert",
+        mesh=(),
+        routed=True,
+        hides="weights",
     ),
 }
 
@@ -139,6 +161,74 @@ def condition_named(name: str) -> Condition:
     return CONDITIONS[name]
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tokens of all chips beside a condition on those of one (or of one slice).
+
+    Attributes
+        ``chips``      chips that share the batch, where their number is known; ``least`` tokens they need together
+        ``tokens``     the batch that was given; ``per`` the part of one chip, ``holds`` whether that is enough
+        ``margin``     the part over what is needed
+        ``most``       chips (or slices) on which the given batch scales; ``pods`` as many of the largest torus
+        ``ratio``      the time of arithmetic over that of communication at the given batch
+    """
+
+    chips: int | None = None
+    least: float | None = None
+    tokens: Size | None = None
+    per: float | None = None
+    holds: bool | None = None
+    margin: float | None = None
+    most: float | None = None
+    pods: float | None = None
+    ratio: float | None = None
+
+    @classmethod
+    def of(
+        cls, needed: Any, chips: Any, tokens: Any, machine: Machine, power: float = 1, alone: bool = False
+    ) -> Batch | None:
+        """What follows from tokens that are needed on each of ``chips`` chips; ``power`` of the ratio of times in it.
+
+        ``alone`` says that the condition is one of a single chip.
+
+        >>> from roofline.hardware import chip
+        >>> found = Batch.of(850.0, 8960, 4_194_304, chip("v5p"))
+        >>> round(found.per, 1), found.holds, found.least, round(found.most), round(found.pods, 2)
+        (468.1, False, 7616000.0, 4934, 0.55)
+        """
+        if needed is None or is_array(needed) or is_array(tokens) or (chips is None and tokens is None):
+            return None
+        chips = 1 if alone else chips
+        per = None if chips is None or tokens is None else tokens / chips
+        most = None if tokens is None or alone else tokens / needed
+        largest = next((link.domain for link in machine.links if link.topology in TORUS_DIMENSIONS), None)
+        return cls(
+            chips=chips, least=None if chips is None else needed * chips, tokens=tokens, per=per,
+            holds=None if per is None else per >= needed * (1 - 1e-12), margin=None if per is None else per / needed,
+            most=most, pods=None if most is None or largest is None else most / largest,
+            ratio=None if per is None else (per / needed) ** power,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every fact under its name, in tokens and chips."""
+        names = ("chips", "least", "tokens", "per", "holds", "margin", "most", "pods", "ratio")
+        return attributes(self, *names)
+
+    def pairs(self, what: str) -> list[tuple[str, str]]:
+        """What a reader sees: all chips together, the batch that is given, the most chips for it."""
+        each, lines = what.rpartition(" ")[2], []
+        if self.chips is not None and self.chips > 1:
+            lines.append(("the batch", f"{_number(self.least)} tokens on {self.chips:,} {each}s"))
+        if self.tokens is not None and self.per is not None:
+            holds = "scales" if self.holds else "does not scale"
+            said = f"{_number(self.per)} {what}, {holds}: arithmetic takes {_number(self.ratio)} times as long"
+            lines.append((f"of {self.tokens:,}", f"{said} as what it has to cover"))
+        if self.most is not None:
+            pods = "" if self.pods is None else f", {_number(self.pods)} pods"
+            lines.append(("the most", f"{_number(self.most)} {each}s{pods} for {self.tokens:,} tokens"))
+        return lines
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scaling(Answer):
     """A condition worked out: scaling holds while ``what`` is at least (for numbers of chips: at most) ``form``.
@@ -148,6 +238,8 @@ class Scaling(Answer):
         ``at_most``     whether it is the most (ways of tensor parallelism) rather than the least (a batch)
         ``limit_form``  the form for large sizes, which is how the book gives it; ``limit`` its number
         ``at``          what else follows (the best X of mixed parallelism) in symbols; ``best`` the numbers of it
+        ``take``        the whole X and Y that divide the chips and send in the least time; ``shares`` what each has
+        ``batch``       of tokens: those of all chips, and whether the batch that is given is enough
         ``rates``       the rates that stand in the form, in SI units
         ``question``    what was asked, with the plan taken; ``algorithm`` that of the collectives
     """
@@ -166,6 +258,16 @@ class Scaling(Answer):
     best: Mapping[str, Any] = field(default_factory=dict)
     rates: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
+    batch: Batch | None = None
+    take: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What each part of the split that is taken has: tokens of a group along X, columns of F along Y."""
+        parts = {"tokens": ("B", "X"), "columns": ("F", "Y")}
+        given = {name: (self.sizes.get(size), self.take.get(axis)) for name, (size, axis) in parts.items()}
+        return {name: size / ways for name, (size, ways) in given.items() if size is not None and ways is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/scaling/1``)."""
@@ -175,6 +277,8 @@ class Scaling(Answer):
             "limit_form": None if self.limit_form is None else str(self.limit_form), "limit": plain_data(self.limit),
             "at": {name: str(form) for name, form in self.at.items()},
             "best": plain_data(self.best),
+            "batch": None if self.batch is None else self.batch.to_dict(),
+            "take": dict(self.take), "shares": plain_data(self.shares),
             "rates": {name: rate for name, (rate, _) in self.rates.items()},
             "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.conventions.plan,
             "target": self.question.machine.name, "machine": self.question.machine.key,
@@ -190,16 +294,26 @@ class Scaling(Answer):
         lines = [("closed form", f"{self.what} {sign} {self.form}")]
         if self.value is not None:
             lines.insert(0, ("scales while", f"{self.what} {sign} {_number(self.value)}"))
+        if self.batch is not None:
+            lines += self.batch.pairs(self.what)
         if self.limit_form != self.form:
             value = "" if self.limit is None else f" = {_number(self.limit)}"
             lines.append(("for large sizes", f"{self.what} → {self.limit_form}{value}"))
         for name, form in self.at.items():
             number = self.best.get(name)
             lines.append((f"best {name}", str(form) if number is None else f"{form} = {_number(number)}"))
-        lines += [("line", self.question.text), ("plan", str(self.question.conventions.plan))]
+        if self.take:
+            shares = {"tokens": "tokens along X", "columns": "columns of F along Y"}
+            parts = [f"{_number(share)} {shares[name]}" for name, share in self.shares.items()]
+            taken = ", ".join(f"{name} = {ways:,}" for name, ways in self.take.items())
+            lines.append(("take", ": ".join(filter(None, (taken, ", ".join(parts))))))
+        lines.append(("line", self.question.text))
+        if self.question.conventions.plan is not None:
+            lines.append(("plan", str(self.question.conventions.plan)))
         shown = ", ".join(f"{name} = {format_quantity(rate, unit)}" for name, (rate, unit) in self.rates.items())
         if shown:
-            lines.append(("rates", f"{shown}; W is one way over one link"))
+            sent = self.question.conventions.plan is not None
+            lines.append(("rates", f"{shown}; W is one way over one link" if sent else shown))
         return [*lines, *named("assumes", self.assumptions)]
 
     def __str__(self) -> str:
@@ -258,6 +372,32 @@ def best_split_limit(best: Any, known: Mapping[Any, Any], machine: Machine) -> t
             return (f"the best X is more than {chips:,} chips: X = {chips:,}, all of them along X",)
     found = inner_link_limit("Y", y, machine)
     return tuple(f"the best Y is {_number(y)}, and {said}" for said in found)
+
+
+def best_whole_split(time: Any, known: Mapping[Any, Any]) -> dict[str, int]:
+    """The X and Y whose product is N at which a time is the least; empty where open sizes decide that.
+
+    >>> from roofline.sizes import symbol
+    >>> B, D, X, N = symbol("B"), symbol("D"), symbol("X"), symbol("N")
+    >>> best_whole_split(B * (X + 100 / X), {N: 64}), best_whole_split(B * X + D / X, {N: 64})
+    ({'X': 8, 'Y': 8}, {})
+    """
+    x, n = symbol("X"), symbol("N")
+    chips = known.get(n)
+    if not isinstance(chips, int) or any(is_array(size) for size in known.values()):
+        return {}
+    plain = put_numbers(time, known)
+    openly = free_symbols(plain) - {x}
+    ends = [plain.subs(x, at) for at in (1, chips)]
+    for size in openly:
+        others = dict.fromkeys(openly - {size}, 1)
+        low, high = (float(end.subs({**others, size: 2}) / end.subs({**others, size: 1})) for end in ends)
+        if abs(low / high - 1) > 1e-9:
+            return {}
+    plain = plain.subs(dict.fromkeys(openly, 1))
+    choices = [ways for ways in range(1, chips + 1) if chips % ways == 0]
+    best = min(choices, key=lambda ways: float(plain.subs(x, ways)))
+    return {"X": best, "Y": chips // best}
 
 
 def inner_link_limit(axis: str, chips: Any, machine: Machine) -> tuple[str, ...]:

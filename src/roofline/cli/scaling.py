@@ -24,6 +24,7 @@ from roofline.sections import Column, Row, Section, Table, Words
 @click.argument("words", nargs=-1, metavar="[CONDITION]... [SIZE=VALUE]...")
 @click.option("--for", "unknown", metavar="UNKNOWN", help="Another size, or the number of chips along an axis (Y).")
 @click.option("--dtype", default="bf16", show_default=True, metavar="DTYPE", help="Dtype of weights and activations.")
+@click.option("--weights", metavar="DTYPE", help="Dtype of weights, where it is another.")
 @click.option("--torus-axes", multiple=True, metavar="AXIS=COUNT,…", help="Axes of a torus that a mesh axis lies over.")
 @click.option("--network", metavar="LINK", help="Count what goes over one link only: nvlink, ib, dcn.")
 @with_options(TARGET, NETWORK)
@@ -36,6 +37,7 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
     roofline scaling fsdp --on v5p --torus-axes X=3
     roofline scaling tp --for Y --on v5p F=30000
     roofline scaling mixed --on v5p --torus-axes X=2 F=32768 B=2e6 N=4096
+    roofline scaling fsdp --on v5p:16x20x28 B=1024*4096
     """
     names, sizes = split_words(words)
     if not names:
@@ -49,7 +51,8 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
     given = {"algorithm": "book", **arguments, "torus_axes": parse_mesh(torus_axes), "sizes": sizes}
     found = [scaling(name, **given) for name in names]
     if as_json:
-        show_json(found[0].to_dict() if len(found) == 1 else [each.to_dict() for each in found])
+        several = {"schema": "roofline/scalings/1", "conditions": [each.to_dict() for each in found]}
+        show_json(found[0].to_dict() if len(found) == 1 else several)
         return
     for index, each in enumerate(found):
         if index:
