@@ -200,7 +200,8 @@ def _routed(
 ) -> _Routed:
     """Let k of E experts count: the batch is one of all tokens, and a chip (or node) of several is sent to once."""
     what = condition.what if wanted == condition.unknown else wanted
-    known, said = {}, ()
+    known: dict[Any, Any] = {}
+    said: tuple[str, ...] = ()
     picks = beside.get("k")
     chips = beside.get("N", ways if isinstance(ways, int) and condition.per else None)
     counted = wanted == condition.unknown and (condition.per or condition.hides == "weights")
