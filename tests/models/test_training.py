@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from roofline import bound
 from roofline.cli import main
-from roofline.errors import RooflineError
+from roofline.errors import InputError, RooflineError
 from roofline.models import load, prefill
 from roofline.models.training import train
 from roofline.models.training.passes import POLICIES, backward, forward, policy
@@ -39,27 +39,84 @@ def matrix(ops: Any) -> Any:
 def test_forward_and_backward_as_counted() -> None:
     """What torch counts for Llama-2-7B, 2048 tokens, every pair of query and key."""
     found = train(
-        "llama-2-7b", on="h100", batch_tokens=2048, sequence=2048, count="full", checkpoint="none", weights="bf16"
-    )
+        "llama-2-7b", on="h100", batch_tokens=2048, sequence=2048, count="full", checkpoint="none", weights="bf16",
+        unfused=True,
+    )  # fmt: skip
     assert found.model_flops == found.bound.flops == 87_784_836_562_944
     assert found.mfu == pytest.approx(1)
+    fused = train("llama-2-7b", on="h100", batch_tokens=2048, sequence=2048, count="full", weights="bf16")
+    assert fused.bound.flops - found.bound.flops == 32 * 2 * 2048 * 2048 * 4096
+
+
+def scores_again(ops: Any) -> Any:
+    """FLOPs of Q·Kᵀ, once, of all attention."""
+    found = [op for op in ops if op.kind == "attention" and "v_head_size" in op.dims]
+    return sum(matrix([op]) * op.dims["head_size"] // (op.dims["head_size"] + op.dims["v_head_size"]) for op in found)
 
 
 @pytest.mark.parametrize("name", sorted(TINY))
 def test_backward_is_twice_forward(name: str) -> None:
     model = load(TINY[name], name=name)
     ops = forward(prefill(model, batch=2, prompt=24, logits="all"))
+    assert matrix(backward(ops, policy("none"), "bf16", None)) == pytest.approx(2 * matrix(ops) + scores_again(ops))
+    ops = forward(prefill(model, batch=2, prompt=24, logits="all", unfused=True))
     assert matrix(backward(ops, policy("none"), "bf16", None)) == 2 * matrix(ops)
 
 
 @pytest.mark.parametrize("name", ["llama-2-7b", "mixtral-8x7b", "gpt-2", "deepseek-v3"])
 def test_what_is_run_again(name: str) -> None:
-    """Selective runs attention again and nothing else; full runs all layers again, not the head."""
-    ops = forward(prefill(load(name), batch=2, prompt=512, logits="all"))
-    inside = [op for op in ops if op.where.startswith("layers.")]
-    more = {p: matrix(backward(ops, policy(p), "bf16", None)) - 2 * matrix(ops) for p in POLICIES}
-    scores = matrix(op for op in inside if op.kind == "attention")
-    assert more == {"none": 0, "selective": scores, "matmuls": scores, "full": matrix(inside)}
+    """Unfused, selective runs attention again and nothing else; full runs all layers again, not the head."""
+    for unfused in (True, False):
+        ops = forward(prefill(load(name), batch=2, prompt=512, logits="all", unfused=unfused))
+        inside = [op for op in ops if op.where.startswith("layers.")]
+        least = 0 if unfused else scores_again(ops)
+        more = {p: matrix(backward(ops, policy(p), "bf16", None)) - 2 * matrix(ops) - least for p in POLICIES}
+        core = matrix(op for op in inside if op.kind == "attention")
+        selective = core if unfused else 0
+        assert more == pytest.approx({"none": 0, "selective": selective, "matmuls": core, "full": matrix(inside)})
+
+
+def test_modules_are_run_again() -> None:
+    """DeepSeek-V3 ran norms and up-projections again (arXiv:2412.19437, section 3.2.3)."""
+    ops = forward(prefill(load("deepseek-v3"), batch=2, prompt=512, logits="all"))
+    chosen = policy("layernorm,mla_up_proj")
+    again = [op for op in backward(ops, chosen, "bf16", None) if op.phase == "recompute"]
+    names = {op.where.removesuffix(" again").rpartition(".")[2] for op in again}
+    assert names == {
+        "input_layernorm", "post_attention_layernorm", "q_a_layernorm", "kv_a_layernorm", "q_b_proj", "kv_b_proj",
+    }  # fmt: skip
+    sizes: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**15, "tensor": 8}
+    plain, some = (train("llama-3-8b", **sizes, checkpoint=name) for name in ("none", "mlp_act"))
+    kept = [each.memory.parts["activations"] for each in (plain, some)]
+    # the product of gate and up of each token, split over 8 chips, is made again
+    assert kept[0] - kept[1] == 32 * 2**15 * 14336 // 8 * 2
+    assert some.flops == plain.flops
+    assert policy("mlp,self_attn").modules == ("mlp", "self_attn")
+    with pytest.raises(InputError, match="no module of a layer is called 'mlpp'; did you mean 'mlp'"):
+        train("llama-3-8b", **sizes, checkpoint="mlpp,self_attn")
+
+
+def test_activations_wait_in_a_narrower_format() -> None:
+    sizes: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**16, "tensor": 8}
+    wide, narrow, wider = (train("llama-3-8b", **sizes, saved_activations=dtype) for dtype in (None, "fp8", "fp32"))
+    halved = wide.memory.parts["activations"] - narrow.memory.parts["activations"]
+    assert 0.4 * wide.memory.parts["activations"] < halved < 0.5 * wide.memory.parts["activations"]
+    assert wider.memory.parts == wide.memory.parts
+    assert narrow.lower == wide.lower
+
+
+def test_published_runs_fit_as_they_ran() -> None:
+    """Llama 3 405B without recomputation in 80 GB (arXiv:2407.21783, section 3.3.2), DeepSeek-V3 with an fp8 cache."""
+    llama = train(
+        "llama-3-405b", on="h100:8192", batch_tokens=2**24, sequence=8192, tensor=8, pipeline=16, zero=1,
+        checkpoint="none",
+    )  # fmt: skip
+    assert llama.memory.fits
+    sizes: dict[str, Any] = {"on": "h800:2048", "batch_tokens": 15360 * 4096, "pipeline": 16, "expert": 64, "zero": 1}
+    formats = {"weights": "fp8", "gradients": "bf16", "moments": "bf16", "schedule": "zb-h1"}
+    modules = "layernorm,mla_up_proj,moe_act"
+    deepseek = train("deepseek-v3", **sizes, **formats, checkpoint=modules, saved_activations="fp8")
+    assert deepseek.memory.fits
 
 
 def test_every_weight_gets_a_gradient_of_its_size() -> None:
@@ -82,7 +139,8 @@ def test_flops_are_conserved_over_chips(tensor: int, data: int, sequences: int, 
         "llama-2-7b", on="h100:16", batch_tokens=sequences * 4096, tensor=tensor, data=data, sequence_parallel=sp,
         checkpoint="none",
     )  # fmt: skip
-    assert found.bound.flops * 16 == pytest.approx(found.model_flops, rel=1e-12)
+    scores = 32 * sequences * 2 * 4096 * (4096 * 4097 // 2)
+    assert found.bound.flops * 16 == pytest.approx(found.model_flops + scores, rel=1e-12)
     assert found.bound.lower >= found.model_flops / 16 / found.peak * (1 - 1e-12)
     assert found.bound.lower <= found.bound.op_by_op * (1 + 1e-12) <= found.bound.upper * (1 + 1e-9)
 
@@ -98,17 +156,31 @@ def test_sixteen_bytes_a_parameter() -> None:
 
 
 def test_activations_of_a_plain_layer() -> None:
-    """Korthikanti et al.: 34·s·b·h, less 2 for the dropout masks ours has none of, and 2·a·s²·b of probabilities."""
+    """Korthikanti et al.: 34·s·b·h, less 2 for the dropout masks ours has none of, and 2·a·s²·b of probabilities.
+
+    Fused attention keeps none of these, and a sum in fp32 for each query and head.
+    """
     s, b, h, a = 512, 2, 1024, 16
     config = {"model_type": "gpt2", "n_embd": h, "n_head": a, "n_positions": s, "vocab_size": 64}
     found = {}
     for layers in (1, 2):
         model = load({**config, "n_layer": layers}, name="plain")
         for name in ("none", "selective", "full"):
-            answer = train(model, on="h100", batch_tokens=s * b, sequence=s, checkpoint=name, weights="bf16")
-            found[name, layers] = answer.memory.parts["activations"]
-    grown = {name: found[name, 2] - found[name, 1] for name in ("none", "selective", "full")}
-    assert grown == {"full": 2 * s * b * h, "selective": 32 * s * b * h, "none": 32 * s * b * h + 2 * a * s * s * b}
+            for unfused in (True, False):
+                answer = train(
+                    model, on="h100", batch_tokens=s * b, sequence=s, checkpoint=name, weights="bf16", unfused=unfused
+                )
+                found[name, layers, unfused] = answer.memory.parts["activations"]
+    grown = {
+        (name, unfused): found[name, 2, unfused] - found[name, 1, unfused]
+        for name in ("none", "selective", "full") for unfused in (True, False)
+    }  # fmt: skip
+    plain = 32 * s * b * h
+    assert grown == {
+        ("full", True): 2 * s * b * h, ("selective", True): plain, ("none", True): plain + 2 * a * s * s * b,
+        ("full", False): 2 * s * b * h, ("selective", False): plain + 4 * a * s * b,
+        ("none", False): plain + 4 * a * s * b,
+    }  # fmt: skip
 
 
 def test_policies_trade_memory_for_flops() -> None:

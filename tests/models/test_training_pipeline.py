@@ -29,7 +29,15 @@ def staged(found: Any) -> list[Any]:
 @pytest.mark.parametrize("pipeline", [2, 3, 4])
 def test_flops_and_parameters_are_conserved(name: str, pipeline: int) -> None:
     found = train(
-        name, on="h100", batch_tokens=2**16, sequence=1024, pipeline=pipeline, checkpoint="none", weights="bf16"
+        name,
+        on="h100",
+        batch_tokens=2**16,
+        sequence=1024,
+        pipeline=pipeline,
+        checkpoint="none",
+        weights="bf16",
+        unfused=True,
+        count="full",
     )
     assert sum(stage.bound.flops for stage in staged(found)) == pytest.approx(found.model_flops, rel=1e-12)
     assert found.flops == pytest.approx(found.model_flops, rel=1e-12)

@@ -55,8 +55,10 @@ _BESIDE = {
     default="selective",
     show_default=True,
     metavar="POLICY",
-    help="none, selective, matmuls, full, or how many hidden states a layer keeps.",
+    help="none, selective, matmuls, full, how many hidden states a layer keeps, or modules (layernorm,mla_up_proj).",
 )
+@click.option("--saved-activations", metavar="DTYPE", help="Format that activations wait in (default: their own).")
+@click.option("--unfused", is_flag=True, help="Attention writes its scores and probabilities to memory.")
 @click.option(
     "--optimizer", "using", default="adam", show_default=True, metavar="NAME", help="adam, lion, momentum, sgd."
 )

@@ -3,13 +3,15 @@
 ::
 
     y = x·w         backward: dx = dy·wᵀ and dw = xᵀ·dy, as many FLOPs each as forward
-    attention       backward: four products in place of two
+    attention       fused: scores are made again, then four products: five in place of two, no probabilities kept;
+                    unfused: four, from probabilities that are kept or made again
     vector work     backward: twice forward; softmax of attention 4 FLOPs a pair
     AllGather       backward: ReduceScatter, and the other way round; AllReduce: AllReduce
 
 What is kept from forward for backward, and what is run again instead, is a policy (:data:`POLICIES`).
 
-Source: Korthikanti et al., arXiv:2205.05198, sections 3 to 5; "How To Scale Your Model", chapter 4.
+Sources: Korthikanti et al., arXiv:2205.05198, sections 3 to 5; Dao, "FlashAttention-2", arXiv:2307.08691, section 3
+(backward pass of fused attention); "How To Scale Your Model", chapter 4; Megatron-LM's ``--recompute-modules``.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.hardware.axes import Mesh
 from roofline.models.blocks.collectives import collective_operation
+from roofline.models.step import divided
 from roofline.ops.collectives.routing import TopKRouting
 from roofline.sizes import LARGEST, Size
 from roofline.work import Op, Tensor, Work
@@ -38,55 +41,84 @@ TRANSPOSED = {
 class Recomputation:
     """Which of a layer's operations are run again in the backward pass, and what is said of it.
 
-    ``count`` is how many tensors of the hidden state a layer keeps, where that is what defines the policy.
+    ``count`` is how many tensors of the hidden state a layer keeps, where that is what defines the policy; ``modules``
+    are names of modules that are run again, where those define it.
     """
 
     name: str
     again: Callable[[Op], bool]
     says: str
     count: int | None = None
+    modules: tuple[str, ...] = ()
 
 
-def _never(op: Op) -> bool:
-    return False
-
-
-def _scores(op: Op) -> bool:
-    return op.kind == "attention"
-
-
-def _all_but_products(op: Op) -> bool:
-    return op.kind not in ("contraction", "collective")
-
-
-def _all(op: Op) -> bool:
-    return True
+def is_unfused(op: Op) -> bool:
+    """Whether attention writes its scores and probabilities to memory."""
+    return op.kind == "attention" and len(op.writes) > 1
 
 
 POLICIES: Mapping[str, Recomputation] = {
-    "none": Recomputation("none", _never, "everything backward needs is kept, attention's probabilities included"),
-    "selective": Recomputation("selective", _scores, "attention is run again in place of keeping its probabilities"),
+    "none": Recomputation("none", lambda op: False, "everything that backward reads is kept"),
+    "selective": Recomputation("selective", is_unfused, "no probabilities of attention are kept"),
     "matmuls": Recomputation(
-        "matmuls", _all_but_products, "the results of matrix products are kept, the rest is run again"
+        "matmuls", lambda op: op.kind not in ("contraction", "collective"),
+        "the results of matrix products are kept, the rest is run again",
     ),
-    "full": Recomputation("full", _all, "each layer keeps its input alone and is run again", 1),
+    "full": Recomputation("full", lambda op: True, "each layer keeps its input alone and is run again", 1),
+}  # fmt: skip
+
+#: Names of kinds of module, as Megatron-LM has them, beside a model's own names.
+MODULES: Mapping[str, Callable[[Op], bool]] = {
+    "core_attn": lambda op: op.kind == "attention",
+    "layernorm": lambda op: op.kind == "norm",
+    "mla_up_proj": lambda op: {"q_b_proj", "kv_b_proj"}.intersection(op.where.split(".")) != set(),
+    "mlp_act": lambda op: op.where.endswith(".act"),
+    "moe_act": lambda op: op.where.endswith("experts.act"),
+    "moe": lambda op: {"experts", "gate", "router", "shared_experts"}.intersection(op.where.split(".")) != set(),
 }
 
 
+def _inside(modules: Sequence[str]) -> Callable[[Op], bool]:
+    """Whether an operation is part of one of the modules."""
+
+    def found(op: Op) -> bool:
+        parts = op.where.split(".")
+        return any(MODULES[name](op) if name in MODULES else name in parts for name in modules)
+
+    return found
+
+
 def policy(name: str | int) -> Recomputation:
-    """Find a checkpointing policy: by name, or a number of hidden-state tensors to keep of each layer.
+    """Find a checkpointing policy: by name, by modules, or by a number of hidden-state tensors to keep of each layer.
 
     >>> policy("full").count, policy(4).says
     (1, 'each layer keeps 4 tensors of the hidden state and is run again')
+    >>> policy("layernorm,mla_up_proj").says
+    'layernorm and mla_up_proj are run again and their results not kept, the rest is kept'
     """
     if isinstance(name, int) and not isinstance(name, bool) and 0 < name <= LARGEST:
-        return Recomputation(
-            str(name), _all, f"each layer keeps {name} tensors of the hidden state and is run again", name
-        )
+        says = f"each layer keeps {name} tensors of the hidden state and is run again"
+        return Recomputation(str(name), lambda op: True, says, name)
+    modules = tuple(filter(None, (part.strip() for part in str(name).split(","))))
+    if len(modules) > 1 or (modules and modules[0] in MODULES):
+        said = f"{', '.join(modules[:-1])} and {modules[-1]} are" if len(modules) > 1 else f"{modules[0]} is"
+        says = f"{said} run again and their results not kept, the rest is kept"
+        return Recomputation(",".join(modules), _inside(modules), says, modules=modules)
     if name not in POLICIES:
-        hint = suggest(str(name), POLICIES, what="checkpointing policies")
-        raise InputError(f"no checkpointing policy {name!r:.40}", hint=f"{hint}, or how many tensors a layer keeps")
+        hint = suggest(str(name), [*POLICIES, *MODULES], what="checkpointing policies")
+        more = "or modules with commas between them, or how many tensors a layer keeps"
+        raise InputError(f"no checkpointing policy {name!r:.40}", hint=f"{hint} ({more})")
     return POLICIES[str(name)]
+
+
+def check_modules(chosen: Recomputation, ops: Sequence[Op]) -> None:
+    """Refuse a module that no operation of a layer is part of."""
+    for name in chosen.modules:
+        if not any(_inside((name,))(op) for op in ops if op.group):
+            known = dict.fromkeys(part for op in ops if op.group for part in op.where.split(".")[2:])
+            raise InputError(
+                f"no module of a layer is called {name!r}", hint=suggest(name, [*known, *MODULES], what="modules")
+            )
 
 
 def forward(ops: Sequence[Op]) -> tuple[Op, ...]:
@@ -172,9 +204,13 @@ def _product(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
 
 
 def _attention(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+    """dV = Pᵀ·dO, dP = dO·Vᵀ, dQ = dS·K, dK = dSᵀ·Q; fused, S = Q·Kᵀ again before them."""
     if "v_head_size" not in op.dims:
         return _twice(op, gradients, mesh)
-    work = Work({key: 2 * v if key.place == "matrix" else 4 * op.dims["transcendentals"] for key, v in op.work.items()})
+    key, value = op.dims["head_size"], op.dims["v_head_size"]
+    products = 2 if is_unfused(op) else 2 + divided(key, key + value)
+    vector = 4 * op.dims["transcendentals"]
+    work = Work({of: products * v if of.place == "matrix" else vector for of, v in op.work.items()})
     return [replace(_twice(op, gradients, mesh)[0], work=work)]
 
 
@@ -233,4 +269,7 @@ def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str
     return {group: (sum(t.elements for t in found.values()), repeats[group]) for group, found in seen.items()}
 
 
-__all__ = ["POLICIES", "Recomputation", "backward", "forward", "layer_weights", "loss", "policy"]
+__all__ = [
+    "POLICIES", "Recomputation", "backward", "check_modules", "forward", "is_unfused", "layer_weights", "loss",
+    "policy",
+]  # fmt: skip

@@ -35,7 +35,7 @@ from roofline.models.blocks.collectives import collective_operation
 from roofline.models.description import Model, block_parameters
 from roofline.models.parallelism.stages import balance_layers as even
 from roofline.models.step import divided
-from roofline.models.training.passes import Recomputation, backward, layer_weights, loss, policy
+from roofline.models.training.passes import Recomputation, backward, is_unfused, layer_weights, loss, policy
 from roofline.ops.collectives.cost import cost
 from roofline.sizes import Size, is_one, maximum, product
 from roofline.work import Op, Tensor, Work
@@ -136,9 +136,13 @@ def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int 
     return dtypes.get(dtype).nbytes(tokens * width * layers) * count
 
 
-def kept(ops: Sequence[Op], chosen: Recomputation, stream: Tensor) -> Size:
-    """Bytes of activations that wait for the backward pass; ``stream`` is the hidden state between two layers."""
-    inside = [op for op in ops if op.group]
+def kept(ops: Sequence[Op], chosen: Recomputation, stream: Tensor, saved: str | None = None) -> Size:
+    """Bytes of activations that wait for the backward pass; ``stream`` is the hidden state between two layers.
+
+    ``saved`` is a narrower format that activations of layers wait in.
+    """
+    inside = [_narrowed(op, saved) for op in ops if op.group]
+    stream = _narrower(stream, saved)
     outside = [op for op in ops if not op.group]
     total: Size = _once(outside, _saved(outside, ops))
     if outside and outside[-1] is ops[-1]:
@@ -149,8 +153,25 @@ def kept(ops: Sequence[Op], chosen: Recomputation, stream: Tensor) -> Size:
     if chosen.name == "matmuls":
         held = [(op, t) for op in inside if op.kind == "contraction" for t in op.writes]
         return total + _once(inside, [(op, _after(t, inside)) for op, t in held])
-    total = total + _once(inside, _saved(inside, ops))
-    return total + (_probabilities(inside) if chosen.name == "none" else 0)
+    waiting = _saved(inside, [*inside, *outside])
+    if chosen.modules:
+        # results of what is run again are not kept; what it reads is
+        made = {t.ident for op in inside if chosen.again(op) for t in op.writes}
+        waiting = [(op, t) for op, t in waiting if t.ident not in made]
+    return total + _once(inside, waiting) + _of_attention(inside, probabilities=chosen.name == "none")
+
+
+def _narrower(tensor: Tensor, dtype: str | None) -> Tensor:
+    narrower = dtype is not None and dtypes.get(dtype).bits < dtypes.get(tensor.dtype).bits
+    return replace(tensor, dtype=dtype) if narrower and dtype and tensor.role == "activation" else tensor
+
+
+def _narrowed(op: Op, dtype: str | None) -> Op:
+    """An operation whose activations are stored in a narrower format."""
+    if dtype is None:
+        return op
+    reads, writes = (tuple(_narrower(tensor, dtype) for tensor in each) for each in (op.reads, op.writes))
+    return replace(op, reads=reads, writes=writes)
 
 
 def at_work(ops: Sequence[Op]) -> Size:
@@ -173,7 +194,8 @@ def _saved(ops: Sequence[Op], every: Sequence[Op]) -> list[tuple[Op, Tensor]]:
     for op in ops:
         if op.kind in ("collective", "embedding") or op.role == "linear":
             continue
-        read = [t for t in op.reads if t.role == "activation" and t.ident not in passed]
+        own = {t.ident for t in op.writes}
+        read = [t for t in op.reads if t.role == "activation" and t.ident not in passed and t.ident not in own]
         found += [(op, shards.get(t.ident, t)) for t in read]
     return found
 
@@ -190,12 +212,16 @@ def _once(ops: Sequence[Op], tensors: Sequence[tuple[Op, Tensor]], once: bool = 
     return sum(found.values())
 
 
-def _probabilities(ops: Sequence[Op]) -> Size:
+def _of_attention(ops: Sequence[Op], *, probabilities: bool) -> Size:
+    """What attention keeps beside its operands: probabilities where they are in memory, else a sum for each query."""
     total: Size = 0
     for op in ops:
         if op.kind == "attention" and "v_head_size" in op.dims:
-            square = product(op.dims[name] for name in ("batch", "heads", "q_length", "kv_length"))
-            total = total + dtypes.get(op.reads[0].dtype).nbytes(square) * op.repeat
+            rows = product(op.dims[name] for name in ("batch", "heads", "q_length"))
+            if not is_unfused(op):
+                total = total + dtypes.get("fp32").nbytes(rows) * op.repeat
+            elif probabilities:
+                total = total + op.writes[-1].capacity_bytes * op.repeat
     return total
 
 
@@ -223,7 +249,7 @@ class StepPlan:
     """How a step is done, alike on every stage: formats and policies, microbatches, and the axes chips stand on.
 
     ``steady`` says that as much waits for its backward pass however many chips share the batch; ``table`` is how many
-    parameters a tied table has.
+    parameters a tied table has; ``saved`` the format that activations wait in, where it is not their own.
     """
 
     policy: Recomputation
@@ -235,6 +261,7 @@ class StepPlan:
     stream: Tensor
     steady: bool = False
     table: Size = 0
+    saved: str | None = None
 
     def axes(self, *names: str) -> tuple[Any, ...]:
         """The mesh axes of these names that there are."""
@@ -351,8 +378,9 @@ def passes(
     update = _update(plan, looked_after, states["optimizer"])
     passing = max(count * dtypes.get(plan.formats.weights).bits / 8 for count, _ in layer_weights(ops).values())
     gathered = passing if plan.zero == 3 and plan.axes(*SHARING) else 0
-    renewed = at_work(ops) if plan.policy.name not in ("none", "selective") else 0
-    activations = kept(ops, plan.policy, plan.stream) * waiting
+    renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops)
+    renewed = 0 if plan.policy.name in ("none", "selective") else renewed
+    activations = kept(ops, plan.policy, plan.stream, plan.saved) * waiting
     return Passes(
         tuple(forward), tuple(for_inputs), tuple(for_weights), (*once, update),
         {**states, "activations": activations, "a layer at work": gathered + renewed},

@@ -39,7 +39,7 @@ from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
 from roofline.models.step import ForwardPass, divided
 from roofline.models.training.answer import Training
-from roofline.models.training.passes import forward, policy
+from roofline.models.training.passes import check_modules, forward, policy
 from roofline.models.training.stage import (
     Formats,
     Passes,
@@ -129,6 +129,8 @@ class TrainingQuestion:
     microbatches: Size | None = None
     zero: int = 3
     checkpoint: str | int = "selective"
+    saved_activations: str | None = None
+    unfused: bool = False
     weights: str | None = None
     gradients: str | None = None
     using: str = "adam"
@@ -165,7 +167,9 @@ class TrainingQuestion:
         ]
         stages = tuple(stage for stage, _ in made)
         lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline)
-        whole = replace(laid.step, batch=divided(laid.total, laid.length), group=None, context=1, ring=False)
+        whole = replace(
+            laid.step, batch=divided(laid.total, laid.length), group=None, context=1, ring=False, unfused=False
+        )
         ops = forward(forward_pass(model, whole))
         watts = laid.machine.tdp.value if laid.machine.tdp else None
         found = Training(
@@ -239,11 +243,12 @@ class _LaidOutStep(NamedTuple):
         share = divided(divided(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
         parts = _microbatches(asked.microbatches, share, asked.pipeline, order)
         check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
-        step = _step(model, divided(share, parts), length, asked.count, layout)
+        step = _step(model, divided(share, parts), length, asked.count, layout, asked.unfused)
         stream = _stream(local, step, asked.tensor if asked.sequence_parallel else 1)
         steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
         table = local.vocabulary * local.width if local.tied and local.head else 0
-        plan = StepPlan(chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table)
+        saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
+        plan = StepPlan(chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table, saved)
         return cls(asked, model, local, machine, ways, total, length, share, step, plan, order)
 
     def case(self) -> Case:
@@ -259,7 +264,15 @@ class _LaidOutStep(NamedTuple):
             name=f"{self.model.name} training step",
             sizes={"batch_tokens": self.total, "sequence": self.length, **more},
             assumptions=_assumptions(
-                self.local, plan, self.ways, self.order, conventions, self.asked.count, self.share, self.machine
+                self.local,
+                plan,
+                self.ways,
+                self.order,
+                conventions,
+                self.asked.count,
+                self.share,
+                self.machine,
+                self.asked.unfused,
             ),
             gaps=(*gaps, *_unsplit(self.step, plan.microbatches)),
             request={"policy": conventions.policy, "checkpoint": plan.policy.name, **conventions.changes()},
@@ -287,7 +300,10 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
         ``schedule``   of the pipeline: ``gpipe``, ``1f1b``, ``interleaved`` with ``chunks`` pieces a stage, ``zb-h1``
         ``microbatches``  parts of each copy's batch that run one after the other and add up their gradients; with a
                        pipeline one a sequence, else 1
-        ``checkpoint``  ``none``, ``selective``, ``matmuls``, ``full``, or how many hidden states a layer keeps
+        ``checkpoint``  ``none``, ``selective``, ``matmuls``, ``full``, how many hidden states a layer keeps, or the
+                       modules that are run again (``"layernorm,mla_up_proj"``, Megatron's names or the model's own)
+        ``saved_activations``  format that activations wait in for the backward pass, by default their own
+        ``unfused``    attention writes its scores and probabilities to memory, and the policy ``none`` keeps these
         ``weights``, ``gradients``, ``moments``, ``master``  formats; gradients are as weights, ``master`` may be None
         ``using``      the optimizer: adam, lion, momentum, sgd
         ``tokens``, ``price``, ``power``, ``mfu``  a token budget; dollars for a chip-hour; watts of a chip (the data
@@ -337,7 +353,7 @@ def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule)
     return max(many - many % stages, stages) if order.splits else many
 
 
-def _step(model: Model, batch: Size, length: Size, count: str, layout: Parallelism) -> ForwardPass:
+def _step(model: Model, batch: Size, length: Size, count: str, layout: Parallelism, unfused: bool) -> ForwardPass:
     if count not in ("causal", "full"):
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     if model.context is not None and isinstance(length, int) and length > model.context:
@@ -345,6 +361,7 @@ def _step(model: Model, batch: Size, length: Size, count: str, layout: Paralleli
     return ForwardPass(
         batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=count == "full",
         group=batch * layout.sharing if layout.sharing > 1 else None, context=layout.context, ring=layout.context > 1,
+        unfused=unfused,
     )  # fmt: skip
 
 
@@ -369,6 +386,7 @@ def _kinds(
 ) -> Iterable[tuple[tuple[int, ...], int, Passes]]:
     """The kinds of stage there are: which stages, how many layers, what one of them does."""
     ops = forward(forward_pass(model, step))
+    check_modules(plan.policy, ops)
     held = cut(model, stages, plan.chunks)
     alike: dict[Any, list[int]] = {}
     for number, layers in enumerate(held):
@@ -447,13 +465,20 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
 
 def _assumptions(
     model: Model, plan: StepPlan, ways: dict[str, Size], order: Schedule, conventions: Conventions,
-    count: str, share: Size,
-    machine: Machine,
+    count: str, share: Size, machine: Machine, unfused: bool,
 ) -> list[Assumption]:  # fmt: skip
     counting, rates, *_ = conventions.said(machine)
     usual = [counting, Assumption("bytes", POLICIES[conventions.policy].text), rates]
     said = []
     said.append(f"checkpointing {plan.policy.name}: {plan.policy.says}")
+    fused = (
+        "scores and probabilities of attention are in memory"
+        if unfused
+        else ("attention is fused: it keeps no probabilities, and makes its scores again in the backward pass")
+    )
+    said.append(fused)
+    if plan.saved:
+        said.append(f"activations of layers wait for the backward pass in {plan.saved}; converting them is not counted")
     said.append("every pair of query and key" if count == "full" else "causal attention")
     said.append(str(plan.formats))
     said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
