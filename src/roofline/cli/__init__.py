@@ -23,6 +23,7 @@ _COMMANDS = {
     "plot": "roofline, throughput and time charts",
     "model": "language models side by side: parameters, FLOPs, memory, keys and values",
     "llm": "the floor of serving a language model: prefill and decode, operation by operation",
+    "plan": "what to deploy for a load within limits: chips, layout, formats; and why not the others",
     "train": "the floor of training a language model: step, memory, days and cost of a token budget",
     "trace": "the operations of a PyTorch, JAX or ONNX program",
     "measure": "the ceilings of the machine you are on, written to a machine file",
@@ -74,9 +75,9 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code (0, or 2 where the input is wrong)."""
+    """Run the command line; return its exit code: 0, 2 where the input is wrong, 3 where no plan meets its limits."""
     try:
-        cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
     except RooflineError as error:
         click.echo(f"error: {error}", err=True)
         return 2
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = f" {error.filename}" if error.filename else " the answer"
         click.echo(f"error: cannot read or write{place}: {error.strerror or error}", err=True)
         return 2
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def run() -> None:

@@ -218,7 +218,7 @@ def disaggregate(
     later = serve_bound(described, "decode", context=contexts, batch=batch, **{**options, **decode})
     step = float(np.broadcast_to(time_in_form(later, form), contexts.shape).mean())
     sender = target(first.machine)
-    rate = _link(sender) if link is None else float(parse(link, "B/s"))
+    rate = link_bandwidth(sender) if link is None else float(parse(link, "B/s"))
     chips = _chips(first.machine, {**options, **prefill})
     stored = described.in_format(options.get("activations") or described.dtype)
     return Disaggregation(
@@ -242,7 +242,7 @@ def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
     return Parallelism.on(machine, **take_layout_options(dict(options))).chips * machine.pooled
 
 
-def _link(machine: Machine) -> float | None:
+def link_bandwidth(machine: Machine) -> float | None:
     """One-way bandwidth of a chip's outermost link, which leads to other servers."""
     try:
         links = links_inside_out(machine)

@@ -1,0 +1,392 @@
+"""The plan as an answer: what to take, what it gives, what else there is and why not.
+
+>>> found = plan("llama-3-8b", on=["h100", "h200"], count=[1, 2, 4, 8], rate="4/s", prompt=1024, output=128,
+...              ttft="500 ms", tpot="30 ms", prices={"h100": 2.5, "h200": 3.1}, formats=["bf16"])
+>>> found
+<Plan for llama-3-8b: h100:1 bf16, $2.5 an hour>
+>>> found.why("h200:1 bf16").kind
+'beaten'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.answers import Answer, attributes
+from roofline.errors import InputError, suggest
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.plans.disaggregation import best_apart
+from roofline.plans.question import LIMIT_NAMES, MEMORY_SHARE, MOST_SEQUENCES, Limits, Load, PlanQuestion, read_rate
+from roofline.plans.replicas import FORMATS, Replica
+from roofline.plans.search import KINDS, Assessment, Deployment, Reason, Search
+from roofline.quantity import format_amount, format_number, parse
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
+
+SCHEMA = "roofline/plan/1"
+
+#: Rows of choices that are shown.
+MOST_ROWS = 12
+
+#: A limit that floors keep by less than this factor may be missed in reality.
+FLOOR_MARGIN = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DeploymentPlan(Answer):
+    """The best deployment for a question, or the nearest miss; ``choices`` are the best of each chip and format.
+
+    ``reasons`` counts deployments by why they are not taken.
+    """
+
+    asked: PlanQuestion
+    search: Search
+    choices: tuple[Assessment, ...]
+    nearest: Assessment | None
+    reasons: Mapping[str, int]
+
+    @property
+    def best(self) -> Assessment | None:
+        """What to take; None where nothing meets the limits."""
+        return self.choices[0] if self.choices else None
+
+    @property
+    def meets(self) -> bool:
+        """Whether anything meets the limits."""
+        return bool(self.choices)
+
+    def one_line(self) -> str:
+        """What to take, and what it costs."""
+        if self.best is None:
+            return f"Plan for {self.asked.model.name}: nothing meets the limits"
+        return f"Plan for {self.asked.model.name}: {self.best.deployment}, {self._cost(self.best)}"
+
+    def _cost(self, choice: Assessment) -> str:
+        if self.asked.objective == "cost":
+            return f"${format_number(choice.cost)} an hour"
+        return f"{choice.deployment.chips:,} chips" if choice.deployment.chips > 1 else "1 chip"
+
+    def token_cost(self, choice: Assessment) -> tuple[float, float]:
+        """Dollars of a million input and output tokens, split by the share of chip time."""
+        hour, asked = choice.cost / 3600 * 1e6, self.asked.load
+        share = choice.prefill_share
+        return hour * share / (asked.rate * asked.prompt), hour * (1 - share) / (asked.rate * asked.output)
+
+    def why(self, spec: str | Deployment) -> Reason | None:
+        """Why a deployment is not taken, asked afresh; None where it is the one to take.
+
+        ``spec`` is as in the table: ``"h100:8 tensor 8 fp8"``, with ``chunk 2048`` or ``whole``, and ``batch 64``, or
+        the best of these where they are left out.
+        """
+        wanted = read_deployment(spec, self.asked) if isinstance(spec, str) else spec
+        found = min(self._ways(wanted), key=lambda each: (_miss(each)[:2], each.order))
+        if found.reason is not None:
+            return found.reason
+        best = self.best
+        if best is None or found.order <= best.order:
+            return None
+        if found.cost > best.cost:
+            text = f"beaten by {best.deployment}: {self._cost(found)} against {self._cost(best)}"
+            return Reason("beaten", text, found.cost / best.cost)
+        text = f"beaten by {best.deployment}: as dear, and {found.tightness:.0%} of a limit or of the rate it can "
+        text += f"serve against {best.tightness:.0%}"
+        return Reason("beaten", text, found.tightness / best.tightness)
+
+    def _ways(self, wanted: Deployment) -> Iterator[Assessment]:
+        """A deployment in the ways that are left open."""
+        fresh = Search(self.asked)
+        times = fresh.priced(wanted.replica)
+        if isinstance(times, str) or times.most < 1 or wanted.prefill is not None:
+            yield fresh.assess(wanted)
+            return
+        for chunk in (*times.chunks, 0) if wanted.chunk < 0 else (wanted.chunk,):
+            server = times.server(chunk)
+            places = (min(wanted.most, times.most),) if wanted.most else fresh.places(times, server)
+            yield from (fresh.assess(Deployment(wanted.replica, wanted.copies, chunk, most)) for most in places)
+
+    def sections(self) -> Iterator[Section]:
+        """What to take in a line; the best of each chip and format with what decides; what was turned down."""
+        asked = self.asked
+        yield from (Headline(asked.model.name, f"for {asked.load.said}"), BLANK)
+        yield Sentences(self._answer(), "strong" if self.best is not None else "alert")
+        if self.choices:
+            yield from (BLANK, self._table())
+        yield from (BLANK, Sentences([self._turned_down()]))
+        yield from (BLANK, assumes(self.assumptions))
+
+    def _answer(self) -> list[str]:
+        best = self.best
+        if best is None:
+            lines = ["NOTHING MEETS THE LIMITS"]
+            if self.nearest is not None and self.nearest.reason is not None:
+                lines.append(
+                    f"nearest: {self.nearest.deployment}, {self._cost(self.nearest)}: {self.nearest.reason.text}"
+                )
+            return lines
+        lines = [f"take {self._in_words(best.deployment)}: {self._cost(best)}"]
+        times = []
+        share = f"p{self.asked.limits.percentile:g}"
+        if best.first_token is not None:
+            times.append(f"TTFT {share} {format_amount(best.first_token.percentile, 's')}")
+        if best.per_token is not None and self.asked.load.output > 1:
+            times.append(f"TPOT {share} {format_amount(best.per_token.percentile, 's')}")
+        most = f"{format_number(best.largest_rate)}/s it can serve"
+        times.append(f"{self.asked.load.rate / best.largest_rate:.0%} of the {most}")
+        lines.append(", ".join(times))
+        if self.asked.objective == "cost":
+            into, out = self.token_cost(best)
+            lines.append(
+                f"${format_number(into)} a million input tokens, ${format_number(out)} a million output tokens: "
+                f"prefill has {best.prefill_share:.0%} of the chip time used"
+            )
+        return lines
+
+    def _in_words(self, deployment: Deployment) -> str:
+        own = deployment.replica
+        layout = "" if own.chips == 1 else f" of {own.layout}"
+        each = f"{deployment.copies:,} replicas" if deployment.copies > 1 else "1 replica"
+        most = f", {deployment.most:,} sequences at most" if deployment.most else ""
+        return f"{deployment.targets} as {each}{layout}, {own.formats}, prompts {deployment.takes_prompts}{most}"
+
+    def _table(self) -> Table:
+        rows = []
+        for choice in self.choices[:MOST_ROWS]:
+            each, times = choice.deployment, (choice.first_token, choice.per_token)
+            cells = (
+                str(each), each.takes_prompts, Amount(choice.cost, "", self._cost(choice).removesuffix(" an hour")),
+                *(Amount(time.percentile, "s") if time is not None else "" for time in times),
+                Amount(choice.largest_rate, "", f"{self.asked.load.rate / choice.largest_rate:.0%}"),
+                choice.bound_by, self._against(choice),
+            )  # fmt: skip
+            rows.append(Row(cells, "strong" if choice is self.best else ""))
+        share = f"p{self.asked.limits.percentile:g}"
+        cost = "an hour" if self.asked.objective == "cost" else "chips"
+        numbers = figures(cost, f"TTFT {share}", f"TPOT {share}", "load")
+        columns = (
+            Column("deployment", wrap="words", least=20),
+            Column("prompts", wrap="words"),
+            *numbers,
+            Column("binds"),
+            Column("why", least=15),
+        )
+        return Table(columns, rows, "choices")
+
+    def _against(self, choice: Assessment) -> str:
+        best = self.best
+        assert best is not None
+        if choice is best:
+            return "least cost"
+        if choice.cost > best.cost:
+            return f"{choice.cost / best.cost:.2f}x the cost"
+        return "less room"
+
+    def _turned_down(self) -> str:
+        words = {
+            "legal": "do not divide", "fit": "do not fit", "limit": "miss a limit without load",
+            "rate": "do not keep up", "load": "miss a limit under load or are no better", "beaten": "cost more",
+        }  # fmt: skip
+        parts = [f"{self.reasons[kind]:,} {text}" for kind, text in words.items() if self.reasons.get(kind)]
+        return f"{sum(self.reasons.values()):,} deployments: {', '.join(parts)}"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What was taken for granted."""
+        asked = self.asked
+        lengths = "geometric with that mean" if asked.load.lengths == "geometric" else "all alike"
+        said = [
+            "times of steps are floors: a real engine takes longer, and a plan by floors is the least there can be",
+            f"Poisson arrivals; lengths of answers {lengths}; each replica has an even share of the requests",
+            f"engines use {asked.memory_share:.0%} of a chip's memory; a sequence keeps {asked.load.peak_context:,} "
+            f"tokens at its longest and has {asked.load.mean_context:,} on average",
+            "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens",
+        ]
+        if any(value for value in (choice.deployment.replica.formats != "bf16" for choice in self.choices)):
+            said.append("narrower formats change what a model answers: --formats bf16 keeps them out")
+        return tuple(said)
+
+    def floor_only(self, choice: Assessment) -> tuple[str, ...]:
+        """The limits that floors keep by less than a factor of two."""
+        return tuple(
+            LIMIT_NAMES[name]
+            for name, limit in self.asked.limits.items()
+            if (value := getattr(choice, name)) is not None and value.percentile * FLOOR_MARGIN > limit
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys in SI units (schema ``roofline/plan/1``)."""
+        return {
+            "schema": SCHEMA,
+            "model": self.asked.model.to_dict(),
+            "question": self.asked.to_dict(),
+            "basis": "floor",
+            "meets": self.meets,
+            "choices": [self._plain(choice) for choice in self.choices],
+            "nearest": None if self.nearest is None else self._plain(self.nearest),
+            "reasons": dict(self.reasons),
+            "assumptions": list(self.assumptions),
+        }
+
+    def _plain(self, choice: Assessment) -> dict[str, Any]:
+        each = choice.deployment
+        times = attributes(choice, "first_token", "per_token", "end_to_end", "largest_rate", "in_flight")
+        into, out = self.token_cost(choice) if choice.largest_rate and self.asked.objective == "cost" else (None, None)
+        return {
+            "deployment": str(each),
+            "chip": each.replica.chip,
+            "chips": each.chips,
+            "replicas": each.copies,
+            "layout": each.replica.ways,
+            "formats": each.replica.formats,
+            "prompts": each.takes_prompts,
+            "chunk": each.chunk or None,
+            "most_sequences": each.most,
+            "cost_per_hour": choice.cost if self.asked.objective == "cost" else None,
+            "cost_per_million_input_tokens": into,
+            "cost_per_million_output_tokens": out,
+            **times,
+            "prefill_share": choice.prefill_share,
+            "bound_by": choice.bound_by or None,
+            "floor_only": list(self.floor_only(choice)),
+            "reason": None if choice.reason is None else choice.reason._asdict(),
+        }
+
+
+def plan(
+    model: Model | str,
+    *,
+    on: Sequence[str],
+    rate: str | float,
+    prompt: int,
+    output: int,
+    count: Sequence[int] = tuple(range(1, 65)),
+    ttft: str | float | None = None,
+    tpot: str | float | None = None,
+    e2e: str | float | None = None,
+    percentile: float = 95.0,
+    prices: Mapping[str, float] | None = None,
+    objective: str | None = None,
+    formats: Sequence[str] = (),
+    disaggregate: bool = False,
+    shared: float = 0.0,
+    lengths: str = "geometric",
+    arrival_variation: float = 1.0,
+    most_sequences: int = MOST_SEQUENCES,
+    memory_share: float = MEMORY_SHARE,
+    **options: Any,
+) -> DeploymentPlan:
+    """Find the cheapest deployment of a model that keeps limits under a load, and why the others are not.
+
+    ``on`` names chips, ``count`` how many of one kind may be used; ``rate`` is requests a second (``"12/s"``), each of
+    ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and ``e2e`` are the longest times allowed at ``percentile``.
+    ``prices`` are dollars of a chip for an hour; without them the fewest chips are best. ``formats`` are those of
+    :data:`roofline.plans.replicas.FORMATS`; ``options`` further ones of a step.
+    """
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise InputError(f"no format {unknown[0]!r} of a plan", hint=suggest(unknown[0], FORMATS, what="formats"))
+    objective = objective or ("cost" if prices else "chips")
+    if objective not in ("cost", "chips"):
+        raise InputError(f"no objective {objective!r}", hint="cost or chips")
+    if objective == "cost" and not prices:
+        raise InputError("a plan by cost needs prices", hint="for instance --prices h100=2.5")
+    times = {
+        name: None if value is None else parse(value, "s")
+        for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))
+    }
+    asked = PlanQuestion(
+        load(model),
+        Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
+        Limits(**times, percentile=percentile),
+        tuple(dict.fromkeys(on)),
+        tuple(count),
+        dict(prices or {}),
+        objective,
+        tuple(formats),
+        disaggregate,
+        most_sequences,
+        memory_share,
+        options=options,
+    )
+    return answer(asked)
+
+
+def answer(asked: PlanQuestion) -> DeploymentPlan:
+    """Search for the best of each chip and format, and compare."""
+    search = Search(asked)
+    groups: dict[tuple[str, str], list[Replica]] = {}
+    for replica in search.replicas:
+        groups.setdefault((replica.chip, replica.formats), []).append(replica)
+    found = [best for group in groups.values() if (best := search.best_of(tuple(group))) is not None]
+    if asked.disaggregate and (both := best_apart(search)) is not None:
+        found.append(both)
+    found.sort(key=lambda each: each.order)
+    missed = [each for each in search.assessed if each.reason is not None]
+    nearest = min(missed, key=_miss, default=None)
+    if not found and nearest is None:
+        nearest = _nearest(search)
+    return DeploymentPlan(
+        asked, search, tuple(found), None if found else nearest, search.tally(found[0] if found else None)
+    )
+
+
+def _nearest(search: Search) -> Assessment | None:
+    """The nearest miss where no load was solved: as many chips as allowed."""
+    found = []
+    for replica in search.replicas:
+        copies = max(search.counts) // replica.chips
+        if copies:
+            times = search.priced(replica)
+            most = 0 if isinstance(times, str) else times.most
+            found.append(search.assess(Deployment(replica, copies, 0, most)))
+    return min((each for each in found if each.reason), key=_miss, default=None)
+
+
+def _miss(each: Assessment) -> tuple[int, float, float]:
+    """How far a deployment is from the limits: what came up last is nearest, then by how much."""
+    if each.reason is None:
+        return (-len(KINDS), 0.0, each.cost)
+    return (-KINDS.index(each.reason.kind), each.reason.excess, each.cost)
+
+
+def read_deployment(text: str, asked: PlanQuestion) -> Deployment:
+    """Read a deployment as the table writes it: ``h100:8 tensor 8 fp8``, then ``chunk 2048``, ``whole``, ``batch 64``.
+
+    The way of taking prompts is -1 where it is left open.
+    """
+    target, *words = text.replace(",", "").split()
+    name, _, shape = target.partition(":")
+    if name not in asked.chips or not (shape or "1").isdecimal():
+        hint = f"a chip of the plan and a number of them first, as in {asked.chips[0]}:8"
+        raise InputError(f"{target!r} is not a number of chips of the plan", hint=hint)
+    chips = int(shape or 1)
+    ways: dict[str, int] = {}
+    chunk, most, formats = -1, 0, []
+    while words:
+        word = words.pop(0)
+        if word in ("tensor", "pipeline", "context", "expert", "batch", "chunk", "chunks"):
+            if words and words[0] == "of":
+                words.pop(0)
+            if not words or not words[0].isdecimal():
+                raise InputError(f"{word} without a number in {text!r}", hint=f"for instance {word} 8")
+            number = int(words.pop(0))
+            if word == "batch":
+                most = number
+            elif word.startswith("chunk"):
+                chunk = number
+            else:
+                ways[word] = number
+        elif word == "whole":
+            chunk = 0
+        else:
+            formats.append(word)
+    named = " ".join(formats) or (asked.formats or tuple(FORMATS))[0]
+    if named not in FORMATS:
+        raise InputError(f"{named!r} in {text!r} is not understood", hint=suggest(named, FORMATS, what="formats"))
+    replica = Replica(name, named, **ways)
+    if chips % replica.chips:
+        raise InputError(
+            f"{chips} chips are no whole number of {replica.layout}", hint=f"a multiple of {replica.chips}"
+        )
+    return Deployment(replica, chips // replica.chips, chunk, most)

@@ -1,0 +1,445 @@
+"""A server under load: time per token, time to first token and their percentiles, from its unloaded step times.
+
+Requests arrive at rate λ, each with a prompt to prefill and o tokens to give, the first of them by the prefill. With n
+sequences decoding, a step takes t(n), a prompt's prefill takes s(n) and adds h(n) to what the others wait:
+
+    prompts whole      s = P,              h = P                      steps stop while a prompt is prefilled
+    in k chunks        s = k·t'(n),        h = k·(t'(n) − t(n))       t' a step with a chunk in it
+    apart              s = P on others,    h = 0                      prefill has chips of its own
+
+Each step is prolonged by the prompts that come in during it, and by those that come in during these:
+
+    step(n) = t(n) / (1 − λ·h(n)),        μ(n) = n / ((o − 1)·step(n))
+
+That is a birth–death chain, up to the N sequences that memory or the engine admits. While requests wait for a place,
+each that leaves lets one in: μ = N / ((o − 1)·t(N) + N·h(N)), which is also the largest stable rate. By Little's law
+the mean time per token is E[n] / (λ·(o − 1)). Prompts queue for prefill as M/G/1 whose server first finishes the step
+it is in (a vacation). Time to first token: the wait for a place, the wait for prefill, and s.
+
+>>> server = ServerTimes.of(step=np.full(65, 0.02), prompt=0.05, output=129)
+>>> round(server.largest_rate, 2)                               # 64 / (128·20 ms + 64·50 ms)
+11.11
+>>> found = server.under(5.0)
+>>> round(found.time_per_token.mean * 1e3, 2), round(found.in_flight, 1)       # a little over 20 ms / (1 − 5·50 ms)
+(27.19, 17.1)
+
+Lengths of answers are geometric where nothing is said: the chain is then exact for steps of any times. All rates follow
+from step times; nothing is fitted. Percentiles of a request's mean gap follow it over a lifetime: t(n) averages out as
+far as the chain forgets its state in that time, and stalls by prompts are a Poisson number.
+
+Sources: L. Kleinrock, "Queueing Systems" vol. 2 (1976), chapter 4 (processor sharing); A. Agrawal et al.,
+"Sarathi-Serve", arXiv:2403.02310 (chunks); :mod:`roofline.plans.queueing` for the queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from roofline.answers import attributes
+from roofline.errors import InputError
+from roofline.plans.queueing import (
+    POINTS,
+    BirthDeathChain,
+    Mixture,
+    SingleServerQueue,
+    TimeDistribution,
+    equal_shares,
+    exponential_beyond,
+    share_means,
+    weighted_percentile,
+)
+
+#: Points at which lengths, states and numbers of stalls are taken for percentiles.
+QUANTILES = 24
+
+#: States of equal shares in which the queue for prefill in chunks is taken as settled.
+STATES = 6
+
+#: Distributions of an answer's length, by the squared coefficient of variation of its decode steps.
+LENGTHS = {"geometric": 1.0, "fixed": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyUnderLoad:
+    """A time under load in seconds: its mean, and the percentile asked for."""
+
+    mean: float
+    percentile: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both, in seconds."""
+        return attributes(self, "mean", "percentile")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServerTimes:
+    """What a server takes without load: seconds by the number n that decode, n from 0 (unused) to the most.
+
+    ``step[n]`` is t, ``service[n]`` s, ``stall[n]`` h of the module. ``spread`` lists prompts of other lengths by their
+    share and their work over the mean's. ``lengths`` is ``geometric`` or ``fixed``.
+    """
+
+    step: Any
+    service: Any
+    stall: Any
+    output: float
+    spread: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
+    lengths: str = "geometric"
+    arrival_variation: float = 1.0
+    chunks: float = 0
+
+    @classmethod
+    def of(
+        cls, *, step: Any, prompt: float, output: float, mixed: Any = None, chunks: float = 1, apart: bool = False,
+        **more: Any,
+    ) -> ServerTimes:  # fmt: skip
+        """Take a server's times: ``prompt`` whole, or in ``chunks`` of a ``mixed`` step each; ``apart`` on others."""
+        step = np.asarray(step, dtype=np.float64)
+        if more.get("lengths", "geometric") not in LENGTHS:
+            raise InputError(f"no lengths {more['lengths']!r}", hint=f"one of {', '.join(LENGTHS)}")
+        if mixed is None:
+            service = np.full_like(step, 0.0 if apart else prompt)
+            return cls(step, service, service, output, **more)
+        mixed = np.asarray(mixed, dtype=np.float64)
+        return cls(step, chunks * mixed, chunks * np.maximum(mixed - step, 0.0), output, chunks=chunks, **more)
+
+    @property
+    def most(self) -> int:
+        """The most sequences that decode at once."""
+        return len(self.step) - 1
+
+    @property
+    def decode_steps(self) -> float:
+        """Decode steps of an answer, on average."""
+        return self.output - 1
+
+    @property
+    def saturated(self) -> int:
+        """Sequences that decode where requests always wait: as many as fit, or as prompts in chunks come in."""
+        if not self.chunks or self.apart:
+            return self.most
+        return max(1, min(self.most, int(self.decode_steps / self.chunks)))
+
+    @property
+    def largest_rate(self) -> float:
+        """The largest rate at which waiting requests do not pile up: ``n / ((o − 1)·t(n) + n·h(n))`` when saturated."""
+        if self.decode_steps <= 0:
+            return 1 / float(self.service[0])
+        return self._rates(self.saturated)
+
+    @property
+    def apart(self) -> bool:
+        """Whether prompts and steps do not wait for each other: prefill apart."""
+        return float(self.stall.max()) <= 0
+
+    def _rates(self, n: int) -> float:
+        """Requests a second where as many as n decode whenever a place is not being filled by chunks."""
+        filled = n - min(1.0, self.chunks * n / self.decode_steps) if self.chunks and n > 1 else n
+        return float(filled / (self.decode_steps * self.step[n] + filled * self.stall[n]))
+
+    def limited_to(self, most: int) -> ServerTimes:
+        """The server with at most so many sequences at once."""
+        most = min(most, self.most)
+        kept = {name: getattr(self, name)[: most + 1] for name in ("step", "service", "stall")}
+        return replace(self, **kept)
+
+    def stalled(self, rate: float) -> Any:
+        """Share of time that prompts hold the others up, by the number that decode."""
+        return np.minimum(rate * self.stall, 1 - 1e-9)
+
+    def prolonged(self, rate: float) -> Any:
+        """Seconds of a step with the prompts that come in during it, by the number that decode."""
+        step = self.step / (1 - self.stalled(rate))
+        return np.minimum(step, self.step + self.stall / self.chunks) if self.chunks else step
+
+    def chain(self, rate: float) -> BirthDeathChain:
+        """The chain of sequences that decode: in time where prompts go beside, in time left where they stop it."""
+        n = np.arange(1, self.most + 1)
+        if self.chunks or self.apart:
+            steps = self.prolonged(rate)[1:].copy()
+            steps[-1] = self.step[-1]  # with all places taken and none waiting no prompt comes in
+            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), self._rates(self.most))
+        # a prompt that comes stops the steps until none waits for prefill: these begin to decode together
+        return BirthDeathChain.stopped(rate, n / (self.decode_steps * self.step[1:]), float(self.stall[0]))
+
+    def under(self, rate: float, percentile: float = 0.95) -> LoadedServer:
+        """Times at a rate of requests a second."""
+        if not 0 < rate < self.largest_rate:
+            raise InputError(
+                f"{rate:g} requests/s are not below the {self.largest_rate:.4g}/s of this server",
+                hint="a lower rate, or more servers",
+            )
+        return LoadedServer(self, rate, percentile)
+
+
+class LoadedServer:
+    """A server at a rate: what a request waits and what a token takes. Worked out when it is asked for."""
+
+    def __init__(self, server: ServerTimes, rate: float, percentile: float) -> None:
+        self.server, self.rate, self.share = server, rate, percentile
+        self.chain = server.chain(rate) if server.decode_steps > 0 else None
+
+    @property
+    def utilisation(self) -> float:
+        """The rate over the largest stable one."""
+        return self.rate / self.server.largest_rate
+
+    @property
+    def in_flight(self) -> float:
+        """Mean number of sequences that decode: by Little's law ``λ`` times how long one does."""
+        values, weights, lengths = self._gaps
+        return self.rate * float(np.sum(values * weights * lengths))
+
+    @property
+    def time_per_token(self) -> LatencyUnderLoad:
+        """The mean gap between the tokens of a request: its mean over requests and its percentile."""
+        values, weights, _ = self._gaps
+        return LatencyUnderLoad(float(np.sum(values * weights)), weighted_percentile(values, weights, self.share))
+
+    @cached_property
+    def _gaps(self) -> tuple[Any, Any, Any]:
+        """Mean gaps of requests, their weights and lengths: by length, by state met, by prompts that come between."""
+        chain, server = self.chain, self.server
+        if chain is None:
+            return np.zeros(1), np.ones(1), np.zeros(1)
+        met, plain, waits = self._entered
+        lengths, shares = _lengths(server.decode_steps, server.lengths)
+        forgets, mean = chain.relaxation_time(server.step), float(plain.mean())
+        life = lengths * mean if not (server.chunks or server.apart) else lengths * float(self._steps[met].mean())
+        kept = np.sqrt(_share_kept(life / forgets)) if forgets > 0 else np.ones_like(lengths)
+        # by length, by state: what is met, drawn to the mean as far as a life averages over it
+        decoding = mean + kept[:, None] * (plain[None, :] - mean)
+        each = np.broadcast_to(shares[:, None] / QUANTILES, decoding.shape)
+        if server.apart:
+            return decoding, each, np.broadcast_to(lengths[:, None], decoding.shape)
+        stall = self._stalled_in_chunks if server.chunks else self._stalled_whole
+        extra = stall(lengths[:, None], decoding, waits[None, :], met)
+        values = decoding[..., None] + extra / lengths[:, None, None]
+        weights = np.broadcast_to(each[..., None] / QUANTILES, values.shape)
+        return values, weights, np.broadcast_to(lengths[:, None, None], values.shape)
+
+    @cached_property
+    def _entered(self) -> tuple[Any, Any, Any]:
+        """What requests meet when they begin to decode: the number that then do, its step, and how long they waited.
+
+        Each at the middles of equal shares; waits in an order of their own, as they are taken as independent.
+        """
+        chain, server = self.chain, self.server
+        assert chain is not None
+        steps = server.step if not (server.chunks or server.apart) else self._steps
+        state = chain.in_flight[1:] * np.arange(1, chain.capacity + 1) / steps[1:]
+        state = np.append(0.0, state)
+        met = equal_shares(state, QUANTILES)
+        waits = self._prefilled.quantiles(QUANTILES)
+        # what waits for a place is let in alone: nothing that came meanwhile stops its first step
+        waits[QUANTILES - round(chain.waiting_probability * QUANTILES) :] = 0.0
+        waits = waits[(np.arange(QUANTILES) * 7) % QUANTILES]
+        return met, share_means(state, server.step, QUANTILES), waits
+
+    @cached_property
+    def _steps(self) -> Any:
+        return self.server.prolonged(self.rate)
+
+    def _stalled_whole(self, lengths: Any, decoding: Any, waits: Any, met: Any) -> Any:
+        """Seconds that prompts stop a request for, at equal shares: busy periods of prefill.
+
+        Those that came while it waited and was prefilled stop its first step; those that come in each of its steps
+        stop the next.
+        """
+        prompt, busy = float(self.server.stall[0]), float(self.server.stalled(self.rate)[0])
+        relative = sum(share * work**2 for share, work in self.server.spread)
+        first, second = prompt / (1 - busy), prompt**2 * relative / (1 - busy) ** 3
+        # the first stop ends when all places are taken
+        came = self.rate * waits * first
+        at_first = np.minimum(came, (self.server.most - met) * prompt)
+        later = self.rate * (lengths - 1) * decoding * first
+        # the rest comes in as others leave, and stops all that decode
+        later = later * (1 + float((came - at_first).mean()) / max(float(later.mean()), 1e-30))
+        return _poisson_points((at_first + later) * first / second) * (second / first)
+
+    def _stalled_in_chunks(self, lengths: Any, decoding: Any, waits: Any, met: Any) -> Any:
+        """Seconds by which chunks lengthen a request's steps: all of them while prompts before its end are left."""
+        server = self.server
+        beside = np.maximum(server.stall[met] / server.chunks, 0.0)[None, :, None]
+        busy = np.minimum(self.rate * server.service[met], 0.98)[None, :, None]
+        often = np.minimum(1.0, self.rate * server.chunks * self._steps[met])[None, :, None]
+        # a prompt brings on others while it is worked on: a busy period of chunks
+        chunks, lengths = server.chunks / (1 - busy), lengths[..., None]
+        at_first = np.minimum(self.rate * waits[..., None] * chunks, lengths)
+        at_once = chunks / (1 - busy)
+        # with the tail of a busy period longer than what is left of the request cut off
+        first = _poisson_points((at_first / at_once)[..., 0]) * at_once
+        first = np.minimum(first, lengths).mean(axis=-1, keepdims=True)
+        mean = first + often * (lengths - first)
+        found = np.minimum(_poisson_points((mean / at_once)[..., 0]) * at_once, lengths)
+        # a request has no more of them than steps; the mean stays
+        average = found.mean(axis=-1, keepdims=True)
+        room = np.maximum(lengths - average, 1e-30)
+        return (found + (lengths - found) * np.clip((mean - average) / room, 0.0, 1.0)) * beside
+
+    @property
+    def token_gap(self) -> LatencyUnderLoad:
+        """The gap between two tokens, over all tokens: its mean and its percentile."""
+        if self.chain is None:
+            return LatencyUnderLoad(0.0, 0.0)
+        met, plain, _ = self._entered
+        stall = self.server.stall[met]
+        if self.server.chunks:
+            mixed = plain + stall / self.server.chunks
+            often = np.minimum(1.0, self.rate * self.server.chunks * self._steps[met])
+            values, weights = np.stack([plain, mixed]), np.stack([1 - often, often]) / QUANTILES
+        else:
+            numbers = _poisson_points(self.rate * plain)
+            values = plain[:, None] + numbers * (stall / (1 - self.server.stalled(self.rate)[met]))[:, None]
+            weights = np.full(values.shape, 1 / values.size)
+        mean = self.in_flight / (self.rate * self.server.decode_steps)
+        return LatencyUnderLoad(mean, weighted_percentile(values, weights, self.share))
+
+    @property
+    def prefill_utilisation(self) -> float:
+        """Share of time that prefill is at work."""
+        return float(np.mean([queue.utilisation for queue in self._prefill_queues]))
+
+    @cached_property
+    def _prefill_queues(self) -> list[SingleServerQueue]:
+        """The queue for prefill. Where chunks go beside steps, one for each of some states of equal shares.
+
+        A state lasts long against the wait of a prompt, so the queue is taken as settled in each.
+        """
+        server = self.server
+        work = np.array([each for _, each in server.spread])
+        shares = np.array([share for share, _ in server.spread])
+        if self.chain is None:
+            times = Mixture(server.service[0] * work, shares)
+            return [SingleServerQueue(self.rate, times, None, server.arrival_variation)]
+        state = self.chain.in_flight
+        steps = np.where(np.arange(len(state)) > 0, server.step, 0.0)
+        if not server.chunks:
+            times = Mixture(server.service[0] * work, shares)
+            rest = Mixture(steps, state, uniform=True)
+            return [SingleServerQueue(self.rate, times, rest, server.arrival_variation)]
+        queues = []
+        for n in equal_shares(state, STATES):
+            times = Mixture(server.service[n] * work, shares)
+            rest = Mixture(steps[n : n + 1], np.ones(1), uniform=True)
+            queues.append(SingleServerQueue(self.rate, times, rest, server.arrival_variation))
+        return queues
+
+    def first_token(self) -> TimeDistribution:
+        """The distribution of the time to first token: the waits for a place and for prefill, and prefill."""
+        chance, wait = self._place()
+        found = self._prefilled
+        return found.and_then(exponential_beyond(chance, wait, found.step))
+
+    @cached_property
+    def _prefilled(self) -> TimeDistribution:
+        """The distribution of the wait for prefill and prefill."""
+        chance, wait = self._place()
+        if self.server.apart and self.chain is not None:
+            return TimeDistribution((1e-9 + 8 * wait) / POINTS, np.eye(1, POINTS)[0])
+        queues = self._prefill_queues
+        span = max(queue.horizon() for queue in queues) + (8 * wait if chance > 1e-4 else 0.0)
+        found = []
+        for queue in queues:
+            waits = queue.wait(span)
+            found.append(waits.and_then(TimeDistribution(waits.step, queue.service.lattice(waits.step, POINTS))))
+        return TimeDistribution(found[0].step, np.mean([each.probability for each in found], axis=0))
+
+    def _place(self) -> tuple[float, float]:
+        """The chance that a request waits for a place, and its mean wait then."""
+        if self.chain is None or self.chain.waiting_probability < 1e-12:
+            return 0.0, 0.0
+        chance = self.chain.waiting_probability
+        varies = (LENGTHS[self.server.lengths] + self.server.arrival_variation) / 2
+        return chance, self.chain.mean_wait / chance * varies
+
+    @property
+    def time_to_first_token(self) -> LatencyUnderLoad:
+        """The time until a request has its first token."""
+        chance, wait = self._place()
+        if self.server.apart and self.chain is not None:
+            return LatencyUnderLoad(chance * wait, self.first_token().percentile(self.share))
+        means = [queue.mean_wait + queue.service.mean for queue in self._prefill_queues]
+        return LatencyUnderLoad(float(np.mean(means)) + chance * wait, self.first_token().percentile(self.share))
+
+    def goodput(self, first: float | None, gap: float | None) -> float:
+        """Requests a second that keep both limits, the two taken as independent."""
+        share = 1.0
+        if first is not None:
+            share *= self.first_token().within(first)
+        if gap is not None and self.chain is not None:
+            values, weights, _ = self._gaps
+            share *= float(np.sum(np.where(values <= gap, weights, 0.0)))
+        return self.rate * share
+
+
+def _lengths(steps: float, kind: str) -> tuple[Any, Any]:
+    """Decode steps of answers: means over equal shares, and these."""
+    if kind == "fixed" or steps <= 1:
+        return np.array([steps]), np.array([1.0])
+    numbers = np.arange(1, int(20 * steps) + 2)
+    chances = (1 - 1 / steps) ** (numbers - 1) / steps
+    return share_means(chances, numbers, QUANTILES), np.full(QUANTILES, 1 / QUANTILES)
+
+
+def _share_kept(times: Any) -> Any:
+    """Variance of a mean over u relaxation times, over that of a moment: 2·(u − 1 + e^−u) / u²."""
+    u = np.maximum(times, 1e-6)
+    return np.where(u < 1e-3, 1 - u / 3, 2 * (u + np.expm1(-u)) / u**2)
+
+
+def _poisson_points(means: Any) -> Any:
+    """Numbers of Poisson distributions at the middles of equal shares, on a last axis; means are kept.
+
+    Between a table's means linear in their root; beyond 30 by the normal distribution with the skew of a Poisson one.
+    """
+    means = np.asarray(means, dtype=np.float64)[..., None]
+    roots, table = _poisson_table()
+    place = np.sqrt(np.clip(means[..., 0], 0.0, 30.0)) / roots[1]
+    low = np.minimum(place.astype(np.int64), len(roots) - 2)
+    part = (place - low)[..., None]
+    small = table[low] * (1 - part) + table[low + 1] * part
+    z = _normal_points()
+    large = np.maximum(means + np.sqrt(means) * z + (z**2 - 1) / 6, 0.0)
+    found = np.where(means < 30, small, large)
+    average = found.mean(axis=-1, keepdims=True)
+    return np.where(average > 0, found * means / np.where(average > 0, average, 1.0), means)
+
+
+@cache
+def _poisson_table() -> tuple[Any, Any]:
+    """Points of Poisson distributions at means whose roots are evenly spaced up to that of 30, and these roots.
+
+    A point is the mean of its share of the distribution.
+    """
+    roots = np.linspace(0.0, 30.0**0.5, 221)
+    k = np.arange(90)
+    logs = k * np.log(np.maximum(roots[:, None] ** 2, 1e-12)) - roots[:, None] ** 2
+    chances = np.exp(logs - np.concatenate([[0.0], np.cumsum(np.log(k[1:]))]))
+    chances /= chances.sum(axis=1, keepdims=True)
+    return roots, np.array([share_means(each, k, QUANTILES) for each in chances])
+
+
+def _normal_points() -> Any:
+    """A standard normal variable at the middles of equal shares, by Hastings' formula (Abramowitz, Stegun 26.2.23)."""
+    shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    t = np.sqrt(-2 * np.log(np.minimum(shares, 1 - shares)))
+    away = t - (2.515517 + 0.802853 * t + 0.010328 * t**2) / (1 + 1.432788 * t + 0.189269 * t**2 + 0.001308 * t**3)
+    return np.where(shares < 0.5, -away, away)
+
+
+def service_spread(lengths: Sequence[float], shares: Sequence[float] | None = None) -> tuple[tuple[float, float], ...]:
+    """Prompts of several lengths as shares and relative work.
+
+    >>> service_spread([1000, 3000])
+    ((0.5, 0.5), (0.5, 1.5))
+    """
+    values = np.asarray(lengths, dtype=np.float64)
+    weights = np.full(len(values), 1 / len(values)) if shares is None else np.asarray(shares) / np.sum(shares)
+    mean = float(values @ weights)
+    return tuple((float(share), float(value / mean)) for share, value in zip(weights, values, strict=True))

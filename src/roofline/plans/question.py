@@ -1,0 +1,206 @@
+"""What a plan is asked for: a model, a load, limits, chips with prices.
+
+>>> Load.read("12/s", prompt=2048, output=256)
+Load(rate=12.0, prompt=2048, output=256)
+>>> Load.read("90/min", prompt=2048, output=256).rate, Limits(first_token=0.5, percentile=95.0).share
+(1.5, 0.95)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.answers import attributes
+from roofline.errors import InputError, QuantityError
+from roofline.models.description import Model
+from roofline.plans.load import LENGTHS
+from roofline.quantity import format_number, parse
+
+#: Seconds of the units a rate may be given in.
+PERIODS = {
+    "s": 1.0,
+    "sec": 1.0,
+    "second": 1.0,
+    "min": 60.0,
+    "minute": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+    "day": 86400.0,
+}
+
+#: The most sequences at once that a server is asked for where nothing is said: the largest default of the engines.
+MOST_SEQUENCES = 1024
+
+#: Share of a chip's memory that an engine takes for weights, keys and values and activations, and tokens of a block of
+#: keys and values: the defaults of vLLM (``gpu_memory_utilization``, ``block_size``).
+MEMORY_SHARE = 0.9
+BLOCK_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests a second, each with a ``prompt`` of which ``shared`` is cached already, and ``output`` tokens to give.
+
+    ``lengths`` of answers are ``geometric`` (``output`` is their mean) or ``fixed``. ``arrival_variation`` is the
+    squared coefficient of variation of the times between requests: 1 for Poisson arrivals, more for bursts.
+    """
+
+    rate: float
+    prompt: int
+    output: int
+    shared: float = 0.0
+    lengths: str = "geometric"
+    arrival_variation: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < float("inf"):
+            raise InputError(f"a rate of {self.rate:g} requests/s", hint="requests a second, as in 12/s")
+        for name in ("prompt", "output"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} of {getattr(self, name)} tokens", hint="1 token at least")
+        if not 0 <= self.shared < 1:
+            raise InputError(f"{self.shared:g} of each prompt shared", hint="a share of 0 to below 1, as in 80%")
+        if self.lengths not in LENGTHS:
+            raise InputError(f"no lengths {self.lengths!r}", hint=f"one of {', '.join(LENGTHS)}")
+
+    @classmethod
+    def read(cls, rate: str | float, **more: Any) -> Load:
+        """Read a rate: a number a second, or with its unit."""
+        return cls(read_rate(rate), **more)
+
+    @property
+    def new_tokens(self) -> int:
+        """Tokens of a prompt that are prefilled."""
+        return max(1, round(self.prompt * (1 - self.shared)))
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of a prompt that are in the cache already."""
+        return self.prompt - self.new_tokens
+
+    @property
+    def mean_context(self) -> int:
+        """Tokens of a sequence at a decode step, on average: of answers of any length, the age is a whole answer."""
+        grown = (self.output - 1) * (1.0 if LENGTHS[self.lengths] else 0.5)
+        return self.prompt + int(grown)
+
+    @property
+    def peak_context(self) -> int:
+        """Tokens of a sequence that memory has to hold, in whole blocks."""
+        return -(-(self.prompt + self.output) // BLOCK_TOKENS) * BLOCK_TOKENS
+
+    def __repr__(self) -> str:
+        changed = [f"rate={self.rate!r}", f"prompt={self.prompt}", f"output={self.output}"]
+        changed += [f"shared={self.shared!r}"] if self.shared else []
+        return f"Load({', '.join(changed)})"
+
+    @property
+    def said(self) -> str:
+        """The load in a phrase."""
+        shared = f", {self.shared:.0%} of it cached" if self.shared else ""
+        rate = format_number(self.rate)
+        return f"{rate} requests/s, prompts of {self.prompt:,} tokens{shared}, answers of {self.output:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The longest times allowed, in seconds, at a percentile; None where there is no limit.
+
+    A limit holds where both the mean and the percentile keep it.
+    """
+
+    first_token: float | None = None
+    per_token: float | None = None
+    end_to_end: float | None = None
+    percentile: float = 95.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.percentile < 100:
+            raise InputError(f"percentile {self.percentile:g}", hint="above 0 and below 100, as in 95")
+
+    @property
+    def share(self) -> float:
+        """The percentile as a share."""
+        return self.percentile / 100
+
+    def items(self) -> tuple[tuple[str, float], ...]:
+        """The limits there are, by name."""
+        named = ((name, getattr(self, name)) for name in LIMIT_NAMES)
+        return tuple((name, value) for name, value in named if value is not None)
+
+
+#: Limits by name, as they are written.
+LIMIT_NAMES = {"first_token": "TTFT", "per_token": "TPOT", "end_to_end": "end to end"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanQuestion:
+    """A plan asked for. ``prices`` are dollars of a chip for an hour, ``counts`` the numbers of chips allowed.
+
+    ``objective`` is what the best plan has least of: ``cost`` (with prices) or ``chips``.
+    """
+
+    model: Model
+    load: Load
+    limits: Limits
+    chips: tuple[str, ...]
+    counts: tuple[int, ...]
+    prices: Mapping[str, float] = field(default_factory=dict)
+    objective: str = "cost"
+    formats: tuple[str, ...] = ()
+    disaggregate: bool = False
+    most_sequences: int = MOST_SEQUENCES
+    memory_share: float = MEMORY_SHARE
+    library: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def price(self, chip: str) -> float:
+        """What the objective counts for one chip: dollars an hour, or 1 where chips are counted."""
+        return self.prices[chip] if self.objective == "cost" else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The question as plain data."""
+        load = attributes(self.load, "rate", "prompt", "output", "shared", "lengths", "arrival_variation")
+        limits = attributes(self.limits, "first_token", "per_token", "end_to_end", "percentile")
+        rest = attributes(
+            self, "chips", "prices", "objective", "formats", "disaggregate", "most_sequences", "memory_share"
+        )
+        return {"load": load, "limits": limits, "counts": [min(self.counts), max(self.counts)], **rest}
+
+
+def read_rate(text: str | float) -> float:
+    """Read requests a second: ``12``, ``12/s``, ``700/min``, ``40k/h``."""
+    if isinstance(text, int | float):
+        return float(text)
+    hint = "requests a second, as in 12/s, 700/min or 40k/h"
+    number, slash, period = text.replace("req", "").replace("uests", "").strip().partition("/")
+    name = period.strip().rstrip("s") if period.strip() not in ("s", "secs") else "s"
+    if slash and name not in PERIODS:
+        raise InputError(f"rate {text!r} is not understood", hint=hint)
+    thousands = 1000.0 if number.strip().lower().endswith("k") else 1.0
+    try:
+        return parse(number.strip().rstrip("kK"), "") * thousands / PERIODS.get(name, 1.0)
+    except QuantityError:
+        raise InputError(f"rate {text!r} is not understood", hint=hint) from None
+
+
+def read_prices(words: Sequence[str], chips: Sequence[str]) -> dict[str, float]:
+    """Read ``h100=2.5,h200=3.1``; each chip needs a price, and each price a chip.
+
+    >>> read_prices(["h100=2.5,h200=$3.10/h"], ["h100", "h200"])
+    {'h100': 2.5, 'h200': 3.1}
+    """
+    found: dict[str, float] = {}
+    for item in (item for word in words for item in word.split(",")):
+        name, equals, text = (part.strip() for part in item.partition("="))
+        if not equals or not name or not text:
+            raise InputError(f"--prices {item!r} is not CHIP=DOLLARS", hint="for instance --prices h100=2.5,h200=3.1")
+        if name not in chips:
+            raise InputError(f"a price of {name}, which the plan is not about", hint=f"chips are {', '.join(chips)}")
+        found[name] = parse(text, "USD/h")
+    missing = [name for name in chips if found and name not in found]
+    if missing:
+        raise InputError(f"no price of {missing[0]}", hint=f"give one for each chip: --prices {missing[0]}=3")
+    return found

@@ -1,0 +1,433 @@
+"""Queues in closed form: a birth–death chain of requests in flight, and one server with any service time.
+
+The chain. In state n requests arrive at rate λ and leave at rate μ(n), so by the balance of flow between neighbours
+
+    π(n) = π(0) · Π_{k=1..n} λ / μ(k),    and Little's law gives times: E[T] = E[n] / λ.
+
+With μ(n) = μ it is M/M/1, with μ(n) = min(n, c)·μ it is M/M/c:
+
+>>> one = BirthDeathChain.of(0.5, [1.0])
+>>> round(one.mean_in_system / 0.5, 6), round(one.waiting_probability, 6)      # M/M/1: 1/(μ − λ), ρ
+(2.0, 0.5)
+>>> two = BirthDeathChain.of(1.0, [1.0, 2.0])
+>>> round(two.waiting_probability, 6), round(two.mean_wait, 6)                   # M/M/2: Erlang C = 1/3
+(0.333333, 0.333333)
+
+One server, Poisson arrivals at rate λ, service S, and vacations V (work of another kind that it finishes first):
+
+    E[W] = λ·E[S²] / (2·(1 − ρ)) + E[V²] / (2·E[V]),    ρ = λ·E[S]
+
+The wait is a geometric number of residual services (Pollaczek–Khinchine), then a residual vacation (Fuhrmann–Cooper):
+
+>>> queue = SingleServerQueue(0.5, service=Mixture.point(1.0))
+>>> queue.mean_wait                                                              # M/D/1: ρ·s / (2·(1 − ρ))
+0.5
+>>> round(queue.wait().percentile(0.95), 2)
+2.05
+
+Sources: L. Kleinrock, "Queueing Systems" vol. 1 (1975), sections 3.2 and 5.7; S. Fuhrmann, R. Cooper, "Stochastic
+decompositions in the M/G/1 queue with generalized vacations", Operations Research 33 (1985).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roofline.errors import InputError
+
+#: Points of a lattice on which distributions of times are added up.
+POINTS = 4096
+
+#: Requests that wait for a place whose states are told apart, where prefill stops the chain.
+BEYOND = 96
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BirthDeathChain:
+    """Requests in flight, up to ``capacity`` of them; those beyond it wait.
+
+    ``probability[m]`` is that of m in flight or waiting, as far as states differ; those further on fall by ``decay``
+    from one to the next. ``flow[m]`` is the rate at which m + 1 become m. ``running`` is the share of time the chain
+    runs in: all of it, but for what stops it.
+    """
+
+    rate: float
+    capacity: int
+    probability: Any
+    flow: Any
+    decay: float
+    running: float = 1.0
+
+    @classmethod
+    def of(cls, rate: float, service_rate: Any, waiting_service_rate: float | None = None) -> BirthDeathChain:
+        """Solve a chain: ``service_rate[n − 1]`` is μ(n), and ``waiting_service_rate`` that while requests wait."""
+        each = np.asarray(service_rate, dtype=np.float64)
+        last = float(each[-1]) if waiting_service_rate is None else waiting_service_rate
+        _check_stable(rate, last)
+        logs = np.concatenate([[0.0], np.cumsum(np.log(max(rate, 1e-300)) - np.log(each))])
+        return cls._made(rate, each, np.exp(logs - logs.max()), rate / last, 1.0)
+
+    @classmethod
+    def stopped(cls, rate: float, service_rate: Any, stop: float) -> BirthDeathChain:
+        """Solve a chain that stops for ``stop`` seconds for each request it lets in; states are those while it runs.
+
+        Those that come while it stops are let in at once too, as long as there are places: a busy period, and a jump
+        up. With all places taken each request that leaves lets one in, and those that come meanwhile wait. Flow down
+        over a level is flow up: ``μ(n + 1)·π(n + 1) = Σ_{j ≤ n} (rate of jumps from j)·P(jump > n − j)``.
+
+        >>> found = BirthDeathChain.stopped(0.5, np.arange(1, 40) / 2, 1.0)
+        >>> round(float(found.probability @ np.arange(len(found.probability))), 4)     # λ / (1 − λ·stop) / μ
+        2.0
+        """
+        each = np.asarray(service_rate, dtype=np.float64)
+        last = 1 / (1 / float(each[-1]) + stop)
+        _check_stable(rate, last)
+        busy = rate * stop
+        if busy < 1e-3:
+            return cls.of(rate, each, last)
+        reach = len(each) + BEYOND
+        left = _left_in_busy_period(busy, len(each), BEYOND)
+        survival = left.sum(axis=1)
+        after = _poisson(busy, BEYOND + 1)
+        more = np.concatenate([1 - np.cumsum(after), [0.0]])
+        weights = np.zeros(reach + 1)
+        weights[0] = 1.0
+        places = len(each)
+        jumped = np.zeros(BEYOND)
+        for n in range(places):
+            first = max(0, n - len(survival) + 1)
+            flow = rate * float(weights[first : n + 1] @ survival[: n + 1 - first][::-1])
+            weights[n + 1] = flow / each[n]
+            if weights[n + 1] > 1e200:
+                weights /= weights[n + 1]
+        # q left of a busy period that began at j and has filled all places
+        reached = np.arange(max(0, places - len(left) + 1), places)
+        tails = np.cumsum(left[:, ::-1], axis=1)[:, ::-1]
+        jumped = rate * (weights[reached] @ tails[places - reached])
+        last_rate = each[-1]
+        for q in range(BEYOND):
+            n = places + q
+            inside = last_rate * float(weights[places + 1 : n + 1] @ more[1 : q + 1][::-1])
+            above = float(jumped[q]) if q < len(jumped) else 0.0
+            weights[n + 1] = (rate * weights[n] + inside + above) / (last_rate * after[0])
+        return cls._made(rate, each, weights, rate / last, 1 - busy)
+
+    @classmethod
+    def _made(cls, rate: float, each: Any, weights: Any, decay: float, running: float) -> BirthDeathChain:
+        state = weights / (weights.sum() + weights[-1] * decay / (1 - decay))
+        services = np.append(each, np.full(len(state) - len(each), each[-1]))
+        return cls(rate, len(each), state, services[: len(state) - 1] * state[1:], decay, running)
+
+    @property
+    def in_flight(self) -> Any:
+        """Probability of n in flight, n from 0 to the capacity."""
+        found = self.probability[: self.capacity + 1].copy()
+        found[-1] = 1 - found[:-1].sum()
+        return found
+
+    @property
+    def waiting_probability(self) -> float:
+        """Share of requests that wait for another to leave (Erlang's C where the chain is M/M/c)."""
+        if self.rate <= 0:
+            return 0.0
+        service = float(self.flow[-1] / self.probability[-1]) if self.probability[-1] > 0 else 0.0
+        beyond = service * float(self.probability[-1]) * self.decay / (1 - self.decay)
+        return self.running * (float(self.flow[self.capacity :].sum()) + beyond) / self.rate
+
+    @property
+    def mean_waiting(self) -> float:
+        """Mean number that wait."""
+        waiting = np.arange(len(self.probability) - self.capacity)
+        beyond = float(self.probability[-1]) * self.decay / (1 - self.decay)
+        known = float(waiting @ self.probability[self.capacity :])
+        return known + beyond * (float(waiting[-1]) + 1 / (1 - self.decay))
+
+    @property
+    def mean_in_flight(self) -> float:
+        """Mean number in flight."""
+        return float(self.in_flight @ np.arange(self.capacity + 1))
+
+    @property
+    def mean_in_system(self) -> float:
+        """Mean number in flight and waiting."""
+        return self.mean_in_flight + self.mean_waiting
+
+    @property
+    def mean_wait(self) -> float:
+        """Mean seconds until a request is in flight, by Little's law."""
+        return self.mean_waiting / self.rate if self.rate else 0.0
+
+    def relaxation_time(self, values: Any) -> float:
+        """Seconds over which a function of the number in flight forgets: the integral of its autocorrelation.
+
+        ``Σ_n (Σ_{j ≤ n} (f_j − f̄)·π_j)² / (μ_{n+1}·π_{n+1}) / Var f`` (W. Whitt, "Asymptotic formulas for Markov
+        processes with applications to simulation", Operations Research 40 (1992), eq. 24).
+
+        >>> round(BirthDeathChain.of(1.0, np.arange(1, 60) / 10).relaxation_time(np.arange(60)), 3)     # M/M/∞: 1/μ
+        10.0
+        """
+        state = self.in_flight
+        off = np.asarray(values, dtype=np.float64) - float(state @ values)
+        variance = float(state @ off**2)
+        if variance <= 0 or self.rate <= 0:
+            return 0.0
+        partial = np.cumsum(off * state)[:-1]
+        flow = self.flow[: self.capacity]
+        kept = flow > 1e-12 * self.rate
+        return float((partial[kept] ** 2 / flow[kept]).sum() / variance)
+
+
+def _check_stable(rate: float, most: float) -> None:
+    if not 0 <= rate < most:
+        raise InputError(f"a rate of {rate:g}/s is not below the {most:g}/s that is served", hint="a lower rate")
+
+
+def _poisson(mean: float, count: int) -> Any:
+    k = np.arange(count)
+    return np.exp(k * np.log(mean) - mean - np.concatenate([[0.0], np.cumsum(np.log(np.maximum(k[1:], 1)))]))
+
+
+def _left_in_busy_period(busy: float, most: int, width: int) -> Any:
+    """Probability that k services do not end a busy period and leave q = 1 … ``width``: a row for each k from 0.
+
+    Row sums are Borel's P(X > k), where each service takes a fixed time:
+
+    >>> round(float(_left_in_busy_period(0.5, 80, 80).sum()), 3)                 # E[X] = 1 / (1 − ρ)
+    2.0
+    """
+    arrivals = _poisson(busy, width + 1)
+    # from q to q − 1 + a
+    steps = np.zeros((width + 1, width + 1))
+    for q in range(1, width + 1):
+        reach = min(width + 2 - q, width + 1)
+        steps[q, q - 1 : q - 1 + reach] = arrivals[:reach]
+    steps = steps[1:, 1:]
+    row = np.zeros(width)
+    row[0] = 1.0
+    rows = [row]
+    for _ in range(most):
+        row = row @ steps
+        rows.append(row)
+        if row.sum() < 1e-9:
+            break
+    return np.array(rows)
+
+
+class Mixture(NamedTuple):
+    """A random time that takes one of several values, or is uniform from 0 to one of them."""
+
+    values: Any
+    weights: Any
+    uniform: bool = False
+
+    @classmethod
+    def point(cls, value: float) -> Mixture:
+        """A fixed time."""
+        return cls(np.array([value]), np.array([1.0]))
+
+    @property
+    def mean(self) -> float:
+        """Its mean."""
+        return float(self.values @ self.weights) * (0.5 if self.uniform else 1.0)
+
+    @property
+    def second_moment(self) -> float:
+        """Mean of its square."""
+        return float(self.values**2 @ self.weights) / (3.0 if self.uniform else 1.0)
+
+    @property
+    def residual(self) -> Mixture:
+        """What is left of it when it is met at a random moment; of a time that is 0, 0."""
+        total = float(self.values @ self.weights)
+        weights = self.values * self.weights / total if total > 0 else self.weights
+        return Mixture(self.values, weights, uniform=True)
+
+    def lattice(self, step: float, points: int) -> Any:
+        """Probability by multiples of ``step``, means kept; what lies beyond the lattice is at its end."""
+        if self.uniform:
+            return self._lattice_of_uniform(step, points)
+        place = np.minimum(self.values / step, points - 1.001)
+        low = place.astype(np.int64)
+        share = place - low
+        found = np.bincount(low, self.weights * (1 - share), minlength=points)
+        return found + np.bincount(low + 1, self.weights * share, minlength=points)[:points]
+
+    def _lattice_of_uniform(self, step: float, points: int) -> Any:
+        order = np.argsort(self.values)
+        ends, weights = self.values[order], self.weights[order]
+        grid = np.arange(points + 1) * step
+        whole = np.append(np.cumsum(weights), 0.0)
+        slopes = np.append(np.cumsum((weights / np.maximum(ends, 1e-300))[::-1])[::-1], 0.0)
+        at = np.searchsorted(ends, grid, side="right")
+        below = np.where(at > 0, whole[np.maximum(at, 1) - 1], 0.0)
+        # mass of what has ended, and of what is still spread evenly; a half-open cell is shared by its two ends
+        cumulative = np.minimum(below + slopes[at] * grid, 1.0)
+        cells = np.diff(cumulative)
+        first = float(weights[ends <= 0].sum())
+        found = np.zeros(points)
+        found += cells / 2
+        found[1:] += cells[:-1] / 2
+        found[-1] += cells[-1] / 2 + max(0.0, 1 - float(cumulative[-1]))
+        found[0] += first
+        return found
+
+
+class TimeDistribution(NamedTuple):
+    """Probability of a time by multiples of ``step``."""
+
+    step: float
+    probability: Any
+
+    @property
+    def mean(self) -> float:
+        """Mean seconds."""
+        return float(self.probability @ np.arange(len(self.probability))) * self.step
+
+    def percentile(self, share: float) -> float:
+        """The time that a ``share`` of all stay within. A point stands for half a step on either side."""
+        cumulative = np.cumsum(self.probability)
+        at = int(np.searchsorted(cumulative, share * cumulative[-1]))
+        at = min(at, len(cumulative) - 1)
+        before = float(cumulative[at - 1]) if at else 0.0
+        mass = float(cumulative[at]) - before
+        part = (share * float(cumulative[-1]) - before) / mass if mass > 0 else 0.0
+        return max(0.0, (at - 0.5 + part) * self.step) if at else 0.0
+
+    def quantiles(self, points: int) -> Any:
+        """The time at the middles of equal shares."""
+        return equal_shares(self.probability, points) * self.step
+
+    def within(self, time: float) -> float:
+        """The share that takes no longer than ``time``."""
+        if time < 0:
+            return 0.0
+        place = max(0.0, time / self.step - 0.5)
+        at = int(place)
+        cumulative = np.cumsum(self.probability)
+        if at + 1 >= len(cumulative):
+            return 1.0
+        return float(cumulative[at] + (place - at) * self.probability[at + 1])
+
+    def and_then(self, other: TimeDistribution) -> TimeDistribution:
+        """The sum of two independent times; both lattices are one."""
+        size = 2 * len(self.probability)
+        product = np.fft.rfft(self.probability, size) * np.fft.rfft(other.probability, size)
+        return self._folded(np.fft.irfft(product, size))
+
+    def _folded(self, values: Any) -> TimeDistribution:
+        kept = np.maximum(values[: len(self.probability)], 0.0)
+        kept[-1] += max(0.0, 1.0 - float(kept.sum()))
+        return TimeDistribution(self.step, kept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SingleServerQueue:
+    """Poisson arrivals at ``rate``, one server of time ``service``; ``rest`` is what is left of other work it is at.
+
+    Where the other work goes on as long as no request waits, the rest is the residual of one piece of it (a vacation).
+
+    ``arrival_variation`` is the squared coefficient of variation of the times between arrivals: 1 for Poisson; others
+    scale the wait by (c_a² + c_s²)/(1 + c_s²), Kingman's approximation for heavy traffic.
+    """
+
+    rate: float
+    service: Mixture
+    rest: Mixture | None = None
+    arrival_variation: float = 1.0
+
+    @property
+    def utilisation(self) -> float:
+        """Share of time that the server works on the queue."""
+        return self.rate * self.service.mean
+
+    @property
+    def burstiness(self) -> float:
+        """How many times the wait of Poisson arrivals this wait is."""
+        mean = self.service.mean
+        varies = self.service.second_moment / mean**2 - 1 if mean > 0 else 0.0
+        return (self.arrival_variation + varies) / (1 + varies)
+
+    @property
+    def mean_wait(self) -> float:
+        """Mean seconds before service starts."""
+        busy = self.utilisation
+        if busy >= 1:
+            return float("inf")
+        wait = self.rate * self.service.second_moment / (2 * (1 - busy)) * self.burstiness
+        return wait if self.rest is None else wait + self.rest.mean
+
+    def horizon(self) -> float:
+        """A time that nearly no wait exceeds: what the lattice spans."""
+        after = self.service.residual
+        spread = after.mean + 3 * after.second_moment / max(after.mean, 1e-30)
+        tail = spread / max(1 - self.utilisation, 1e-3) * max(self.burstiness, 1.0)
+        longest = float(self.service.values.max())
+        rest = 0.0 if self.rest is None else float(self.rest.values.max())
+        return 4 * tail * self.utilisation + 2 * longest + rest
+
+    def wait(self, span: float | None = None, points: int = POINTS) -> TimeDistribution:
+        """The distribution of the wait on a lattice up to ``span`` seconds.
+
+        The transform of the queue's part is (1 − ρ) / (1 − ρ·R(z)), R of a residual service.
+        """
+        busy = min(self.utilisation, 1 - 1e-9)
+        step = (self.horizon() if span is None else span) / points
+        # bursts stretch the wait, with the chance of none kept
+        residual = self.service.residual.lattice(step / self.burstiness, points)
+        size = 2 * points
+        found = np.fft.irfft((1 - busy) / (1 - busy * np.fft.rfft(residual, size)), size)
+        wait = TimeDistribution(step, np.zeros(points))._folded(found)
+        if self.rest is None:
+            return wait
+        return wait.and_then(TimeDistribution(step, self.rest.lattice(step, points)))
+
+
+def exponential_beyond(chance: float, mean: float, step: float, points: int = POINTS) -> TimeDistribution:
+    """A time that is 0 but for ``chance``, and then exponential with a ``mean``: the wait for a place of M/M/c."""
+    if chance <= 0 or mean <= 0:
+        found = np.zeros(points)
+        found[0] = 1.0
+        return TimeDistribution(step, found)
+    beyond = chance * np.exp(-np.arange(points + 1) * step / mean)
+    cells = -np.diff(beyond)
+    found = cells / 2
+    found[1:] += cells[:-1] / 2
+    found[-1] += cells[-1] / 2 + beyond[-1]
+    found[0] += 1 - chance
+    return TimeDistribution(step, found)
+
+
+def weighted_percentile(values: Any, weights: Any, share: float) -> float:
+    """The least value that a ``share`` of the weight stays within.
+
+    >>> weighted_percentile(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]), 0.5)
+    2.0
+    """
+    flat, mass = np.ravel(values), np.ravel(weights)
+    order = np.argsort(flat)
+    cumulative = np.cumsum(mass[order])
+    at = int(np.searchsorted(cumulative, share * cumulative[-1] * (1 - 1e-12)))
+    return float(flat[order[min(at, len(order) - 1)]])
+
+
+def equal_shares(weights: Sequence[float] | Any, points: int) -> Any:
+    """Indices of a distribution over whole numbers at the middles of ``points`` equal shares."""
+    cumulative = np.cumsum(weights)
+    middles = (np.arange(points) + 0.5) / points * cumulative[-1]
+    return np.minimum(np.searchsorted(cumulative, middles), len(cumulative) - 1)
+
+
+def share_means(weights: Any, values: Any, points: int) -> Any:
+    """Means of a value over ``points`` equal shares of a distribution, in the order of its states.
+
+    >>> share_means(np.array([0.5, 0.25, 0.25]), np.array([1.0, 2.0, 4.0]), 2)
+    array([1., 3.])
+    """
+    below = np.concatenate([[0.0], np.cumsum(weights)])
+    sums = np.concatenate([[0.0], np.cumsum(weights * values)])
+    edges = np.linspace(0.0, below[-1], points + 1)
+    return np.diff(np.interp(edges, below, sums)) * (points / below[-1])

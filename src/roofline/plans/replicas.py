@@ -1,0 +1,291 @@
+"""One copy of a model on its chips: which layouts and formats there are, and what each takes without load.
+
+>>> from roofline.models import load
+>>> from roofline.plans.question import Limits, Load, PlanQuestion
+>>> asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 128), Limits(), ("h100",), (1, 2), objective="chips")
+>>> [str(each) for each in replicas(asked)][:4]
+['h100 bf16', 'h100 fp8', 'h100 fp8 kv fp8', 'h100:2 tensor 2 bf16']
+>>> times = unloaded(asked, replicas(asked)[0])
+>>> times.most, round(float(times.step[64]) * 1e3, 2), round(times.prompt * 1e3, 1), times.prompt_bound_by
+(399, 7.37, 14.7, 'tensor')
+
+This is the one place where a plan asks for times of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from roofline.bounds.bound import Codes
+from roofline.bounds.footprint import Footprint
+from roofline.errors import InputError, RooflineError
+from roofline.hardware import chip
+from roofline.hardware.rate import data_level
+from roofline.models.parallelism.block_splitting import has_experts
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.splitting import local_stages
+from roofline.models.serving import serve_bound
+from roofline.plans.load import ServerTimes
+from roofline.plans.question import Load, PlanQuestion
+
+#: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
+FORMATS: dict[str, dict[str, str]] = {
+    "bf16": {"weights": "bf16"},
+    "fp8": {"weights": "fp8", "compute": "fp8", "activations": "bf16"},
+    "fp8 kv fp8": {"weights": "fp8", "compute": "fp8", "activations": "bf16", "kv": "fp8"},
+    "nvfp4": {"weights": "nvfp4", "compute": "fp4", "activations": "bf16", "kv": "fp8"},
+    "int8": {"weights": "int8", "compute": "int8", "activations": "bf16"},
+    "int4": {"weights": "int4", "compute": "bf16", "activations": "bf16"},
+    "stored": {},
+}
+
+#: Formats that are tried where none are named.
+USUAL = ("bf16", "fp8", "fp8 kv fp8")
+
+#: Tokens of prompts that go beside a decode step in chunks.
+CHUNKS = (512, 2048, 8192)
+
+#: Ways of parallelism that are tried, where they divide the model.
+TENSOR = (1, 2, 4, 8, 16, 32, 64)
+PIPELINE = (1, 2, 4)
+CONTEXT = (1, 2, 4, 8)
+
+#: Prompts from which on chips that share a sequence are tried.
+LONG_PROMPT = 32_768
+
+#: Numbers of sequences up to which each is priced; between those further on, times are linear.
+EVERY = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One copy of the model: how many chips share it, and in which formats. ``expert`` chips hold whole experts."""
+
+    chip: str
+    formats: str
+    tensor: int = 1
+    pipeline: int = 1
+    context: int = 1
+    expert: int = 1
+
+    @property
+    def copies(self) -> int:
+        """Copies of attention that share experts."""
+        return max(1, self.expert // (self.tensor * self.context))
+
+    @property
+    def chips(self) -> int:
+        """Chips of one replica."""
+        return self.tensor * self.pipeline * self.context * self.copies
+
+    @property
+    def target(self) -> str:
+        """The chips as a target."""
+        return self.chip if self.chips == 1 else f"{self.chip}:{self.chips}"
+
+    @property
+    def ways(self) -> dict[str, int]:
+        """Numbers of chips as options of a step."""
+        named = {"tensor": self.tensor, "pipeline": self.pipeline, "context_parallel": self.context}
+        return {name: size for name, size in {**named, "expert": self.expert}.items() if size > 1}
+
+    @property
+    def layout(self) -> str:
+        """The layout in words."""
+        named = {"tensor": self.tensor, "pipeline": self.pipeline, "context": self.context, "expert": self.expert}
+        return " ".join(f"{name} {size}" for name, size in named.items() if size > 1) or "one chip"
+
+    def __str__(self) -> str:
+        layout = "" if self.chips == 1 else f"{self.layout} "
+        return f"{self.target} {layout}{self.formats}"
+
+
+def replicas(asked: PlanQuestion) -> tuple[Replica, ...]:
+    """Every replica that is tried, fewer chips first. Whether the model divides so is found when it is priced."""
+    found = []
+    moe = has_experts(asked.model)
+    context = CONTEXT if asked.load.prompt >= LONG_PROMPT else (1,)
+    for name in asked.chips:
+        for layout in _layouts(moe, max(asked.counts), context):
+            found += [Replica(name, formats, **layout) for formats in _formats(asked, name)]
+    order = {name: number for number, name in enumerate(asked.chips)}
+    return tuple(sorted(found, key=lambda each: (each.chips, order[each.chip])))
+
+
+def _layouts(moe: bool, most: int, contexts: tuple[int, ...]) -> Iterator[dict[str, int]]:
+    for pipeline in PIPELINE:
+        for context in contexts:
+            for tensor in TENSOR:
+                inside = tensor * context
+                if inside * pipeline > most or (pipeline > 1 and context > 1):
+                    continue
+                yield {"tensor": tensor, "pipeline": pipeline, "context": context}
+                if not moe or pipeline > 1 or context > 1:
+                    continue
+                if tensor > 1:
+                    yield {"tensor": tensor, "expert": tensor}
+                for expert in (inside * 2**power for power in range(1, 10)):
+                    if expert <= most and tensor <= 8:
+                        yield {"tensor": tensor, "expert": expert}
+
+
+def _formats(asked: PlanQuestion, name: str) -> list[str]:
+    """Formats that are tried on a chip: those named, or the usual ones; of a checkpoint in its own, that one too."""
+    machine = chip(name)
+    peaks = {peak for unit in machine.units for peak in unit.peaks}
+    wanted = asked.formats or (("stored", "fp8 kv fp8") if asked.model.quantisation else USUAL)
+    return [each for each in wanted if FORMATS[each].get("compute", "bf16") in peaks]
+
+
+@dataclass(frozen=True, eq=False)
+class UnloadedReplica:
+    """What a replica takes without load: ``step[n]`` of n sequences, ``prompt``, and a step with a chunk beside.
+
+    ``most`` is how many sequences fit, no more than asked for. ``memory`` is that of one chip with one sequence, where
+    ``capacity`` is what an engine may take of it, and ``sequence`` what each further one needs.
+    """
+
+    asked: PlanQuestion
+    replica: Replica
+    memory: Footprint
+    capacity: float
+    sequence: float
+    most: int
+    step: Any = None
+    step_bound_by: tuple[str, ...] = ()
+    prompt: float = 0.0
+    prompt_bound_by: str = ""
+    lag: float = 0.0
+    assumptions: tuple[str, ...] = ()
+    _mixed: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Sizes of chunks that are tried beside decode steps: those up to the first that holds a whole prompt."""
+        if self.replica.pipeline * self.replica.context > 1 or self.asked.load.output < 2:
+            return ()
+        new = self.asked.load.new_tokens
+        return tuple(size for number, size in enumerate(CHUNKS) if not number or CHUNKS[number - 1] < new)
+
+    def mixed(self, chunk: int) -> Any:
+        """Seconds of a step of n sequences with a chunk of so many tokens beside."""
+        if chunk not in self._mixed:
+            load = self.asked.load
+            count = -(-load.new_tokens // chunk)
+            new = round(load.new_tokens / count)
+            past = load.cached_tokens + (load.new_tokens - new) // 2
+            sizes = {"context": load.mean_context, "chunk": new, "past": past, "last": True}
+            if self.replica.copies > 1:
+                sizes["prompts"] = self.replica.copies
+            self._mixed[chunk] = _by_sequences(self.asked, self.replica, "mixed", self.most, sizes)[0]
+        return self._mixed[chunk]
+
+    def server(self, chunk: int = 0, *, apart: bool = False) -> ServerTimes:
+        """The replica as a server: prompts whole, in chunks of so many tokens, or on chips of their own."""
+        load = self.asked.load
+        more: dict[str, Any] = {"lengths": load.lengths, "arrival_variation": load.arrival_variation}
+        if not chunk:
+            return ServerTimes.of(step=self.step, prompt=self.prompt, output=load.output, apart=apart, **more)
+        count = -(-load.new_tokens // chunk) / self.replica.copies
+        return ServerTimes.of(
+            step=self.step, prompt=self.prompt, output=load.output, mixed=self.mixed(chunk), chunks=count, **more
+        )
+
+    @cached_property
+    def servers(self) -> Mapping[int, ServerTimes]:
+        """The servers that are tried, by the size of their chunks; 0 takes prompts whole."""
+        return {size: self.server(size) for size in (*self.chunks, 0)}
+
+
+def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
+    """Price a replica without load; raises where the model does not divide so or no such chips are joined."""
+    load, formats = asked.load, FORMATS[replica.formats]
+    machine = chip(replica.target)
+    ways = Parallelism.on(machine, **_fields(replica))
+    stages, _ = local_stages(asked.model, machine, ways)
+    level = data_level(machine)
+    if level.capacity is None:
+        raise InputError(f"the capacity of {level.name} of {machine.name} is not known", hint="give it with --set")
+    kv, weights = formats.get("kv"), formats.get("weights")
+    # the stage with the most
+    held = max(stages, key=lambda part: part.weight_bytes(weights) + part.cache_bytes(load.peak_context, dtype=kv))
+    sequence = float(held.cache_bytes(load.peak_context, dtype=kv))
+    parts = {"weights": float(held.weight_bytes(weights)), "kv": sequence}
+    capacity = level.capacity.value * asked.memory_share
+    rough = UnloadedReplica(asked, replica, Footprint(parts, level.name, level.capacity.value), capacity, sequence, 0)
+    if sum(parts.values()) > capacity:
+        return rough
+    copies = replica.copies
+    first = serve_bound(
+        asked.model, "prefill", on=machine, batch=copies, prompt=load.new_tokens, past=load.cached_tokens,
+        **_options(asked, replica),
+    )  # fmt: skip
+    needed = first.footprint
+    # engines prefill no more tokens at once than the largest chunk
+    activations = 0.0 if needed is None else float(needed.parts["activations"])
+    parts["activations"] = activations * min(1.0, max(CHUNKS) / load.new_tokens)
+    room = capacity - parts["weights"] - parts["activations"]
+    most = min(asked.most_sequences, int(room / sequence) if sequence else asked.most_sequences) * copies
+    memory = Footprint(parts, level.name, level.capacity.value)
+    if most < 1:
+        return UnloadedReplica(asked, replica, memory, capacity, sequence, 0)
+    time = _time(asked, first)
+    step, binds, said = _by_sequences(asked, replica, "decode", most, {"context": load.mean_context})
+    return UnloadedReplica(
+        asked, replica, memory, capacity, sequence, most, step, binds, time / copies, str(first.bound_by),
+        time - time / copies, said,
+    )  # fmt: skip
+
+
+def _fields(replica: Replica) -> dict[str, int]:
+    return {
+        "tensor": replica.tensor,
+        "pipeline": replica.pipeline,
+        "context": replica.context,
+        "expert": replica.expert,
+    }
+
+
+def _options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:
+    return {**asked.options, **FORMATS[replica.formats], **replica.ways}
+
+
+def _time(asked: PlanQuestion, answer: Any) -> Any:
+    """Seconds of a step: its floor, or what is expected of it."""
+    return float(answer.lower)
+
+
+def _by_sequences(
+    asked: PlanQuestion, replica: Replica, phase: str, most: int, sizes: Mapping[str, Any]
+) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """Seconds of a step by its number of sequences, from 0 (as of 1), and what binds; and what was assumed."""
+    few = min(most, EVERY)
+    numbers = np.unique(np.concatenate([np.arange(1, few + 1), np.geomspace(few, most, 64).round()]))
+    answer = serve_bound(
+        asked.model, phase, on=replica.target, batch=numbers, **sizes, **_options(asked, replica)
+    )  # fmt: skip
+    times = np.broadcast_to(np.asarray(answer.lower, dtype=np.float64), numbers.shape)
+    every = np.arange(most + 1)
+    step = np.interp(every, numbers, times)
+    binds = answer.bound_by
+    if not isinstance(binds, Codes):
+        return step, (str(binds),) * (most + 1), tuple(answer.assumptions)
+    names = np.asarray(binds.names, dtype=object)[np.broadcast_to(binds.codes, numbers.shape)]
+    at = np.minimum(np.searchsorted(numbers, every), len(numbers) - 1)
+    return step, tuple(names[at].tolist()), tuple(answer.assumptions)
+
+
+def divides(asked: PlanQuestion, replica: Replica) -> UnloadedReplica | str:
+    """Price a replica, or say why there is none such."""
+    try:
+        return unloaded(asked, replica)
+    except RooflineError as error:
+        return str(error)
+
+
+__all__ = ["CHUNKS", "FORMATS", "Load", "Replica", "UnloadedReplica", "divides", "replicas", "unloaded"]

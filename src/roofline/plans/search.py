@@ -1,0 +1,398 @@
+"""Every deployment against the limits: what meets them at the least cost, and one reason for each of the others.
+
+A deployment is a number of replicas, how prompts are taken, and how many sequences each has at once. It is turned down
+by the first of these that holds:
+
+    legal     the model does not divide so, or no such chips are joined
+    fit       weights, activations and one sequence are more than an engine may use of a chip
+    limit     without any load it takes longer than a limit
+    rate      it does not keep up: requests come faster than its largest stable rate
+    load      under the load it takes longer than a limit
+    beaten    another meets the limits at less cost, or at the same cost with more room
+
+The search goes by cost: a replica is priced, and a load solved, once nothing cheaper is left. Fewer replicas have a
+larger load each, so the first number that meets the limits is the cheapest of its kind.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roofline.hardware import chip
+from roofline.models.serving.disaggregation import link_bandwidth
+from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes
+from roofline.plans.question import LIMIT_NAMES, PlanQuestion
+from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides, replicas
+from roofline.quantity import format_amount, format_number
+
+#: Reasons in the order in which they are looked for.
+KINDS = ("legal", "fit", "limit", "rate", "load", "beaten")
+
+#: Numbers of sequences between what the time per token allows and what memory holds that are tried.
+BETWEEN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """So many replicas with at most ``most`` sequences each; prompts whole (``chunk`` 0), in chunks, or apart.
+
+    ``prefill`` are the replicas that only prefill, where there are such, and their number.
+    """
+
+    replica: Replica
+    copies: int
+    chunk: int = 0
+    most: int = 0
+    prefill: Replica | None = None
+    prefill_copies: int = 0
+
+    @property
+    def chips(self) -> int:
+        """Chips in all."""
+        before = 0 if self.prefill is None else self.prefill.chips * self.prefill_copies
+        return self.replica.chips * self.copies + before
+
+    @property
+    def targets(self) -> str:
+        """The chips by kind, as targets."""
+        own = f"{self.replica.chip}:{self.replica.chips * self.copies}"
+        if self.prefill is None:
+            return own
+        return f"{self.prefill.chip}:{self.prefill.chips * self.prefill_copies} + {own}"
+
+    @property
+    def takes_prompts(self) -> str:
+        """How prompts are taken, in words."""
+        if self.prefill is not None:
+            return "apart"
+        return f"chunks of {self.chunk:,}" if self.chunk else "whole"
+
+    def __str__(self) -> str:
+        layout = "" if self.replica.chips == 1 else f" {self.replica.layout}"
+        own = f"{self.replica.chip}:{self.replica.chips * self.copies}{layout} {self.replica.formats}"
+        if self.prefill is None:
+            return own
+        first = replace(self, replica=self.prefill, copies=self.prefill_copies, prefill=None)
+        return f"prefill {first}, decode {own}"
+
+
+class Reason(NamedTuple):
+    """Why a deployment is not taken: its kind, in words, and how far off: the value over what is allowed."""
+
+    kind: str
+    text: str
+    excess: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assessment:
+    """A deployment on the question's load: what it costs and takes, and why it is not taken; None: it meets all.
+
+    ``cost`` is dollars an hour, or chips where these are counted.
+    """
+
+    deployment: Deployment
+    cost: float
+    reason: Reason | None
+    first_token: LatencyUnderLoad | None = None
+    per_token: LatencyUnderLoad | None = None
+    end_to_end: LatencyUnderLoad | None = None
+    largest_rate: float = 0.0
+    in_flight: float = 0.0
+    prefill_share: float = 0.0
+    bound_by: str = ""
+    prompt_bound_by: str = ""
+    tightness: float = float("inf")
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """Cost first, then how near the nearest limit is."""
+        return (self.cost, self.tightness)
+
+
+class Search:
+    """A question's deployments, priced once and assessed once each."""
+
+    def __init__(self, asked: PlanQuestion) -> None:
+        self.asked = asked
+        self.replicas = replicas(asked)
+        self._priced: dict[Replica, UnloadedReplica | str] = {}
+        self._assessed: dict[Deployment, Assessment] = {}
+
+    def priced(self, replica: Replica) -> UnloadedReplica | str:
+        """A replica without load, or why there is none such."""
+        if replica not in self._priced:
+            self._priced[replica] = divides(self.asked, replica)
+        return self._priced[replica]
+
+    @property
+    def assessed(self) -> tuple[Assessment, ...]:
+        """Every deployment whose load was solved."""
+        return tuple(self._assessed.values())
+
+    def cost(self, deployment: Deployment) -> float:
+        """Dollars an hour, or chips."""
+        price = self.asked.price
+        found = price(deployment.replica.chip) * deployment.replica.chips * deployment.copies
+        if deployment.prefill is not None:
+            found += price(deployment.prefill.chip) * deployment.prefill.chips * deployment.prefill_copies
+        return found
+
+    def assess(self, deployment: Deployment) -> Assessment:
+        """A deployment against the limits, whatever others there are."""
+        if deployment not in self._assessed:
+            self._assessed[deployment] = self._assess(deployment)
+        return self._assessed[deployment]
+
+    def _assess(self, deployment: Deployment) -> Assessment:
+        cost = self.cost(deployment)
+        found = self.unloaded_reason(deployment.replica, only="" if deployment.prefill is None else "per_token")
+        times = self.priced(deployment.replica)
+        if found is not None or isinstance(times, str):
+            return Assessment(deployment, cost, found)
+        if deployment.prefill is not None:
+            return _assess_apart(self, deployment, times)
+        server = times.server(deployment.chunk).limited_to(deployment.most or times.most)
+        rate = self.asked.load.rate / deployment.copies
+        if rate >= server.largest_rate:
+            return Assessment(
+                deployment, cost, _slow(rate, server), largest_rate=server.largest_rate * deployment.copies
+            )
+        loaded = server.under(rate, self.asked.limits.share)
+        first, gap = shifted(loaded.time_to_first_token, times.lag), loaded.time_per_token
+        return self.under_load(deployment, first, gap, loaded, times)
+
+    def under_load(
+        self, deployment: Deployment, first: LatencyUnderLoad, gap: LatencyUnderLoad, loaded: LoadedServer,
+        times: UnloadedReplica,
+    ) -> Assessment:  # fmt: skip
+        """An assessment of times under load."""
+        steps = self.asked.load.output - 1
+        whole = LatencyUnderLoad(first.mean + steps * gap.mean, first.percentile + steps * gap.percentile)
+        values = {"first_token": first, "per_token": gap, "end_to_end": whole}
+        excess = {name: max(values[name].mean, values[name].percentile) / limit for name, limit in self.limits}
+        worst = max(excess, key=lambda name: excess[name], default=None)
+        binds = times.step_bound_by[min(max(1, round(loaded.in_flight)), times.most)]
+        reason = None
+        if worst is not None and excess[worst] > 1:
+            through = times.prompt_bound_by if worst == "first_token" else binds
+            text = self.missed(worst, values[worst].percentile, f"p{self.asked.limits.percentile:g}", through)
+            reason = Reason("load", text, excess[worst])
+        busy = loaded.utilisation
+        share = min(1.0, loaded.rate * float(loaded.server.stall[min(round(loaded.in_flight), times.most)]))
+        used = min(1.0, max(share, 1e-12) + self._decoding(loaded))
+        return Assessment(
+            deployment, self.cost(deployment), reason, first, gap, whole,
+            loaded.server.largest_rate * deployment.copies, loaded.in_flight, share / used, binds,
+            times.prompt_bound_by, max([busy, *excess.values()]),
+        )  # fmt: skip
+
+    @staticmethod
+    def _decoding(loaded: LoadedServer) -> float:
+        """Share of time in decode steps."""
+        n = min(max(1, round(loaded.in_flight)), loaded.server.most)
+        each = loaded.rate * loaded.server.decode_steps * float(loaded.server.step[n]) / n
+        return min(each, 1.0)
+
+    @cached_property
+    def limits(self) -> tuple[tuple[str, float], ...]:
+        """The limits there are."""
+        return self.asked.limits.items()
+
+    def missed(self, name: str, value: float, which: str, through: str) -> str:
+        """A limit that is missed, in words."""
+        limit = format_amount(dict(self.limits)[name], "s")
+        label = f"{LIMIT_NAMES[name]} {which}".strip()
+        return f"{label} {format_amount(value, 's')} of {limit}, through {through}"
+
+    def unloaded_reason(self, replica: Replica, *, only: str = "") -> Reason | None:
+        """Why no number of these replicas is taken, without any load."""
+        times = self.priced(replica)
+        if isinstance(times, str):
+            return Reason("legal", times)
+        if times.most < 1:
+            return _does_not_fit(times)
+        found: dict[str, tuple[float, str]] = {
+            "first_token": (times.prompt + times.lag, times.prompt_bound_by),
+            "per_token": (float(times.step[1]) if self.asked.load.output > 1 else 0.0, times.step_bound_by[1]),
+        }
+        steps = self.asked.load.output - 1
+        found["end_to_end"] = (found["first_token"][0] + steps * found["per_token"][0], times.step_bound_by[1])
+        if only:
+            found = {only: found[only]}
+        for name, limit in self.limits:
+            if name in found and found[name][0] > limit:
+                value, through = found[name]
+                return Reason("limit", self.missed(name, value, "without load", through), value / limit)
+        return None
+
+    def places(self, times: UnloadedReplica, server: ServerTimes) -> tuple[int, ...]:
+        """How many sequences at once are tried: as many as fit, as the time per token allows, and some between.
+
+        Fewer than the time per token allows at any of them only wait longer.
+        """
+        limit = self.asked.limits.per_token
+        if limit is None or server.decode_steps <= 0:
+            return (times.most,)
+        quick = np.flatnonzero(server.step + server.stall / server.decode_steps <= limit)
+        allowed = max(1, int(quick.max())) if len(quick) else 1
+        if allowed >= times.most:
+            return (times.most,)
+        between = np.geomspace(allowed, times.most, BETWEEN + 2).round().astype(int)
+        return tuple(dict.fromkeys(int(n) for n in between))
+
+    def best_of(self, group: tuple[Replica, ...], most: float = float("inf")) -> Assessment | None:
+        """The best deployment of some replicas, prompts whole or in chunks, that costs no more than ``most``."""
+        number = itertools.count()
+        queue: list[tuple[float, int, Any]] = []
+        for replica in group:
+            heapq.heappush(queue, (self.cost(Deployment(replica, 1)), next(number), replica))
+        best: Assessment | None = None
+        while queue:
+            cost, _, item = heapq.heappop(queue)
+            if cost > (most if best is None else best.cost):
+                break
+            if isinstance(item, Replica):
+                for deployment in self._first_of(item):
+                    heapq.heappush(queue, (self.cost(deployment), next(number), deployment))
+                continue
+            found = self.assess(item)
+            if found.reason is None:
+                if best is None or found.order < best.order:
+                    best = found
+            else:
+                later = self.next_count(item.replica, item.copies + 1)
+                if later is not None:
+                    deployment = replace(item, copies=later)
+                    heapq.heappush(queue, (self.cost(deployment), next(number), deployment))
+        return best
+
+    def _first_of(self, replica: Replica) -> Iterator[Deployment]:
+        """The fewest of these replicas that keep up, for each way of taking prompts and number of sequences."""
+        if self.unloaded_reason(replica) is not None:
+            return
+        times = self.priced(replica)
+        assert not isinstance(times, str)
+        for chunk in (*times.chunks, 0):
+            server = times.server(chunk)
+            for most in self.places(times, server):
+                limited = server.limited_to(most)
+                copies = self.next_count(replica, int(self.asked.load.rate / limited.largest_rate) + 1)
+                if copies is not None:
+                    yield Deployment(replica, copies, chunk, most)
+
+    def next_count(self, replica: Replica, copies: int) -> int | None:
+        """The least number of replicas, no less than ``copies``, whose chips are allowed."""
+        fitting = (count for count in self.counts if count % replica.chips == 0 and count // replica.chips >= copies)
+        found = next(fitting, None)
+        return None if found is None else found // replica.chips
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Numbers of chips that are allowed, the least first."""
+        return tuple(sorted(set(self.asked.counts)))
+
+    def tally(self, best: Assessment | None) -> Counter[str]:
+        """How many deployments there are for each reason: every number of chips, chunk and number of sequences."""
+        found: Counter[str] = Counter()
+        limit = float("inf") if best is None else best.cost
+        for replica in self.replicas:
+            counts = np.array([count // replica.chips for count in self.counts if count % replica.chips == 0])
+            if not len(counts):
+                continue
+            times = self._priced.get(replica)
+            reason = None if times is None else self.unloaded_reason(replica)
+            if times is None or isinstance(times, str) or reason is not None:
+                found["beaten" if reason is None else reason.kind] += len(counts)
+                continue
+            cost = self.cost(Deployment(replica, 1)) * counts
+            for chunk in (*times.chunks, 0):
+                if chunk and chunk not in times._mixed:
+                    found["beaten"] += len(counts) * times.most
+                    continue
+                rates = self._largest_rates(times.server(chunk))
+                slow = self.asked.load.rate / counts[:, None] >= rates[None, :]
+                dear = np.broadcast_to((cost > limit)[:, None], slow.shape)
+                found["rate"] += int(slow.sum())
+                found["beaten"] += int((~slow & dear).sum())
+                found["load"] += int((~slow & ~dear).sum())
+        return found
+
+    @staticmethod
+    def _largest_rates(server: ServerTimes) -> Any:
+        """Largest stable rate by the number of sequences at once, from 1."""
+        n = np.arange(1, server.most + 1)
+        steps = max(server.decode_steps, 1e-12)
+        filled = np.where(n > 1, n - np.minimum(1.0, server.chunks * n / steps), n) if server.chunks else n
+        return filled / (steps * server.step[1:] + filled * server.stall[1:])
+
+
+def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica) -> Assessment:
+    """A deployment with chips that only prefill, against the limits."""
+    asked, cost = search.asked, search.cost(deployment)
+    before = deployment.prefill
+    assert before is not None
+    reason = search.unloaded_reason(before, only="first_token")
+    prompts = search.priced(before)
+    if reason is not None or isinstance(prompts, str):
+        return Assessment(deployment, cost, reason)
+    bandwidth = link_bandwidth(chip(before.chip))
+    if bandwidth is None:
+        text = f"no link of {before.chip} is known that keys and values could go over"
+        return Assessment(deployment, cost, Reason("legal", text))
+    first_server = prompt_server(prompts)
+    server = times.server(apart=True).limited_to(deployment.most or times.most)
+    rates = asked.load.rate / deployment.prefill_copies, asked.load.rate / deployment.copies
+    for rate, each in zip(rates, (first_server, server), strict=True):
+        if rate >= each.largest_rate:
+            return Assessment(deployment, cost, _slow(rate, each))
+    share = asked.limits.share
+    first = shifted(first_server.under(rates[0], share).time_to_first_token, prompts.lag)
+    loaded = server.under(rates[1], share)
+    kept = asked.model.cache_bytes(asked.load.prompt, dtype=FORMATS[before.formats].get("kv"))
+    sent = float(kept) / (bandwidth * before.chips)
+    wait, steps = loaded.time_to_first_token, max(asked.load.output - 1, 1)
+    gap = loaded.time_per_token
+    gap = LatencyUnderLoad(gap.mean + (sent + wait.mean) / steps, gap.percentile + (sent + wait.percentile) / steps)
+    found = search.under_load(deployment, first, gap, loaded, times)
+    own = search.cost(replace(deployment, prefill=None))
+    largest = min(first_server.largest_rate * deployment.prefill_copies, server.largest_rate * deployment.copies)
+    busy = asked.load.rate / largest
+    return replace(
+        found, prefill_share=1 - own / cost, largest_rate=largest, prompt_bound_by=prompts.prompt_bound_by,
+        tightness=max(found.tightness, busy),
+    )  # fmt: skip
+
+
+def prompt_server(times: UnloadedReplica) -> ServerTimes:
+    """A replica that only prefills."""
+    variation = times.asked.load.arrival_variation
+    return ServerTimes.of(step=np.zeros(2), prompt=times.prompt, output=1, arrival_variation=variation)
+
+
+def _slow(rate: float, server: ServerTimes) -> Reason:
+    """The reason of a server that does not keep up."""
+    text = f"serves at most {format_number(server.largest_rate)}/s of {format_number(rate)}/s a replica"
+    return Reason("rate", text, rate / server.largest_rate)
+
+
+def shifted(time: LatencyUnderLoad, by: float) -> LatencyUnderLoad:
+    """A time with a constant added."""
+    return LatencyUnderLoad(time.mean + by, time.percentile + by)
+
+
+def _does_not_fit(times: UnloadedReplica) -> Reason:
+    needs, may = float(times.memory.total), times.capacity
+    weights = format_amount(times.memory.parts["weights"], "B")
+    over, has = format_amount(needs - may, "B"), format_amount(may, "B")
+    share = f"{times.asked.memory_share:.0%} of {times.memory.level}"
+    text = f"does not fit by {over} a chip: weights {weights} and one sequence, of {has} ({share})"
+    return Reason("fit", text, needs / may)

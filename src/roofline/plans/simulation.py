@@ -1,0 +1,157 @@
+"""A server simulated request by request with simpy: the check of :mod:`roofline.plans.load`.
+
+Requests arrive, wait for one of N places, are prefilled in the order they came, whole or in chunks beside those that
+decode, and then get a token at each step. It is the same engine as that of the chain, without its approximations.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roofline.errors import InputError
+from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
+
+#: Groups of consecutive requests, whose means say how sure the mean of all is.
+GROUPS = 20
+
+#: The part of the requests that only warms up.
+WARMING = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedServer:
+    """Times of each request of a simulation, in seconds, in the order of arrival; the first tenth is left out."""
+
+    first_token: Any
+    per_token: Any
+    share: float
+
+    @property
+    def time_to_first_token(self) -> LatencyUnderLoad:
+        """The time until a request has its first token."""
+        return LatencyUnderLoad(float(self.first_token.mean()), float(np.quantile(self.first_token, self.share)))
+
+    @property
+    def time_per_token(self) -> LatencyUnderLoad:
+        """The mean gap of each request that has any: over requests."""
+        gaps = self.per_token[~np.isnan(self.per_token)]
+        return LatencyUnderLoad(float(gaps.mean()), float(np.quantile(gaps, self.share)))
+
+    def standard_error(self, name: str) -> LatencyUnderLoad:
+        """Standard errors of the mean and percentile of ``first_token`` or ``per_token``, by groups of requests."""
+        values = getattr(self, name)
+        groups = [group[~np.isnan(group)] for group in np.array_split(values, GROUPS)]
+        found = np.array([[group.mean(), np.quantile(group, self.share)] for group in groups if len(group)])
+        mean, percentile = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+        return LatencyUnderLoad(float(mean), float(percentile))
+
+
+def simulate(
+    server: ServerTimes, rate: float, *, requests: int = 4000, percentile: float = 0.95, seed: int = 0
+) -> SimulatedServer:
+    """Run so many requests through a server at a rate of requests a second."""
+    try:
+        import simpy
+    except ImportError:
+        raise InputError("a simulation needs simpy", hint="pip install 'roofline[simulate]'") from None
+    random = np.random.default_rng(seed)
+    arrivals = np.cumsum(_gaps(random, requests, server.arrival_variation) / rate)
+    shares = [share for share, _ in server.spread]
+    work = random.choice([each for _, each in server.spread], p=shares, size=requests)
+    steps = _decode_steps(random, server, requests)
+    environment = simpy.Environment()
+    engine = _Engine(environment, server, arrivals, work, steps)
+    environment.process(engine.arrive())
+    environment.run(until=environment.process(engine.run()))
+    kept = slice(int(WARMING * requests), None)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_token = np.where(steps > 0, (engine.last - engine.first) / steps, np.nan)
+    return SimulatedServer((engine.first - arrivals)[kept], per_token[kept], percentile)
+
+
+def _gaps(random: Any, count: int, variation: float) -> Any:
+    """Times between arrivals with mean 1 and this squared coefficient of variation: gamma, exponential at 1."""
+    return random.gamma(1 / variation, variation, count) if variation > 0 else np.ones(count)
+
+
+def _decode_steps(random: Any, server: ServerTimes, count: int) -> Any:
+    mean = server.decode_steps
+    if LENGTHS[server.lengths] and mean > 1:
+        return random.geometric(1 / mean, count)
+    return np.full(count, round(mean))
+
+
+class _Engine:
+    """One server: a step after another, each a wait in simulated time."""
+
+    def __init__(self, environment: Any, server: ServerTimes, arrivals: Any, work: Any, steps: Any) -> None:
+        self.environment, self.server = environment, server
+        self.arrivals, self.work, self.steps = arrivals, work, steps
+        self.first, self.last = np.zeros(len(arrivals)), np.zeros(len(arrivals))
+        self.waiting: deque[int] = deque()
+        self.ends: list[tuple[int, int]] = []
+        self.count = 0
+        self.left = len(arrivals)
+        self.wake = environment.event()
+
+    def arrive(self) -> Generator[Any, Any, None]:
+        """Let requests in, each at its time."""
+        for number, time in enumerate(self.arrivals):
+            yield self.environment.timeout(time - self.environment.now)
+            self.waiting.append(number)
+            if not self.wake.triggered:
+                self.wake.succeed()
+
+    def run(self) -> Generator[Any, Any, None]:
+        """Step until all requests have their tokens."""
+        prompt, chunks = -1, 0
+        server = self.server
+        while self.left:
+            decoding = len(self.ends)
+            if prompt < 0 and self.waiting and decoding < server.most:
+                prompt = self.waiting.popleft()
+                chunks = max(1, round(server.chunks * float(self.work[prompt]))) if server.chunks else 1
+            if prompt < 0 and not decoding:
+                self.wake = self.environment.event()
+                yield self.wake
+                continue
+            whole = prompt >= 0 and not server.chunks
+            yield self.environment.timeout(self._time(decoding, prompt, whole))
+            if not whole and decoding:
+                self._token()
+            if prompt >= 0:
+                chunks -= 1
+                if chunks == 0:
+                    self._begin(prompt)
+                    prompt = -1
+
+    def _time(self, decoding: int, prompt: int, whole: bool) -> float:
+        server = self.server
+        if whole:
+            return float(server.service[decoding] * self.work[prompt])
+        if prompt >= 0:
+            return float(server.service[decoding] / server.chunks)
+        return float(server.step[decoding])
+
+    def _token(self) -> None:
+        """One token for each that decodes; those that have all leave."""
+        self.count += 1
+        while self.ends and self.ends[0][0] <= self.count:
+            _, number = heapq.heappop(self.ends)
+            self.last[number] = self.environment.now
+            self.left -= 1
+
+    def _begin(self, prompt: int) -> None:
+        """The first token of a request; it decodes from the next step on."""
+        self.first[prompt] = self.environment.now
+        if self.steps[prompt] > 0:
+            heapq.heappush(self.ends, (self.count + int(self.steps[prompt]), prompt))
+        else:
+            self.last[prompt] = self.environment.now
+            self.left -= 1

@@ -1,0 +1,76 @@
+"""A server under load against its simulation, request by request, on random loads."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from roofline.errors import InputError
+from roofline.plans.load import LatencyUnderLoad, ServerTimes, service_spread
+from roofline.plans.simulation import simulate
+from tests.plans.test_queueing import erlang_c
+
+#: How many random loads are tried, and requests of each.
+LOADS, REQUESTS = (100, 40_000) if os.environ.get("ROOFLINE_LONG") else (10, 6_000)
+
+
+def random_server(random: np.random.Generator) -> ServerTimes:
+    """A server whose steps take longer with more sequences; prompts whole or in chunks, all alike or of two lengths."""
+    base = random.uniform(0.005, 0.03)
+    most = int(random.integers(8, 257))
+    step = base + base * 10 ** random.uniform(-3, -1.3) * np.arange(most + 1)
+    output, prompt = int(random.integers(16, 257)), base * 10 ** random.uniform(-0.5, 1.2)
+    if random.random() < 0.5:
+        chunks = int(random.integers(1, 9))
+        mixed = np.maximum(step * 1.05, prompt / chunks + 0.5 * step)
+        return ServerTimes.of(step=step, prompt=prompt, mixed=mixed, chunks=chunks, output=output)
+    spread = service_spread([1.0]) if random.random() < 0.5 else service_spread([1.0, 3.0])
+    return ServerTimes.of(step=step, prompt=prompt, output=output, spread=spread)
+
+
+@pytest.mark.parametrize("seed", range(LOADS))
+def test_theory_is_near_the_simulation(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    server = random_server(random)
+    rate = random.uniform(0.3, 0.9) * server.largest_rate
+    found, seen = server.under(rate), simulate(server, rate, requests=REQUESTS, seed=seed)
+    for name, allowed in (("per_token", 0.05), ("first_token", 0.15)):
+        expected: LatencyUnderLoad = getattr(found, f"time_{'to_' if name == 'first_token' else ''}{name}")
+        measured: LatencyUnderLoad = getattr(seen, f"time_{'to_' if name == 'first_token' else ''}{name}")
+        error = seen.standard_error(name)
+        for which in ("mean", "percentile"):
+            off = abs(getattr(expected, which) - getattr(measured, which)) - 2 * getattr(error, which)
+            assert off <= allowed * getattr(measured, which), (name, which, expected, measured)
+
+
+def test_steps_of_one_time_without_stalls_are_m_m_c() -> None:
+    found = ServerTimes.of(step=np.full(9, 0.1), prompt=0.5, output=11, apart=True).under(7.0)
+    # 8 places, each taken for a second
+    waits = erlang_c(8, 7.0)
+    assert found.server.largest_rate == pytest.approx(8.0)
+    assert found.in_flight == pytest.approx(7.0)
+    assert found.time_to_first_token.mean == pytest.approx(waits / (8.0 - 7.0), rel=1e-9)
+    assert found.time_to_first_token.percentile == pytest.approx(np.log(waits / 0.05), rel=1e-2)
+
+
+def test_steps_that_take_as_long_as_there_are_sequences_are_m_m_1() -> None:
+    server = ServerTimes.of(step=0.001 * np.arange(400), prompt=0.0, output=101)
+    found = server.under(7.0)
+    assert found.time_per_token.mean == pytest.approx(0.001 / (1 - 0.7), rel=1e-3)
+    assert found.in_flight == pytest.approx(0.7 / 0.3, rel=1e-3)
+
+
+def test_above_the_largest_rate_is_an_error() -> None:
+    server = ServerTimes.of(step=np.full(9, 0.1), prompt=0.05, output=11)
+    with pytest.raises(InputError, match="not below"):
+        server.under(server.largest_rate)
+
+
+def test_the_share_in_limits_grows_with_them() -> None:
+    found = ServerTimes.of(step=np.full(33, 0.02), prompt=0.05, output=65).under(8.0)
+    rates = [found.goodput(first, 0.05) for first in (0.05, 0.2, 0.5, 5.0)]
+    assert rates == sorted(rates)
+    assert found.goodput(None, None) == 8.0
+    assert found.goodput(1e3, 1e3) == pytest.approx(8.0)

@@ -1,0 +1,112 @@
+"""Queues in closed form against the textbook's formulas, and a chain that stops against a simulation of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from roofline.errors import InputError
+from roofline.plans.queueing import BirthDeathChain, Mixture, SingleServerQueue, TimeDistribution
+
+
+def test_one_server_is_m_m_1() -> None:
+    for load in (0.1, 0.5, 0.9, 0.99):
+        chain = BirthDeathChain.of(load, [1.0])
+        assert chain.mean_in_system == pytest.approx(load / (1 - load), rel=1e-12)
+        assert chain.waiting_probability == pytest.approx(load, rel=1e-12)
+        assert chain.mean_wait == pytest.approx(load / (1 - load), rel=1e-12)
+
+
+def erlang_c(servers: int, offered: float) -> float:
+    below = sum(offered**k / math.factorial(k) for k in range(servers))
+    last = offered**servers / math.factorial(servers) * servers / (servers - offered)
+    return last / (below + last)
+
+
+@pytest.mark.parametrize(("servers", "offered"), [(2, 1.0), (8, 6.0), (40, 37.5)])
+def test_several_servers_are_m_m_c(servers: int, offered: float) -> None:
+    chain = BirthDeathChain.of(offered, np.arange(1, servers + 1, dtype=float))
+    waits = erlang_c(servers, offered)
+    assert chain.waiting_probability == pytest.approx(waits, rel=1e-10)
+    assert chain.mean_wait == pytest.approx(waits / (servers - offered), rel=1e-10)
+    assert chain.mean_in_flight == pytest.approx(offered, rel=1e-10)
+
+
+def test_a_chain_that_does_not_keep_up_is_an_error() -> None:
+    with pytest.raises(InputError, match="not below"):
+        BirthDeathChain.of(2.0, [1.0])
+
+
+def crommelin(time: float, load: float) -> float:
+    """P(W ≤ t) of M/D/1 with a service of one second."""
+    terms = ((-load * (time - k)) ** k / math.factorial(k) * math.exp(load * (time - k)) for k in range(int(time) + 1))
+    return (1 - load) * sum(terms)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.5, 0.8])
+def test_a_fixed_service_is_m_d_1(load: float) -> None:
+    queue = SingleServerQueue(load, Mixture.point(1.0))
+    assert queue.mean_wait == pytest.approx(load / (2 * (1 - load)), rel=1e-12)
+    found = queue.wait()
+    assert found.mean == pytest.approx(queue.mean_wait, rel=1e-3)
+    for share in (0.8, 0.95, 0.99):
+        assert crommelin(found.percentile(share), load) == pytest.approx(share, abs=5e-4)
+        assert found.within(found.percentile(share)) == pytest.approx(share, abs=1e-9)
+
+
+def test_an_exponential_service_is_m_m_1_and_any_other_m_g_1() -> None:
+    middles = (np.arange(20_000) + 0.5) / 20_000
+    exponential = Mixture(-np.log1p(-middles), np.full(20_000, 1 / 20_000))
+    found = SingleServerQueue(0.7, exponential).wait()
+    assert found.percentile(0.95) == pytest.approx(-math.log(0.05 / 0.7) / 0.3, rel=5e-3)
+    two = SingleServerQueue(0.4, Mixture(np.array([0.5, 3.0]), np.array([0.6, 0.4])))
+    mean, square = 0.6 * 0.5 + 0.4 * 3, 0.6 * 0.25 + 0.4 * 9
+    assert two.mean_wait == pytest.approx(0.4 * square / (2 * (1 - 0.4 * mean)), rel=1e-12)
+    assert two.wait().mean == pytest.approx(two.mean_wait, rel=1e-3)
+
+
+def test_what_is_left_of_other_work_adds_to_the_wait() -> None:
+    other = Mixture(np.array([0.5, 1.0]), np.array([0.5, 0.5]))
+    queue = SingleServerQueue(0.5, Mixture.point(1.0), other.residual)
+    assert queue.mean_wait == pytest.approx(0.5 + other.second_moment / (2 * other.mean), rel=1e-12)
+    assert queue.wait().mean == pytest.approx(queue.mean_wait, rel=1e-3)
+
+
+def test_a_uniform_time_on_a_lattice_keeps_its_mean_and_its_part_at_0() -> None:
+    time = Mixture(np.array([0.0, 2.0, 3.0]), np.array([0.2, 0.4, 0.4]), uniform=True)
+    found = TimeDistribution(0.01, time.lattice(0.01, 400))
+    assert float(found.probability.sum()) == pytest.approx(1.0, abs=1e-12)
+    assert found.mean == pytest.approx(1.0, abs=1e-9)
+    assert float(found.probability[0]) > 0.2
+
+
+def stopping_chain(rate: float, leaving: np.ndarray, stop: float, seconds: float, seed: int) -> np.ndarray:
+    """Time in each state of a chain that stops for each request it lets in; of the time in which it runs."""
+    random = np.random.default_rng(seed)
+    flight = waiting = 0
+    spent = np.zeros(400)
+    clock = 0.0
+    while clock < seconds:
+        if waiting and flight < len(leaving):
+            waiting += random.poisson(rate * stop) - 1
+            flight += 1
+            continue
+        leaves = leaving[flight - 1] if flight else 0.0
+        time = random.exponential(1 / (rate + leaves))
+        spent[flight + waiting] += time
+        clock += time
+        if random.random() < rate / (rate + leaves):
+            waiting += 1
+        else:
+            flight -= 1
+    return spent / clock
+
+
+def test_a_chain_that_stops_is_as_simulated() -> None:
+    leaving = np.minimum(np.arange(1, 13), 9) / 6.0
+    chain = BirthDeathChain.stopped(0.7, leaving, 0.5)
+    found = stopping_chain(0.7, leaving, 0.5, 60_000.0, 1)
+    assert chain.probability[:30] == pytest.approx(found[:30], abs=6e-3)
+    assert chain.mean_in_system == pytest.approx(float(found @ np.arange(400)), rel=0.05)
