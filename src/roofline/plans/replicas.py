@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from roofline.bounds.bound import Codes
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.hardware import chip
@@ -32,6 +31,7 @@ from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import serve_bound
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Load, PlanQuestion
+from roofline.sizes import Codes
 
 #: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
 FORMATS: dict[str, dict[str, str]] = {
