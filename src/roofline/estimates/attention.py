@@ -69,6 +69,13 @@ DECODE = (
     ModelConstant("throttle", "", "lower clock in long kernels", 0.04, 0.001, 1.0),
 )
 
+#: Heads that a core takes together over the latents.
+LATENT_POLICIES = ("64 heads", "16 heads", "32 heads", "128 heads", "8 heads")
+LATENT_DECODE = (
+    *(one._replace(own=one.name != "combine" and one.own) for one in DECODE),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.5, 0.02, 1.6, own=True),
+)
+
 
 def attention_path(kernel: str, kv_bytes: float, heads: float, kv_heads: float) -> str:
     """What tells kernels of attention apart beside their format: the cache's format, and whether heads share keys.
@@ -156,6 +163,33 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     return Parts({"memory": hidden, "waves": time - hidden, "launch": np.full_like(time, c["launch_time"])})
 
 
+def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time of attention of one new token over ``length`` latents, which all heads of a chip share."""
+    import numpy as np
+
+    batch, heads, size, value, length, kv_bytes = _given(
+        shapes, batch=1, heads=1, head_size=576, value_size=512, length=1, kv_bytes=2
+    )
+    rows = float((policy or LATENT_POLICIES[0]).split()[0])
+    tiles = np.ceil(heads / rows)
+    sequences, slots = batch * tiles, chip.cores * c["occupancy"]
+    pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
+    each = length / pieces
+    mma = rows * 2 * (size + value) * each / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
+    stream = each * size * kv_bytes / c["core_rate"]
+    core = together(mma, stream, 2.0) + c["block_time"] * np.ceil(each / DECODE_BLOCK) + c["start_time"]
+    load = sequences * pieces / slots
+    quantised = c["wave_quantisation"]
+    waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
+    moved = batch * (length * size * kv_bytes + 2 * heads * (size + value))
+    warm = warm_share(moved, c["cache_share"], chip.cache)
+    memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
+    time = together(waves, memory, c["overlap_exponent"])
+    time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])
+    hidden = np.minimum(memory, time)
+    return Parts({"memory": hidden, "waves": time - hidden, "launch": np.full_like(time, c["launch_time"])})
+
+
 _SHAPES = ("batch", "heads", "kv_heads", "head_size", "length", "window", "kv_bytes")
 
 #: The kernel models of this file.
@@ -164,4 +198,15 @@ MODELS = (
         "prefill_attention", (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length")
     ),
     KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, sorted_by=("batch", "heads", "length")),
+    KernelModel(
+        "latent_prefill", (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length")
+    ),
+    KernelModel(
+        "latent_decode",
+        ("batch", "heads", "head_size", "value_size", "length", "kv_bytes"),
+        LATENT_DECODE,
+        latent_decode_parts,
+        LATENT_POLICIES,
+        ("batch", "heads", "length"),
+    ),
 )

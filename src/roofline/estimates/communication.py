@@ -1,13 +1,23 @@
 """Time of a collective: a start, a latency for each chip, and the bytes that a chip sends at the link's rate.
 
-::
+A communication library (NCCL)::
 
-    T = start + hop · (n − 1) + sent / (link_efficiency · B/s) + (sent · rounding)^½       sent = share(n) · V
+    T     = start + hop · (n − 1) + sent / rate(n) + middle · sent / (sent + middle_bytes)       sent = share(n) · V
+    rate  = link_efficiency · B/s / (1 + chip_cost · (n − 2)^chip_power)
 
-``share(n)`` is that of the floor: 2(n−1)/n of V in an all-reduce, (n−1)/n where every chip gathers, scatters or
-exchanges. A library switches between protocols with the size; ``middle`` is the time that this adds between them.
+``share(n)`` is that of a ring: 2(n−1)/n of V in an all-reduce, (n−1)/n where every chip gathers, scatters or
+exchanges. The library switches between protocols with the size; ``middle`` is the time that this adds between them.
 
-Source: the α–β model, R. Hockney, "The communication challenge for MPP", Parallel Computing 20(3), 1994.
+Serving frameworks reduce small messages with kernels of their own: in one shot each chip reads all of the others'
+data, in two shots a part of it, and again the sums. Beyond ``policy`` bytes they call the communication library::
+
+    one shot  = start + hop · (n − 1) + (n − 1) · V / rate(n)
+    two shots = start + hop · (n − 1) + second_shot + 2(n−1)/n · V / rate(n)
+    T         = the smaller                                         V ≤ policy bytes
+    T         = library_start + 2(n−1)/n · V / (library_share · rate(n))      beyond
+
+Source: the α–β model, R. Hockney, "The communication challenge for MPP", Parallel Computing 20(3), 1994; one and two
+shots: the custom all-reduce of vLLM, SGLang and TensorRT-LLM.
 """
 
 from __future__ import annotations
@@ -21,16 +31,50 @@ from roofline.estimates.kernels import (
     Values,
 )
 
-COLLECTIVE = (
+_LINK = (
     ModelConstant("start", "s", "time of a collective of no bytes", 1e-5, 5e-7, 5e-4, own=True),
     ModelConstant("hop", "s", "time that each further chip adds", 1e-6, 1e-9, 1e-4, own=True),
     ModelConstant(
         "link_efficiency", "", "share of the data-sheet link rate that long messages reach", 0.75, 0.02, 1.5, own=True
     ),
-    ModelConstant("chip_cost", "", "how much of that rate each further chip costs", 0.02, 1e-4, 1.0, own=True),
-    ModelConstant("middle", "s", "most time that medium messages add", 1e-5, 1e-8, 1e-3, own=True),
-    ModelConstant("middle_bytes", "B", "size at which medium messages begin", 1e6, 1e3, 1e9, own=True),
+    ModelConstant("chip_cost", "", "how much of that rate further chips cost", 0.02, 1e-4, 8.0, own=True),
+    ModelConstant("chip_power", "", "how that cost grows with further chips", 1.0, 0.1, 2.0, own=True),
 )
+COLLECTIVE = (
+    *_LINK,
+    ModelConstant("middle", "s", "most time that medium messages add", 1e-5, 1e-8, 1e-3, own=True),
+    ModelConstant("middle_bytes", "B", "size at which medium messages begin", 1e6, 1e3, 1e9),
+)
+ALL_REDUCE = (
+    *_LINK,
+    ModelConstant("second_shot", "s", "time that a second shot adds", 3e-6, 1e-8, 1e-4, own=True),
+    ModelConstant("library_start", "s", "time of an all-reduce of the communication library", 2e-5, 1e-6, 1e-3),
+    ModelConstant("library_share", "", "its rate against that of the framework's kernels", 1.0, 0.2, 3.0),
+)
+#: Largest message, in bytes, that a framework reduces with a kernel of its own.
+LARGEST = {f"up to {2**power} MiB": 2.0 ** (power + 20) for power in range(8)} | {
+    "up to 512 KiB": 2.0**19,
+    "all sizes": float("inf"),
+}
+#: Frameworks that reduce over the chips of one node with a kernel of their own. Others call NCCL; all do beyond a node.
+FRAMEWORKS = ("vllm", "sglang", "trtllm")
+#: Chips of a node, which kernels of frameworks reach.
+NODE = 8
+
+
+def runs_own_all_reduce(library: str, chips: float) -> bool:
+    """Whether a serving framework reduces over these chips with a kernel of its own.
+
+    >>> runs_own_all_reduce("vllm", 8), runs_own_all_reduce("vllm", 16), runs_own_all_reduce("nccl", 8)
+    (True, False, False)
+    """
+    return library in FRAMEWORKS and chips <= NODE
+
+
+def _rate(c: Values, link: float, chips: float) -> float:
+    import numpy as np
+
+    return c["link_efficiency"] * link / (1 + c["chip_cost"] * np.maximum(chips - 2, 0.0) ** c["chip_power"])
 
 
 def collective_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
@@ -38,13 +82,34 @@ def collective_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str =
     import numpy as np
 
     sent, chips, link = (np.asarray(shapes[name], float) for name in ("sent", "chips", "link"))
-    rate = c["link_efficiency"] * link / (1 + c["chip_cost"] * (chips - 2))
-    wire = sent / rate + c["middle"] * sent / (sent + c["middle_bytes"])
+    wire = sent / _rate(c, link, chips) + c["middle"] * sent / (sent + c["middle_bytes"])
     start = c["start"] + c["hop"] * (chips - 1) + 0 * wire
     return Parts({"wire": wire, "launch": start})
+
+
+def all_reduce_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time of a framework's all-reduce, in which a ring sends ``sent`` bytes of each of ``chips``."""
+    import numpy as np
+
+    sent, chips, link = (np.asarray(shapes[name], float) for name in ("sent", "chips", "link"))
+    rate = _rate(c, link, chips)
+    size = sent * chips / (2 * (chips - 1))
+    wire = np.minimum((chips - 1) * size / rate, c["second_shot"] + sent / rate)
+    own = size <= LARGEST.get(policy, float("inf"))
+    wire = np.where(own, wire, sent / (c["library_share"] * rate))
+    start = np.where(own, c["start"] + c["hop"] * (chips - 1), c["library_start"])
+    return Parts({"wire": wire, "launch": start + 0 * wire})
 
 
 #: The kernel models of this file.
 MODELS = (
     KernelModel("collective", ("sent", "chips", "link"), COLLECTIVE, collective_parts, sorted_by=("chips", "sent")),
+    KernelModel(
+        "all_reduce",
+        ("sent", "chips", "link"),
+        ALL_REDUCE,
+        all_reduce_parts,
+        ("all sizes", *(name for name in LARGEST if name != "all sizes")),
+        sorted_by=("chips", "sent"),
+    ),
 )

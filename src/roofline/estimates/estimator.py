@@ -16,6 +16,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -25,6 +26,7 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.errors import InputError, suggest
 from roofline.estimates.attention import attention_path
+from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures
@@ -189,7 +191,7 @@ class Estimator:
 
     def expect(self, answer: Bound) -> Expectation:
         """What to expect of an answer's operations, one after the other."""
-        found = tuple(self.kernel(run, answer.machine) for run in kernels_of(answer))
+        found = tuple(self.kernel(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
         value, low, high = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
         return Expectation(value, low, high, found, self.library)
 
@@ -201,6 +203,12 @@ class Estimator:
         estimate = found.value if answer.estimate is None else answer.estimate
         said = (*answer.assumptions, *found.assumptions)
         return replace(answer, estimate=estimate, expectation=found, assumptions=said)
+
+    def own_kernel(self, run: KernelRun) -> KernelRun:
+        """The kernel that this library runs instead, where it has its own: an all-reduce over the chips of a node."""
+        if run.path == "all-reduce" and runs_own_all_reduce(self.library, float(run.shapes["chips"])):
+            return replace(run, kernel="all_reduce", dtype="bf16", path="")
+        return run
 
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         """What to expect of one kernel; never less than its bound."""
@@ -222,19 +230,41 @@ class Estimator:
 
     def record(self, run: KernelRun, machine: Machine) -> KernelConstants | None:
         """The constants for a kernel: of this chip and library, else of the nearest that has them, else None."""
-        same = [one for one in self.records if one.kernel == run.kernel and one.dtype in (run.dtype, "any")]
-        same = [one for one in same if one.path == run.path] or [one for one in same if not run.path and not one.path]
+        same = self._of_kind(run)
         here = [one for one in same if one.chip == machine.key]
         found = next((one for one in here if one.library == self.library), here[0] if here else None)
         if found is not None or not same:
             return found
-        family = machine.family
+        family, link = machine.family, run.shapes.get("link")
         near = [one for one in same if _family(one.chip) == family]
         ranked = sorted(near or same, key=lambda one: one.library != self.library)
-        low, high = TRANSFERRED["generation" if near else "other"]
-        which = "its generation" if near else "another generation"
+        if link is not None:
+            # links tell more of a collective than the generation of a chip
+            ranked = sorted(
+                same, key=lambda one: (_ratio(one.figures.get("link"), float(link)), one.library != self.library)
+            )
+        generation = _family(ranked[0].chip) == family
+        low, high = TRANSFERRED["generation" if generation else "other"]
+        which = "its generation" if generation else "another generation"
         interval = tuple((min(ends[0], low), max(ends[1], high)) for ends in ranked[0].interval)
         return replace(ranked[0], interval=interval, transferred_from=which)
+
+    def _of_kind(self, run: KernelRun) -> list[KernelConstants]:
+        """Constants of this kind of kernel: of its format and path; attention in half precision over the same cache."""
+        attends = "attention" in run.kernel or "latent" in run.kernel
+        for dtype in (run.dtype, "bf16") if attends else (run.dtype,):
+            same = [one for one in self.records if one.kernel == run.kernel and one.dtype in (dtype, "any")]
+            same = [one for one in same if one.path == run.path] or [
+                one for one in same if not run.path and not one.path
+            ]
+            if same:
+                return same
+        return []
+
+
+def _ratio(first: float | None, second: float) -> float:
+    """How far two rates are apart, as a logarithm; without a first one, as far as can be."""
+    return abs(math.log(first / second)) if first else math.inf
 
 
 @cache
@@ -349,12 +379,28 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
         "kv_bytes": kv_bytes,
     }
     one = isinstance(dims["q_length"], int) and dims["q_length"] <= 1
+    value_size = dims.get("v_head_size", dims["head_size"])
+    if value_size != dims["head_size"]:
+        return _latent_run(group, dtype, shapes, value_size, one)
     kernel = "decode_attention" if one else "prefill_attention"
     path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"])
     if one:
         return KernelRun(kernel, dtype, path, {**shapes, "length": dims["kv_length"]}, group)
     past = dims["kv_length"] - dims["q_length"]
     return KernelRun(kernel, dtype, path, {**shapes, "length": dims["q_length"], "past": past}, group)
+
+
+def _latent_run(
+    group: tuple[OpBound, ...], dtype: str, shapes: dict[str, Size], value_size: Size, one: bool
+) -> KernelRun:
+    """Attention whose keys are wider than its values: over latents that all heads share, or with expanded heads."""
+    dims = group[0].op.dims
+    path = "fp8 cache" if shapes["kv_bytes"] == 1 else ""
+    if one and dims["kv_heads"] == 1:
+        shapes |= {"value_size": value_size, "length": dims["kv_length"]}
+        return KernelRun("latent_decode", dtype, path, shapes, group)
+    shapes |= {"head_size": (dims["head_size"] + value_size) / 2, "length": dims["q_length"]}
+    return KernelRun("latent_prefill", dtype, path, {**shapes, "past": dims["kv_length"] - dims["q_length"]}, group)
 
 
 def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:

@@ -74,16 +74,31 @@ def chosen_policy(model: KernelModel, rows: Rows, sample: int = 300) -> str:
 def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> list[Fitted]:
     """Fit groups that share the constants which are not their own.
 
-    First every group alone, which also chooses its policy; then by turns the shared constants of all, with the own ones
-    fixed, and the own ones of each, with the shared ones fixed.
+    First every group alone, which also chooses its policy. Groups of one policy then share: by turns the shared
+    constants of all, with the own ones fixed, and the own ones of each, with the shared ones fixed.
     """
+    alone = [_alone(model, rows) for rows in groups]
+    found = list(alone)
+    for policy in dict.fromkeys(one.policy for one in alone):
+        which = [i for i, one in enumerate(alone) if one.policy == policy]
+        together = _sharing(model, [groups[i] for i in which], [alone[i] for i in which], turns)
+        for i, one in zip(which, together, strict=True):
+            found[i] = one
+    return found
+
+
+def _alone(model: KernelModel, rows: Rows) -> Fitted:
+    return fit(model, rows, policy=chosen_policy(model, rows), most=40)
+
+
+def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted], turns: int) -> list[Fitted]:
+    """Fit groups of one policy that share what is not their own."""
     import numpy as np
 
-    alone = [fit(model, rows, policy=chosen_policy(model, rows), most=30) for rows in groups]
     shared = [constant.name for constant in model.constants if not constant.own]
     own = [constant.name for constant in model.constants if constant.own]
     if not shared or len(groups) == 1:
-        return alone
+        return list(alone)
     middle = {name: float(np.exp(np.mean([np.log(found.values[name]) for found in alone]))) for name in shared}
     now = [replace(found, values={**found.values, **middle}) for found in alone]
     for _ in range(turns):

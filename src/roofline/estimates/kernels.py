@@ -89,24 +89,38 @@ def data_sheet_bound(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, 
     """Seconds that a kernel of these shapes takes at data-sheet rates at least, and the bytes it works on."""
     import numpy as np
 
-    flops: Array = 0.0
+    flops, moved, rate = _amounts(kernel, s, chip)
+    return np.maximum(flops / chip.matrix_peak if np.any(flops) else 0.0, moved / rate), moved
+
+
+def data_sheet_times(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array]:
+    """Seconds of arithmetic, and of memory or link, at data-sheet rates."""
+    flops, moved, rate = _amounts(kernel, s, chip)
+    return flops / max(chip.matrix_peak, 1.0) + 0 * moved, moved / rate
+
+
+def _amounts(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array, Array]:
+    """FLOPs, bytes, and the rate of the bytes."""
     if "contraction" in kernel:
         m, n, k, batch = s["m"], s["n"], s["k"], s.get("batch", 1.0)
-        flops = 2 * batch * m * n * k
         moved = batch * (m * k * s["a_bytes"] + k * n * s["b_bytes"] + m * n * s["out_bytes"])
-    elif "attention" in kernel:
+        return 2 * batch * m * n * k, moved, chip.bandwidth
+    if kernel == "latent_decode":
+        both = s["head_size"] + s["value_size"]
+        moved = s["batch"] * (s["length"] * s["head_size"] * s["kv_bytes"] + 2 * s["heads"] * both)
+        return 2 * s["batch"] * s["heads"] * both * s["length"], moved, chip.bandwidth
+    if kernel in ("prefill_attention", "decode_attention", "latent_prefill"):
         keys = s["length"] + s.get("past", 0.0)
-        queries = s["length"] if kernel == "prefill_attention" else 1.0
+        queries = 1.0 if kernel == "decode_attention" else s["length"]
         flops = 4 * s["batch"] * s["heads"] * s["head_size"] * queries * (keys - (queries - 1) / 2)
         moved = s["batch"] * s["head_size"] * (4 * s["heads"] * queries + 2 * s["kv_heads"] * keys * s["kv_bytes"])
-    elif kernel == "experts":
+        return flops, moved, chip.bandwidth
+    if kernel == "experts":
         each = s["hidden"] * s["inter"] * s["products"]
-        flops, moved = 2 * s["picks"] * each, s["touched"] * each * s["weight_bytes"]
-    elif kernel == "collective":
-        return s["sent"] / s["link"], s["sent"]
-    else:
-        moved = s["bytes"]
-    return np.maximum(flops / chip.matrix_peak if np.any(flops) else 0.0, moved / chip.bandwidth), moved
+        return 2 * s["picks"] * each, s["touched"] * each * s["weight_bytes"], chip.bandwidth
+    if "link" in s:
+        return 0.0, s["sent"], s["link"]
+    return 0.0, s["bytes"], chip.bandwidth
 
 
 def warm_share(working_set: Array, share: float, cache: float) -> Array:

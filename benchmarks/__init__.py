@@ -1,0 +1,1 @@
+"""Benchmarks, and the fits of estimates."""

@@ -1,0 +1,66 @@
+"""Fit the constants of estimates and say how accurate they are: ``python -m benchmarks.estimates DATA``.
+
+DATA is a folder with ``kernels.csv.gz``, ``kernels_more.csv.gz`` and ``served.csv``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.estimates.fits import Outcome, fitted_family
+from benchmarks.estimates.rows import Lint, groups_by_family, read
+from roofline.estimates.constants import write_constants
+
+#: Largest median error of constants that are of use: others are reported, and the bound stands.
+USABLE = 0.35
+UNUSABLE = "-unusable.toml"
+#: Kernels that are also tried on chips that were not fitted.
+UNSEEN = ("contraction", "quantised_contraction", "prefill_attention", "decode_attention")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fit, write constants with their errors."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--only", action="append", default=[], help="a kernel to fit; all by default")
+    parser.add_argument("--unseen", action="store_true", help="leave each chip out in turn, too")
+    parser.add_argument("--catalog", type=Path, required=True, help="folder to write constants to")
+    options = parser.parse_args(arguments)
+    lint = Lint()
+    done: list[Outcome] = []
+    for key, groups in groups_by_family(read(options.data, lint, options.only)):
+        start = time.perf_counter()
+        found = fitted_family(key[0], groups, options.unseen and key[0] in UNSEEN)
+        done += found
+        middle = defaultdict(list)
+        for one in found:
+            middle[one.group.chip].append(one.constants.error["mdape"])
+        shown = ", ".join(f"{chip} {100 * float(np.median(each)):.1f}" for chip, each in middle.items())
+        print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
+    write(done, options.catalog, lint)
+    return 0
+
+
+def write(done: Sequence[Outcome], folder: Path, lint: Lint) -> None:
+    """Write a file of constants a kernel; its head says what was left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    said = "\n".join(f"{count:,} rows left out: {why}" for why, count in sorted(lint.counts.items()))
+    heading = f"Made by python -m benchmarks.estimates; see docs/accuracy.md.\n{said}"
+    for kernel in dict.fromkeys(one.group.kernel for one in done):
+        records = [one.constants for one in done if one.group.kernel == kernel]
+        good = [one for one in records if one.error["mdape"] <= USABLE]
+        write_constants(good, folder / f"{kernel.replace('_', '-')}.toml", heading)
+        rest = [one for one in records if one.error["mdape"] > USABLE]
+        if rest:
+            write_constants(rest, folder / f"{kernel.replace('_', '-')}{UNUSABLE}", heading)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

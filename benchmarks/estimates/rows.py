@@ -1,0 +1,368 @@
+"""Rows of measured kernels as shapes and seconds, by group: chip, library, kind of kernel, format and path.
+
+``kernels.csv.gz`` and ``kernels_more.csv.gz`` hold times measured by others (ai-dynamo/aiconfigurator, microsoft/vidur;
+columns as their README says). A row that cannot be what it says is left out and counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roofline.estimates.attention import attention_path
+from roofline.estimates.fitting import Rows
+from roofline.estimates.kernels import ChipFigures
+
+#: Fewest rows of a group: fewer tell too little of six constants.
+LEAST = 30
+#: Chips by the name the data have.
+CHIPS = {
+    "a100_sxm": "a100",
+    "h100_sxm": "h100",
+    "l40s": "l40s",
+    "rtx_pro_6000_server": "rtx-pro-6000",
+    "b60": "b60",
+    "a100": "a100",
+    "a40": "a40",
+}
+#: Bytes of an element of A and B by the data's format; fp4 has a scale of one byte for 16, mxfp4 for 32.
+FORMATS = {
+    "bfloat16": (2, 2),
+    "fp8": (1, 1),
+    "fp8_block": (1, 1),
+    "nvfp4": (0.5625, 0.5625),
+    "int8_wo": (2, 1),
+    "int4_wo": (2, 0.5),
+    "w4a16_mxfp4": (2, 0.53125),
+    "w4a8_mxfp4_mxfp8": (1, 0.53125),
+}
+#: Our format and path of a kernel by the data's.
+NAMES = {
+    "bfloat16": ("bf16", ""),
+    "fp8": ("fp8", ""),
+    "fp8_block": ("fp8", "block scales"),
+    "nvfp4": ("nvfp4", ""),
+    "int8_wo": ("int8", "weights only"),
+    "int4_wo": ("int4", "weights only"),
+    "w4a16_mxfp4": ("mxfp4", "weights only"),
+    "w4a8_mxfp4_mxfp8": ("mxfp4", ""),
+}
+#: Widths of the latents of DeepSeek-V3: keys with their rotary part, values; and of expanded heads.
+LATENT, LATENT_VALUE, EXPANDED_KEY, EXPANDED_VALUE = 576, 512, 192, 128
+
+
+class Group(NamedTuple):
+    """Rows of one chip, library, kernel and format."""
+
+    chip: str
+    kernel: str
+    dtype: str
+    library: str
+    path: str
+    core: bool = True
+    version: str = ""
+
+
+@dataclass(slots=True)
+class Lint:
+    """What was left out before fitting, and why, with counts."""
+
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def keep(self, row: Mapping[str, str]) -> bool:
+        """Say whether a row can be what it says; count it where it cannot."""
+        if "impossible" in row["flag"]:
+            self.counts["faster than the peak, or than memory with a working set over twice the cache"] += 1
+            return False
+        if "slow_path" in row["flag"]:
+            self.counts["over 50 times its bound: another path of the library"] += 1
+            return False
+        if float(row["measured_us"] or 0) <= 0:
+            self.counts["no time"] += 1
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """All rows by group, and the figures of each chip by format that the first table states."""
+
+    groups: Mapping[Group, list[dict[str, str]]]
+    figures: Mapping[tuple[str, str], dict[str, float]]
+
+    def rows(self, group: Group) -> Rows:
+        """Shapes and seconds of a group's rows; several times of one shape become their median."""
+        rows = self.groups[group]
+        figures = self.figures.get((rows[0]["gpu"], rows[0]["dtype"])) or self.figures[rows[0]["gpu"], "x"]
+        chip = ChipFigures(*(figures[name] for name in ChipFigures._fields))
+        shapes = SHAPES[group.kernel](rows)
+        if group.kernel in ("collective", "all_reduce"):
+            shapes["link"] = np.full(len(rows), figures["link"])
+        seconds = column(rows, "measured_us") * 1e-6
+        names = list(shapes)
+        keys = np.stack([np.broadcast_to(shapes[name], seconds.shape) for name in names])
+        _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+        which = which.ravel()
+        order = np.argsort(which, kind="stable")
+        parts = np.split(seconds[order], np.cumsum(np.bincount(which))[:-1])
+        middle = np.array([np.median(part) for part in parts])
+        return Rows({name: keys[number][first] for number, name in enumerate(names)}, middle, chip)
+
+
+def read(data: Path, lint: Lint, only: Sequence[str] = ()) -> Tables:
+    """Read the rows of kernels that have a model, by group."""
+    found: dict[Group, list[dict[str, str]]] = defaultdict(list)
+    figures: dict[tuple[str, str], dict[str, float]] = {}
+    for name in ("kernels.csv.gz", "kernels_more.csv.gz"):
+        with gzip.open(data / name, "rt") as file:
+            for row in csv.DictReader(file):
+                if name == "kernels.csv.gz":
+                    _note_figures(figures, row)
+                    group = group_of(row)
+                else:
+                    group = more_group_of(row)
+                if group is not None and (not only or group.kernel in only) and lint.keep(row):
+                    found[group].append(row)
+    return Tables({group: rows for group, rows in sorted(found.items()) if len(rows) >= LEAST}, figures)
+
+
+def _note_figures(figures: dict[tuple[str, str], dict[str, float]], row: Mapping[str, str]) -> None:
+    """Keep what a row states of its chip."""
+    if row["gpu"] not in CHIPS or (row["gpu"], row["dtype"]) in figures:
+        return
+    figures[row["gpu"], row["dtype"]] = {
+        "cores": float(row["n_sm"] or 0),
+        "matrix_peak": float(row["peak_tflops"] or 0) * 1e12,
+        "bandwidth": float(row["bw_gbs"] or 0) * 1e9,
+        "cache": float(row["l2_mib"] or 0) * 2**20,
+        "link": float(row["link_gbs"] or 0) * 1e9,
+    }
+
+
+def group_of(row: Mapping[str, str]) -> Group | None:
+    """The group that a row of the first table belongs to; None where no model is for it."""
+    if row["dataset"] not in ("aiconf", "vidur") or row["gpu"] not in CHIPS:
+        return None
+    chip, library, op = CHIPS[row["gpu"]], row["backend"], row["op"]
+    if op == "gemm" and row["sub"] in NAMES:
+        dtype, path = NAMES[row["sub"]]
+        quantised = dtype in ("fp8", "nvfp4")
+        return Group(chip, "quantised_contraction" if quantised else "contraction", dtype, library, path)
+    if op in ("attn_prefill", "attn_decode"):
+        return attention_group(row, chip, library)
+    if row["dataset"] == "vidur" and op in ("eltwise", "norm"):
+        kernel = "elementwise" if op == "eltwise" else "norm"
+        return Group(chip, kernel, "fp16", library, row["sub"])
+    if op in ("allreduce", "all_gather", "reduce_scatter", "alltoall") and library == "nccl":
+        return Group(chip, "collective", "any", library, op.replace("_", "").replace("allreduce", "all-reduce"))
+    return None
+
+
+def more_group_of(row: dict[str, str]) -> Group | None:
+    """The group that a row of the second table belongs to; the row gets the name of the format in the first."""
+    make = MORE.get(row["table"])
+    if make is None or row["gpu"] not in CHIPS:
+        return None
+    return make(row, CHIPS[row["gpu"]], row["backend"])
+
+
+def _custom_all_reduce(row: dict[str, str], chip: str, library: str) -> Group | None:
+    if "eager" in row["flag"] or library == "oneccl" or chip == "b60":
+        return None
+    row["dtype"] = "x"
+    return Group(chip, "all_reduce", "bf16", library, "", version=row["version"])
+
+
+def _latent(row: dict[str, str], chip: str, library: str) -> Group | None:
+    if row["mla_dtype"] != "bfloat16":
+        return None
+    row["dtype"] = "bf16"
+    kernel = "latent_prefill" if row["table"] == "context_mla" else "latent_decode"
+    path = "fp8 cache" if row["kv_cache_dtype"] == "fp8" else ""
+    return Group(chip, kernel, "bf16", library, path, version=row["version"])
+
+
+def _experts(row: dict[str, str], chip: str, library: str) -> Group | None:
+    if row["moe_dtype"] not in NAMES or "no_graph" in row["flag"] or "situ" in row["kernel_source"]:
+        return None
+    dtype, path = NAMES[row["moe_dtype"]]
+    row["dtype"] = {"nvfp4": "fp4", "mxfp4": "fp8" if not path else "bf16", "int4": "bf16"}.get(dtype, dtype)
+    words = [path] if path else []
+    if row["gated"] == "0":
+        words.append("no gate")
+    return Group(chip, "experts", dtype, library, ", ".join(words), version=row["version"])
+
+
+#: Groups of the second table's rows.
+MORE: dict[str, Callable[[dict[str, str], str, str], Group | None]] = {
+    "custom_allreduce": _custom_all_reduce,
+    "context_mla": _latent,
+    "generation_mla": _latent,
+    "moe": _experts,
+}
+
+
+def attention_group(row: Mapping[str, str], chip: str, library: str) -> Group:
+    """Attention by the format of its cache and whether heads share keys; windows and large heads stand apart."""
+    heads, kv = float(row["h"]), float(row["kv"] or 0) or float(row["h"])
+    core = not float(row["w"] or 0) and float(row["d"]) <= 128 and heads / kv <= 16
+    kernel = "prefill_attention" if row["op"] == "attn_prefill" else "decode_attention"
+    if kernel == "prefill_attention":
+        core = core and float(row["s"]) > 1
+    return Group(chip, kernel, row["dtype"], library, attention_path(kernel, float(row["kb"]), heads, kv), core)
+
+
+def column(rows: Sequence[Mapping[str, str]], name: str, default: float = 0.0) -> Any:
+    """One column as numbers."""
+    return np.array([float(row[name]) if row[name] else default for row in rows])
+
+
+def contraction_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """m, n, k and bytes of elements."""
+    a, b = FORMATS[rows[0]["sub"]]
+    sizes = {name: column(rows, name) for name in "mnk"}
+    return {**sizes, "a_bytes": sizes["m"] * 0 + a, "b_bytes": sizes["m"] * 0 + b, "out_bytes": sizes["m"] * 0 + 2}
+
+
+def attention_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Batch, heads, sizes and lengths."""
+    heads, kv = column(rows, "h"), column(rows, "kv")
+    length = column(rows, "s") if rows[0]["op"] == "attn_prefill" else column(rows, "st") + 1
+    return {
+        "batch": column(rows, "b"),
+        "heads": heads,
+        "kv_heads": np.where(kv == 0, heads, kv),
+        "head_size": column(rows, "d"),
+        "length": length,
+        "window": column(rows, "w"),
+        "kv_bytes": column(rows, "kb"),
+    }
+
+
+def latent_decode_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Batch, heads of this chip, lengths of the cache with the new token."""
+    one = np.ones(len(rows))
+    return {
+        "batch": column(rows, "batch_size"),
+        "heads": column(rows, "num_heads"),
+        "head_size": LATENT * one,
+        "value_size": LATENT_VALUE * one,
+        "length": column(rows, "step") + 1,
+        "kv_bytes": np.array([1.0 if row["kv_cache_dtype"] == "fp8" else 2.0 for row in rows]),
+    }
+
+
+def latent_prefill_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Batch, expanded heads of this chip, new tokens after those in the cache; sizes of keys and values average."""
+    heads, one = column(rows, "num_heads"), np.ones(len(rows))
+    return {
+        "batch": column(rows, "batch_size"),
+        "heads": heads,
+        "kv_heads": heads,
+        "head_size": (EXPANDED_KEY + EXPANDED_VALUE) / 2 * one,
+        "length": column(rows, "isl"),
+        "past": column(rows, "step"),
+        "kv_bytes": 2 * one,
+    }
+
+
+def vector_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Bytes moved; rows and columns of norms."""
+    return {"bytes": column(rows, "min_bytes"), "rows": column(rows, "rows"), "columns": column(rows, "cols")}
+
+
+def collective_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """What one chip sends at least, and the chips."""
+    chips, size = column(rows, "n_gpus"), column(rows, "msg_bytes")
+    times = 2 if rows[0]["op"] == "allreduce" else 1
+    return {"sent": times * (chips - 1) / chips * size, "chips": chips}
+
+
+def all_reduce_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """What one chip of a ring sends, and the chips; sizes of messages are in elements of bf16."""
+    chips, size = column(rows, "num_gpus"), 2 * column(rows, "message_size")
+    return {"sent": 2 * (chips - 1) / chips * size, "chips": chips}
+
+
+def experts_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Tokens and widths of one chip's experts, by the distribution that the row states."""
+    a, b = FORMATS[rows[0]["moe_dtype"]]
+    one = np.ones(len(rows))
+    loads = [
+        expert_load(
+            *(int(float(row[name])) for name in ("num_tokens", "topk", "num_experts", "moe_ep_size")),
+            row["distribution"],
+        )
+        for row in rows
+    ]
+    picks, touched = np.array(loads).T
+    gated = rows[0]["gated"] != "0"
+    return {
+        "picks": picks,
+        "touched": touched,
+        "tokens": column(rows, "num_tokens"),
+        "experts": column(rows, "num_experts") / column(rows, "moe_ep_size"),
+        "hidden": column(rows, "hidden_size"),
+        "inter": column(rows, "inter_size") / column(rows, "moe_tp_size"),
+        "products": (3.0 if gated else 2.0) * one,
+        "weight_bytes": b * one,
+        "a_bytes": a * one,
+    }
+
+
+_LOADS: dict[tuple[int, int, int, int, str], tuple[float, float]] = {}
+
+
+def expert_load(tokens: int, chosen: int, experts: int, ranks: int, distribution: str) -> tuple[float, float]:
+    """Choices that fall to the timed rank's experts, and how many of its experts get any.
+
+    Balanced rows give every expert as many. In rows of a power law with exponent α the shares of experts follow
+    ``x^-α`` between 1 and 0.8 · tokens; the rank with the largest sum is timed: the mean of 16 draws by a fixed seed.
+    """
+    key = (tokens, chosen, experts, ranks, distribution)
+    if key not in _LOADS:
+        total, here = tokens * chosen, experts / ranks
+        if not distribution.startswith("power_law"):
+            _LOADS[key] = (total / ranks, min(here, max(total / ranks, 1.0)))
+        else:
+            power, top = float(distribution.rpartition("_")[2]), max(0.8 * tokens, 1.0)
+            drawn = np.random.default_rng([tokens, chosen, experts]).random((16, experts))
+            share = (1 + drawn * (top ** (1 - power) - 1)) ** (1 / (1 - power))
+            load = np.minimum(share / share.sum(axis=1, keepdims=True) * total, tokens).reshape(16, ranks, -1)
+            load = load * (total / load.sum(axis=(1, 2), keepdims=True))
+            busiest = load.sum(axis=2).argmax(axis=1)
+            mine = load[np.arange(16), busiest]
+            _LOADS[key] = (float(mine.sum(axis=1).mean()), float(np.maximum(-np.expm1(-mine), 0).sum(axis=1).mean()))
+    return _LOADS[key]
+
+
+SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {
+    "contraction": contraction_shapes,
+    "quantised_contraction": contraction_shapes,
+    "prefill_attention": attention_shapes,
+    "decode_attention": attention_shapes,
+    "latent_prefill": latent_prefill_shapes,
+    "latent_decode": latent_decode_shapes,
+    "elementwise": vector_shapes,
+    "norm": vector_shapes,
+    "collective": collective_shapes,
+    "all_reduce": all_reduce_shapes,
+    "experts": experts_shapes,
+}
+
+
+def groups_by_family(tables: Tables) -> Iterable[tuple[tuple[str, ...], dict[Group, Rows]]]:
+    """Groups that share constants: of one kernel, library and format, on all chips."""
+    families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)
+    for group in tables.groups:
+        apart = "contraction" in group.kernel or group.kernel == "experts"
+        key = (group.kernel, group.library, group.dtype, group.path if apart else "", str(group.core))
+        families[key][group] = tables.rows(group)
+    return families.items()
