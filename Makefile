@@ -51,7 +51,7 @@ fuzz: $(VENV)/ready-dev  ## the long run of the bad-input tests, some ten minute
 
 accuracy: $(VENV)/ready  ## fit the constants of estimates to measured kernels: make accuracy DATA=folder
 	$(PIP) install --editable '.[estimate]'
-	$(BIN)/python benchmarks/fit_estimates.py $(DATA) --catalog $(OUT)/constants
+	$(BIN)/python -m benchmarks.estimates $(DATA) --unseen --catalog $(OUT)/constants
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) $(OUT) docs/_build build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

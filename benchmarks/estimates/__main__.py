@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.estimates.fits import Outcome, fitted_family
+from benchmarks.estimates.fits import fitted_family
 from benchmarks.estimates.rows import Lint, groups_by_family, read
-from roofline.estimates.constants import write_constants
+from benchmarks.estimates.served import fitted_steps, read_runs, summary
+from roofline.estimates.constants import KernelConstants, write_constants
 
 #: Largest median error of constants that are of use: others are reported, and the bound stands.
 USABLE = 0.35
@@ -34,27 +35,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--catalog", type=Path, required=True, help="folder to write constants to")
     options = parser.parse_args(arguments)
     lint = Lint()
-    done: list[Outcome] = []
+    done: list[KernelConstants] = []
     for key, groups in groups_by_family(read(options.data, lint, options.only)):
         start = time.perf_counter()
         found = fitted_family(key[0], groups, options.unseen and key[0] in UNSEEN)
-        done += found
+        done += [one.constants for one in found]
         middle = defaultdict(list)
         for one in found:
             middle[one.group.chip].append(one.constants.error["mdape"])
         shown = ", ".join(f"{chip} {100 * float(np.median(each)):.1f}" for chip, each in middle.items())
         print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
+    if not options.only or "served_step" in options.only:
+        runs = read_runs(options.data, lint)
+        done += fitted_steps(runs)
+        for name, errors in summary(runs).items():
+            print(f"served steps, {name}: {100 * errors.mdape:.1f}, mean {100 * errors.mape:.1f}", file=sys.stderr)
     write(done, options.catalog, lint)
     return 0
 
 
-def write(done: Sequence[Outcome], folder: Path, lint: Lint) -> None:
+def write(done: Sequence[KernelConstants], folder: Path, lint: Lint) -> None:
     """Write a file of constants a kernel; its head says what was left out."""
     folder.mkdir(parents=True, exist_ok=True)
     said = "\n".join(f"{count:,} rows left out: {why}" for why, count in sorted(lint.counts.items()))
     heading = f"Made by python -m benchmarks.estimates; see docs/accuracy.md.\n{said}"
-    for kernel in dict.fromkeys(one.group.kernel for one in done):
-        records = [one.constants for one in done if one.group.kernel == kernel]
+    for kernel in dict.fromkeys(one.kernel for one in done):
+        records = [one for one in done if one.kernel == kernel]
         good = [one for one in records if one.error["mdape"] <= USABLE]
         write_constants(good, folder / f"{kernel.replace('_', '-')}.toml", heading)
         rest = [one for one in records if one.error["mdape"] > USABLE]

@@ -123,18 +123,18 @@ EXPECT = (
 )
 
 
-def expectation_asked(options: dict[str, Any]) -> Callable[[Any], Any]:
+def expectation_asked(options: dict[str, Any]) -> Callable[..., Any]:
     """What ``--estimate`` makes of an answer; ``options`` lose theirs."""
     wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")
     if not wanted:
         if files or library != "vllm":
             raise InputError("--library and --constants go with --estimate", hint="add --estimate")
-        return lambda answer: answer
+        return lambda answer, **asked: answer
 
-    def expect(answer: Any) -> Any:
+    def expect(answer: Any, **asked: Any) -> Any:
         from roofline.estimates import estimated
 
-        return estimated(answer, library, files)
+        return estimated(answer, library, files, **asked)
 
     return expect
 

@@ -16,12 +16,14 @@ from roofline.estimates.accuracy import Accuracy, accuracy
 from roofline.estimates.calibration import Calibration, calibrate
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
+from roofline.estimates.served import with_expectation
 
 
-def estimated(answer: Any, library: str = "vllm", files: Sequence[str] = ()) -> Any:
+def estimated(answer: Any, library: str = "vllm", files: Sequence[str] = (), output: int | None = None) -> Any:
     """An answer with what to expect: of a bound, or of both phases of serving.
 
-    ``library`` names whose kernels run (``vllm``, ``trtllm``, ``sglang``), ``files`` hold constants of one's own.
+    ``library`` names whose kernels run (``vllm``, ``trtllm``, ``sglang``), ``vllm-0.19.0`` that version's where they
+    are known), ``files`` hold constants of one's own. ``output`` is the length of answers that are served.
     """
     from dataclasses import replace
 
@@ -30,8 +32,9 @@ def estimated(answer: Any, library: str = "vllm", files: Sequence[str] = ()) -> 
     estimator = Estimator(library, files)
     if isinstance(answer, Serving):
         phases = {name: getattr(answer, name) for name in ("prefill", "decode")}
+        served = with_expectation(answer, estimator, output)
         return replace(
-            answer, **{name: _of_bound(phase, estimator) for name, phase in phases.items() if phase is not None}
+            served, **{name: _of_bound(phase, estimator) for name, phase in phases.items() if phase is not None}
         )
     return _of_bound(answer, estimator)
 

@@ -77,15 +77,25 @@ LATENT_DECODE = (
 )
 
 
-def attention_path(kernel: str, kv_bytes: float, heads: float, kv_heads: float) -> str:
-    """What tells kernels of attention apart beside their format: the cache's format, and whether heads share keys.
+#: Largest heads, and most query heads to a key head, that the usual kernels are made for.
+WIDEST_HEAD, LARGEST_GROUP = 128, 16
+
+
+def attention_path(
+    kernel: str, kv_bytes: float, heads: float, kv_heads: float, head_size: float = 128, window: float = 0
+) -> str:
+    """What tells kernels of attention apart beside their format: the cache's format, whether heads share keys, width.
 
     >>> attention_path("decode_attention", 1, 32, 8), attention_path("prefill_attention", 2, 32, 8)
     ('fp8 cache, shared key heads', '')
+    >>> attention_path("prefill_attention", 2, 32, 8, head_size=256)
+    'windows, wide heads or large groups'
     """
     words = ["fp8 cache"] if kv_bytes == 1 else []
     if kernel == "decode_attention":
         words.append("a key head for each head" if heads == kv_heads else "shared key heads")
+    if window or head_size > WIDEST_HEAD or heads / kv_heads > LARGEST_GROUP:
+        words.append("windows, wide heads or large groups")
     return ", ".join(words)
 
 

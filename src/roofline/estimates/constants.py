@@ -1,7 +1,7 @@
 """Fitted constants of kernel models: records with their error, interval, validity and source, read from TOML files.
 
 A record belongs to one chip, kind of kernel, format, library and path of the library. The shipped ones lie in
-``catalog/``, fitted by ``benchmarks/fit_estimates.py``; a user's own file overlays them. Every record carries::
+``catalog/``, fitted by ``benchmarks/estimates``; a user's own file overlays them. Every record carries::
 
     policy, values        the constants of :mod:`roofline.estimates.kernels`, own and shared ones together
     error                 mdape, mape, p90, bias on rows that were not fitted; n_fit, n_test rows
@@ -54,9 +54,9 @@ class KernelConstants:
     figures: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def key(self) -> tuple[str, str, str, str, str]:
+    def key(self) -> tuple[str, str, str, str, str, str]:
         """What tells one record from another."""
-        return self.chip, self.kernel, self.dtype, self.library, self.path
+        return self.chip, self.kernel, self.dtype, self.library, self.path, self.version
 
     @property
     def name(self) -> str:

@@ -109,8 +109,9 @@ class Expectation:
                 said[f"expected: no constants for {one.run.kernel.replace('_', ' ')}: its bound is taken"] = None
             elif one.source.transferred_from:
                 said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {one.basis}"] = None
-            if one.extrapolated:
-                said[f"expected: {one.run.name} extrapolated, measured at other {', '.join(one.extrapolated)}"] = None
+        outside = dict.fromkeys(one.run.name for one in self.kernels if one.extrapolated)
+        if outside:
+            said[f"expected: outside the sizes that were measured: {', '.join(outside)}"] = None
         return tuple(Assumption("estimate", text) for text in said)
 
     def in_words(self) -> str:
@@ -185,9 +186,14 @@ class Estimator:
         own = [record for path in files for record in read_constants(path)]
         self.records = overlaid(shipped(), own)
         known = libraries(self.records)
-        if library not in known:
+        name, _, self.version = library.partition("-")
+        if name not in known:
             raise InputError(f"no constants of a library {library!r}", hint=suggest(library, known, what="libraries"))
-        self.library = library
+        versions = {one.version for one in self.records if one.library == name and one.version}
+        if self.version and self.version not in versions:
+            hint = suggest(self.version, sorted(versions), what="versions")
+            raise InputError(f"no constants of {name} {self.version!r}", hint=hint)
+        self.library = name
 
     def expect(self, answer: Bound) -> Expectation:
         """What to expect of an answer's operations, one after the other."""
@@ -232,22 +238,42 @@ class Estimator:
         """The constants for a kernel: of this chip and library, else of the nearest that has them, else None."""
         same = self._of_kind(run)
         here = [one for one in same if one.chip == machine.key]
-        found = next((one for one in here if one.library == self.library), here[0] if here else None)
-        if found is not None or not same:
-            return found
+        if here or not same:
+            return self._preferred(here)
         family, link = machine.family, run.shapes.get("link")
         near = [one for one in same if _family(one.chip) == family]
-        ranked = sorted(near or same, key=lambda one: one.library != self.library)
+        ranked = sorted(near or same, key=self._distance)
         if link is not None:
             # links tell more of a collective than the generation of a chip
-            ranked = sorted(
-                same, key=lambda one: (_ratio(one.figures.get("link"), float(link)), one.library != self.library)
-            )
+            ranked = sorted(same, key=lambda one: (_ratio(one.figures.get("link"), float(link)), self._distance(one)))
         generation = _family(ranked[0].chip) == family
         low, high = TRANSFERRED["generation" if generation else "other"]
         which = "its generation" if generation else "another generation"
         interval = tuple((min(ends[0], low), max(ends[1], high)) for ends in ranked[0].interval)
         return replace(ranked[0], interval=interval, transferred_from=which)
+
+    def step_record(self, kernel: str, dtype: str, path: str, machine: Machine) -> KernelConstants | None:
+        """Constants of this framework's steps: of this format and kind of model, else of another format."""
+        mine = [one for one in self.records if one.kernel == kernel and one.library == self.library]
+        mine = [one for one in mine if one.path == path]
+        formats = dict.fromkeys((dtype, "any", "fp8", "nvfp4", "bf16", "mxfp4"))
+        for only_here in (True, False):
+            for one in formats:
+                if any(each.dtype == one and (not only_here or each.chip == machine.key) for each in mine):
+                    found = self.record(KernelRun(kernel, one, path, {}, ()), machine)
+                    return (
+                        found
+                        if one in (dtype, "any") or found is None
+                        else replace(found, transferred_from=f"steps in {one}")
+                    )
+        return None
+
+    def _distance(self, one: KernelConstants) -> tuple[bool, bool, bool]:
+        """How far constants are from the library and version asked for; without one, those of all versions."""
+        return one.library != self.library, one.version != self.version, bool(one.version)
+
+    def _preferred(self, records: Sequence[KernelConstants]) -> KernelConstants | None:
+        return min(records, key=self._distance) if records else None
 
     def _of_kind(self, run: KernelRun) -> list[KernelConstants]:
         """Constants of this kind of kernel: of its format and path; attention in half precision over the same cache."""

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
-from roofline.estimates import attention, communication, contraction, experts, vector
+from roofline.estimates import attention, communication, contraction, experts, steps, vector
 from roofline.estimates.kernels import KernelModel
 
 #: Kernel models by name.
 KERNELS: dict[str, KernelModel] = {
-    model.name: model for family in (contraction, attention, vector, communication, experts) for model in family.MODELS
+    model.name: model
+    for family in (contraction, attention, vector, communication, experts, steps)
+    for model in family.MODELS
 }

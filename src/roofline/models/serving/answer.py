@@ -54,7 +54,10 @@ _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Serving(Answer):
-    """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both."""
+    """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both.
+
+    ``expectation`` is what to expect of them in a serving framework, where constants of its steps were asked for.
+    """
 
     model: Model
     batch: Size
@@ -63,6 +66,7 @@ class Serving(Answer):
     formats: dict[str, Any] = field(default_factory=dict)
     ways: Parallelism = ONE_CHIP
     asked: dict[str, Any] = field(default_factory=dict)
+    expectation: Any = None
 
     def one_line(self) -> str:
         """Each phase in one line."""
@@ -86,9 +90,13 @@ class Serving(Answer):
         else:
             for name, phase in self._phases.items():
                 yield from (*_phase_in_words(name, phase, self), longest_operations(phase), BLANK)
+        if self.expectation is not None:
+            yield from (*self.expectation.sections(), BLANK)
         yield from _memory_in_words(self, near)
         # what does not fit is said beside the memory
         said = without([item for phase in phases for item in phase.assumptions], ("fit",))
+        if self.expectation is not None:
+            said = [*said, *self.expectation.assumptions]
         missing = dict.fromkeys(item for phase in phases for item in phase.incomplete)
         yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(missing))
 
@@ -205,7 +213,8 @@ class Serving(Answer):
         phases = {
             name: self._phases[name].to_dict() if name in self._phases else None for name in ("prefill", "decode")
         }
-        return found | phases
+        served = {} if self.expectation is None else {"expectation": self.expectation.to_dict()}
+        return found | phases | served
 
 
 def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section]:

@@ -1,0 +1,317 @@
+"""Constants of served steps, fitted to configurations of published runs, and tested on other configurations.
+
+``served.csv`` holds runs of serving frameworks. A configuration is a model on chips with one length of prompts and
+answers; its loads stay together. Errors are of five random folds of configurations, each estimated by constants that
+were fitted to the others; the constants that are kept are fitted to all.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.estimates.fits import SEED, conformal, quantiles
+from benchmarks.estimates.rows import Lint
+from roofline.errors import RooflineError
+from roofline.estimates.constants import KernelConstants
+from roofline.estimates.estimator import Estimator
+from roofline.estimates.fitting import Errors, Rows, fit
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.served import served_shapes
+from roofline.models.serving.answer import serve
+
+CHIPS = {"h100_sxm": "h100", "h200_sxm": "h200", "b200_sxm": "b200"}
+FORMATS = {"fp8": "fp8", "fp4": "nvfp4", "": "bf16"}
+#: Models by the source's name; one that is not shipped lies with the data.
+MODELS = {
+    "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
+    "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b",
+    "nvidia/Llama-3.1-8B-Instruct-FP8": "llama-3.1-8b",
+    "Qwen/Qwen3-32B": "qwen3-32b",
+    "nvidia/Qwen3-32B-NVFP4": "qwen3-32b",
+    "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b",
+    "MiniMaxAI/MiniMax-M2.5": "nvidia--MiniMax-M2.5-NVFP4.json",
+    "openai/gpt-oss-120b": "gpt-oss-120b",
+    "deepseek-ai/DeepSeek-R1": "deepseek-r1",
+    "deepseek-ai/DeepSeek-V3": "deepseek-v3",
+    "nvidia/DeepSeek-R1-NVFP4": "deepseek-r1",
+}
+#: Most requests at once at which nothing waits before its prefill.
+UNLOADED = 4
+#: Weight of a wider kind's constants against one row: of typical ones, and of each kind around another.
+TYPICAL, AROUND = 0.1, 0.5
+#: Kinds around one another, of constants of steps and of first tokens.
+LEVELS = {
+    "served_step": ("library", "path", "chip", "dtype", "version"),
+    "first_token": ("library", "path", "chip"),
+}
+FOLDS = 5
+#: Fewest rows that move constants from those of the wider kind.
+LEAST, LEAST_FOR_INTERVAL = 3, 20
+NO_CHIP = ChipFigures(1, 1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One served run: whose constants, which configuration, its shapes with either format of the cache, its times."""
+
+    key: Mapping[str, str]
+    configuration: tuple[str, ...]
+    shapes: Mapping[str, Mapping[str, float]]
+    prefill: float
+    batch: float
+    token: float
+    first: float
+    floor: float
+
+    @property
+    def load(self) -> float:
+        """Requests at once over all copies."""
+        return self.batch * float(self.configuration[6] or 1)
+
+
+def layout(row: Mapping[str, str]) -> tuple[int, int, int] | None:
+    """Tensor, data and expert ways; None where the sizes that a row states contradict each other.
+
+    Some rows state tensor or data ways already multiplied with those of experts, as equal runs under both show.
+    """
+    names = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+    tensor, data, split, expert = (int(row[name] or 1) for name in names)
+    if split == expert > 1 and tensor * data == split * expert == max(tensor, data):
+        return (expert, 1, expert) if tensor > 1 else (1, expert, expert)
+    if tensor * data < split * expert or (tensor > 1 and data > 1 and tensor * data == expert == 16):
+        return None
+    return tensor, data, expert
+
+
+def read_runs(data: Path, lint: Lint) -> list[Run]:
+    """Read aggregated runs without a flag."""
+    with open(data / "served.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["mode"] == "agg" and row["silicon_tpot_ms"]]
+    estimators = {name: Estimator(name) for name in ("vllm", "trtllm", "sglang")}
+    found = []
+    for row in rows:
+        ways = layout(row)
+        if row["flag"]:
+            lint.counts[f"served, {row['flag'].replace('_', ' ')}"] += 1
+        elif ways is None:
+            lint.counts["served, numbers of chips contradict each other"] += 1
+        else:
+            try:
+                found.append(_run(row, ways, data, estimators[row["backend"]]))
+            except RooflineError as error:
+                lint.counts[f"served, {error}"] += 1
+    return found
+
+
+def _run(row: Mapping[str, str], ways: tuple[int, int, int], data: Path, estimator: Estimator) -> Run:
+    tensor, copies, expert = ways
+    chip, chips, form = CHIPS[row["system"]], tensor * copies, FORMATS[row["precision"]]
+    name = MODELS[row["model_path"]]
+    model = str(data.parent / "model_configs" / name) if name.endswith(".json") else name
+    options: dict[str, Any] = {"on": f"{chip}:{chips}" if chips > 1 else chip}
+    options |= {"tensor": tensor} if tensor > 1 else {}
+    options |= {"data": copies} if copies > 1 else {}
+    options |= {"expert": expert} if expert > 1 else {}
+    if name != "gpt-oss-120b" and form != "bf16":
+        options |= {"weights": form, "activations": form}
+    prompt, output = int(row["isl"]), int(row["osl"])
+    shapes, prefill, floor, dtype, path = {}, 0.0, 0.0, "", ""
+    for kv in ("bf16", "fp8"):
+        asked = serve(
+            model, batch=int(row["batch_size"]) * copies, prompt=prompt, context=prompt + output // 2, kv=kv, **options
+        )
+        found = served_shapes(estimator, asked, output)
+        if found is None or found.prefill is None or asked.decode is None:
+            raise RooflineError("no step to estimate")
+        shapes[kv], prefill, dtype, path = found.of_step(), found.prefill, found.dtype, found.path
+        floor = float(asked.decode.lower)
+    names = ("model_path", "system", "backend", "backend_version", "precision", "tp_size", "attention_dp_size")
+    configuration = tuple(row[name] for name in (*names, "moe_ep_size", "isl", "osl"))
+    key = {"library": row["backend"], "path": path, "chip": chip, "dtype": dtype, "version": row["backend_version"]}
+    seconds = float(row["silicon_tpot_ms"]) * 1e-3, float(row["silicon_ttft_ms"]) * 1e-3
+    return Run(key, configuration, shapes, prefill, float(row["batch_size"]), *seconds, floor)
+
+
+#: One run with the shapes of a model, and the seconds that it took.
+Member = tuple[Run, Mapping[str, float], float]
+#: Constants by what they are of: of all, of a framework, of it with dense models …
+Values = dict[tuple[str, ...], Mapping[str, float]]
+
+
+def fitted_steps(runs: Sequence[Run]) -> list[KernelConstants]:
+    """Constants of steps and of first tokens, by framework, kind of model, chip, format and version."""
+    fold = folds(runs)
+    every = [_estimated(runs, fold != number, fold == number) for number in range(FOLDS)]
+    estimated = {kernel: np.sum([each[kernel] for each in every], axis=0) for kernel in LEVELS}
+    found = []
+    for kernel, levels in LEVELS.items():
+        members, used = members_of(kernel, runs, np.ones(len(runs), bool))
+        caches = best_caches(runs) if kernel == "served_step" else {}
+        values = hierarchy(kernel, [members[i] for i in used], levels)
+        for one in _records(kernel, values, members, used, estimated[kernel], fold):
+            kind = (one.library, one.path, one.chip, one.dtype)
+            found.append(replace(one, policy=f"{caches[kind]} cache") if kind in caches else one)
+    return found
+
+
+def folds(runs: Sequence[Run]) -> Any:
+    """The fold that each run is in: those of one configuration are in one."""
+    every = sorted({run.configuration for run in runs})
+    shuffled = np.random.default_rng(SEED).permutation(len(every))
+    number = {configuration: int(place) % FOLDS for configuration, place in zip(every, shuffled, strict=True)}
+    return np.array([number[run.configuration] for run in runs])
+
+
+def _estimated(runs: Sequence[Run], fits: Any, tested: Any) -> dict[str, Any]:
+    """Estimates of the tested runs by constants of the fitted ones, zero elsewhere."""
+    found = {}
+    for kernel, levels in LEVELS.items():
+        members, used = members_of(kernel, runs, fits)
+        values = hierarchy(kernel, [members[i] for i in used if fits[i]], levels)
+        found[kernel] = np.zeros(len(runs))
+        for i in used:
+            if tested[i]:
+                found[kernel][i] = _time(kernel, members[i], _narrowest(values, members[i][0], levels))
+    return found
+
+
+def members_of(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[list[Member], list[int]]:
+    """Runs with the shapes of a model of steps, and the numbers of those that it is for."""
+    if kernel == "first_token":
+        members: list[Member] = [(run, {"prefill": run.prefill}, run.first) for run in runs]
+        return members, [i for i, run in enumerate(runs) if run.load <= UNLOADED]
+    caches = best_caches([run for run, one in zip(runs, fits, strict=True) if one])
+    return [(run, run.shapes[caches.get(_kind(run), "bf16")], run.token) for run in runs], list(range(len(runs)))
+
+
+def best_caches(runs: Sequence[Run]) -> dict[tuple[str, ...], str]:
+    """The format of the cache, which no column states: the one that fits a kind's runs better."""
+    found = {}
+    for kind in sorted({_kind(run) for run in runs}):
+        mine = [run for run in runs if _kind(run) == kind]
+        if len(mine) >= LEAST:
+            rows = {kv: _rows([(run, run.shapes[kv], run.token) for run in mine]) for kv in ("bf16", "fp8")}
+            costs = {kv: fit(KERNELS["served_step"], each, prior=0.1).cost for kv, each in rows.items()}
+            found[kind] = min(costs, key=lambda kv: costs[kv])
+    return found
+
+
+def _kind(run: Run) -> tuple[str, ...]:
+    return tuple(run.key[name] for name in LEVELS["served_step"][:4])
+
+
+def hierarchy(kernel: str, members: Sequence[Member], levels: Sequence[str]) -> Values:
+    """Fit from the widest kind to the narrowest, each drawn to the one around it."""
+    values: Values = {(): KERNELS[kernel].defaults()}
+    for depth in range(1, len(levels) + 1):
+        groups: dict[tuple[str, ...], list[Member]] = defaultdict(list)
+        for member in members:
+            groups[tuple(member[0].key[name] for name in levels[:depth])].append(member)
+        for key, mine in sorted(groups.items()):
+            start = values[key[:-1]]
+            if len(mine) < LEAST:
+                values[key] = start
+                continue
+            prior = (TYPICAL if depth == 1 else AROUND) / np.sqrt(len(mine) / 50)
+            values[key] = fit(KERNELS[kernel], _rows(mine), start, prior=prior).values
+    return values
+
+
+def _narrowest(values: Values, run: Run, levels: Sequence[str]) -> Mapping[str, float]:
+    key = tuple(run.key[name] for name in levels)
+    return next(values[key[:depth]] for depth in range(len(key), -1, -1) if key[:depth] in values)
+
+
+def _time(kernel: str, member: Member, values: Mapping[str, float]) -> float:
+    return float(KERNELS[kernel].times(member[1], NO_CHIP, values, ""))
+
+
+def _rows(members: Sequence[Member]) -> Rows:
+    shapes = {name: np.array([one[1][name] for one in members]) for name in members[0][1]}
+    return Rows(shapes, np.array([one[2] for one in members]), NO_CHIP)
+
+
+def _records(
+    kernel: str, values: Values, members: Sequence[Member], used: Sequence[int], estimated: Any, fold: Any
+) -> list[KernelConstants]:
+    """Constants of every kind with their errors on the folds that did not see them; versions apart where stated."""
+    levels = LEVELS[kernel]
+    found = []
+    for key, constants in sorted(values.items()):
+        if len(key) < min(len(levels), 4) or (len(key) == 5 and not key[-1]):
+            continue
+        mine = [i for i in used if tuple(members[i][0].key[name] for name in levels[: len(key)]) == key]
+        if len(mine) < LEAST:
+            continue
+        # few runs tell little of an interval: those of the framework and kind of model then set it
+        wide = [i for i in used if tuple(members[i][0].key[name] for name in levels[:2]) == key[:2]]
+        basis = mine if len(mine) >= LEAST_FOR_INTERVAL else wide
+        found.append(
+            _record(kernel, dict(zip(levels, key, strict=False)), constants, members, mine, basis, estimated, fold)
+        )
+    return found
+
+
+def _record(
+    kernel: str,
+    key: Mapping[str, str],
+    values: Mapping[str, float],
+    members: Sequence[Member],
+    mine: Sequence[int],
+    basis: Sequence[int],
+    estimated: Any,
+    fold: Any,
+) -> KernelConstants:
+    model, seconds = KERNELS[kernel], np.array([member[2] for member in members])
+    edges, interval = quantiles(estimated[basis], seconds[basis])
+    seen = _rows([members[i] for i in mine]).shapes
+    inside = []
+    for i in mine:
+        others = [j for j in basis if fold[j] != fold[i]]
+        low, high = conformal(seconds[others] / estimated[others])
+        inside.append(low <= seconds[i] / estimated[i] <= high)
+    errors = Errors.of(estimated[mine], seconds[mine])
+    error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
+    error |= {"n_fit": len(mine), "n_test": len(mine), "coverage": float(np.mean(inside))}
+    if kernel == "served_step":
+        error["by_bound"] = Errors.of(np.array([members[i][0].floor for i in mine]), seconds[mine]).mdape
+    return KernelConstants(
+        kernel=kernel,
+        dtype=key.get("dtype", "any"),
+        chip=key["chip"],
+        library=key["library"],
+        path=key["path"],
+        version=key.get("version", ""),
+        values=values,
+        edges=edges,
+        interval=interval,
+        valid={name: (float(seen[name].min()), float(seen[name].max())) for name in model.sorted_by},
+        state="served runs of one length of prompts and answers each; errors by folds of configurations",
+        source="ai-dynamo/aiconfigurator (Apache-2.0)",
+        error=error,
+    )
+
+
+def summary(runs: Sequence[Run]) -> dict[str, Errors]:
+    """Errors on configurations that were not fitted: all runs, and by kind of model, framework and chip."""
+    fold = folds(runs)
+    every = [_estimated(runs, fold != number, fold == number) for number in range(FOLDS)]
+    token, first = (np.sum([each[kernel] for each in every], axis=0) for kernel in LEVELS)
+    seconds = np.array([run.token for run in runs])
+    found = {"all": Errors.of(token, seconds)}
+    for name in ("path", "library", "chip"):
+        for word in sorted({run.key[name] for run in runs}):
+            mine = np.array([run.key[name] == word for run in runs])
+            found[word] = Errors.of(token[mine], seconds[mine])
+    found["bound alone"] = Errors.of(np.array([run.floor for run in runs]), seconds)
+    idle = first > 0
+    found["first token"] = Errors.of(first[idle], np.array([run.first for run in runs])[idle])
+    return found

@@ -1,0 +1,227 @@
+"""What to expect of a model that a framework serves: the time between tokens, and to the first one.
+
+>>> from roofline.estimates import estimated
+>>> from roofline.models.serving.answer import serve
+>>> asked = serve("llama-3.1-70b", on="h200:8", tensor=8, batch=16, prompt=1024, weights="fp8", activations="fp8")
+>>> found = estimated(asked, "vllm", output=1024).expectation
+>>> token = found.time_per_token
+>>> asked.decode.lower < token.low < token.value < token.high
+True
+>>> sorted(token.parts)
+['host', 'kernels', 'prefill']
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.estimates.constants import KernelConstants
+from roofline.estimates.estimator import Estimator
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures
+from roofline.models.serving.answer import Serving
+from roofline.models.serving.bound import serve_bound
+from roofline.models.step import PREFILL_ONLY
+from roofline.quantity import format_percent, format_quantity
+from roofline.sections import Section, Sentences
+from roofline.statements import Assumption
+
+#: Share of a chip's memory that frameworks fill.
+FILLED = 0.9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepEstimate:
+    """Expected seconds of a step in a serving framework: interval of 80 %, parts, and the constants behind it."""
+
+    value: float
+    low: float
+    high: float
+    parts: Mapping[str, float]
+    source: KernelConstants
+    extrapolated: tuple[str, ...] = ()
+
+    @property
+    def basis(self) -> str:
+        """Whose constants: chip, library, format, and what kind of model."""
+        source = self.source
+        words = (source.chip, source.library, source.version, source.dtype.replace("any", ""), source.path)
+        return " ".join(filter(None, (*words, source.policy and f"with {source.policy}")))
+
+    def in_words(self, what: str) -> str:
+        """The expected time with its interval, whose constants, and their error."""
+        ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
+        error = self.source.error.get("mdape")
+        told = f"; median error {format_percent(error)}" if error is not None else ""
+        return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, 80 %; constants of {self.basis}{told})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """In SI units."""
+        return {
+            "time": self.value,
+            "low": self.low,
+            "high": self.high,
+            "parts": dict(self.parts),
+            "basis": self.basis,
+            "extrapolated": list(self.extrapolated),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServedExpectation:
+    """What to expect of a served model: time between tokens under load, and to the first token on idle chips.
+
+    ``batch`` is what a copy of the model decodes at once, of the ``asked`` sequences; the others wait for room.
+    """
+
+    time_per_token: StepEstimate | None
+    time_to_first_token: StepEstimate | None
+    batch: float
+    asked: float
+    library: str
+    assumptions: tuple[Assumption, ...] = ()
+
+    def sections(self) -> list[Section]:
+        """A line each for the time between tokens and to the first one."""
+        lines = []
+        if self.time_per_token is not None:
+            lines.append(self.time_per_token.in_words("a token"))
+        if self.time_to_first_token is not None:
+            lines.append(self.time_to_first_token.in_words("the first token, on idle chips"))
+        return [Sentences([f"served by {self.library}"]), Sentences(lines, indent=4)] if lines else []
+
+    def to_dict(self) -> dict[str, Any]:
+        """Under stable keys (schema ``roofline/served/1``)."""
+        steps = {name: getattr(self, name) for name in ("time_per_token", "time_to_first_token")}
+        return {
+            "schema": "roofline/served/1",
+            "library": self.library,
+            **{name: None if step is None else step.to_dict() for name, step in steps.items()},
+            "batch": self.batch,
+            "assumptions": list(self.assumptions),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServedShapes:
+    """What step constants need of a served model: kernels' seconds, the batch of a copy, the kind of the model."""
+
+    batch: float
+    asked: float
+    decode: float
+    prefill: float | None
+    mixed: float
+    dtype: str
+    path: str
+    known: bool
+
+    def of_step(self) -> dict[str, float]:
+        """Shapes of a decode step."""
+        return {"batch": self.batch, "decode": self.decode, "mixed": self.mixed}
+
+
+def served_shapes(estimator: Estimator, serving: Serving, output: int | None = None) -> ServedShapes | None:
+    """What step constants need of a served model; None where it does not decode, or over the stages of a pipeline.
+
+    With ``output`` tokens of each answer, decoding is after half of them, and prefills come between steps.
+    """
+    decode = serving.decode
+    if decode is None or serving.ways.pipeline > 1 or not isinstance(serving.batch, int) or not decode.ops:
+        return None
+    copies = serving.ways.data
+    options = {name: value for name, value in serving.asked.items() if name not in PREFILL_ONLY}
+    prompt = None if serving.prefill is None else serving.prefill.sizes["prompt"]
+    context = decode.sizes["context"]
+    if output is not None and prompt is not None:
+        context = prompt + output // 2
+    room = _room(decode, copies) if context == decode.sizes["context"] else None
+    asked = serving.batch / copies
+    if room is None or room < asked:
+        decode = serve_bound(serving.model, "decode", batch=serving.batch, context=context, **options)
+        room = _room(decode, copies)
+        if room < asked:
+            fitting = copies * max(int(room), 1)
+            decode = serve_bound(serving.model, "decode", batch=fitting, context=context, **options)
+    batch = max(min(asked, float(int(room))), 1.0)
+    found = estimator.expect(decode)
+    prefill = None
+    if prompt is not None and serving.prefill is not None:
+        whole = serving.prefill
+        if serving.batch > copies:
+            whole = serve_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
+        prefill = float(estimator.expect(whole).value)
+    mixed = batch / output * prefill if output and prefill is not None else 0.0
+    path = "mixture" if any(one.run.kernel == "experts" for one in found.kernels) else "dense"
+    known = all(one.source is not None or float(one.value) < 0.2 * float(found.value) for one in found.kernels)
+    return ServedShapes(batch, asked, float(found.value), prefill, mixed, _format(decode), path, known)
+
+
+def _room(decode: Bound, copies: int) -> float:
+    """Sequences of one copy whose keys and values fit beside the weights."""
+    needed = decode.footprint
+    if needed is None or needed.capacity is None:
+        return float("inf")
+    weights = needed.parts["weights"]
+    each = (needed.total - weights) * copies / decode.sizes["batch"]
+    return float((FILLED * needed.capacity - weights) / each)
+
+
+def _format(decode: Bound) -> str:
+    """The format that most bytes of weights are in."""
+    moved: Counter[str] = Counter()
+    for part in decode.ops:
+        for tensor in part.op.reads:
+            if tensor.role == "weight":
+                moved[tensor.dtype] += int(tensor.traffic_bytes * part.op.repeat)
+    return moved.most_common(1)[0][0] if moved else "bf16"
+
+
+def expect_served(estimator: Estimator, serving: Serving, output: int | None = None) -> ServedExpectation | None:
+    """What to expect of a served model, where the framework has constants of steps."""
+    shapes = served_shapes(estimator, serving, output)
+    if shapes is None or serving.decode is None:
+        return None
+    machine = serving.decode.machine
+    token = first = None
+    record = estimator.step_record("served_step", shapes.dtype, shapes.path, machine)
+    if record is not None:
+        token = _estimate(record, shapes.of_step(), serving.decode.lower if shapes.batch == shapes.asked else 0.0)
+    record = estimator.step_record("first_token", shapes.dtype, shapes.path, machine)
+    if record is not None and shapes.prefill is not None:
+        first = _estimate(record, {"prefill": shapes.prefill}, 0.0)
+    if token is None and first is None:
+        return None
+    return ServedExpectation(
+        token, first, shapes.batch, shapes.asked, estimator.library, _said(shapes, token, output is not None)
+    )
+
+
+def _estimate(record: KernelConstants, shapes: Mapping[str, float], floor: Any) -> StepEstimate:
+    model = KERNELS[record.kernel]
+    parts = model.parts(shapes, ChipFigures(1, 1, 1, 1), record.values, record.policy)
+    low, high = record.limits(parts.time)
+    value, low, high = (max(float(time), float(floor)) for time in (parts.time, low, high))
+    plain = {name: float(seconds) for name, seconds in parts.seconds.items()}
+    return StepEstimate(value, low, high, plain, record, record.outside(shapes))
+
+
+def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: bool) -> tuple[Assumption, ...]:
+    said = []
+    if shapes.batch < shapes.asked:
+        said.append(f"served: {shapes.batch:g} of {shapes.asked:g} sequences have room at once, the others wait")
+    if token is not None and not counts_prefills:
+        said.append("served: no prefills between steps; --prompt and --output say how many there are")
+    if token is not None and token.source.transferred_from:
+        said.append(f"served: steps by constants of {token.basis}, {token.source.transferred_from}")
+    if token is not None and token.extrapolated:
+        said.append(f"served: extrapolated, measured at other {', '.join(token.extrapolated)}")
+    return tuple(Assumption("estimate", text) for text in said)
+
+
+def with_expectation(serving: Serving, estimator: Estimator, output: int | None) -> Serving:
+    """The answer with what to expect of its served steps."""
+    return replace(serving, expectation=expect_served(estimator, serving, output))

@@ -1,0 +1,65 @@
+"""Served steps: what a serving framework adds to the kernels of a step.
+
+A decode step takes the host's time, the kernels of the decoding sequences, and its share of the prefills of new ones::
+
+    TPOT = step_time + request_time · B + decode_factor · Σ decode + prefill_factor · (B/output) · Σ prefill
+    TTFT = start_time + prefill_factor · Σ prefill                                       (nothing else running)
+
+Sums are over kernels. B is the batch of one copy, no more than its keys and values leave room for in nine tenths of
+the memory: further requests wait. A mean decode step has half of its answer behind it, and prefill is of one sequence.
+TTFT under load is queueing, and no estimate's matter.
+
+Constants are those of a framework on a chip, by the format of most weights, dense models and mixtures of experts apart.
+Source: a model of our own, on runs published with ai-dynamo/aiconfigurator.
+"""
+
+from __future__ import annotations
+
+from roofline.estimates.kernels import ChipFigures, KernelModel, ModelConstant, Parts, Shapes, Values
+
+SERVED = (
+    ModelConstant("step_time", "s", "time of the host between steps", 1e-3, 1e-6, 0.2, own=True),
+    ModelConstant("request_time", "s", "time of the host that each sequence adds", 1e-5, 1e-8, 2e-3, own=True),
+    ModelConstant(
+        "decode_factor", "", "time of a step's kernels in the framework against alone", 1.0, 0.05, 5.0, own=True
+    ),
+    ModelConstant("prefill_factor", "", "time of prefills between steps against alone", 1.0, 0.05, 5.0, own=True),
+)
+FIRST_TOKEN = (
+    ModelConstant("start_time", "s", "time of a request before and after its prefill", 2e-2, 1e-4, 2.0, own=True),
+    ModelConstant(
+        "prefill_factor", "", "time of the prefill's kernels in the framework against alone", 1.0, 0.05, 9.0, own=True
+    ),
+)
+
+
+def served_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time of a step of ``batch`` sequences, with ``decode`` and ``mixed`` seconds of kernels."""
+    import numpy as np
+
+    batch, decode, mixed = (np.asarray(shapes[name], float) for name in ("batch", "decode", "mixed"))
+    host = c["step_time"] + c["request_time"] * batch
+    return Parts({"host": host, "kernels": c["decode_factor"] * decode, "prefill": c["prefill_factor"] * mixed})
+
+
+def first_token_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time to a request's first token, with ``prefill`` seconds of kernels, on idle chips."""
+    import numpy as np
+
+    prefill = np.asarray(shapes["prefill"], float)
+    return Parts({"host": c["start_time"] + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
+
+
+#: The kernel models of this file.
+MODELS = (
+    KernelModel(
+        "served_step",
+        ("batch", "decode", "mixed"),
+        SERVED,
+        served_parts,
+        ("", "bf16 cache", "fp8 cache"),
+        ("batch", "decode"),
+    ),
+    # the policy says in which format the runs that were fitted held keys and values
+    KernelModel("first_token", ("prefill",), FIRST_TOKEN, first_token_parts, sorted_by=("prefill",)),
+)

@@ -1,0 +1,70 @@
+"""Served steps: host, kernels and prefills between steps; sequences that wait; what has no constants."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from roofline.cli.llm import command
+from roofline.estimates import estimated
+from roofline.models.serving.answer import Serving, serve
+
+FP8 = {"weights": "fp8", "activations": "fp8"}
+
+
+def served(library: str = "vllm", output: int | None = 1024, **asked: object) -> Serving:
+    given = {"on": "h100:8", "tensor": 8, "batch": 16, "prompt": 1024, **FP8, **asked}
+    return estimated(serve("llama-3.1-70b", **given), library, output=output)
+
+
+def test_a_token_takes_longer_than_its_bound_and_prefills_come_between() -> None:
+    found = served()
+    token = found.expectation.time_per_token
+    assert found.decode.lower < token.low < token.value < token.high
+    assert token.value == pytest.approx(sum(token.parts.values()))
+    alone = served(output=None).expectation
+    assert alone.time_per_token.value < token.value
+    assert any("no prefills between steps" in said for said in alone.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("batch", "output", "tpot", "ttft"),
+    [(4, 1024, 9.11e-3, 70e-3), (64, 1024, 15.45e-3, None), (16, 8192, 11.58e-3, None), (64, 8192, 16.49e-3, None)],
+)
+def test_published_runs_lie_near(batch: int, output: int, tpot: float, ttft: float | None) -> None:
+    """Llama 3.1 70B in fp8 on eight H100s with vLLM, prompts of 1024 tokens (ai-dynamo/aiconfigurator)."""
+    found = served(output=output, batch=batch, kv="bf16").expectation
+    assert found.time_per_token.value == pytest.approx(tpot, rel=0.15)
+    if ttft is not None:
+        assert found.time_to_first_token.value == pytest.approx(ttft, rel=0.2)
+
+
+def test_sequences_without_room_wait() -> None:
+    found = served(on="h100:2", tensor=2, batch=64, prompt=8192).expectation
+    assert found.batch < found.asked == 64
+    assert any("the others wait" in said for said in found.assumptions)
+    more = served(on="h100:2", tensor=2, batch=128, prompt=8192).expectation
+    assert more.time_per_token.value == pytest.approx(found.time_per_token.value)
+
+
+def test_steps_of_another_chip_are_said() -> None:
+    found = served(on="a100:8", weights="bf16", activations="bf16").expectation
+    assert any("steps by constants of" in said for said in found.assumptions)
+
+
+def test_versions_are_asked_for_by_name() -> None:
+    mine = served("sglang-0.5.1.post1", weights="bf16", activations="bf16").expectation
+    assert mine.time_per_token.source.version == "0.5.1.post1"
+    assert served("sglang", weights="bf16", activations="bf16").expectation.time_per_token.source.version == ""
+
+
+def test_the_command_says_it() -> None:
+    line = "llama-3.1-70b --on h100:8 --tensor 8 --batch 16 --prompt 1024 --output 1024 --weights fp8 --estimate"
+    text = CliRunner().invoke(command, line.split()).output
+    assert "served by vllm" in text
+    assert "the first token, on idle chips: expect" in text
+    data = json.loads(CliRunner().invoke(command, [*line.split(), "--json"]).output)
+    assert data["expectation"]["schema"] == "roofline/served/1"
+    assert set(data["expectation"]["time_per_token"]["parts"]) == {"host", "kernels", "prefill"}
