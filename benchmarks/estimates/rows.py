@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roofline.estimates.attention import attention_path
+from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernels import ChipFigures
 
@@ -156,6 +156,8 @@ def group_of(row: Mapping[str, str]) -> Group | None:
         quantised = dtype in ("fp8", "nvfp4")
         return Group(chip, "quantised_contraction" if quantised else "contraction", dtype, library, path)
     if op in ("attn_prefill", "attn_decode"):
+        if op == "attn_prefill" and float(row["s"]) <= 1:
+            return None
         return attention_group(row, chip, library)
     if row["dataset"] == "vidur" and op in ("eltwise", "norm"):
         kernel = "elementwise" if op == "eltwise" else "norm"
@@ -212,11 +214,10 @@ MORE: dict[str, Callable[[dict[str, str], str, str], Group | None]] = {
 def attention_group(row: Mapping[str, str], chip: str, library: str) -> Group:
     """Attention by the format of its cache and whether heads share keys; windows and large heads stand apart."""
     heads, kv = float(row["h"]), float(row["kv"] or 0) or float(row["h"])
-    core = not float(row["w"] or 0) and float(row["d"]) <= 128 and heads / kv <= 16
     kernel = "prefill_attention" if row["op"] == "attn_prefill" else "decode_attention"
-    if kernel == "prefill_attention":
-        core = core and float(row["s"]) > 1
-    return Group(chip, kernel, row["dtype"], library, attention_path(kernel, float(row["kb"]), heads, kv), core)
+    sizes = float(row["kb"]), heads, kv, float(row["d"]), float(row["w"] or 0)
+    path = attention_path(kernel, *sizes)
+    return Group(chip, kernel, row["dtype"], library, path, BEYOND not in path)
 
 
 def column(rows: Sequence[Mapping[str, str]], name: str, default: float = 0.0) -> Any:

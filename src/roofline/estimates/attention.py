@@ -79,6 +79,7 @@ LATENT_DECODE = (
 
 #: Largest heads, and most query heads to a key head, that the usual kernels are made for.
 WIDEST_HEAD, LARGEST_GROUP = 128, 16
+BEYOND = "windows, wide heads or large groups"
 
 
 def attention_path(
@@ -95,7 +96,7 @@ def attention_path(
     if kernel == "decode_attention":
         words.append("a key head for each head" if heads == kv_heads else "shared key heads")
     if window or head_size > WIDEST_HEAD or heads / kv_heads > LARGEST_GROUP:
-        words.append("windows, wide heads or large groups")
+        words.append(BEYOND)
     return ", ".join(words)
 
 

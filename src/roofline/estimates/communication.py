@@ -23,6 +23,7 @@ shots: the custom all-reduce of vLLM, SGLang and TensorRT-LLM.
 from __future__ import annotations
 
 from roofline.estimates.kernels import (
+    Array,
     ChipFigures,
     KernelModel,
     ModelConstant,
@@ -71,7 +72,7 @@ def runs_own_all_reduce(library: str, chips: float) -> bool:
     return library in FRAMEWORKS and chips <= NODE
 
 
-def _rate(c: Values, link: float, chips: float) -> float:
+def _rate(c: Values, link: Array, chips: Array) -> Array:
     import numpy as np
 
     return c["link_efficiency"] * link / (1 + c["chip_cost"] * np.maximum(chips - 2, 0.0) ** c["chip_power"])

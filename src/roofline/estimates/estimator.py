@@ -25,7 +25,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.errors import InputError, suggest
-from roofline.estimates.attention import attention_path
+from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
 from roofline.estimates.kernel_table import KERNELS
@@ -280,11 +280,10 @@ class Estimator:
         attends = "attention" in run.kernel or "latent" in run.kernel
         for dtype in (run.dtype, "bf16") if attends else (run.dtype,):
             same = [one for one in self.records if one.kernel == run.kernel and one.dtype in (dtype, "any")]
-            same = [one for one in same if one.path == run.path] or [
-                one for one in same if not run.path and not one.path
-            ]
-            if same:
-                return same
+            for path in dict.fromkeys((run.path, run.path.removesuffix(BEYOND).removesuffix(", "))):
+                found = [one for one in same if one.path == path]
+                if found:
+                    return found
         return []
 
 
@@ -409,7 +408,7 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     if value_size != dims["head_size"]:
         return _latent_run(group, dtype, shapes, value_size, one)
     kernel = "decode_attention" if one else "prefill_attention"
-    path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"])
+    path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"], dims["head_size"])
     if one:
         return KernelRun(kernel, dtype, path, {**shapes, "length": dims["kv_length"]}, group)
     past = dims["kv_length"] - dims["q_length"]
