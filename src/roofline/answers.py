@@ -22,6 +22,7 @@ CAPABILITIES = {
     "Bound.formula": "roofline.bounds.closed_form:closed_form",
     "Training.advise": "roofline.models.training.advice:advise",
     "Training.best_mix": "roofline.models.training.advice:best_mix",
+    "Training.layouts_over_slices": "roofline.models.training.advice:layouts_over_slices",
     "Training.limits": "roofline.models.training.advice:limits",
 }
 

@@ -121,7 +121,7 @@ def test_targets_that_cannot_be(target, message):
         ("h100", {"a_b": 2}, "'a_b' is no name of a mesh axis"),
         ("h100", None, "NVIDIA H100 SXM5 80GB is one chip; write its shape, as in h100:8, or name its axes"),
         ("gtx-1080-ti", {"X": 2}, "no link from NVIDIA GTX 1080 Ti to other chips is known; give the bandwidth of one"),
-        ("v5e:16x16:2", {"X": 2, "Y": 16, "Z": 16}, "the axes X=2, Y=16, Z=16 do not fit 2 slices of v5e:16x16:2"),
+        ("v5e:16x16:3", {"X": 3, "Y": 16, "Z": 16}, "the axes X=3, Y=16, Z=16 do not fit 3 slices of v5e:16x16:3"),
         ("v5e", {"X": np.array([2, 32])}, "TPU v5e has no slice of that shape: an axis of 32 is longer than 16"),
         (
             "mi300x",
@@ -145,6 +145,9 @@ def test_axes_by_other_names():
     assert str(with_mesh(chip("h100:64"), {"data": 16, "model": 4}).mesh) == (
         "Mesh(data=16 nvlink switch 2, nic switch 8, model=4 nvlink switch)"
     )
+    inside = with_mesh(chip("v5e:16x16:2"), {"X": 2, "Y": 16, "Z": 16}).mesh
+    assert inside is not None
+    assert [str(part.size) for part in inside["Z"].segments] == ["8", "2"]
     assert str(with_mesh(chip("v5e:16x16:2"), {"X": 256, "P": 2}).mesh) == (
         "Mesh(X=256 ici ring 16, ici ring 16, P=2 dcn switch)"
     )

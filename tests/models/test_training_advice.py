@@ -11,7 +11,8 @@ import pytest
 from roofline.errors import InputError
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.training import train
-from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, limits
+from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, layouts_over_slices, limits
+from roofline.quantity import format_quantity
 
 LAYOUTS: dict[str, tuple[str, dict[str, Any]]] = {
     "fsdp and tensor": (
@@ -55,6 +56,35 @@ def test_limits_hold_on_both_sides(name: str) -> None:
         assert bubbles[0] <= BUBBLE < bubbles[1]
 
 
+@pytest.mark.parametrize("tensor", [1, 2, 4])
+def test_copies_run_over_slices_unless_asked(tensor: int) -> None:
+    """Gradients cross the slow network once; weights and layers' sums would cross it for every layer."""
+    asked: dict[str, Any] = {"on": "v5e:16x16:2", "batch_tokens": 2**19, "tensor": tensor}
+    found = train("llama-3-8b", **asked)
+    assert (found.ways["data"], found.ways["fsdp"]) == (2, 256 // tensor)
+    assert "data 2 runs over the 2 slices" in found.bound.assumptions
+    assert found.lower == train("llama-3-8b", **asked, data=2).lower
+    others = layouts_over_slices(found)
+    assert {line.change.split()[0] for line in others} == {"fsdp", "pipeline"}
+    for line in others:
+        fresh = train("llama-3-8b", **{**asked, **line.arguments})
+        assert fresh.lower == line.after.lower >= found.lower
+    whole = train("llama-3-8b", **asked, data=1)
+    assert whole.ways["fsdp"] == 512 // tensor
+    assert f"fsdp {512 // tensor} runs over the 2 slices" in whole.bound.assumptions
+    first = layouts_over_slices(whole)[0]
+    assert first.after.lower == found.lower
+
+
+def test_layouts_over_slices_are_listed() -> None:
+    from tests.models.test_answers_in_full import drawn
+
+    said = drawn(train("llama-3-8b", on="v5e:16x16:2", batch_tokens=2**19, tensor=2), 120)
+    assert "over slices  as it is: at best 254 ms" in said
+    assert "fsdp over the slices (fsdp 256, tensor 2): at best " in said
+    assert layouts_over_slices(train("llama-3-8b", on="v5e:16x16", batch_tokens=2**19)) == ()
+
+
 def test_what_nothing_covers_is_said() -> None:
     """Tokens to experts and back grow with the batch as computing does: no batch helps where one does not."""
     found = train("deepseek-v3", on="b200:64", batch_tokens=2**20, expert=64, checkpoint="full", zero=1)
@@ -79,6 +109,19 @@ def test_each_line_of_advice_is_a_fresh_answer(name: str) -> None:
         saves = found.memory.fits is False and fresh.memory.total <= found.memory.total / 2
         assert line.fits or saves or fresh.batch_tokens / fresh.time > found.batch_tokens / found.time
         assert line.after.memory.fits is not False or found.memory.fits is False
+
+
+@pytest.mark.parametrize("mfu", [0.05, 0.4, 0.9])
+def test_no_line_promises_less_than_its_floor(mfu: float) -> None:
+    found = train("llama-3-70b", on="h100:64", batch_tokens=2**17, tensor=8, mfu=mfu)
+    for line in advise(found):
+        fresh = train(
+            "llama-3-70b", **{"on": "h100:64", "batch_tokens": 2**17, "tensor": 8, "mfu": mfu, **line.arguments}
+        )
+        said = line.to_dict()
+        assert said["time_after"] == max(float(fresh.time), float(fresh.lower)) >= fresh.lower
+        assert said["memory_after"] == fresh.memory.total
+        assert line.effect.split(" → ")[1].startswith(format_quantity(said["time_after"], "s"))
 
 
 @pytest.mark.parametrize(("chip", "formats"), [("a100", {"bf16"}), ("v100", {"fp16"}), ("h100", {"bf16", "fp8"})])

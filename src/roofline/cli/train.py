@@ -27,7 +27,7 @@ _BESIDE = {
 @with_options(TARGET)
 @click.option("--batch-tokens", required=True, metavar="N", help="Tokens of one step over all chips, as in 4e6.")
 @click.option("--sequence", metavar="N", help="Tokens of a sequence (default 4096, or the most it takes).")
-@click.option("--data", type=int, default=1, show_default=True, metavar="N", help="Copies of the model.")
+@click.option("--data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each).")
 @click.option("--pipeline", type=int, default=1, show_default=True, metavar="N", help="Stages that hold some layers.")
 @click.option("--schedule", default="1f1b", show_default=True, metavar="NAME", help="gpipe, 1f1b, interleaved, zb-h1.")
 @click.option("--chunks", type=int, default=1, show_default=True, metavar="N", help="Pieces a stage (interleaved).")
@@ -101,12 +101,18 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     options["count"] = "full" if options.pop("full_attention") else "causal"
     found = train(model, **arguments, **options)
     if as_json:
-        from roofline.models.training.advice import advise, best_mix, limits
+        from roofline.models.training.advice import advise, best_mix, layouts_over_slices, limits
 
         mix = best_mix(found)
         scales, faster = [limit.to_dict() for limit in limits(found)], [line.to_dict() for line in advise(found)]
         show_json(
-            {**found.to_dict(), "limits": scales, "mix": None if mix is None else mix.to_dict(), "advice": faster}
+            {
+                **found.to_dict(),
+                "limits": scales,
+                "mix": None if mix is None else mix.to_dict(),
+                "advice": faster,
+                "over_slices": [line.to_dict() for line in layouts_over_slices(found)],
+            }
         )
         return
     show(found)

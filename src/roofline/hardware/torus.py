@@ -59,6 +59,9 @@ def torus_axes(
     whole = {name: size for name, size in sizes.items() if not is_one(size)}
     across = _across(machine, whole)
     inside = {name: size for name, size in whole.items() if name != across}
+    if across is not None and isinstance(whole[across], int) and whole[across] > machine.slices:
+        # the axis goes on inside each slice
+        inside = {n: size // machine.slices if n == across else size for n, size in whole.items()}
     numbers = machine.shape and all(isinstance(size, int) for size in sizes.values())
     shape: Sequence[Size] = machine.shape if numbers else tuple(inside.values())
     _check_shape(machine, [link for link, _ in own], shape)
@@ -66,7 +69,9 @@ def torus_axes(
     taken = _taken(machine, inside, physical) if numbers else {n: [a] for n, a in zip(inside, physical, strict=False)}
     axes = _named(inside, taken)
     if across is not None:
-        axes[across] = MeshAxis(across, sizes[across], (_between(machine, links, across, sizes[across]),))
+        between = _between(machine, links, across, machine.slices)
+        within = axes[across].segments if across in axes else ()
+        axes[across] = MeshAxis(across, sizes[across], (*within, between))
     made = tuple(axes.get(name) or MeshAxis(name, 1) for name in sizes)
     return made, (*_notes(made, wrap), *(_cuts(taken, axes) if numbers else ()))
 
@@ -137,7 +142,8 @@ def _cuts(taken: Mapping[str, Sequence[SliceAxis]], axes: Mapping[str, MeshAxis]
     """Say which axes of the slice are cut between mesh axes."""
     parts: dict[str, list[str]] = {}
     for name, pieces in taken.items():
-        for axis, level in zip(pieces, axes[name].segments, strict=True):
+        # an axis over slices has one segment more
+        for axis, level in zip(pieces, axes[name].segments, strict=False):
             if axis.size != axis.whole:
                 parts.setdefault(level.resource, []).append(f"{name} {axis.size}")
     return [
@@ -151,7 +157,7 @@ def _across(machine: Machine, whole: Mapping[str, Size]) -> str | None:
     if machine.slices == 1:
         return None
     name = next(reversed(list(whole)), None)
-    if name is None or not isinstance(whole[name], int) or whole[name] != machine.slices:
+    if name is None or not isinstance(whole[name], int) or whole[name] % machine.slices:
         made = ", ".join(f"{n}={size}" for n, size in whole.items())
         hint = f"the last axis runs over the slices, as in {SLICE_AXIS}={machine.slices}"
         raise HardwareError(f"the axes {made} do not fit {machine.slices} slices of {machine.target}", hint=hint)

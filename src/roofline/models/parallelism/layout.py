@@ -306,11 +306,25 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
         raise HardwareError(
             f"{made} is {chips} chips, and {machine.target} has {have}", hint="their product is the chips"
         )
-    outer = next((name for name, size in wanted.items() if machine.slices > 1 and size == machine.slices), None)
+    outer = axis_across_slices(machine, wanted)
     if outer is not None:
-        # the outermost axis runs over the slices, which a mesh names last
+        # a mesh names the axis over slices last
         wanted[outer] = wanted.pop(outer)
     return with_mesh(machine, wanted)
+
+
+def axis_across_slices(machine: Machine, sizes: Mapping[str, int]) -> str | None:
+    """The axis that runs over several slices: the outermost whose size they divide; None over one slice, or where none.
+
+    Copies send least over the slow network between slices, then stages, and chips that split layers most.
+
+    >>> from roofline.hardware import chip
+    >>> axis_across_slices(chip("v5e:16x16:2"), {"data": 2, "fsdp": 64, "tensor": 4})
+    'data'
+    """
+    if machine.slices == 1:
+        return None
+    return next((name for name, size in sizes.items() if size > 1 and size % machine.slices == 0), None)
 
 
 def pool(machine: Machine, chips: int) -> Machine:

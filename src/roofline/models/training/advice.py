@@ -38,8 +38,10 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.errors import RooflineError
 from roofline.hardware import chip
+from roofline.hardware.machine import Machine
 from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import choose_unit
+from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import POLICIES
@@ -131,6 +133,47 @@ def best_mix(found: Training) -> Mix | None:
             best = min(best, ((float(tried.lower), float(tried.op_by_op)), ways))
     (lower, _), ways = best
     return Mix(chips // ways, ways, lower, now[0])
+
+
+def layouts_over_slices(found: Training) -> tuple[TrainingAdvice, ...]:
+    """Other ways to lay a step over several slices, the fastest first; each is a step asked afresh.
+
+    Copies on each slice, stages on each slice, and chips that share weights or split layers over all slices.
+
+    >>> from roofline.models.training import train
+    >>> for line in layouts_over_slices(train("llama-3-8b", on="v5e:16x16:2", batch_tokens=2**19, tensor=4)):
+    ...     print(line.change)
+    pipeline over the slices (pipeline 2, fsdp 64, tensor 4)
+    fsdp over the slices (fsdp 128, tensor 4)
+    """
+    machine = found.bound.machine
+    if machine.slices == 1 or is_array(found.lower) or is_symbol(found.lower):
+        return ()
+    ways = {name: int(number) for name, number in found.ways.items()}
+    lines = []
+    for name in ("data", "pipeline", "fsdp", "tensor"):
+        changed = _over_slices(ways, name, machine)
+        if changed is None:
+            continue
+        asked = {n: changed[n] for n in ("data", "pipeline", "fsdp", "tensor")}
+        try:
+            after = again(found, **asked, microbatches=found.question.microbatches)
+        except RooflineError:
+            continue
+        shown = ", ".join(f"{n} {size:,}" for n, size in asked.items() if size > 1)
+        text = f"{name} over the slices ({shown})"
+        lines.append(TrainingAdvice(text, asked, found, after))
+    return tuple(sorted(lines, key=lambda line: float(line.after.lower)))
+
+
+def _over_slices(ways: dict[str, int], name: str, machine: Machine) -> dict[str, int] | None:
+    """The same layout with another axis over the slices; None where there is none."""
+    now = axis_across_slices(machine, ways)
+    if now is None or now == name:
+        return None
+    changed = {**ways, now: ways[now] // machine.slices}
+    changed[name] *= machine.slices
+    return changed if axis_across_slices(machine, changed) == name else None
 
 
 def limits(found: Training) -> tuple[Limit, ...]:
@@ -422,5 +465,6 @@ __all__ = [
     "axis_times",
     "best_mix",
     "computing",
+    "layouts_over_slices",
     "limits",
 ]

@@ -193,6 +193,7 @@ class Training(Answer):
         mix = capability("Training.best_mix")(self)
         limits = capability("Training.limits")(self)
         yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
+        yield Listing("over slices", _over_slices(self))
         yield Listing("faster", _folded(capability("Training.advise")(self))[:MOST_ADVICE])
         # the lines about memory say what does not fit
         yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
@@ -243,6 +244,15 @@ def _folded(advice: Sequence[Any]) -> list[str]:
     for line in advice:
         alike.setdefault(line.effect, []).append(line.change)
     return [f"{_one_of(changes)}: {effect}" for effect, changes in alike.items()]
+
+
+def _over_slices(found: Training) -> list[str]:
+    """How the step lies over several slices, and what other layouts over them take."""
+    others = capability("Training.layouts_over_slices")(found)
+    if not others:
+        return []
+    floors = [f"{line.change}: at best {format_amount(line.after.lower, 's')}" for line in others]
+    return [f"as it is: at best {format_amount(found.lower, 's')}", *floors]
 
 
 def _one_of(changes: Sequence[str]) -> str:

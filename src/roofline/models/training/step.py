@@ -34,7 +34,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import has_experts, split_by_layout
-from roofline.models.parallelism.layout import OPTIONS, Parallelism, name_axes
+from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
 from roofline.models.step import ForwardPass, divided
@@ -62,23 +62,35 @@ ORDER = ("data", "pipeline", "fsdp", "expert", "context", "tensor")
 
 
 def chips_by_use(
-    machine: Machine, given: Mapping[str, int], fsdp: int | None, layers: int, chunks: int
+    machine: Machine, given: Mapping[str, int | None], fsdp: int | None, layers: int, chunks: int
 ) -> dict[str, Size]:
-    """Chips by use, outermost first; what is not given goes to ``fsdp``."""
+    """Chips by use, outermost first; what is not given goes to ``fsdp``, but over slices to copies.
+
+    Copies send gradients alone over the slow network between slices, once a step.
+
+    >>> from roofline.hardware import chip
+    >>> given = {"data": None, "pipeline": 1, "expert": 1, "context": 1, "tensor": 4}
+    >>> {name: ways for name, ways in chips_by_use(chip("v5e:16x16:2"), given, None, 32, 1).items() if ways > 1}
+    {'data': 2, 'fsdp': 64, 'tensor': 4}
+    """
     chips = machine.slices
     for size in machine.shape:
         chips *= size
-    checked = {name: check(name, size) for name, size in given.items()}
-    stages, pieces = given["pipeline"], check("chunks", chunks)
+    if given["data"] is None:
+        others = math.prod(ways for ways in (*given.values(), fsdp) if ways is not None)
+        spare = chips % (others * machine.slices) == 0
+        given = {**given, "data": machine.slices if spare else 1}
+    checked: dict[str, Any] = {name: check(name, size) for name, size in given.items() if size is not None}
+    stages, pieces = checked["pipeline"], check("chunks", chunks)
     if stages * pieces > layers:
         raise SizeError(
             f"{layers} layers do not make {stages * pieces} pieces of a pipeline", hint=f"at most {layers} stages"
         )
     if fsdp is None:
-        taken = math.prod(given.values())
+        taken = math.prod(checked.values())
         rest, over = divmod(chips, taken)
         if over and machine.shape:
-            named = " · ".join(f"{name} {size}" for name, size in given.items() if size > 1)
+            named = " · ".join(f"{name} {size}" for name, size in checked.items() if size > 1)
             raise SizeError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
         fsdp = max(rest, 1) if machine.shape else 1
     return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in ORDER}
@@ -116,7 +128,7 @@ class TrainingQuestion:
     on: str | Machine
     batch_tokens: Size
     sequence: Size | None = None
-    data: int = 1
+    data: int | None = None
     pipeline: int = 1
     fsdp: int | None = None
     expert: int = 1
@@ -226,7 +238,7 @@ class _LaidOutStep(NamedTuple):
         layout = laid_out(
             model, asked.tensor, asked.sequence_parallel, asked.context_parallel, asked.expert, asked.expert_exchange
         )
-        given = {"data": asked.data, "pipeline": asked.pipeline, "expert": layout.sharing}
+        given: dict[str, int | None] = {"data": asked.data, "pipeline": asked.pipeline, "expert": layout.sharing}
         given |= {"context": asked.context_parallel, "tensor": asked.tensor}
         ways = chips_by_use(machine, given, asked.fsdp, len(model.layers), asked.chunks)
         machine = name_axes(machine, ways)
@@ -290,8 +302,9 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
 
     Parameters
         ``data``, ``pipeline``, ``fsdp``, ``tensor``  chips by use: their product is the target's; ``fsdp`` takes what
-                       is left. ``fsdp`` chips share weights, gradients and states by ``zero`` stage, ``data`` chips
-                       copy them, ``pipeline`` stages hold some layers each, ``tensor`` chips split every layer
+                       is left, ``data`` is the number of slices. ``fsdp`` chips share weights, gradients and states by
+                       ``zero`` stage, ``data`` chips copy them, ``pipeline`` stages hold some layers each, ``tensor``
+                       chips split every layer
         ``expert``     chips that hold whole experts each and send each other tokens: all ``tensor`` and
                        ``context_parallel`` chips of some copies, which have their own part of the batch;
                        ``expert_exchange`` is all-to-all, per-expert or all-reduce, as in serving
@@ -496,6 +509,9 @@ def _assumptions(
         said.append(f"{plan.microbatches} microbatches one after the other: weights are read for each")
     if not (is_array(share) or is_symbol(share)) and share != int(share):
         said.append(f"{share:.4g} sequences for each copy of the model: an average, as sequences do not divide")
+    across = axis_across_slices(machine, {name: int(size) for name, size in ways.items()})
+    if across is not None:
+        said.append(f"{across} {ways[across]:,} runs over the {machine.slices} slices")
     said += model.notes
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
